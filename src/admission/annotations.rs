@@ -1,0 +1,70 @@
+//! Audit annotations that plugins add (`admission.Attributes.AddAnnotation`).
+
+use std::sync::{Mutex, PoisonError};
+
+/// The audit level that an annotation needs to be published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Published with every event.
+    #[default]
+    Metadata,
+    /// Published only where request bodies are.
+    Request,
+}
+
+/// The annotations of one phase. Each key holds its first value.
+#[derive(Debug, Default)]
+pub struct Annotations(Mutex<Vec<(String, String, Level)>>);
+
+impl Annotations {
+    /// Adds an annotation at level Metadata. A key that is not `<dns-prefix>/<name>`, or that has another value already, is
+    /// logged and left out, as kube-apiserver's callers do.
+    pub fn add(&self, key: impl Into<String>, value: impl Into<String>) {
+        self.add_with_level(key, value, Level::Metadata);
+    }
+
+    /// Adds an annotation that is published at this audit level and above.
+    pub fn add_with_level(&self, key: impl Into<String>, value: impl Into<String>, level: Level) {
+        let (key, value) = (key.into(), value.into());
+        if !is_qualified(&key) {
+            tracing::warn!(key, "audit annotation left out: its key must be <dns-prefix>/<name>");
+            return;
+        }
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.iter().find(|(k, _, _)| *k == key) {
+            Some((_, old, _)) if *old != value => {
+                tracing::warn!(key, "audit annotation left out: the key has another value already");
+            }
+            Some(_) => {}
+            None => all.push((key, value, level)),
+        }
+    }
+
+    /// Takes all that was added so far.
+    pub fn take(&self) -> Vec<(String, String, Level)> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// `checkKeyFormat` of the admission package: a DNS subdomain, a slash, a qualified name.
+fn is_qualified(key: &str) -> bool {
+    let Some((prefix, name)) = key.split_once('/') else { return false };
+    let label = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'.';
+    let inner = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
+    let ends = |s: &str| s.as_bytes().first().zip(s.as_bytes().last()).is_some_and(|(a, b)| a.is_ascii_alphanumeric() && b.is_ascii_alphanumeric());
+    prefix.len() <= 253 && prefix.bytes().all(label) && ends(prefix) && name.len() <= 63 && name.bytes().all(inner) && ends(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_value_of_a_key_stays() {
+        let annotations = Annotations::default();
+        annotations.add("a.io/k", "1");
+        annotations.add("a.io/k", "2");
+        annotations.add("no-prefix", "3");
+        assert_eq!(annotations.take(), [("a.io/k".to_owned(), "1".to_owned(), Level::Metadata)]);
+    }
+}

@@ -1,0 +1,113 @@
+//! `admission.Attributes`: what plugins see of a request.
+
+use super::{Annotations, Warnings};
+use crate::authn::UserInfo;
+use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::Instant;
+
+/// What is done to the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A new object.
+    Create,
+    /// A changed object.
+    Update,
+    /// An object goes.
+    Delete,
+    /// exec, attach, portforward, proxy.
+    Connect,
+}
+
+impl Operation {
+    /// As Kubernetes writes it: `CREATE`, …
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// What plugins see of a request. One record serves both phases, except for CONNECT, where each phase has its own.
+#[derive(Debug)]
+pub struct Attributes {
+    /// What is done.
+    pub operation: Operation,
+    /// Kind of the request's object.
+    pub kind: GroupVersionKind,
+    /// Resource of the request's URL.
+    pub resource: GroupVersionResource,
+    /// Subresource of the request's URL, or empty.
+    pub subresource: String,
+    /// Namespace; the object's own name where the resource is `namespaces`.
+    pub namespace: String,
+    /// Name of the object; empty in a create with `generateName` until the mutating phase is over, and in a
+    /// deletecollection.
+    pub name: String,
+    /// The new object; none in a delete.
+    pub object: Option<Object>,
+    /// The object as it is stored; none in a create and a connect.
+    pub old_object: Option<Arc<Object>>,
+    /// The operation's options object (`CreateOptions`, …) with its apiVersion and kind; none in a connect.
+    pub options: Option<Arc<Object>>,
+    /// Whether nothing is to be persisted.
+    pub dry_run: bool,
+    /// Who asks, after impersonation.
+    pub user: Arc<UserInfo>,
+    /// Until when the whole request must be through.
+    pub deadline: Instant,
+    /// Audit annotations of the phase that runs.
+    pub annotations: Annotations,
+    /// Warnings for the client.
+    pub warnings: Arc<Warnings>,
+    /// What the two passes of the mutating phase tell each other.
+    pub reinvocation: Reinvocation,
+}
+
+impl Attributes {
+    /// Whether the request is on this resource itself, in whatever version, and not on a subresource.
+    pub fn is_on(&self, group: &str, resource: &str) -> bool {
+        self.subresource.is_empty() && self.resource.group == group && self.resource.resource == resource
+    }
+
+    /// The name that errors use (`admission.extractResourceName`): of the request, else of the object, else its
+    /// `generateName`, else `Unknown`.
+    pub fn name_for_errors(&self) -> &str {
+        if !self.name.is_empty() {
+            return &self.name;
+        }
+        let Some(object) = &self.object else { return "Unknown/errorGettingName" };
+        if object.get(&["metadata"]).is_none() {
+            return "Unknown/errorGettingName";
+        }
+        [object.name(), object.generate_name()].into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
+    }
+}
+
+/// `admission.ReinvocationContext`: one a request, shared by the plugins of the mutating phase.
+#[derive(Debug, Default)]
+pub struct Reinvocation {
+    /// Whether this is the second pass.
+    pub is_reinvoke: bool,
+    /// Whether a second pass was asked for.
+    pub requested: bool,
+    values: Mutex<HashMap<&'static str, Box<dyn Any + Send>>>,
+}
+
+impl Reinvocation {
+    /// Takes what `plugin` left here in the first pass.
+    pub fn take<T: 'static>(&self, plugin: &'static str) -> Option<T> {
+        let value = self.values.lock().unwrap_or_else(PoisonError::into_inner).remove(plugin)?;
+        value.downcast().ok().map(|value| *value)
+    }
+
+    /// Leaves something for the second pass.
+    pub fn leave<T: Send + 'static>(&self, plugin: &'static str, value: T) {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner).insert(plugin, Box::new(value));
+    }
+}

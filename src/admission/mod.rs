@@ -1,0 +1,41 @@
+//! What an admission plugin is, and what it gets to see.
+//!
+//! A plugin knows nothing of HTTP, kube clients or tasks: it reads [`Attributes`] and the cluster's state, changes the
+//! object in the mutating phase, and answers with a [`Denial`] where it refuses. The chain is in `chain.rs`.
+
+mod annotations;
+mod attributes;
+mod denial;
+pub mod chain;
+pub mod metrics;
+mod spec;
+mod warnings;
+
+pub use annotations::{Annotations, Level};
+pub use attributes::{Attributes, Operation, Reinvocation};
+pub use chain::Chain;
+pub use denial::Denial;
+pub use spec::{BuildError, Environment, Operations, Phases, Resources, Spec};
+pub use warnings::Warnings;
+
+use async_trait::async_trait;
+
+/// An admission plugin. A phase that its [`Spec`] does not name is never called.
+#[async_trait]
+pub trait Plugin: Send + Sync {
+    /// The mutating phase: may change `attributes.object`. Run twice, it must give the same object.
+    ///
+    /// # Errors
+    /// When it refuses the request.
+    async fn admit(&self, _attributes: &mut Attributes) -> Result<(), Denial> {
+        Ok(())
+    }
+
+    /// The validating phase: changes nothing but audit annotations and warnings.
+    ///
+    /// # Errors
+    /// When it refuses the request.
+    async fn validate(&self, _attributes: &Attributes) -> Result<(), Denial> {
+        Ok(())
+    }
+}

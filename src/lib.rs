@@ -1,0 +1,30 @@
+//! Kubernetes admission control outside kube-apiserver.
+//!
+//! A reverse proxy in front of an API server: it authenticates, admits every mutating request with the admission
+//! plugins of Kubernetes, and forwards what is accepted. `ARCHITECTURE.md` is the map.
+
+pub mod cli;
+pub mod app;
+pub mod config;
+
+pub mod server;
+pub mod pipeline;
+pub mod request;
+pub mod authn;
+pub mod authz;
+pub mod upstream;
+pub mod response;
+pub mod status;
+
+pub mod admission;
+pub mod plugins;
+pub mod webhooks;
+
+pub mod object;
+pub mod cluster;
+pub mod audit;
+pub mod metrics;
+
+pub mod embedded;
+#[cfg(test)]
+pub(crate) mod testing;

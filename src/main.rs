@@ -1,0 +1,10 @@
+//! The binary: nothing but the allocator and the exit code.
+
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    kube_admission_proxy::cli::main()
+}

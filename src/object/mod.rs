@@ -1,0 +1,209 @@
+//! The dynamic Kubernetes object and what is done with it: checked access, decoding, patches, selectors.
+
+pub mod decode;
+pub mod patch;
+pub mod selector;
+pub mod schema;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A group, version and kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GroupVersionKind {
+    /// API group; empty is the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+}
+
+/// A group, version and plural resource name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GroupVersionResource {
+    /// API group; empty is the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Plural resource name.
+    pub resource: String,
+}
+
+/// `group/version`, or `version` in the core group.
+pub fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+/// The inverse of [`api_version`]: group and version of an `apiVersion`.
+pub fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+impl GroupVersionKind {
+    /// From its parts.
+    pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+
+    /// As an object writes it.
+    pub fn api_version(&self) -> String {
+        api_version(&self.group, &self.version)
+    }
+}
+
+impl GroupVersionResource {
+    /// From its parts.
+    pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into(), resource: resource.into() }
+    }
+}
+
+/// A Kubernetes object of any kind: a JSON object with access that neither panics nor inserts.
+///
+/// Readers answer `None` (or an empty string) for what is missing or of another type.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Object(Map<String, Value>);
+
+impl Object {
+    /// The object in a JSON value; `None` if the value is no JSON object.
+    pub fn from_value(value: Value) -> Option<Self> {
+        match value {
+            Value::Object(map) => Some(Self(map)),
+            _ => None,
+        }
+    }
+
+    /// As a JSON value.
+    pub fn into_value(self) -> Value {
+        Value::Object(self.0)
+    }
+
+    /// The top-level fields.
+    pub fn fields(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
+    /// The top-level fields, to change.
+    pub fn fields_mut(&mut self) -> &mut Map<String, Value> {
+        &mut self.0
+    }
+
+    /// The value at a path of field names.
+    pub fn get(&self, path: &[&str]) -> Option<&Value> {
+        let (last, parents) = path.split_last()?;
+        let mut map = &self.0;
+        for field in parents {
+            map = map.get(*field)?.as_object()?;
+        }
+        map.get(*last)
+    }
+
+    /// The value at a path of field names, to change; nothing is inserted.
+    pub fn get_mut(&mut self, path: &[&str]) -> Option<&mut Value> {
+        let (last, parents) = path.split_last()?;
+        let mut map = &mut self.0;
+        for field in parents {
+            map = map.get_mut(*field)?.as_object_mut()?;
+        }
+        map.get_mut(*last)
+    }
+
+    /// Sets the value at a path, creating the objects on the way. Answers whether it could: not if something on the
+    /// way is neither missing, null nor an object.
+    #[must_use]
+    pub fn set(&mut self, path: &[&str], value: Value) -> bool {
+        let Some((last, parents)) = path.split_last() else { return false };
+        let mut map = &mut self.0;
+        for field in parents {
+            let child = map.entry(*field).or_insert(Value::Null);
+            if child.is_null() {
+                *child = Value::Object(Map::new());
+            }
+            let Some(child) = child.as_object_mut() else { return false };
+            map = child;
+        }
+        map.insert((*last).to_owned(), value);
+        true
+    }
+
+    /// Removes and returns the value at a path.
+    pub fn remove(&mut self, path: &[&str]) -> Option<Value> {
+        let (last, parents) = path.split_last()?;
+        let mut map = &mut self.0;
+        for field in parents {
+            map = map.get_mut(*field)?.as_object_mut()?;
+        }
+        map.remove(*last)
+    }
+
+    /// The string at a path, or `""`.
+    pub fn str(&self, path: &[&str]) -> &str {
+        self.get(path).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The items of the array at a path; none if it is no array.
+    pub fn items(&self, path: &[&str]) -> &[Value] {
+        self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// `apiVersion`.
+    pub fn api_version(&self) -> &str {
+        self.str(&["apiVersion"])
+    }
+
+    /// `kind`.
+    pub fn kind(&self) -> &str {
+        self.str(&["kind"])
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        self.str(&["metadata", "name"])
+    }
+
+    /// `metadata.generateName`.
+    pub fn generate_name(&self) -> &str {
+        self.str(&["metadata", "generateName"])
+    }
+
+    /// `metadata.namespace`.
+    pub fn namespace(&self) -> &str {
+        self.str(&["metadata", "namespace"])
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &str {
+        self.str(&["metadata", "uid"])
+    }
+
+    /// `metadata.resourceVersion`.
+    pub fn resource_version(&self) -> &str {
+        self.str(&["metadata", "resourceVersion"])
+    }
+
+    /// `metadata.labels`, if it is an object.
+    pub fn labels(&self) -> Option<&Map<String, Value>> {
+        self.get(&["metadata", "labels"]).and_then(Value::as_object)
+    }
+
+    /// `metadata.annotations`, if it is an object.
+    pub fn annotations(&self) -> Option<&Map<String, Value>> {
+        self.get(&["metadata", "annotations"]).and_then(Value::as_object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn set_does_not_replace_what_is_of_another_type() {
+        let mut object = Object::from_value(json!({"spec": "text"})).unwrap();
+        assert!(!object.set(&["spec", "a"], json!(1)));
+        assert!(object.set(&["metadata", "labels", "a"], json!("b")));
+        assert_eq!(object.into_value(), json!({"spec": "text", "metadata": {"labels": {"a": "b"}}}));
+    }
+}

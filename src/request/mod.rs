@@ -1,0 +1,6 @@
+//! What a request asks for: its info from method and URL, and its body.
+
+pub mod info;
+pub mod body;
+
+pub use info::RequestInfo;

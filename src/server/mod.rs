@@ -1,0 +1,13 @@
+//! The listener: TLS, HTTP/1.1 and HTTP/2, reloading of certificates, drain.
+
+use rustls_pki_types::CertificateDer;
+use std::net::SocketAddr;
+
+/// What is known of the connection that a request came on; an extension of every request, in an `Arc`.
+#[derive(Debug)]
+pub struct Connection {
+    /// The client's address.
+    pub remote: SocketAddr,
+    /// The certificates that the client presented, leaf first. It holds the leaf's key; nothing else is verified yet.
+    pub certificates: Vec<CertificateDer<'static>>,
+}
