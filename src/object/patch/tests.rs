@@ -66,7 +66,7 @@ fn too_many_operations_are_refused() {
     assert_eq!(status.code, 413);
     assert_eq!(
         status.message,
-        "Request entity is too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
+        "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
     );
 }
 
