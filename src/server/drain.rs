@@ -128,7 +128,7 @@ mod tests {
         assert!(body.frame().now_or_never().is_none());
         drain.start(Duration::ZERO).await;
         assert!(body.frame().await.is_none());
-        assert!(body.is_end_stream());
+        assert!(http_body::Body::is_end_stream(&body));
     }
 
     #[tokio::test(start_paused = true)]

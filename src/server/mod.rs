@@ -25,3 +25,7 @@ pub struct Connection {
     pub certificates: Vec<CertificateDer<'static>>,
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

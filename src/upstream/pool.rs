@@ -159,7 +159,9 @@ impl Pool {
     async fn wait_for_place(self: &Arc<Self>) -> Result<Place, UpstreamError> {
         let since = Instant::now();
         loop {
-            let released = self.released.notified();
+            let mut released = std::pin::pin!(self.released.notified());
+            // From here on, so that a place that becomes free below is not missed.
+            released.as_mut().enable();
             let mut last_failure = self.dialing.lock().await;
             if let Some(place) = self.free() {
                 return Ok(place);
