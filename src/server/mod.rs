@@ -1,4 +1,17 @@
-//! The listener: TLS, HTTP/1.1 and HTTP/2, reloading of certificates, drain.
+//! The listener: TLS, HTTP/1.1 and HTTP/2, reloading of certificates, drain; and the plain listener for probes.
+//!
+//! Nothing here knows what a request asks for: every request is handed to one handler, with its [`Connection`].
+
+mod listener;
+pub mod tls;
+pub mod certificates;
+pub mod reload;
+pub mod drain;
+pub mod health;
+
+pub use drain::Drain;
+pub use listener::{Bounds, Listener};
+pub use reload::Reloading;
 
 use rustls_pki_types::CertificateDer;
 use std::net::SocketAddr;
@@ -11,3 +24,8 @@ pub struct Connection {
     /// The certificates that the client presented, leaf first. It holds the leaf's key; nothing else is verified yet.
     pub certificates: Vec<CertificateDer<'static>>,
 }
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
