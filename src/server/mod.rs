@@ -1,5 +1,6 @@
 //! The listener: TLS, HTTP/1.1 and HTTP/2, reloading of certificates, drain.
 
+use crate::authn::VerifiedCertificates;
 use rustls_pki_types::CertificateDer;
 use std::net::SocketAddr;
 
@@ -10,4 +11,6 @@ pub struct Connection {
     pub remote: SocketAddr,
     /// The certificates that the client presented, leaf first. It holds the leaf's key; nothing else is verified yet.
     pub certificates: Vec<CertificateDer<'static>>,
+    /// What authentication found these certificates to be, so that it verifies them once a connection; starts empty.
+    pub verified: VerifiedCertificates,
 }

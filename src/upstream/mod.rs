@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use std::sync::Arc;
@@ -47,3 +48,33 @@ pub trait Transport: Send + Sync + 'static {
 
 /// Shared handle of a transport.
 pub type SharedTransport = Arc<dyn Transport>;
+
+/// Whose credentials a request carries when they are the client's own (passthrough): an extension of the request. The
+/// transport then sends these, and never the proxy's, also when there are none.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ClientCredentials {
+    /// The client's `Authorization` header; none for an anonymous client.
+    pub authorization: Option<HeaderValue>,
+    /// The client's `Impersonate-*` headers, once it has been found to be allowed them.
+    pub impersonation: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl ClientCredentials {
+    /// Puts the credentials in a request's headers, in place of any that are there.
+    pub fn write_to(&self, headers: &mut HeaderMap) {
+        headers.remove(AUTHORIZATION);
+        if let Some(authorization) = &self.authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        for (name, value) in &self.impersonation {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+}
+
+/// Credentials are no text for a log.
+impl std::fmt::Debug for ClientCredentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientCredentials").finish_non_exhaustive()
+    }
+}
