@@ -3,6 +3,8 @@
 //! One file a scheme; the order and what a failure means follow kube-apiserver's `authenticator.Config.New`.
 
 mod answers;
+#[cfg(test)]
+pub(crate) mod fake;
 pub mod certificate;
 pub mod impersonate;
 mod passthrough;
