@@ -36,21 +36,23 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
     ///
     /// # Errors
     /// The look-up's own, shared by all who waited for it.
-    pub(crate) async fn answer<E: Send + Sync + 'static>(
+    pub(crate) async fn answer<E: Send + Sync + 'static, F: Future<Output = Result<V, E>>>(
         &self,
         key: Key,
         lifetime: impl FnOnce(&V) -> Duration,
-        look_up: impl Future<Output = Result<V, E>>,
+        look_up: impl FnOnce() -> F,
     ) -> Result<V, Arc<E>> {
-        if let Some(entry) = self.entries.get(&key).await
-            && entry.expires <= Instant::now()
-        {
+        if let Some(entry) = self.entries.get(&key).await {
+            if Instant::now() < entry.expires {
+                return Ok(entry.value);
+            }
             self.entries.invalidate(&key).await;
         }
-        let look_up = async {
-            let value = look_up.await?;
+        // On the heap: a look-up is a large future, of which moka's own would hold several copies.
+        let look_up = Box::pin(async {
+            let value = look_up().await?;
             Ok(Entry { expires: Instant::now() + lifetime(&value), value })
-        };
+        });
         self.entries.try_get_with(key, look_up).await.map(|entry| entry.value)
     }
 }
@@ -87,7 +89,7 @@ mod tests {
     async fn an_answer_is_kept_until_it_expires() {
         let (cache, calls) = (AnswerCache::<usize>::new(8), AtomicUsize::new(0));
         let key = cache.key(&[b"x"]);
-        let ask = || cache.answer(key, |_| TTL, async { Ok::<_, ()>(calls.fetch_add(1, Ordering::SeqCst)) });
+        let ask = || cache.answer(key, |_| TTL, || async { Ok::<_, ()>(calls.fetch_add(1, Ordering::SeqCst)) });
         assert_eq!(ask().await, Ok(0));
         tokio::time::advance(TTL - Duration::from_millis(1)).await;
         assert_eq!(ask().await, Ok(0));
@@ -99,8 +101,8 @@ mod tests {
     async fn an_error_is_not_kept() {
         let cache = AnswerCache::<usize>::new(8);
         let key = cache.key(&[b"x"]);
-        assert!(cache.answer(key, |_| TTL, async { Err("down") }).await.is_err());
-        assert_eq!(cache.answer(key, |_| TTL, async { Ok::<_, &str>(1) }).await, Ok(1));
+        assert!(cache.answer(key, |_| TTL, || async { Err("down") }).await.is_err());
+        assert_eq!(cache.answer(key, |_| TTL, || async { Ok::<_, &str>(1) }).await, Ok(1));
     }
 
     #[tokio::test]
@@ -108,7 +110,7 @@ mod tests {
         let (cache, calls) = (AnswerCache::<usize>::new(8), AtomicUsize::new(0));
         let key = cache.key(&[b"x"]);
         let ask = || {
-            cache.answer(key, |_| TTL, async {
+            cache.answer(key, |_| TTL, || async {
                 tokio::task::yield_now().await;
                 Ok::<_, ()>(calls.fetch_add(1, Ordering::SeqCst))
             })

@@ -68,10 +68,7 @@ impl Validity {
     }
 
     fn and(self, other: Self) -> Self {
-        Self {
-            not_before: self.not_before.max(other.not_before),
-            not_after: self.not_after.min(other.not_after),
-        }
+        Self { not_before: self.not_before.max(other.not_before), not_after: self.not_after.min(other.not_after) }
     }
 }
 
@@ -112,7 +109,9 @@ impl CertificateAuthority {
     }
 }
 
-fn verifier<'a>(roots: impl Iterator<Item = &'a CertificateDer<'static>>) -> Result<Arc<dyn ClientCertVerifier>, String> {
+fn verifier<'a>(
+    roots: impl Iterator<Item = &'a CertificateDer<'static>>,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let mut store = RootCertStore::empty();
     for root in roots {
         store.add(root.clone()).map_err(|error| error.to_string())?;
@@ -154,12 +153,19 @@ pub(super) fn authenticate(authority: &Arc<CertificateAuthority>, connection: &C
 }
 
 /// The common name of the connection's certificate, if it has one that a front proxy's issuer vouches for.
-pub(super) fn front_proxy(authority: &Arc<CertificateAuthority>, connection: &Connection) -> Result<Option<String>, String> {
+pub(super) fn front_proxy(
+    authority: &Arc<CertificateAuthority>,
+    connection: &Connection,
+) -> Result<Option<String>, String> {
     let identity = verified(authority, connection, &connection.verified.front_proxy)?;
     Ok(identity.map(|identity| identity.common_name.clone()))
 }
 
-fn verified(authority: &Arc<CertificateAuthority>, connection: &Connection, slot: &Slot) -> Result<Option<Arc<Identity>>, String> {
+fn verified(
+    authority: &Arc<CertificateAuthority>,
+    connection: &Connection,
+    slot: &Slot,
+) -> Result<Option<Arc<Identity>>, String> {
     let Some(leaf) = connection.certificates.first() else {
         return Ok(None);
     };
@@ -192,7 +198,8 @@ fn identity(leaf: &CertificateDer<'_>) -> Result<Identity, String> {
         if ![COMMON_NAME_OID, ORGANIZATION_OID, UID_OID].contains(&oid.as_str()) {
             continue;
         }
-        let value = attribute.as_str().map_err(|_| format!("unable to parse attribute {oid} of the subject"))?.to_owned();
+        let value =
+            attribute.as_str().map_err(|_| format!("unable to parse attribute {oid} of the subject"))?.to_owned();
         match oid.as_str() {
             // Go keeps the last one.
             COMMON_NAME_OID => common_name = value,

@@ -5,8 +5,8 @@ use crate::authn::{ALL_AUTHENTICATED, Authenticator, Config, RequestHeaderConfig
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, date_time_ymd,
 };
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;
@@ -23,7 +23,11 @@ fn ca(name: &str) -> Issuer {
     CertifiedIssuer::self_signed(ca_params(name), KeyPair::generate().unwrap()).unwrap()
 }
 
-fn leaf(issuer: &Issuer, subject: &[(DnType, &str)], change: impl Fn(&mut CertificateParams)) -> CertificateDer<'static> {
+fn leaf(
+    issuer: &Issuer,
+    subject: &[(DnType, &str)],
+    change: impl Fn(&mut CertificateParams),
+) -> CertificateDer<'static> {
     let mut params = CertificateParams::default();
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     params.distinguished_name = DistinguishedName::new();
@@ -86,7 +90,8 @@ fn refuses_a_certificate_that_nobody_vouches_for() {
     let (issuer, other) = (ca("ca"), ca("ca"));
     let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
     let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(4000, 1, 1);
-    let server = |params: &mut CertificateParams| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let server =
+        |params: &mut CertificateParams| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let table = [
         ("expired", leaf(&issuer, ALICE, expired)),
         ("not yet valid", leaf(&issuer, ALICE, future)),

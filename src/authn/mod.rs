@@ -222,10 +222,12 @@ impl Authenticator {
         warnings: &mut Vec<&'static str>,
     ) -> Result<Option<Arc<UserInfo>>, Vec<String>> {
         let mut reasons = Vec::new();
-        let mut known = |outcome: Outcome| outcome.unwrap_or_else(|reason| {
-            reasons.push(reason);
-            None
-        });
+        let mut known = |outcome: Outcome| {
+            outcome.unwrap_or_else(|reason| {
+                reasons.push(reason);
+                None
+            })
+        };
         if let Some(config) = &self.request_header
             && let Some(user) = known(request_header::authenticate(config, headers, connection))
         {

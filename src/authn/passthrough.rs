@@ -29,7 +29,7 @@ impl Passthrough {
             Some(_) => self.limits.success_ttl,
             None => self.limits.failure_ttl,
         };
-        let look_up = async {
+        let look_up = || async {
             let question = SelfSubjectReview::default();
             let answer = review::create_as(&self.transport, credentials, PATH, &question, self.limits.timeout).await?;
             let user = answer.ok().and_then(|review| review.status).and_then(|status| status.user_info);

@@ -67,7 +67,8 @@ pub(super) fn clear(headers: &mut HeaderMap, config: Option<&RequestHeaderConfig
     custom.for_each(|name| while headers.remove(name).is_some() {});
     STANDARD.iter().for_each(|name| while headers.remove(*name).is_some() {});
     let prefixes = || config.into_iter().flat_map(|config| config.extra_prefixes.iter().map(String::as_str));
-    let is_extra = |name: &&HeaderName| prefixes().chain([STANDARD_EXTRA]).any(|prefix| strip_prefix(name, prefix).is_some());
+    let is_extra =
+        |name: &&HeaderName| prefixes().chain([STANDARD_EXTRA]).any(|prefix| strip_prefix(name, prefix).is_some());
     let extras: Vec<_> = headers.keys().filter(is_extra).cloned().collect();
     for name in extras {
         headers.remove(name);

@@ -96,7 +96,9 @@ fn is_transient(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => {
             let told_to_wait = status.details.as_ref().is_some_and(|details| details.retry_after_seconds > 0);
-            told_to_wait || status.code == 429 || matches!(status.reason.as_str(), "InternalError" | "Timeout" | "TooManyRequests")
+            told_to_wait
+                || status.code == 429
+                || matches!(status.reason.as_str(), "InternalError" | "Timeout" | "TooManyRequests")
         }
         error => was_reset(error),
     }

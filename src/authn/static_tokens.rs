@@ -1,7 +1,7 @@
 //! Bearer tokens of a file: CSV records of token, user, UID and, in one field, groups (`tokenfile.NewCSV`).
 
-use super::answers::{Key, Secret};
 use super::UserInfo;
+use super::answers::{Key, Secret};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -130,7 +130,8 @@ mod tests {
 
     #[test]
     fn reads_what_kube_apiserver_reads() {
-        let tokens = StaticTokens::parse(b"a,alice,1\r\n\nb,\"b\"\"ob\",2,\"dev,ops\",ignored\n,none,3\na,again,4,x").unwrap();
+        let tokens =
+            StaticTokens::parse(b"a,alice,1\r\n\nb,\"b\"\"ob\",2,\"dev,ops\",ignored\n,none,3\na,again,4,x").unwrap();
         assert_eq!(tokens.users.len(), 2);
         let bob = tokens.user("b").unwrap();
         assert_eq!((bob.username.as_str(), bob.uid.as_str()), ("b\"ob", "2"));

@@ -16,14 +16,17 @@ fn connection() -> Connection {
 }
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
-    let pair = |(name, value): &(&str, &str)| (HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
+    let pair =
+        |(name, value): &(&str, &str)| (HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
     pairs.iter().map(pair).collect()
 }
 
 /// Whoever's token starts with "good" is alice.
 fn reviewer() -> Arc<Upstream> {
     Upstream::with_status(|review| match review["spec"]["token"].as_str().unwrap() {
-        good if good.starts_with("good") => json!({"authenticated": true, "user": {"username": "alice", "groups": ["dev"]}}),
+        good if good.starts_with("good") => {
+            json!({"authenticated": true, "user": {"username": "alice", "groups": ["dev"]}})
+        }
         _ => json!({"authenticated": false}),
     })
 }
@@ -165,11 +168,18 @@ async fn a_token_for_somebody_else_is_no_token() {
 #[tokio::test]
 async fn passthrough_shows_the_upstream_the_clients_own_credentials() {
     let upstream = Upstream::new(|path, review: &Value| {
-        assert_eq!((path, &review["kind"]), ("/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!("SelfSubjectReview")));
-        (201, json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {},
-            "status": {"userInfo": {"username": "alice", "groups": ["g"]}}}))
+        assert_eq!(
+            (path, &review["kind"]),
+            ("/apis/authentication.k8s.io/v1/selfsubjectreviews", &json!("SelfSubjectReview"))
+        );
+        (
+            201,
+            json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {},
+            "status": {"userInfo": {"username": "alice", "groups": ["g"]}}}),
+        )
     });
-    let authenticator = Authenticator::new(Config { passthrough: Some(upstream.transport()), anonymous: true, ..Config::default() });
+    let authenticator =
+        Authenticator::new(Config { passthrough: Some(upstream.transport()), anonymous: true, ..Config::default() });
     for _ in 0..2 {
         let mut headers = headers(&[("authorization", "Basic eDp5"), ("impersonate-user", "root")]);
         let found = authenticator.authenticate(&mut headers, &connection()).await.unwrap();
@@ -188,7 +198,8 @@ async fn passthrough_shows_the_upstream_the_clients_own_credentials() {
 #[tokio::test]
 async fn passthrough_refuses_what_the_upstream_refuses() {
     let upstream = Upstream::new(|_, _| failure(401, "Unauthorized", "Unauthorized"));
-    let authenticator = Authenticator::new(Config { passthrough: Some(upstream.transport()), anonymous: true, ..Config::default() });
+    let authenticator =
+        Authenticator::new(Config { passthrough: Some(upstream.transport()), anonymous: true, ..Config::default() });
     for _ in 0..2 {
         assert!(username(&authenticator, &[("authorization", "Bearer bad")]).await.is_err());
     }

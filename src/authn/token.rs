@@ -5,13 +5,14 @@ use super::{Outcome, StaticTokens, text};
 use crate::upstream::ClientCredentials;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
-use base64::engine::general_purpose::{NO_PAD, GeneralPurpose};
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, CONNECTION, HeaderMap, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use std::sync::Arc;
 
 const INVALID_TOKEN: &str = "invalid bearer token";
-const TOKEN_WITH_SPACE: &str = "the provided Authorization header contains extra space before the bearer token, and is ignored";
+const TOKEN_WITH_SPACE: &str =
+    "the provided Authorization header contains extra space before the bearer token, and is ignored";
 const PROTOCOL_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 /// Go's `RawURLEncoding` does not mind what the last character's spare bits are.
 const RAW_URL: GeneralPurpose =
@@ -121,8 +122,9 @@ fn protocol_token(headers: &HeaderMap) -> Result<Option<(String, HeaderValue)>, 
 
 /// `wsstream.IsWebSocketRequest`.
 fn is_websocket(headers: &HeaderMap) -> bool {
-    let upgrades = headers.get_all(CONNECTION).iter().any(|value| {
-        value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains("upgrade"))
-    });
+    let upgrades = headers
+        .get_all(CONNECTION)
+        .iter()
+        .any(|value| value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains("upgrade")));
     upgrades && headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
 }

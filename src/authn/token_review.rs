@@ -29,7 +29,7 @@ impl TokenReviews {
             Ok(_) => self.limits.success_ttl,
             Err(_) => self.limits.failure_ttl,
         };
-        match self.answers.answer(key, lifetime, self.review(token)).await {
+        match self.answers.answer(key, lifetime, || self.review(token)).await {
             Ok(Ok(user)) => Ok(Some(user)),
             Ok(Err(reason)) if reason.is_empty() => Ok(None),
             Ok(Err(reason)) => Err(reason),
@@ -42,10 +42,13 @@ impl TokenReviews {
         let audiences = (!self.audiences.is_empty()).then(|| self.audiences.clone());
         let spec = TokenReviewSpec { token: token.to_owned(), audiences };
         let question = TokenReview { spec, ..TokenReview::default() };
-        let status = review::create(&self.client, PATH, &question, self.limits.timeout).await?.status.unwrap_or_default();
+        let status =
+            review::create(&self.client, PATH, &question, self.limits.timeout).await?.status.unwrap_or_default();
         let granted = status.audiences.unwrap_or_default();
         // A reviewer that does not speak of audiences has reviewed for its own, which are ours.
-        let fits = self.audiences.is_empty() || granted.is_empty() || granted.iter().any(|audience| self.audiences.contains(audience));
+        let fits = self.audiences.is_empty()
+            || granted.is_empty()
+            || granted.iter().any(|audience| self.audiences.contains(audience));
         if !fits {
             return Ok(Err(String::new()));
         }

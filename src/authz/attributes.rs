@@ -144,7 +144,8 @@ mod tests {
     /// Every text is one that a kube-apiserver 1.36 gave.
     #[test]
     fn refuses_in_the_words_of_kube_apiserver() {
-        let path = |verb: &str, path: &str| Attributes { verb: verb.into(), path: path.into(), ..Attributes::default() };
+        let path =
+            |verb: &str, path: &str| Attributes { verb: verb.into(), path: path.into(), ..Attributes::default() };
         let table = [
             (
                 attributes("create", "", "pods", "default", ""),
@@ -177,6 +178,9 @@ mod tests {
         let status = attributes("get", "apps", "deployments", "n", "d").forbidden(&user, "RBAC: <no>");
         assert!(status.message.ends_with(r#"in the namespace "n": RBAC: <no>"#), "{}", status.message);
         let details = status.details.unwrap();
-        assert_eq!((details.group.as_str(), details.kind.as_str(), details.name.as_str()), ("apps", "deployments", "d"));
+        assert_eq!(
+            (details.group.as_str(), details.kind.as_str(), details.name.as_str()),
+            ("apps", "deployments", "d")
+        );
     }
 }

@@ -135,7 +135,7 @@ impl Authorizer {
             Reviewer::Subject(client) => {
                 let spec = subject_spec(user, attributes);
                 let key = self.key(&spec, None)?;
-                self.answer(key, attributes, self.review(client, spec)).await
+                self.answer(key, attributes, || self.review(client, spec)).await
             }
             Reviewer::Oneself(transport) => {
                 let Some(credentials) = credentials else {
@@ -144,7 +144,7 @@ impl Authorizer {
                 let (resource_attributes, non_resource_attributes) = attributes.to_api();
                 let spec = SelfSubjectAccessReviewSpec { resource_attributes, non_resource_attributes };
                 let key = self.key(&spec, Some(credentials))?;
-                self.answer(key, attributes, self.review_oneself(transport, credentials, spec)).await
+                self.answer(key, attributes, || self.review_oneself(transport, credentials, spec)).await
             }
         }
     }
@@ -161,11 +161,11 @@ impl Authorizer {
         Ok(self.answers.key(&parts))
     }
 
-    async fn answer(
+    async fn answer<F: Future<Output = Result<Decision, ReviewError>>>(
         &self,
         key: [u8; 32],
         attributes: &Attributes,
-        look_up: impl Future<Output = Result<Decision, ReviewError>>,
+        look_up: impl FnOnce() -> F,
     ) -> Result<Decision, ReviewError> {
         let lifetime = |decision: &Decision| {
             if decision.allowed { self.config.authorized_ttl } else { self.config.unauthorized_ttl }
@@ -173,7 +173,7 @@ impl Authorizer {
         let decision = if attributes.size() < MAX_CACHED_ATTRIBUTES_BYTES {
             self.answers.answer(key, lifetime, look_up).await.map_err(|error| ReviewError(error.0.clone()))
         } else {
-            look_up.await
+            Box::pin(look_up()).await
         }?;
         if decision.allowed && decision.denied {
             return Err(ReviewError("webhook subject access review returned both allow and deny response".into()));

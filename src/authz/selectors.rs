@@ -115,7 +115,9 @@ fn requirement(tokens: &mut Tokens<'_>) -> Option<(LabelSelectorRequirement, boo
         }
         Token::Symbol("=" | "==") => Some((made(key, "In", vec![value(tokens)?])?, true)),
         Token::Symbol("!=") => Some((made(key, "NotIn", vec![value(tokens)?])?, true)),
-        Token::Symbol(">" | "<") => value(tokens)?.parse::<i64>().ok().and_then(|_| Some((made(key, "", Vec::new())?, false))),
+        Token::Symbol(">" | "<") => {
+            value(tokens)?.parse::<i64>().ok().and_then(|_| Some((made(key, "", Vec::new())?, false)))
+        }
         _ => None,
     }
 }

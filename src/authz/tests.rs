@@ -102,7 +102,10 @@ async fn a_refusal_carries_the_reviewers_reason() {
     let status = authorizer(&upstream).authorize(&alice(), &list_pods(), None).await.unwrap_err();
     assert_eq!(
         (status.code, status.message.as_str()),
-        (403, r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default": because"#)
+        (
+            403,
+            r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default": because"#
+        )
     );
 }
 
@@ -118,6 +121,14 @@ async fn what_nobody_can_decide_is_refused_and_asked_again() {
     let both = deciding(json!({"allowed": true, "denied": true}));
     let status = self::authorizer(&both).authorize(&alice(), &list_pods(), None).await.unwrap_err();
     assert_eq!(status.code, 500);
+}
+
+#[tokio::test]
+async fn waiting_for_an_answer_takes_little_memory() {
+    let upstream = deciding(json!({"allowed": true}));
+    let (authorizer, user, info) = (authorizer(&upstream), alice(), list_pods());
+    let question = authorizer.authorize(&user, &info, None);
+    assert!(size_of_val(&question) < 16 << 10, "{}", size_of_val(&question));
 }
 
 #[tokio::test]
@@ -142,7 +153,10 @@ async fn with_passthrough_the_client_asks_about_itself() {
     }
     assert_eq!(upstream.count(), 2, "one client's answer is not another's");
     let (headers, body) = upstream.calls.lock().unwrap()[0].clone();
-    assert_eq!((&headers["authorization"], &headers["impersonate-user"]), (&"Bearer a".parse().unwrap(), &"bob".parse().unwrap()));
+    assert_eq!(
+        (&headers["authorization"], &headers["impersonate-user"]),
+        (&"Bearer a".parse().unwrap(), &"bob".parse().unwrap())
+    );
     assert_eq!((&body["kind"], body["spec"].get("user")), (&json!("SelfSubjectAccessReview"), None));
     assert_eq!(authorizer.authorize(&alice(), &list_pods(), None).await.unwrap_err().code, 500);
 }

@@ -89,7 +89,7 @@ impl Impersonation {
         let mut first_refusal = None;
         for index in last.into_iter().chain(others) {
             let Some(mode) = MODES.get(index) else { continue };
-            match mode.check(checks, wanted, attributes).await {
+            match Box::pin(mode.check(checks, wanted, attributes)).await {
                 Ok(Some(user)) => {
                     self.last_modes.insert(key, index);
                     return Ok((user, mode.constraint()));

@@ -185,7 +185,12 @@ impl Mode {
     }
 
     /// `impersonationModeState.authorizeGroups`.
-    async fn check_groups(self, checks: &mut Checks<'_>, requestor: &UserInfo, groups: &[String]) -> Result<(), Status> {
+    async fn check_groups(
+        self,
+        checks: &mut Checks<'_>,
+        requestor: &UserInfo,
+        groups: &[String],
+    ) -> Result<(), Status> {
         let of = |name: &str| self.attributes(self.group(), "groups", name);
         if self != Self::Legacy {
             if groups.iter().any(String::is_empty) {
@@ -234,7 +239,8 @@ impl Mode {
 
 /// `impersonation.requesterAssociatedWithRequestedNodeUsername`.
 fn is_associated(requestor: &UserInfo, node: &str) -> bool {
-    let named = requestor.extra.get(NODE_NAME_KEY).is_some_and(|names| matches!(names.as_slice(), [name] if name == node));
+    let named =
+        requestor.extra.get(NODE_NAME_KEY).is_some_and(|names| matches!(names.as_slice(), [name] if name == node));
     named && names::service_account(&requestor.username).is_some()
 }
 

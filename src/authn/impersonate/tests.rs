@@ -15,11 +15,16 @@ fn asked(review: &Value) -> String {
     let spec = &review["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let a = &spec["resourceAttributes"];
-    let subresource = Some(text(&a["subresource"])).filter(|s| !s.is_empty()).map(|s| format!("/{s}")).unwrap_or_default();
+    let subresource =
+        Some(text(&a["subresource"])).filter(|s| !s.is_empty()).map(|s| format!("/{s}")).unwrap_or_default();
     let namespace = Some(text(&a["namespace"])).filter(|s| !s.is_empty()).map(|s| format!("{s}/")).unwrap_or_default();
     format!(
         "{} {} {}/{}{subresource} {namespace}{}",
-        text(&spec["user"]), text(&a["verb"]), text(&a["group"]), text(&a["resource"]), text(&a["name"])
+        text(&spec["user"]),
+        text(&a["verb"]),
+        text(&a["group"]),
+        text(&a["resource"]),
+        text(&a["name"])
     )
 }
 
@@ -35,7 +40,13 @@ fn user(name: &str) -> UserInfo {
 }
 
 fn list_pods() -> RequestInfo {
-    RequestInfo { is_resource_request: true, verb: "list".into(), resource: "pods".into(), api_version: "v1".into(), ..RequestInfo::default() }
+    RequestInfo {
+        is_resource_request: true,
+        verb: "list".into(),
+        resource: "pods".into(),
+        api_version: "v1".into(),
+        ..RequestInfo::default()
+    }
 }
 
 struct Case {
@@ -93,7 +104,9 @@ async fn headers_without_a_user_make_no_sense() {
 async fn refuses_as_kube_apiserver_does() {
     let case = Case::new(&["imp impersonate /users bob"]);
     let on = |mode: &str| {
-        format!(r#"pods is forbidden: User "alice" cannot impersonate-on:{mode}:list resource "pods" in API group "" at the cluster scope"#)
+        format!(
+            r#"pods is forbidden: User "alice" cannot impersonate-on:{mode}:list resource "pods" in API group "" at the cluster scope"#
+        )
     };
     assert_eq!(case.refusal("alice", &[("user", "bob")]).await, (403, on("user-info")));
     assert_eq!(case.refusal("alice", &[("user", "system:serviceaccount:ns:sa")]).await, (403, on("serviceaccount")));
@@ -118,7 +131,10 @@ async fn every_part_of_a_user_is_checked_in_order() {
     let wanted = [("user", "bob"), ("extra-Foo%2fBar", "v"), ("uid", "7"), ("group", "g")];
     let bob = case.apply(&user("imp"), &wanted).await.unwrap().unwrap();
     assert_eq!((bob.user.username.as_str(), bob.user.uid.as_str()), ("bob", "7"));
-    assert_eq!((bob.user.groups.join(" "), bob.user.extra["foo/bar"].join(" ")), ("g system:authenticated".into(), "v".into()));
+    assert_eq!(
+        (bob.user.groups.join(" "), bob.user.extra["foo/bar"].join(" ")),
+        ("g system:authenticated".into(), "v".into())
+    );
     let order: Vec<_> = case.upstream.bodies().iter().map(asked).collect();
     assert_eq!(
         order,
@@ -142,7 +158,10 @@ async fn groups_follow_from_who_it_is() {
         "imp impersonate /groups system:unauthenticated",
     ]);
     let table: [(&[(&str, &str)], &str); 4] = [
-        (&[("user", "system:serviceaccount:ns:sa")], "system:serviceaccounts system:serviceaccounts:ns system:authenticated"),
+        (
+            &[("user", "system:serviceaccount:ns:sa")],
+            "system:serviceaccounts system:serviceaccounts:ns system:authenticated",
+        ),
         (&[("user", "system:anonymous")], "system:unauthenticated"),
         (&[("user", "bob"), ("group", "system:unauthenticated")], "system:unauthenticated"),
         (&[("user", "system:serviceaccount:BAD:sa")], "system:authenticated"),
@@ -166,7 +185,10 @@ async fn constrained_impersonation_needs_both_verbs() {
     let (_, masters) = case.refusal("imp", &[("user", "bob"), ("group", "system:masters")]).await;
     assert!(masters.ends_with(": impersonating the system:masters group is not allowed"), "{masters}");
     let (_, key) = case.refusal("imp", &[("user", "bob"), ("extra-key", "v")]).await;
-    assert!(key.ends_with("extra.key: Invalid value: \"key\": must be a domain-prefixed path (such as \"acme.io/foo\")"), "{key}");
+    assert!(
+        key.ends_with("extra.key: Invalid value: \"key\": must be a domain-prefixed path (such as \"acme.io/foo\")"),
+        "{key}"
+    );
 }
 
 #[tokio::test]
