@@ -13,6 +13,7 @@ pub use drain::Drain;
 pub use listener::{Bounds, Listener};
 pub use reload::Reloading;
 
+use crate::authn::VerifiedCertificates;
 use rustls_pki_types::CertificateDer;
 use std::net::SocketAddr;
 
@@ -23,6 +24,8 @@ pub struct Connection {
     pub remote: SocketAddr,
     /// The certificates that the client presented, leaf first. It holds the leaf's key; nothing else is verified yet.
     pub certificates: Vec<CertificateDer<'static>>,
+    /// What authentication found these certificates to be, so that it verifies them once a connection; starts empty.
+    pub verified: VerifiedCertificates,
 }
 
 #[cfg(test)]

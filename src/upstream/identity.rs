@@ -44,35 +44,33 @@ impl Default for RequestHeaders {
     }
 }
 
-/// What a client sent to say who it is; the only way for it to pass. As a request's extension it tells the transport
-/// not to use the proxy's own credentials.
-#[derive(Clone, Default)]
+/// Whose credentials a request carries when they are the client's own (passthrough): an extension of the request. The
+/// transport then sends these, and never the proxy's, also when there are none.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClientCredentials {
-    headers: Vec<(HeaderName, HeaderValue)>,
-}
-
-impl std::fmt::Debug for ClientCredentials {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.headers.iter().map(|(name, _)| name)).finish()
-    }
+    /// The client's `Authorization` header; none for an anonymous client.
+    pub authorization: Option<HeaderValue>,
+    /// The client's `Impersonate-*` headers, once it has been found to be allowed them.
+    pub impersonation: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl ClientCredentials {
-    /// Copies them out of a request as it came: the bearer token, wherever it is, and whom the client impersonates.
-    pub fn of(headers: &HeaderMap) -> Self {
-        let mut taken = Vec::new();
-        for (name, value) in headers {
-            let is_token = name == header::AUTHORIZATION
-                || (name == header::SEC_WEBSOCKET_PROTOCOL && without_bearer(value).is_some());
-            if is_token || name.as_str().starts_with("impersonate-") {
-                taken.push((name.clone(), value.clone()));
-            }
+    /// Puts the credentials in a request's headers, in place of any that are there.
+    pub fn write_to(&self, headers: &mut HeaderMap) {
+        headers.remove(header::AUTHORIZATION);
+        if let Some(authorization) = &self.authorization {
+            headers.insert(header::AUTHORIZATION, authorization.clone());
         }
-        Self { headers: taken }
+        for (name, value) in &self.impersonation {
+            headers.append(name.clone(), value.clone());
+        }
     }
+}
 
-    fn has_token(&self) -> bool {
-        self.headers.iter().any(|(name, _)| name == header::AUTHORIZATION || name == header::SEC_WEBSOCKET_PROTOCOL)
+/// Credentials are no text for a log.
+impl std::fmt::Debug for ClientCredentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientCredentials").finish_non_exhaustive()
     }
 }
 
@@ -139,17 +137,11 @@ fn pass(
     credentials: Option<&ClientCredentials>,
 ) -> Result<ClientCredentials, Status> {
     let credentials = credentials.cloned().unwrap_or_default();
-    if !credentials.has_token() && user.username != ANONYMOUS {
+    if credentials.authorization.is_none() && user.username != ANONYMOUS {
         // A client certificate cannot be shown twice.
         return Err(inexpressible("it did not authenticate by a token"));
     }
-    let mut replaced = false;
-    for (name, value) in &credentials.headers {
-        if name == header::SEC_WEBSOCKET_PROTOCOL && !std::mem::replace(&mut replaced, true) {
-            headers.remove(name);
-        }
-        headers.append(name, value.clone());
-    }
+    credentials.write_to(headers);
     Ok(credentials)
 }
 
@@ -320,21 +312,22 @@ mod tests {
         assert!(Identity::Impersonate.apply(&mut HeaderMap::new(), &grouped, None).is_err());
     }
 
+    fn credentials() -> ClientCredentials {
+        let impersonation = vec![(HeaderName::from_static("impersonate-user"), HeaderValue::from_static("bob"))];
+        ClientCredentials { authorization: Some(HeaderValue::from_static("Bearer secret")), impersonation }
+    }
+
     #[test]
-    fn passthrough_keeps_the_clients_token_and_whom_it_impersonates_and_nothing_else() {
-        let given = map(&FORGED);
-        let credentials = ClientCredentials::of(&given);
-        let mut headers = given.clone();
-        let passed = Identity::Passthrough.apply(&mut headers, &user("jane"), Some(&credentials)).unwrap();
+    fn passthrough_sends_the_clients_token_and_whom_it_may_impersonate_and_nothing_else() {
+        let mut headers = map(&FORGED);
+        let passed = Identity::Passthrough.apply(&mut headers, &user("jane"), Some(&credentials())).unwrap();
         assert!(passed.is_some());
         let wanted = map(&[
-            ("impersonate-user", "admin"),
-            ("impersonate-group", "system:masters"),
-            ("impersonate-anything", "x"),
+            ("authorization", "Bearer secret"),
+            ("impersonate-user", "bob"),
+            ("sec-websocket-protocol", "v5.channel.k8s.io"),
             ("x-own-user", "admin"),
             ("x_own-extra_y", "x"),
-            FORGED[12],
-            FORGED[13],
         ]);
         assert_eq!(headers, wanted);
     }
@@ -348,6 +341,6 @@ mod tests {
 
     #[test]
     fn credentials_do_not_show_in_logs() {
-        assert!(!format!("{:?}", ClientCredentials::of(&map(&FORGED))).contains("secret"));
+        assert!(!format!("{:?}", credentials()).contains("secret"));
     }
 }

@@ -108,10 +108,9 @@ async fn a_client_that_speaks_for_itself_never_travels_on_the_proxys_certificate
     let issued = served.authority.client("proxy", "system:masters").unwrap();
     let (remote, _directory) = remote_of(&served, "", files_of(&issued)).await;
     let forwarder = Forwarder::new(Arc::new(remote), Identity::Passthrough, Drain::new());
-    let mut request = get("/api");
-    request.headers_mut().insert(header::AUTHORIZATION, "Bearer client".parse().unwrap());
-    let credentials = ClientCredentials::of(request.headers());
-    let response = forwarder.forward(request, &jane(), Some(&credentials), None).await.unwrap();
+    let authorization = Some("Bearer client".parse().unwrap());
+    let credentials = ClientCredentials { authorization, impersonation: Vec::new() };
+    let response = forwarder.forward(get("/api"), &jane(), Some(&credentials), None).await.unwrap();
     assert_eq!(text(response).await, "/api Bearer client - 0");
 }
 
