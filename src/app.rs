@@ -3,26 +3,28 @@
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment};
 use crate::audit::Audit;
-use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfig, StaticTokens};
+use crate::authn::{self, Authenticator, CertificateAuthority, Impersonation, RequestHeaderConfig, StaticTokens};
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Need};
 use crate::config::kubeconfig::Kubeconfig;
-use crate::config::{AuthorizationMode, Config, Upstream, UpstreamIdentity};
+use crate::config::{self, AuthorizationMode, Config, UpstreamIdentity};
 use crate::embedded;
 use crate::pipeline::{Gateway, InFlight, Pipeline};
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
-use crate::upstream::forward::Forwarder;
-use crate::upstream::{Identity, Remote, SharedTransport, kube_client};
+use crate::upstream::{self, Body, BoxError, Forwarder, Identity, Remote, SharedTransport, kube_client};
 use anyhow::{Context, Result};
-use arc_swap::ArcSwap;
+use http::{HeaderName, Request};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use prometheus::Registry;
 use rustls::ServerConfig;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The user that the kubeconfig for the embedded API server names, and its group.
 const ADMINISTRATOR: (&str, &str) = ("kubernetes-admin", "system:masters");
@@ -35,35 +37,38 @@ pub async fn run(config: Config) -> Result<()> {
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
-    let health = Listener::bind(config.serving.health_address)
-        .with_context(|| format!("--health-bind-address={}", config.serving.health_address))?;
-    let listener =
-        Listener::bind(config.serving.address).with_context(|| format!("the API's address {}", config.serving.address))?;
-    let health_address = health.local_addr()?;
-    let address = listener.local_addr()?;
-    tokio::spawn(health::serve(health, checks.clone(), registry.clone()));
+    let serving = &config.serving;
+    let health = Listener::bind(serving.health_address)
+        .with_context(|| format!("--health-bind-address={}", serving.health_address))?;
+    let listener = Listener::bind(serving.address)
+        .with_context(|| format!("--bind-address={} --secure-port={}", serving.address.ip(), serving.address.port()))?;
+    let (address, health_address) = (listener.local_addr()?, health.local_addr()?);
+    let _probes = AbortOnDropHandle::new(tokio::spawn(health::serve(health, checks.clone(), registry.clone())));
 
-    let mut front = Front::new(&config, address)?;
-    let (transport, identity) = upstream(&config).await?;
-    let client = kube_client(transport.clone());
-    let pipeline = pipeline(&config, &mut front, transport, identity, client, &registry, &checks, &drain).await?;
+    let front = Front::new(&config, address)?;
+    let files = Files::new(&config)?;
+    let upstream = Upstream::new(&config, &drain).await?;
+    let pipeline = Arc::new(pipeline(&config, &front, &files, upstream, &registry, &checks).await?);
     front.announce(&config, address, health_address)?;
 
-    let bounds = bounds(&config);
-    let tls = front.tls;
-    let audit = pipeline.audit.clone();
-    let serving = tokio::spawn({
-        let (drain, pipeline) = (drain.clone(), pipeline.clone());
-        listener.serve(tls, bounds, drain, move |request| {
-            let pipeline = pipeline.clone();
-            async move { pipeline.handle(request).await }
-        })
-    });
-    drain.start_on_signal(config.serving.shutdown_delay).await?;
-    serving.await.context("the listener")?;
-    let _all_or_not = tokio::time::timeout(config.serving.drain_timeout, drain.finished()).await;
-    audit.flush(config.limits.audit_flush_timeout).await;
+    let handle = {
+        let (pipeline, drain) = (pipeline.clone(), drain.clone());
+        move |request: Request<Incoming>| {
+            let (pipeline, drain) = (pipeline.clone(), drain.clone());
+            async move { pipeline.handle(request.map(incoming), &drain).await }
+        }
+    };
+    let serve = tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle));
+    drain.start_on_signal(serving.shutdown_delay).await?;
+    serve.await.context("the listener")?;
+    let in_time = tokio::time::timeout(serving.drain_timeout, drain.finished()).await.is_ok();
+    tracing::info!(in_time, "drained");
+    pipeline.audit.flush(config.limits.audit_flush_timeout).await;
     Ok(())
+}
+
+fn incoming(body: Incoming) -> Body {
+    body.map_err(BoxError::from).boxed_unsync()
 }
 
 /// What clients meet: the serving certificate, and the authority of their own.
@@ -86,9 +91,11 @@ impl Front {
         let own = Authority::generate("kube-admission-proxy")?;
         let issued = own.serving(&own_names(address.ip()))?;
         let tls = tls::server_config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes())?;
-        let client_ca = match client_ca {
-            Some(client_ca) => Some(client_ca),
-            None => Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?)),
+        // In front of an API server of somebody else's, the process trusts nobody of its own.
+        let is_own = client_ca.is_none() && matches!(config.upstream, config::Upstream::Embedded { .. });
+        let client_ca = match is_own {
+            true => Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?)),
+            false => client_ca,
         };
         Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
     }
@@ -97,7 +104,7 @@ impl Front {
     fn announce(&self, config: &Config, address: SocketAddr, health: SocketAddr) -> Result<()> {
         let server = format!("https://{}", reachable(address));
         tracing::info!("serving on {server}, health and metrics on http://{}", reachable(health));
-        let (Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else { return Ok(()) };
+        let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else { return Ok(()) };
         let client = own.client(ADMINISTRATOR.0, ADMINISTRATOR.1)?;
         let written = Kubeconfig {
             server: &server,
@@ -161,23 +168,154 @@ fn bounds(config: &Config) -> Bounds {
     }
 }
 
-/// The API server behind, and as whom requests get there.
-async fn upstream(config: &Config) -> Result<(SharedTransport, Identity)> {
-    match &config.upstream {
-        Upstream::Embedded { .. } => {
-            let server = embedded::Server::new(embedded::Limits::default());
-            Ok((Arc::new(server), Identity::Impersonate))
-        }
-        Upstream::Remote { kubeconfig, identity, .. } => {
-            let remote = Remote::from_kubeconfig(kubeconfig, Default::default())
-                .await
-                .with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
-            let identity = match identity {
-                UpstreamIdentity::Impersonate => Identity::Impersonate,
-                UpstreamIdentity::RequestHeader => Identity::RequestHeader(Default::default()),
-                UpstreamIdentity::Passthrough => Identity::Passthrough,
-            };
-            Ok((Arc::new(remote), identity))
-        }
+/// Files that authentication follows while the server runs.
+#[derive(Default)]
+struct Files {
+    request_header_ca: Option<Reloading<CertificateAuthority>>,
+    tokens: Option<Reloading<StaticTokens>>,
+}
+
+impl Files {
+    fn new(config: &Config) -> Result<Self> {
+        let authentication = &config.authentication;
+        let request_header_ca = authentication.request_header.as_ref();
+        let request_header_ca =
+            request_header_ca.map(|config| authority("requestheader-client-ca-file", &config.client_ca)).transpose()?;
+        let tokens = authentication.token_file.as_deref().map(static_tokens).transpose()?;
+        Ok(Self { request_header_ca, tokens })
+    }
+}
+
+fn static_tokens(path: &Path) -> Result<Reloading<StaticTokens>> {
+    let file = path.to_owned();
+    reload::watch(vec![path.to_owned()], move || -> Result<_, Unreadable> {
+        StaticTokens::parse(&read(&file)?).map_err(|error| Unreadable(error.to_string()))
+    })
+    .with_context(|| format!("--token-auth-file={}", path.display()))
+}
+
+/// The API server behind, and the ways there.
+struct Upstream {
+    transport: SharedTransport,
+    forwarder: Forwarder,
+    client: kube::Client,
+    is_passthrough: bool,
+}
+
+impl Upstream {
+    async fn new(config: &Config, drain: &Drain) -> Result<Self> {
+        let (transport, identity): (SharedTransport, _) = match &config.upstream {
+            config::Upstream::Embedded { .. } => {
+                (Arc::new(embedded::Server::new(embedded::Limits::default())), Identity::Impersonate)
+            }
+            config::Upstream::Remote { kubeconfig, identity, .. } => {
+                let bounds = upstream::Bounds { connect_timeout: config.limits.connect_timeout, ..Default::default() };
+                let remote = Remote::from_kubeconfig(kubeconfig, bounds).await;
+                let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
+                tracing::info!("the API server behind is {}", remote.url());
+                let identity = match identity {
+                    UpstreamIdentity::Impersonate => Identity::Impersonate,
+                    UpstreamIdentity::RequestHeader => Identity::RequestHeader(Default::default()),
+                    UpstreamIdentity::Passthrough => Identity::Passthrough,
+                };
+                (Arc::new(remote), identity)
+            }
+        };
+        let is_passthrough = identity == Identity::Passthrough;
+        let forwarder = Forwarder::new(transport.clone(), identity, drain.clone());
+        Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
+    }
+}
+
+/// The path of requests, with everything on it.
+async fn pipeline(
+    config: &Config,
+    front: &Front,
+    files: &Files,
+    upstream: Upstream,
+    registry: &Registry,
+    checks: &Checks,
+) -> Result<Pipeline> {
+    let limits = &config.limits;
+    let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery::Limits::default());
+    let needs: Vec<Need> = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied().collect();
+    let cluster_limits = cluster::Limits { ready_timeout: limits.cache_sync_timeout, ..Default::default() };
+    let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits);
+    let ready = (discovery.clone(), cluster.clone());
+    checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
+    checks.ready("informer-sync", move || match ready.1.unsynced() {
+        waiting if waiting.is_empty() => Ok(()),
+        waiting => Err(format!("not synced: {waiting:?}")),
+    });
+
+    let metrics = Arc::new(Metrics::new(registry).context("admission metrics")?);
+    let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| Environment {
+        cluster: cluster.clone(),
+        configuration: config.admission.configuration(spec.name),
+        config,
+        metrics: metrics.clone(),
+    })?;
+    Ok(Pipeline {
+        authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
+        impersonation: Impersonation::new(limits.impersonation_checks),
+        authorizer: Authorizer::new(authorization(config, &upstream)),
+        discovery,
+        chain,
+        gateway: Gateway {
+            transport: upstream.transport,
+            forwarder: upstream.forwarder,
+            response_bytes: limits.response_bytes,
+        },
+        audit: Audit::new(&config.audit, limits, registry)?,
+        in_flight: InFlight::new(limits.requests_inflight, limits.mutating_requests_inflight),
+        limits: limits.clone(),
+    })
+}
+
+fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upstream) -> Result<authn::Config> {
+    let names = |names: &[String]| names.iter().map(|name| Ok(name.parse()?)).collect::<Result<Vec<HeaderName>>>();
+    let request_header = match (&config.authentication.request_header, &files.request_header_ca) {
+        (Some(given), Some(ca)) => Some(RequestHeaderConfig {
+            ca: ca.shared(),
+            allowed_names: given.allowed_names.clone(),
+            username_headers: names(&given.username_headers)?,
+            uid_headers: names(&given.uid_headers)?,
+            group_headers: names(&given.group_headers)?,
+            extra_prefixes: given.extra_header_prefixes.clone(),
+        }),
+        _ => None,
+    };
+    let limits = &config.limits;
+    Ok(authn::Config {
+        client_ca: front.client_ca.as_ref().map(Reloading::shared),
+        request_header,
+        token_file: files.tokens.as_ref().map(Reloading::shared),
+        token_review: Some(upstream.client.clone()),
+        passthrough: upstream.is_passthrough.then(|| upstream.transport.clone()),
+        review_limits: authn::ReviewLimits {
+            success_ttl: limits.token_cache_ttl,
+            failure_ttl: limits.token_cache_ttl,
+            cache_capacity: limits.token_cache_entries,
+            ..Default::default()
+        },
+        anonymous: config.authentication.anonymous,
+        api_audiences: Vec::new(),
+    })
+}
+
+fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
+    let mode = match config.authorization.mode {
+        AuthorizationMode::AlwaysAllow => authz::Mode::AlwaysAllow,
+        AuthorizationMode::Webhook => authz::Mode::Webhook,
+    };
+    let reviewer = match upstream.is_passthrough {
+        true => Reviewer::Oneself(upstream.transport.clone()),
+        false => Reviewer::Subject(upstream.client.clone()),
+    };
+    authz::Config {
+        authorized_ttl: config.limits.authorized_ttl,
+        unauthorized_ttl: config.limits.unauthorized_ttl,
+        cache_capacity: config.limits.authorization_cache_entries,
+        ..authz::Config::new(mode, reviewer)
     }
 }

@@ -15,12 +15,13 @@ mod target;
 mod update;
 mod write;
 
-pub use gateway::{Caller, Gateway};
+pub use gateway::Gateway;
+use gateway::Caller;
 pub use inflight::InFlight;
 
 use crate::admission::{Chain, Warnings};
 use crate::audit::{Audit, EventInProgress, Received};
-use crate::authn::{Authenticator, UserInfo};
+use crate::authn::{Authenticator, Impersonation, UserInfo};
 use crate::authz::Authorizer;
 use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
@@ -45,6 +46,8 @@ const METHOD_OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", 
 pub struct Pipeline {
     /// Who calls.
     pub authenticator: Authenticator,
+    /// Who may call as somebody else.
+    pub impersonation: Impersonation,
     /// What callers may do.
     pub authorizer: Arc<Authorizer>,
     /// What resources there are.
@@ -134,19 +137,26 @@ impl Pipeline {
         exchange: &mut Exchange,
     ) -> Result<Caller, Status> {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
-        let authenticated = self.authenticator.authenticate(request.headers_mut(), connection.as_deref()).await;
-        let authenticated = match authenticated {
+        let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
+        let authenticated = match self.authenticator.authenticate(request.headers_mut(), &connection).await {
             Ok(authenticated) => authenticated,
-            Err(refusal) => {
+            Err(unauthorized) => {
+                tracing::debug!(%unauthorized, "refused");
+                unauthorized.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
                 exchange.event = self.audit.begin(received, info, &UserInfo::default(), None);
-                return Err(refusal);
+                return Err(unauthorized.into());
             }
         };
-        let impersonated = self.authenticator.impersonate(request.headers_mut(), &authenticated).await;
-        let effective = impersonated.as_ref().ok().cloned().flatten();
-        exchange.event = self.audit.begin(received, info, &authenticated.user, effective.as_deref());
-        let user = impersonated?.unwrap_or_else(|| authenticated.user.clone());
-        Ok(Caller { user, credentials: authenticated.credentials })
+        authenticated.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
+        let (user, credentials) = (authenticated.user, authenticated.credentials);
+        let impersonated =
+            self.impersonation.apply(request.headers_mut(), &user, info, &self.authorizer, credentials.as_ref()).await;
+        let effective = impersonated.as_ref().ok().and_then(Option::as_ref);
+        exchange.event = self.audit.begin(received, info, &user, effective.map(|impersonated| &*impersonated.user));
+        Ok(match impersonated? {
+            Some(impersonated) => Caller { user: impersonated.user, credentials: impersonated.credentials },
+            None => Caller { user, credentials },
+        })
     }
 
     /// The target of an exec, attach, port-forward or proxy; none for everything else.

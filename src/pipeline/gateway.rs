@@ -4,8 +4,7 @@ use crate::authn::UserInfo;
 use crate::object::Object;
 use crate::request::body;
 use crate::status::Status;
-use crate::upstream::forward::forward;
-use crate::upstream::{Body, ClientCredentials, Identity, SharedTransport, UpstreamError, full};
+use crate::upstream::{Body, ClientCredentials, Forwarder, SharedTransport, UpstreamError, full};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
@@ -22,10 +21,10 @@ pub struct Caller {
 
 /// The way to the API server.
 pub struct Gateway {
-    /// What carries requests.
+    /// What carries the proxy's own requests.
     pub transport: SharedTransport,
-    /// As whom they go.
-    pub identity: Identity,
+    /// What passes on those of callers.
+    pub forwarder: Forwarder,
     /// Bytes of an answer that is read as a whole.
     pub response_bytes: usize,
 }
@@ -68,7 +67,7 @@ impl Gateway {
     /// # Errors
     /// When the API server does not answer.
     pub(super) async fn stream(&self, request: Request<Body>, caller: &Caller) -> Result<Response<Body>, Status> {
-        forward(&self.transport, &self.identity, request, &caller.user, caller.credentials.as_ref()).await
+        self.forwarder.forward(request, &caller.user, caller.credentials.as_ref(), None).await
     }
 
     /// Sends a request as the caller's with this body, and reads the answer as a whole.
@@ -100,6 +99,7 @@ impl Gateway {
         *request.uri_mut() = path.parse::<Uri>().map_err(|_| Status::no_such_path())?;
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         if let Some(credentials) = &caller.credentials {
+            credentials.write_to(request.headers_mut());
             request.extensions_mut().insert(credentials.clone());
         }
         self.transport.send(request).await.map_err(unavailable)

@@ -34,6 +34,11 @@ impl<T> Reloading<T> {
         self.current.load()
     }
 
+    /// The value as others can follow it, for as long as this one lives.
+    pub fn shared(&self) -> Arc<ArcSwap<T>> {
+        Arc::clone(&self.current)
+    }
+
     /// The current value, to keep.
     pub fn load_full(&self) -> Arc<T> {
         self.current.load_full()
