@@ -110,10 +110,14 @@ mod tests {
         let (cache, calls) = (AnswerCache::<usize>::new(8), AtomicUsize::new(0));
         let key = cache.key(&[b"x"]);
         let ask = || {
-            cache.answer(key, |_| TTL, || async {
-                tokio::task::yield_now().await;
-                Ok::<_, ()>(calls.fetch_add(1, Ordering::SeqCst))
-            })
+            cache.answer(
+                key,
+                |_| TTL,
+                || async {
+                    tokio::task::yield_now().await;
+                    Ok::<_, ()>(calls.fetch_add(1, Ordering::SeqCst))
+                },
+            )
         };
         assert_eq!(tokio::join!(ask(), ask(), ask()), (Ok(0), Ok(0), Ok(0)));
     }

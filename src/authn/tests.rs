@@ -99,7 +99,8 @@ async fn only_a_request_without_credentials_is_anonymous() {
     let upstream = reviewer();
     let open = authenticator(&upstream, |config| config.anonymous = true);
     let closed = authenticator(&upstream, |_| {});
-    let table: [(&[(&str, &str)], Option<&str>); 5] = [
+    type Row = (&'static [(&'static str, &'static str)], Option<&'static str>);
+    let table: [Row; 5] = [
         (&[], Some(ANONYMOUS)),
         (&[("authorization", "Basic x")], Some(ANONYMOUS)),
         (&[("authorization", "Bearer ")], Some(ANONYMOUS)),

@@ -208,7 +208,8 @@ mod tests {
 
     #[test]
     fn reads_field_selectors() {
-        let table: &[(&str, &[(&str, &str, &str)])] = &[
+        type Row = (&'static str, &'static [(&'static str, &'static str, &'static str)]);
+        let table: &[Row] = &[
             ("", &[]),
             ("metadata.name=x", &[("metadata.name", "In", "x")]),
             ("a==x,b!=y,,c=", &[("a", "In", "x"), ("b", "NotIn", "y"), ("c", "In", "")]),

@@ -2,7 +2,6 @@
 
 use crate::authn::{UserInfo, text, unescape_extra_key};
 use crate::authz::quote;
-use crate::status::Status;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::BTreeMap;
 
@@ -25,12 +24,18 @@ pub(super) fn take(headers: &mut HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
     taken
 }
 
-/// The user that they ask for, if any.
-pub(super) fn wanted_user(taken: &[(HeaderName, HeaderValue)]) -> Result<Option<UserInfo>, Status> {
+/// Those of them that mean something.
+pub(super) fn meaningful(taken: Vec<(HeaderName, HeaderValue)>) -> Vec<(HeaderName, HeaderValue)> {
+    let known = |name: &str| matches!(name, USER | UID | GROUP) || name.starts_with(EXTRA_PREFIX);
+    taken.into_iter().filter(|(name, _)| known(name.as_str())).collect()
+}
+
+/// The user that they ask for, if any; or what about them makes no sense.
+pub(super) fn wanted_user(taken: &[(HeaderName, HeaderValue)]) -> Result<Option<UserInfo>, String> {
     let mut wanted = UserInfo::default();
     let (mut seen_user, mut seen_uid) = (false, false);
     for (name, value) in taken {
-        let value = text(Some(value), name.as_str()).map_err(Status::bad_request)?.to_owned();
+        let value = text(Some(value), name.as_str())?.to_owned();
         match name.as_str() {
             // Of several the first counts.
             USER if !seen_user => (wanted.username, seen_user) = (value, true),
@@ -49,7 +54,7 @@ pub(super) fn wanted_user(taken: &[(HeaderName, HeaderValue)]) -> Result<Option<
     if wanted == UserInfo::default() {
         return Ok(None);
     }
-    Err(Status::bad_request(format!("requested {} without impersonating a user name", in_go_syntax(&wanted))))
+    Err(format!("requested {} without impersonating a user name", in_go_syntax(&wanted)))
 }
 
 /// `%#v` of a `*user.DefaultInfo`.

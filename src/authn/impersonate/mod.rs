@@ -65,14 +65,15 @@ impl Impersonation {
         credentials: Option<&ClientCredentials>,
     ) -> Result<Option<Impersonated>, Status> {
         let taken = headers::take(headers);
-        let Some(wanted) = headers::wanted_user(&taken)? else {
+        let Some(wanted) = headers::wanted_user(&taken).map_err(Status::bad_request)? else {
             return Ok(None);
         };
         let attributes = Attributes::from(info);
         let mut checks = Checks::new(authorizer, requestor, credentials, self.max_checks);
         let (user, constraint) = self.first_that_allows(&mut checks, &wanted, &attributes).await?;
         tracing::debug!(requestor = requestor.username, user = user.username, "impersonation");
-        let credentials = credentials.map(|own| ClientCredentials { impersonation: taken, ..own.clone() });
+        let impersonation = headers::meaningful(taken);
+        let credentials = credentials.map(|own| ClientCredentials { impersonation, ..own.clone() });
         Ok(Some(Impersonated { user: Arc::new(user), constraint, credentials }))
     }
 

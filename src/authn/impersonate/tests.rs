@@ -182,13 +182,55 @@ async fn constrained_impersonation_needs_both_verbs() {
     let four = [("user", "bob"), ("group", "a"), ("group", "b"), ("group", "c"), ("group", "d")];
     let bob = case.apply(&user("imp"), &four).await.unwrap().unwrap();
     assert_eq!(bob.constraint, "impersonate:user-info");
-    let (_, masters) = case.refusal("imp", &[("user", "bob"), ("group", "system:masters")]).await;
-    assert!(masters.ends_with(": impersonating the system:masters group is not allowed"), "{masters}");
-    let (_, key) = case.refusal("imp", &[("user", "bob"), ("extra-key", "v")]).await;
-    assert!(
-        key.ends_with("extra.key: Invalid value: \"key\": must be a domain-prefixed path (such as \"acme.io/foo\")"),
-        "{key}"
-    );
+    let groups = r#"resource "groups" in API group "authentication.k8s.io" at the cluster scope"#;
+    let extras = groups.replace("groups", "userextras");
+    let invalid = "impersonating an invalid key in extra is not allowed: extra.key: Invalid value:";
+    let table = [
+        (("group", "system:masters"), groups, "impersonating the system:masters group is not allowed".to_owned()),
+        (("group", ""), groups, "impersonating the empty string group is not allowed".to_owned()),
+        (
+            ("extra-key", "v"),
+            &extras,
+            format!("{invalid} \"key\": must be a domain-prefixed path (such as \"acme.io/foo\")"),
+        ),
+        (
+            ("extra-A_b.com%2fk", "v"),
+            &extras,
+            format!(
+                "{invalid} \"a_b.com\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
+                 '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+                 validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            ),
+        ),
+        (
+            ("extra-a.com%2f%22", "v"),
+            &extras,
+            format!(r#"{invalid} "\"": Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')"#),
+        ),
+        (("extra-a.com%2fk", ""), &extras, "impersonating the empty string value in extra is not allowed".to_owned()),
+    ];
+    for (header, resource, why) in table {
+        let (_, message) = case.refusal("imp", &[("user", "bob"), header]).await;
+        let wanted = format!(r#" is forbidden: User "imp" cannot impersonate:user-info {resource}: {why}"#);
+        assert!(message.ends_with(&wanted), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn with_passthrough_the_upstream_gets_the_headers_once_they_are_allowed() {
+    let upstream = Upstream::with_status(|_| json!({"allowed": true}));
+    let authorizer = Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport())));
+    let own = ClientCredentials::default();
+    let mut headers = headers(&[("user", "bob"), ("foo", "x")]);
+    let impersonation = Impersonation::default();
+    let alice = user("alice");
+    let found =
+        impersonation.apply(&mut headers, &alice, &list_pods(), &authorizer, Some(&own)).await.unwrap().unwrap();
+    let sent = upstream.calls.lock().unwrap()[0].0.clone();
+    assert!(!sent.contains_key("impersonate-user"), "the requestor asks as itself");
+    let mut upstream_headers = HeaderMap::new();
+    found.credentials.unwrap().write_to(&mut upstream_headers);
+    assert_eq!(upstream_headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["impersonate-user"]);
 }
 
 #[tokio::test]
