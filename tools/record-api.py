@@ -22,6 +22,7 @@ NOT_SERVED = ("apiextensions.k8s.io", "apiregistration.k8s.io")
 # Documents of paths that the embedded server does not have.
 DOCUMENTS_NOT_SERVED = (".well-known/openid-configuration", "openid/v1/jwks")
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+OPENAPI_V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -159,16 +160,102 @@ def reachable(document):
     return {name: definitions[name] for name in sorted(found)}
 
 
+# The messages of gnostic's openapi.v2 on the way to every description: what a field holds, and which fields are prose.
+MESSAGES = {
+    "Document": ({8: "Paths", 9: "Definitions", 10: "ParameterDefinitions"}, ()),
+    "Paths": ({2: "NamedPathItem"}, ()),
+    "NamedPathItem": ({2: "PathItem"}, ()),
+    "PathItem": ({field: "Operation" for field in range(2, 9)} | {9: "ParametersItem"}, ()),
+    "Operation": ({8: "ParametersItem"}, (3,)),
+    "ParametersItem": ({1: "Parameter"}, ()),
+    "Parameter": ({1: "BodyParameter", 2: "NonBodyParameter"}, ()),
+    "BodyParameter": ({}, (1,)),
+    "NonBodyParameter": ({1: "SubSchema", 2: "SubSchema", 3: "SubSchema", 4: "SubSchema"}, ()),
+    "SubSchema": ({}, (3,)),
+    "ParameterDefinitions": ({1: "NamedParameter"}, ()),
+    "NamedParameter": ({2: "Parameter"}, ()),
+    "Definitions": ({1: "NamedSchema"}, ()),
+    "NamedSchema": ({2: "Schema"}, ()),
+    "Schema": ({21: "OneSchema", 23: "OneSchema", 24: "Schema", 25: "Definitions"}, (4, 30)),
+    "OneSchema": ({1: "Schema"}, ()),
+}
+
+
+def varint(data, at):
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
+def encoded_varint(value):
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def fields(data):
+    """Every field of a message: number, the bytes of its key, and its value (of length-delimited fields the content)."""
+    at = 0
+    while at < len(data):
+        start = at
+        key, at = varint(data, at)
+        kind = key & 7
+        if kind == 2:
+            length, at = varint(data, at)
+            yield key >> 3, data[start:start + len(encoded_varint(key))], data[at:at + length], True
+            at += length
+        else:
+            end = varint(data, at)[1] if kind == 0 else at + {1: 8, 5: 4}[kind]
+            yield key >> 3, data[start:at], data[at:end], False
+            at = end
+
+
+def without_prose_in_protobuf(data, message, keep):
+    """A message without its prose; `keep` says which names of paths and definitions stay."""
+    inner, prose = MESSAGES[message]
+    out = bytearray()
+    for number, key, value, delimited in fields(data):
+        if number in prose:
+            continue
+        if number in inner:
+            if inner[number] in keep and name_of(value) not in keep[inner[number]]:
+                continue
+            # Only the outermost names are those of paths and definitions.
+            below = {} if inner[number] in keep else keep
+            value = without_prose_in_protobuf(value, inner[number], below)
+        out += key + (encoded_varint(len(value)) if delimited else b"") + value
+    return bytes(out)
+
+
+def name_of(message):
+    return next(value.decode() for number, _, value, _ in fields(message) if number == 1)
+
+
+def openapi_v2_protobuf(server, document):
+    request = urllib.request.Request(server.url + "/openapi/v2", headers={"Accept": OPENAPI_V2_PROTOBUF})
+    with server.opener.open(request, timeout=60) as response:
+        data = response.read()
+    keep = {"NamedPathItem": set(document["paths"]), "NamedSchema": set(document["definitions"])}
+    return without_prose_in_protobuf(data, "Document", keep)
+
+
 def compact(value):
-    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
 def write(name, text):
     (DATA / name).write_text(text)
 
 
-def write_compressed(name, value):
-    (DATA / name).write_bytes(gzip.compress(compact(value).encode(), compresslevel=9, mtime=0))
+def write_compressed(name, data):
+    (DATA / name).write_bytes(gzip.compress(data, compresslevel=9, mtime=0))
 
 
 def discovery_text(groups):
@@ -196,8 +283,10 @@ def main():
     columns = tables(server, groups)
     lines = [f"  {json.dumps(path)}: {json.dumps(columns[path])}" for path in sorted(columns)]
     write("tables.json", "{\n" + ",\n".join(lines) + "\n}\n")
-    write_compressed("openapi-v3.json.gz", openapi_v3(server))
-    write_compressed("openapi-v2.json.gz", openapi_v2(server))
+    write_compressed("openapi-v3.json.gz", compact(openapi_v3(server)))
+    document = openapi_v2(server)
+    write_compressed("openapi-v2.json.gz", compact(document))
+    write_compressed("openapi-v2.pb.gz", openapi_v2_protobuf(server, document))
 
 
 if __name__ == "__main__":
