@@ -5,7 +5,6 @@ use super::rules::{Match, match_rules};
 use super::sources::Sources;
 use crate::admission::{Attributes, Denial, Operation};
 use crate::cluster::Namespace;
-use crate::object::Object;
 use crate::status::Status;
 use std::sync::Arc;
 
@@ -80,10 +79,10 @@ impl<'a> Matcher<'a> {
         // The namespace of a request on a namespace is the one in the request: the cache has not seen it yet.
         let written = matches!(attributes.operation, Operation::Create | Operation::Update);
         if is_namespaces && attributes.subresource.is_empty() && written {
-            return Ok(attributes.object.as_ref().is_some_and(|object| selector.matches(|key| label(object, key))));
+            return Ok(attributes.object.as_ref().is_some_and(|object| selector.matches(object.labels())));
         }
         let namespace = self.namespace(&attributes.namespace).await?;
-        Ok(selector.matches(|key| namespace.labels.get(key).map(|value| &**value)))
+        Ok(selector.matches_map(&namespace.labels))
     }
 
     async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
@@ -112,9 +111,5 @@ fn object_matches(hook: &Hook, attributes: &Attributes) -> Result<bool, String> 
         return Ok(false);
     }
     let objects = [attributes.object.as_ref(), attributes.old_object.as_deref()];
-    Ok(objects.into_iter().flatten().any(|object| selector.matches(|key| label(object, key))))
-}
-
-fn label<'a>(object: &'a Object, key: &str) -> Option<&'a str> {
-    object.labels()?.get(key)?.as_str()
+    Ok(objects.into_iter().flatten().any(|object| selector.matches(object.labels())))
 }

@@ -6,7 +6,6 @@
 
 pub mod config;
 mod sources;
-mod selector;
 mod rules;
 mod hook;
 mod matching;
@@ -17,8 +16,8 @@ mod call;
 mod patch;
 mod mutating;
 mod validating;
-#[cfg(test)]
-mod tests;
+
+
 
 pub use mutating::Mutating;
 pub use sources::Sources;

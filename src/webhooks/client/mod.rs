@@ -147,8 +147,12 @@ impl Client {
             let request = self.request(body.clone(), timeout_seconds)?;
             match connection.sender.try_send_request(request).await {
                 Ok(response) => return Ok((connection, response)),
-                Err(mut error) if warm && error.take_message().is_some() => {}
-                Err(error) => return Err(Failure::of_hyper(error.error(), &connection.route, "EOF")),
+                Err(mut error) => {
+                    let unsent = error.take_message().is_some();
+                    if !(warm && unsent) {
+                        return Err(Failure::of_hyper(error.error(), &connection.route, "EOF"));
+                    }
+                }
             }
         }
     }
