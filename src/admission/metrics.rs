@@ -15,24 +15,6 @@ const CONDITION_LATENCIES: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25]
 /// Codes above it are counted as it, so that their number stays bounded.
 const MAX_CODE: u16 = 600;
 
-/// A phase, as metrics name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The mutating phase.
-    Admit,
-    /// The validating phase.
-    Validate,
-}
-
-impl Step {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Admit => "admit",
-            Self::Validate => "validate",
-        }
-    }
-}
-
 /// Why a webhook's call ended in a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectionError {
@@ -185,15 +167,15 @@ impl Metrics {
         })
     }
 
-    /// A whole phase is through.
-    pub fn observe_step(&self, step: Step, operation: Operation, elapsed: Duration, rejected: bool) {
-        let labels = [step.as_str(), operation.as_str(), boolean(rejected)];
+    /// A whole phase (`admit` or `validate`) is through.
+    pub fn observe_step(&self, step: &str, operation: Operation, rejected: bool, elapsed: Duration) {
+        let labels = [step, operation.as_str(), boolean(rejected)];
         self.step.with_label_values(&labels).observe(elapsed.as_secs_f64());
     }
 
     /// A plugin is through with a phase.
-    pub fn observe_controller(&self, name: &str, step: Step, operation: Operation, elapsed: Duration, rejected: bool) {
-        let labels = [name, step.as_str(), operation.as_str(), boolean(rejected)];
+    pub fn observe_controller(&self, name: &str, step: &str, operation: Operation, rejected: bool, elapsed: Duration) {
+        let labels = [name, step, operation.as_str(), boolean(rejected)];
         self.controller.with_label_values(&labels).observe(elapsed.as_secs_f64());
     }
 
@@ -249,8 +231,8 @@ mod tests {
         let registry = Registry::new();
         let metrics = Metrics::new(&registry).unwrap();
         let call = WebhookCall { name: "w.lab.dev", kind: "validating", operation: Operation::Create };
-        metrics.observe_step(Step::Admit, Operation::Delete, Duration::from_millis(6), true);
-        metrics.observe_controller("AlwaysDeny", Step::Validate, Operation::Update, Duration::ZERO, true);
+        metrics.observe_step("admit", Operation::Delete, true, Duration::from_millis(6));
+        metrics.observe_controller("AlwaysDeny", "validate", Operation::Update, true, Duration::ZERO);
         metrics.observe_webhook(&call, Duration::from_secs(11), false, 200);
         metrics.observe_webhook_rejection(&call, RejectionError::None, 700);
         metrics.observe_webhook_fail_open("w.lab.dev", "admit");

@@ -4,7 +4,7 @@ use super::answer::{self, AnswerError, Response};
 use super::client::Answer;
 use super::hook::{Hook, SideEffects};
 use super::review::Review;
-use super::sources::Sources;
+use crate::cluster::Cluster;
 use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
 use crate::admission::Attributes;
 use crate::status::Status;
@@ -64,7 +64,7 @@ pub async fn call(
     hook: &Hook,
     attributes: &Attributes,
     review: &Review,
-    sources: &dyn Sources,
+    cluster: &Cluster,
 ) -> Result<Response, CallError> {
     if attributes.dry_run {
         match hook.side_effects {
@@ -81,7 +81,7 @@ pub async fn call(
         return Err(CallError::calling(reason, 400));
     };
     let request = review.request(version);
-    let answer = send(hook, attributes, &request.body, sources).await?;
+    let answer = send(hook, attributes, &request.body, cluster).await?;
     let response = answer::read(&answer, version, &request.uid, caller == Caller::Mutating).map_err(|error| match error {
         AnswerError::Call(why, code) => CallError::calling(format!("failed to call webhook: {why}"), code),
         AnswerError::Invalid(why) => CallError::calling(format!("received invalid webhook response: {why}"), 503),
@@ -99,7 +99,7 @@ async fn send(
     hook: &Hook,
     attributes: &Attributes,
     body: &[bytes::Bytes; 4],
-    sources: &dyn Sources,
+    cluster: &Cluster,
 ) -> Result<Answer, CallError> {
     let client = hook.client.as_ref();
     let client = client.map_err(|why| CallError::calling(format!("could not get REST client: {why}"), 500))?;
@@ -113,7 +113,7 @@ async fn send(
     let timeout_seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
     let mut retries = 0;
     loop {
-        let answer = client.post(sources, body.clone(), timeout_seconds, deadline).await.map_err(failed)?;
+        let answer = client.post(cluster, body.clone(), timeout_seconds, deadline).await.map_err(failed)?;
         let code = answer.status.as_u16();
         match answer.retry_after_seconds {
             Some(seconds) if (code == 429 || code >= 500) && retries < RETRIES => {

@@ -2,9 +2,8 @@
 
 use super::hook::Hook;
 use super::rules::{Match, match_rules};
-use super::sources::Sources;
 use crate::admission::{Attributes, Denial, Operation};
-use crate::cluster::Namespace;
+use crate::cluster::{Cluster, Namespace};
 use crate::status::Status;
 use std::sync::Arc;
 
@@ -25,14 +24,14 @@ pub fn is_exempt(attributes: &Attributes) -> bool {
 
 /// Matches one request against hooks; it looks its namespace up at most once.
 pub struct Matcher<'a> {
-    sources: &'a dyn Sources,
+    cluster: &'a Cluster,
     namespace: Option<Result<Arc<Namespace>, Status>>,
 }
 
 impl<'a> Matcher<'a> {
     /// For one pass over the hooks.
-    pub fn new(sources: &'a dyn Sources) -> Self {
-        Self { sources, namespace: None }
+    pub fn new(cluster: &'a Cluster) -> Self {
+        Self { cluster, namespace: None }
     }
 
     /// Whether the hook is to be called.
@@ -86,11 +85,11 @@ impl<'a> Matcher<'a> {
     }
 
     async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
-        if let Some(namespace) = self.sources.namespace(name) {
+        if let Some(namespace) = self.cluster.namespace(name) {
             return Ok(namespace);
         }
         if self.namespace.is_none() {
-            self.namespace = Some(match self.sources.live_namespace(name).await {
+            self.namespace = Some(match self.cluster.live_namespace(name).await {
                 Ok(Some(namespace)) => Ok(namespace),
                 Ok(None) => Err(Status::not_found("", "namespaces", name)),
                 Err(status) if status.reason == "NotFound" => Err(status),

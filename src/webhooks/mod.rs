@@ -5,7 +5,6 @@
 //! a resource is not done here: a hook that would match only through an equivalent version refuses the request ([`rules`]).
 
 pub mod config;
-mod sources;
 mod rules;
 mod hook;
 mod matching;
@@ -20,5 +19,4 @@ mod validating;
 
 
 pub use mutating::Mutating;
-pub use sources::Sources;
 pub use validating::Validating;

@@ -6,8 +6,8 @@ use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
 use super::review::Review;
-use super::sources::Sources;
 use super::answer::Response;
+use crate::cluster::Cluster;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial, Level};
 use crate::object::Object;
@@ -30,7 +30,7 @@ const FAILED_OPEN: &str = "failed-open.mutation.webhook.admission.k8s.io/";
 
 /// Calls mutating webhooks.
 pub struct Mutating {
-    sources: Arc<dyn Sources>,
+    cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
     compiled: ArcSwap<Compiled>,
@@ -62,13 +62,13 @@ impl Reinvocation {
 
 impl Mutating {
     /// With this state of the cluster.
-    pub fn new(sources: Arc<dyn Sources>, metrics: Arc<Metrics>) -> Self {
-        Self { sources, metrics, clients: Clients::default(), compiled: ArcSwap::default() }
+    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Self {
+        Self { cluster, metrics, clients: Clients::default(), compiled: ArcSwap::default() }
     }
 
     fn compiled(&self) -> Arc<Compiled> {
         let compiled = self.compiled.load();
-        let configurations = self.sources.mutating_webhooks();
+        let configurations = self.cluster.mutating_webhooks();
         if Arc::ptr_eq(&compiled.configurations, &configurations) {
             return Arc::clone(&compiled);
         }
@@ -86,7 +86,7 @@ impl Mutating {
         if is_exempt(attributes) {
             return Ok(());
         }
-        if !self.sources.is_synced() && !self.sources.wait_synced().await {
+        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let compiled = self.compiled();
@@ -107,7 +107,7 @@ impl Mutating {
         attributes: &mut Attributes,
         again: &mut Reinvocation,
     ) -> Result<(), Denial> {
-        let mut matcher = Matcher::new(&*self.sources);
+        let mut matcher = Matcher::new(&self.cluster);
         let mut review = None;
         let resource = attributes.resource.resource.clone();
         for (index, hook) in hooks.candidates(&resource, attributes.operation) {
@@ -157,7 +157,7 @@ impl Mutating {
         review: &mut Review,
         key: &Key,
     ) -> Result<bool, CallError> {
-        let response = call(Caller::Mutating, hook, attributes, review, &*self.sources).await?;
+        let response = call(Caller::Mutating, hook, attributes, review, &self.cluster).await?;
         let Some(patch) = decode_patch(&response)? else { return Ok(false) };
         let Some(object) = &attributes.object else {
             return Err(CallError::internal(format!(

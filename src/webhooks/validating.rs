@@ -5,7 +5,7 @@ use super::client::Clients;
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::review::Review;
-use super::sources::Sources;
+use crate::cluster::Cluster;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial};
 use crate::status::Status;
@@ -21,7 +21,7 @@ const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/";
 
 /// Calls validating webhooks.
 pub struct Validating {
-    sources: Arc<dyn Sources>,
+    cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
     compiled: ArcSwap<Compiled>,
@@ -36,13 +36,13 @@ struct Compiled {
 
 impl Validating {
     /// With this state of the cluster.
-    pub fn new(sources: Arc<dyn Sources>, metrics: Arc<Metrics>) -> Self {
-        Self { sources, metrics, clients: Clients::default(), compiled: ArcSwap::default() }
+    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Self {
+        Self { cluster, metrics, clients: Clients::default(), compiled: ArcSwap::default() }
     }
 
     fn compiled(&self) -> Arc<Compiled> {
         let compiled = self.compiled.load();
-        let configurations = self.sources.validating_webhooks();
+        let configurations = self.cluster.validating_webhooks();
         if Arc::ptr_eq(&compiled.configurations, &configurations) {
             return Arc::clone(&compiled);
         }
@@ -60,11 +60,11 @@ impl Validating {
         if is_exempt(attributes) {
             return Ok(());
         }
-        if !self.sources.is_synced() && !self.sources.wait_synced().await {
+        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let compiled = self.compiled();
-        let mut matcher = Matcher::new(&*self.sources);
+        let mut matcher = Matcher::new(&self.cluster);
         let mut wanted = Vec::new();
         for (_, hook) in compiled.hooks.candidates(&attributes.resource.resource, attributes.operation) {
             if matcher.wants(hook, attributes).await? {
@@ -91,7 +91,7 @@ impl Validating {
 
     async fn call(&self, index: usize, hook: &Hook, attributes: &Attributes, review: &Review) -> Option<Status> {
         let started = Instant::now();
-        let called = call(Caller::Validating, hook, attributes, review, &*self.sources).await;
+        let called = call(Caller::Validating, hook, attributes, review, &self.cluster).await;
         match settle(Caller::Validating, hook, attributes, started.elapsed(), called.as_ref().err(), &self.metrics) {
             Outcome::Passed => None,
             Outcome::FailedOpen => {
