@@ -2,8 +2,8 @@
 
 use super::client::{Client, Clients, Endpoint};
 use super::rules::Rule;
-use super::selector::Selector;
 use crate::admission::Operation;
+use crate::object::selector::LabelSelector as Selector;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook, ValidatingWebhookConfiguration,
@@ -157,13 +157,18 @@ impl Hook {
             review_version: fields.review_versions.iter().find_map(known),
             equivalent: matches!(fields.match_policy, None | Some("Equivalent")),
             rules: fields.rules.iter().map(Rule::new).collect(),
-            namespace_selector: Selector::new(fields.namespace_selector),
-            object_selector: Selector::new(fields.object_selector),
+            namespace_selector: selector(fields.namespace_selector),
+            object_selector: selector(fields.object_selector),
             has_match_conditions: fields.has_match_conditions,
             reinvocable: fields.reinvocation_policy == Some("IfNeeded"),
             client: endpoint(fields.name, fields.client_config).and_then(|endpoint| clients.client(endpoint)),
         }
     }
+}
+
+/// A selector that is not given is the API's default, which selects everything.
+fn selector(selector: Option<&LabelSelector>) -> Result<Selector, String> {
+    selector.map_or_else(|| Ok(Selector::everything()), |selector| Selector::from_api(Some(selector)))
 }
 
 /// Where the hook is (`ClientManager.hookClientConfig`).

@@ -2,10 +2,8 @@
 
 use super::hook::Hook;
 use super::rules::{Match, match_rules};
-use super::sources::Sources;
 use crate::admission::{Attributes, Denial, Operation};
-use crate::cluster::Namespace;
-use crate::object::Object;
+use crate::cluster::{Cluster, Namespace};
 use crate::status::Status;
 use std::sync::Arc;
 
@@ -26,14 +24,14 @@ pub fn is_exempt(attributes: &Attributes) -> bool {
 
 /// Matches one request against hooks; it looks its namespace up at most once.
 pub struct Matcher<'a> {
-    sources: &'a dyn Sources,
+    cluster: &'a Cluster,
     namespace: Option<Result<Arc<Namespace>, Status>>,
 }
 
 impl<'a> Matcher<'a> {
     /// For one pass over the hooks.
-    pub fn new(sources: &'a dyn Sources) -> Self {
-        Self { sources, namespace: None }
+    pub fn new(cluster: &'a Cluster) -> Self {
+        Self { cluster, namespace: None }
     }
 
     /// Whether the hook is to be called.
@@ -80,18 +78,18 @@ impl<'a> Matcher<'a> {
         // The namespace of a request on a namespace is the one in the request: the cache has not seen it yet.
         let written = matches!(attributes.operation, Operation::Create | Operation::Update);
         if is_namespaces && attributes.subresource.is_empty() && written {
-            return Ok(attributes.object.as_ref().is_some_and(|object| selector.matches(|key| label(object, key))));
+            return Ok(attributes.object.as_ref().is_some_and(|object| selector.matches(object.labels())));
         }
         let namespace = self.namespace(&attributes.namespace).await?;
-        Ok(selector.matches(|key| namespace.labels.get(key).map(|value| &**value)))
+        Ok(selector.matches_map(&namespace.labels))
     }
 
     async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
-        if let Some(namespace) = self.sources.namespace(name) {
+        if let Some(namespace) = self.cluster.namespace(name) {
             return Ok(namespace);
         }
         if self.namespace.is_none() {
-            self.namespace = Some(match self.sources.live_namespace(name).await {
+            self.namespace = Some(match self.cluster.live_namespace(name).await {
                 Ok(Some(namespace)) => Ok(namespace),
                 Ok(None) => Err(Status::not_found("", "namespaces", name)),
                 Err(status) if status.reason == "NotFound" => Err(status),
@@ -112,9 +110,5 @@ fn object_matches(hook: &Hook, attributes: &Attributes) -> Result<bool, String> 
         return Ok(false);
     }
     let objects = [attributes.object.as_ref(), attributes.old_object.as_deref()];
-    Ok(objects.into_iter().flatten().any(|object| selector.matches(|key| label(object, key))))
-}
-
-fn label<'a>(object: &'a Object, key: &str) -> Option<&'a str> {
-    object.labels()?.get(key)?.as_str()
+    Ok(objects.into_iter().flatten().any(|object| selector.matches(object.labels())))
 }

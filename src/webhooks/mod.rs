@@ -5,8 +5,6 @@
 //! a resource is not done here: a hook that would match only through an equivalent version refuses the request ([`rules`]).
 
 pub mod config;
-mod sources;
-mod selector;
 mod rules;
 mod hook;
 mod matching;
@@ -17,9 +15,8 @@ mod call;
 mod patch;
 mod mutating;
 mod validating;
-#[cfg(test)]
-mod tests;
+
+
 
 pub use mutating::Mutating;
-pub use sources::Sources;
 pub use validating::Validating;

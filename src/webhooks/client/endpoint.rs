@@ -1,6 +1,6 @@
 //! Where a webhook is: a URL, or a Service whose address is looked up at each new connection.
 
-use crate::webhooks::sources::Sources;
+use crate::cluster::Cluster;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// What Go's `URL.EscapedPath` leaves as it is.
@@ -119,11 +119,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// When there is no such Service or port, or it has no address.
-    pub fn address(&self, sources: &dyn Sources) -> Result<Address, String> {
+    pub fn address(&self, cluster: &Cluster) -> Result<Address, String> {
         let Some(Service { namespace, name, port }) = &self.service else {
             return Ok(Address { host: self.host.clone(), port: self.port });
         };
-        let service = sources.service(namespace, name).ok_or_else(|| format!("service \"{name}\" not found"))?;
+        let service = cluster.service(namespace, name).ok_or_else(|| format!("service \"{name}\" not found"))?;
         let spec = service.spec.as_ref();
         let cluster_ip = spec.and_then(|spec| spec.cluster_ip.as_deref()).unwrap_or_default();
         match spec.and_then(|spec| spec.type_.as_deref()).unwrap_or("ClusterIP") {

@@ -10,7 +10,7 @@ mod tls;
 
 pub use endpoint::Endpoint;
 
-use super::sources::Sources;
+use crate::cluster::Cluster;
 use bytes::Bytes;
 use endpoint::Address;
 use failure::Failure;
@@ -105,14 +105,14 @@ impl Client {
     /// The text of the error that Go's client would give.
     pub async fn post(
         &self,
-        sources: &dyn Sources,
+        cluster: &Cluster,
         body: [Bytes; 4],
         timeout_seconds: u64,
         deadline: Instant,
     ) -> Result<Answer, String> {
         let url = format!("{}{}?timeout={timeout_seconds}s", self.endpoint.base(), self.endpoint.path());
         let in_post = |failure: Failure| format!("Post \"{url}\": {failure}");
-        let sent = timeout_at(deadline, self.send(sources, Chunks::new(body), timeout_seconds, deadline)).await;
+        let sent = timeout_at(deadline, self.send(cluster, Chunks::new(body), timeout_seconds, deadline)).await;
         let (connection, response) = sent.unwrap_or(Err(Failure::Deadline)).map_err(in_post)?;
         let (head, body) = response.into_parts();
         let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -134,7 +134,7 @@ impl Client {
     /// the request went out costs nothing but another try.
     async fn send(
         &self,
-        sources: &dyn Sources,
+        cluster: &Cluster,
         body: Chunks,
         timeout_seconds: u64,
         deadline: Instant,
@@ -142,13 +142,17 @@ impl Client {
         loop {
             let (mut connection, warm) = match self.pool.take() {
                 Some(connection) => (connection, true),
-                None => (self.connect(sources, deadline).await?, false),
+                None => (self.connect(cluster, deadline).await?, false),
             };
             let request = self.request(body.clone(), timeout_seconds)?;
             match connection.sender.try_send_request(request).await {
                 Ok(response) => return Ok((connection, response)),
-                Err(mut error) if warm && error.take_message().is_some() => {}
-                Err(error) => return Err(Failure::of_hyper(error.error(), &connection.route, "EOF")),
+                Err(mut error) => {
+                    let unsent = error.take_message().is_some();
+                    if !(warm && unsent) {
+                        return Err(Failure::of_hyper(error.error(), &connection.route, "EOF"));
+                    }
+                }
             }
         }
     }
@@ -164,8 +168,8 @@ impl Client {
             .map_err(|error| Failure::Other(error.to_string()))
     }
 
-    async fn connect(&self, sources: &dyn Sources, deadline: Instant) -> Result<Connection, Failure> {
-        let stream = self.dial(sources, deadline).await?;
+    async fn connect(&self, cluster: &Cluster, deadline: Instant) -> Result<Connection, Failure> {
+        let stream = self.dial(cluster, deadline).await?;
         let route = failure::Route::of(&stream);
         let handshake = self.tls.connect(self.server_name.clone(), stream);
         let stream = match timeout(TLS_HANDSHAKE_TIMEOUT, handshake).await {
@@ -175,8 +179,8 @@ impl Client {
         Connection::new(stream, route).await
     }
 
-    async fn dial(&self, sources: &dyn Sources, deadline: Instant) -> Result<TcpStream, Failure> {
-        let Address { host, port } = self.endpoint.address(sources).map_err(Failure::Other)?;
+    async fn dial(&self, cluster: &Cluster, deadline: Instant) -> Result<TcpStream, Failure> {
+        let Address { host, port } = self.endpoint.address(cluster).map_err(Failure::Other)?;
         let lookup = lookup_host((&*host, port)).await;
         let addresses: Vec<_> = lookup.map_err(|error| Failure::of_lookup(&host, &error))?.collect();
         let mut first = None;
