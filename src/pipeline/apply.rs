@@ -9,6 +9,7 @@ use super::write::{Outgoing, Write, is_conflict, respond, schema};
 use crate::admission::Operation;
 use crate::object::schema::Type;
 use crate::object::{Object, decode};
+use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -22,9 +23,9 @@ const NO_VERSION: &str = "1";
 
 impl Write<'_> {
     /// Admits what the apply comes to, and applies it.
-    pub(super) async fn apply(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+    pub(super) async fn apply(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let decoded = decode::yaml(&self.body).map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
-        self.say_duplicates(&decoded.duplicates, |found| format!("error strict decoding YAML: {found}"))?;
+        self.say_duplicates(options, &decoded.duplicates, |found| format!("error strict decoding YAML: {found}"))?;
         if let Some(event) = &mut exchange.event {
             event.request_patch(&decoded.value);
         }
@@ -41,7 +42,7 @@ impl Write<'_> {
                     return Err(Status::bad_request("error decoding YAML: metadata is no object"));
                 }
             }
-            let answer = self.apply_once(pinned, old, exchange).await?;
+            let answer = self.apply_once(pinned, old, options, exchange).await?;
             attempt += 1;
             let retry = !asked_for_version && is_version_conflict(&answer) && attempt < self.pipeline.limits.conflict_retries;
             if !retry {
@@ -50,7 +51,13 @@ impl Write<'_> {
         }
     }
 
-    async fn apply_once(&self, pinned: Object, old: Option<Object>, exchange: &mut Exchange) -> Result<Answer, Status> {
+    async fn apply_once(
+        &self,
+        pinned: Object,
+        old: Option<Object>,
+        options: &WriteOptions,
+        exchange: &mut Exchange,
+    ) -> Result<Answer, Status> {
         let mut rehearsal = self.apply_patch(&pinned)?;
         rehearsal.uri = with_dry_run(&rehearsal.uri)?;
         let rehearsed = self.forward_for_json(rehearsal).await?;
@@ -58,15 +65,15 @@ impl Write<'_> {
             return Ok(rehearsed);
         }
         let outcome = rehearsed.object()?;
-        let (operation, options) = match &old {
-            Some(_) => (Operation::Update, "UpdateOptions"),
-            None => (Operation::Create, "CreateOptions"),
+        let (operation, kind) = match &old {
+            Some(_) => (Operation::Update, OptionsKind::Update),
+            None => (Operation::Create, OptionsKind::Create),
         };
         if operation == Operation::Create {
             self.authorize_create().await?;
         }
-        let options = self.options_object(options);
-        let mut attributes = self.attributes(operation, Some(outcome.clone()), old.map(Arc::new), Some(options));
+        let options = options.as_options_object(kind);
+        let mut attributes = self.attributes(operation, Some(outcome.clone()), old.map(Arc::new), options);
         self.admit(&mut attributes, exchange).await?;
         self.validate(&attributes, exchange).await?;
         let admitted = attributes.object.unwrap_or_default();

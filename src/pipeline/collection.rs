@@ -3,7 +3,7 @@
 //! Each item goes upstream as a deletecollection of that one name, since the caller may be allowed to do just that.
 
 use super::Exchange;
-use super::delete::{delete_body, is_dry_run, names_a_version};
+use super::delete::{delete_body, names_a_version};
 use super::write::{Write, is_conflict, respond};
 use crate::admission::Operation;
 use crate::object::Object;
@@ -86,8 +86,7 @@ impl Write<'_> {
             self.check_preconditions(options, &item)?;
             let body = delete_body(options, &item)?;
             let name = item.name().to_owned();
-            let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(item)), Some(options.clone()));
-            attributes.dry_run = is_dry_run(options);
+            let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(item)), options.clone());
             let admitted = match self.admit(&mut attributes, exchange).await {
                 Ok(()) => self.validate(&attributes, exchange).await,
                 refused => refused,
@@ -121,11 +120,10 @@ impl Write<'_> {
         self.pipeline.gateway.read(&path, self.caller).await
     }
 
-    /// The collection's URL, selecting just this name, with the request's write options.
+    /// The collection's URL, selecting just this name; the write options are in the body.
     fn one_item_uri(&self, name: &str) -> Result<Uri, Status> {
         let selector = format!("metadata.name={name}");
         let query = self.selectors(&[("fieldSelector", &selector)]);
-        let dry_run = if self.options.dry_run { "&dryRun=All" } else { "" };
-        format!("{}?{query}{dry_run}", self.parts.uri.path()).parse().map_err(Status::internal_error)
+        format!("{}?{query}", self.parts.uri.path()).parse().map_err(Status::internal_error)
     }
 }

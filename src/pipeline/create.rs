@@ -1,8 +1,9 @@
 //! POST: create.
 
 use super::Exchange;
-use super::write::{Write, is_already_exists, respond, settle_namespace, wipe_system_fields};
+use super::write::{Write, is_already_exists, respond, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
+use crate::request::body::{OptionsKind, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::Response;
@@ -21,15 +22,16 @@ const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 impl Write<'_> {
     /// Admits and creates the object.
     pub(super) async fn create(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
-        let decoded = self.decode(exchange)?;
+        let options = self.options(OptionsKind::Create)?;
+        let decoded = self.decode(&options, exchange)?;
         let mut object = decoded.object;
         if self.target.subresource.is_empty() {
             wipe_system_fields(&mut object);
         }
-        settle_namespace(&mut object, &self.target)?;
+        ensure_namespace(&mut object, self.target.expected_namespace())?;
         object.settle();
-        let options = self.options_object("CreateOptions");
-        let mut attributes = self.attributes(Operation::Create, Some(object), None, Some(options));
+        let options = options.as_options_object(OptionsKind::Create);
+        let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
         self.admit(&mut attributes, exchange).await?;
         let base = generated_name_base(&attributes);
         let mut attempt = 1;

@@ -5,12 +5,11 @@ use super::gateway::Answer;
 use super::write::{Write, is_conflict, respond};
 use crate::admission::Operation;
 use crate::object::Object;
-use crate::request::body::decode_delete_options;
+use crate::request::body::{MediaType, OptionsKind, WriteOptions};
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
 use http::Response;
-use http::header::CONTENT_TYPE;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -32,11 +31,10 @@ impl Write<'_> {
 
     /// The DeleteOptions in the body, or in the query where there is no body.
     pub(super) fn delete_options(&self, exchange: &mut Exchange) -> Result<Object, Status> {
-        if self.body.is_empty() {
-            return Ok(self.options_object("DeleteOptions"));
-        }
-        let options = decode_delete_options(&self.body, self.header(CONTENT_TYPE))?;
-        if let Some(event) = &mut exchange.event {
+        let media_type = if self.body.is_empty() { MediaType::Json } else { self.media_type()? };
+        let query = self.parts.uri.query().unwrap_or_default();
+        let options = WriteOptions::for_delete(&self.body, media_type, query)?.as_options_object(OptionsKind::Delete);
+        if let (Some(event), false) = (&mut exchange.event, self.body.is_empty()) {
             event.request_object(options.fields());
         }
         Ok(options)
@@ -45,8 +43,7 @@ impl Write<'_> {
     async fn delete_existing(&self, options: &Object, old: Object, exchange: &mut Exchange) -> Result<(Answer, bool), Status> {
         let mut outgoing = self.outgoing(delete_body(options, &old)?);
         outgoing.uri = self.parts.uri.clone();
-        let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(old)), Some(options.clone()));
-        attributes.dry_run = is_dry_run(options);
+        let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(old)), options.clone());
         self.admit(&mut attributes, exchange).await?;
         self.validate(&attributes, exchange).await?;
         let answer = self.forward(outgoing).await?;
@@ -91,9 +88,4 @@ pub(super) fn delete_body(options: &Object, old: &Object) -> Result<Bytes, Statu
 /// Whether the client itself insists on a version.
 pub(super) fn names_a_version(options: &Object) -> bool {
     !options.str(&["preconditions", "resourceVersion"]).is_empty()
-}
-
-/// Whether nothing is to be deleted really.
-pub(super) fn is_dry_run(options: &Object) -> bool {
-    options.items(&["dryRun"]).iter().any(|value| value == "All")
 }

@@ -11,7 +11,7 @@ use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::decode;
 use crate::object::patch::{self, PatchType, merge_diff};
-use crate::request::body::{check_name, check_namespace};
+use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -27,18 +27,19 @@ impl Write<'_> {
         if patch_type == PatchType::Strategic && schema(self.target.kind()).is_none() {
             return Err(PatchType::unsupported(false));
         }
+        let options = self.options(OptionsKind::Patch(patch_type))?;
         if patch_type == PatchType::Apply {
-            return self.apply(exchange).await;
+            return self.apply(&options, exchange).await;
         }
         let decoded = decode::json(&self.body).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-        self.say_duplicates(&decoded.duplicates, |found| format!("strict decoding error: {found}"))?;
+        self.say_duplicates(&options, &decoded.duplicates, |found| format!("strict decoding error: {found}"))?;
         if let Some(event) = &mut exchange.event {
             event.request_patch(&decoded.value);
         }
         let mut attempt = 0;
         loop {
             let old = self.old_object().await?.ok_or_else(|| self.not_found())?;
-            let (answer, retry) = self.patch_existing(patch_type, &decoded.value, old, exchange).await?;
+            let (answer, retry) = self.patch_existing(patch_type, &decoded.value, old, &options, exchange).await?;
             attempt += 1;
             if !retry || attempt >= self.pipeline.limits.conflict_retries {
                 return Ok(respond(answer, exchange));
@@ -52,17 +53,18 @@ impl Write<'_> {
         patch_type: PatchType,
         patch: &Value,
         old: Object,
+        options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
         let stored = old.clone().into_value();
         let patched = patch::apply(patch_type, &stored, patch, schema(self.target.kind()))?;
-        let object = Object::from_value(patched).ok_or_else(|| Status::bad_request("the patched object is no object"))?;
-        check_namespace(&object, self.target.expected_namespace())?;
+        let mut object = Object::from_value(patched).ok_or_else(|| Status::bad_request("the patched object is no object"))?;
+        ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
         let asked_for_version = object.resource_version() != old.resource_version();
         let old = Arc::new(old);
-        let options = self.options_object("UpdateOptions");
-        let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), Some(options));
+        let options = options.as_options_object(OptionsKind::Update);
+        let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
         if asked_for_version && attributes.object.as_ref().is_some_and(|object| !object.resource_version().is_empty()) {
             return Err(self.conflict(MODIFIED));

@@ -2,10 +2,10 @@
 
 use super::Exchange;
 use super::gateway::Answer;
-use super::write::{MODIFIED, Write, is_already_exists, is_conflict, respond, settle_namespace};
+use super::write::{MODIFIED, Write, is_already_exists, is_conflict, respond};
 use crate::admission::{Attributes, Operation};
 use crate::object::Object;
-use crate::request::body::check_name;
+use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::{Method, Response};
@@ -31,16 +31,17 @@ const CREATED_BY_PUT: [(&str, &str); 12] = [
 impl Write<'_> {
     /// Admits and updates the object; on a conflict that the client did not ask for, once more with the fresh one.
     pub(super) async fn update(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
-        let decoded = self.decode(exchange)?;
+        let options = self.options(OptionsKind::Update)?;
+        let decoded = self.decode(&options, exchange)?;
         let mut object = decoded.object;
-        settle_namespace(&mut object, &self.target)?;
+        ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
         object.settle();
         let mut attempt = 0;
         loop {
             let answer = match self.old_object().await? {
-                Some(old) => self.update_existing(object.clone(), old, decoded.is_verbatim, exchange).await?,
-                None => self.update_missing(object.clone(), exchange).await?,
+                Some(old) => self.update_existing(object.clone(), old, &options, decoded.is_verbatim, exchange).await?,
+                None => self.update_missing(object.clone(), &options, exchange).await?,
             };
             attempt += 1;
             match answer {
@@ -55,18 +56,19 @@ impl Write<'_> {
         &self,
         mut object: Object,
         old: Object,
+        options: &WriteOptions,
         is_verbatim: bool,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
         let old = Arc::new(old);
         let asked_for = object.resource_version().to_owned();
         check_uid(self, &object, &old)?;
-        let options = self.options_object("UpdateOptions");
+        let options = options.as_options_object(OptionsKind::Update);
         if asked_for.is_empty() {
             // The precondition that makes sure that what was admitted is what is replaced.
             let _metadata_is_an_object = object.set(&["metadata", "resourceVersion"], Value::from(old.resource_version()));
         }
-        let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), Some(options));
+        let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
         if !asked_for.is_empty() && asked_for != old.resource_version() {
             return Err(self.conflict(MODIFIED));
@@ -90,15 +92,20 @@ impl Write<'_> {
 
     /// A PUT of what does not exist: a create for some kinds, 404 for the others. It goes upstream as a POST, which nobody
     /// who was quicker can turn into an update.
-    async fn update_missing(&self, mut object: Object, exchange: &mut Exchange) -> Result<Outcome, Status> {
+    async fn update_missing(
+        &self,
+        mut object: Object,
+        options: &WriteOptions,
+        exchange: &mut Exchange,
+    ) -> Result<Outcome, Status> {
         let on = (&*self.target.resource.group, &*self.target.resource.resource);
         if !self.target.subresource.is_empty() || !CREATED_BY_PUT.contains(&on) {
             return Err(self.not_found());
         }
         self.authorize_create().await?;
         object.remove(&["metadata", "resourceVersion"]);
-        let options = self.options_object("CreateOptions");
-        let mut attributes = self.attributes(Operation::Create, Some(object), None, Some(options));
+        let options = options.as_options_object(OptionsKind::Create);
+        let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
         self.admit(&mut attributes, exchange).await?;
         self.validate(&attributes, exchange).await?;
         let mut outgoing = self.outgoing(self.encode(&attributes, false)?);
@@ -112,7 +119,7 @@ impl Write<'_> {
     pub(super) async fn authorize_create(&self) -> Result<(), Status> {
         let mut info = crate::request::info::request_info(&self.parts.method, &self.parts.uri);
         info.verb = "create".into();
-        self.pipeline.authorizer.authorize(&self.caller.user, &info, self.caller.credentials.as_ref()).await
+        self.pipeline.authorizer.authorize(&self.caller.user, &info, self.caller.credentials.as_ref()).await.map(|_| ())
     }
 
     /// The URL of the collection that the object is in, with the request's query.

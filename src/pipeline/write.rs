@@ -4,16 +4,15 @@ use super::gateway::{Answer, with_body};
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
+use crate::config::duration;
 use crate::object::{GroupVersionKind, Object};
-use crate::request::body::{self, DecodedObject, MediaType};
-use crate::request::options::{FieldValidation, WriteOptions};
+use crate::request::body::{self, MediaType, OptionsKind, WriteOptions};
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
-use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -25,9 +24,15 @@ pub(super) struct Write<'a> {
     pub(super) target: Target,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
-    pub(super) options: WriteOptions,
     pub(super) deadline: Instant,
     pub(super) warnings: Arc<Warnings>,
+}
+
+/// The object in a body.
+pub(super) struct Decoded {
+    pub(super) object: Object,
+    /// Whether the API server behind reads the very same object in the body's bytes.
+    pub(super) is_verbatim: bool,
 }
 
 /// A JSON body that is to be forwarded.
@@ -39,10 +44,10 @@ pub(super) struct Outgoing {
 }
 
 impl<'a> Write<'a> {
-    /// Reads the body and the options.
+    /// Reads the body.
     ///
     /// # Errors
-    /// 413 for a body that is too large, 400 or 422 for options that are wrong.
+    /// 413 for a body that is too large.
     pub(super) async fn begin(
         pipeline: &'a Pipeline,
         request: Request<Body>,
@@ -52,12 +57,15 @@ impl<'a> Write<'a> {
     ) -> Result<Self, Status> {
         let (parts, stream) = request.into_parts();
         let limits = &pipeline.limits;
-        let options = WriteOptions::from_query(parts.uri.query().unwrap_or_default())?;
-        let asked = options.timeout.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX);
-        let deadline = Instant::now() + limits.mutating_timeout.min(asked);
+        let deadline = Instant::now() + limits.mutating_timeout.min(asked_timeout(&parts.uri));
         let reading = body::read(stream, limits.body_bytes);
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
-        Ok(Self { pipeline, caller, target, parts, body, options, deadline, warnings: exchange.warnings.clone() })
+        Ok(Self { pipeline, caller, target, parts, body, deadline, warnings: exchange.warnings.clone() })
+    }
+
+    /// The options in the query.
+    pub(super) fn options(&self, kind: OptionsKind) -> Result<WriteOptions, Status> {
+        WriteOptions::from_query(self.parts.uri.query().unwrap_or_default(), kind)
     }
 
     pub(super) fn media_type(&self) -> Result<MediaType, Status> {
@@ -68,32 +76,34 @@ impl<'a> Write<'a> {
         self.parts.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The object in the body of a create or update, with a word about what is in it twice.
-    pub(super) fn decode(&self, exchange: &mut Exchange) -> Result<DecodedObject, Status> {
+    /// The object in the body of a create or update, in the namespace of the request.
+    pub(super) fn decode(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Decoded, Status> {
+        let media_type = self.media_type()?;
         let kind = self.target.kind();
-        let decoded = body::decode_object(&self.body, self.media_type()?, kind)?;
-        self.say_duplicates(&decoded.duplicates, |found| {
-            let kind_name = &kind.kind;
-            let version = kind.api_version();
-            format!("{kind_name} in version {version:?} cannot be handled as a {kind_name}: strict decoding error: {found}")
+        let decoded = body::decode_object(&self.body, media_type, kind)?;
+        self.say_duplicates(options, &decoded.duplicates, |found| {
+            let name = &kind.kind;
+            format!("{name} in version {:?} cannot be handled as a {name}: strict decoding error: {found}", kind.version)
         })?;
         if let Some(event) = &mut exchange.event {
             event.request_object(decoded.object.fields());
         }
-        Ok(decoded)
+        // The API server behind must not see a field twice: it could take the other one.
+        let is_verbatim = media_type == MediaType::Json && decoded.duplicates.is_empty();
+        Ok(Decoded { object: decoded.object, is_verbatim })
     }
 
-    /// Fields that a body has twice: refused, warned of or ignored, as `fieldValidation` says. The API server behind never
-    /// sees them, for it could take the other one.
-    pub(super) fn say_duplicates(&self, duplicates: &[String], refusal: impl Fn(&str) -> String) -> Result<(), Status> {
-        if duplicates.is_empty() {
-            return Ok(());
-        }
-        let texts: Vec<String> = duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
-        match self.options.field_validation {
-            FieldValidation::Strict => return Err(Status::bad_request(refusal(&texts.join(", ")))),
-            FieldValidation::Warn => texts.into_iter().for_each(|text| self.warnings.add(text)),
-            FieldValidation::Ignore => {}
+    /// Fields that a body has twice: refused, warned of or ignored, as `fieldValidation` says.
+    pub(super) fn say_duplicates(
+        &self,
+        options: &WriteOptions,
+        duplicates: &[String],
+        refusal: impl Fn(&str) -> String,
+    ) -> Result<(), Status> {
+        match options.validation_directive() {
+            "Strict" if !duplicates.is_empty() => return Err(Status::bad_request(refusal(&duplicates.join(", ")))),
+            "Warn" => duplicates.iter().for_each(|text| self.warnings.add(text)),
+            _ => {}
         }
         Ok(())
     }
@@ -104,7 +114,7 @@ impl<'a> Write<'a> {
         operation: Operation,
         object: Option<Object>,
         old_object: Option<Arc<Object>>,
-        options: Option<Object>,
+        options: Object,
     ) -> Attributes {
         let target = &self.target;
         let mut attributes = Attributes {
@@ -116,8 +126,8 @@ impl<'a> Write<'a> {
             name: target.name.clone(),
             object,
             old_object,
-            options: options.map(Arc::new),
-            dry_run: self.options.dry_run,
+            dry_run: options.items(&["dryRun"]).iter().any(|value| value == "All"),
+            options: Some(Arc::new(options)),
             user: self.caller.user.clone(),
             deadline: self.deadline,
             annotations: Annotations::default(),
@@ -150,8 +160,12 @@ impl<'a> Write<'a> {
     }
 
     fn check_identity(&self, object: &Object, operation: Operation) -> Result<(), Status> {
-        body::check_kind(object, self.target.kind())?;
-        body::check_namespace(object, self.target.expected_namespace())?;
+        let (kind, namespace) = (self.target.kind(), self.target.expected_namespace());
+        let is_kind = object.kind() == kind.kind && object.api_version() == kind.api_version();
+        let is_there = object.namespace() == namespace || object.namespace().is_empty();
+        if !is_kind || !is_there {
+            return Err(Status::bad_request("admission changed the kind or the namespace of the object"));
+        }
         if operation == Operation::Update { body::check_name(object, &self.target.name) } else { Ok(()) }
     }
 
@@ -207,11 +221,6 @@ impl<'a> Write<'a> {
         serde_json::to_vec(object).map(Bytes::from).map_err(Status::internal_error)
     }
 
-    /// The options object of this kind, as plugins see it.
-    pub(super) fn options_object(&self, kind: &str) -> Object {
-        self.options.as_options_object(kind)
-    }
-
     /// 404 in the words of the API server.
     pub(super) fn not_found(&self) -> Status {
         Status::not_found(&self.target.resource.group, &self.target.resource.resource, &self.target.name)
@@ -221,6 +230,13 @@ impl<'a> Write<'a> {
     pub(super) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.target.resource.group, &self.target.resource.resource, &self.target.name, why)
     }
+}
+
+/// How long the client wants to wait (`?timeout=`); what is no duration is as if it were not there.
+fn asked_timeout(uri: &Uri) -> Duration {
+    let mut pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    let asked = pairs.find(|(key, _)| key == "timeout").and_then(|(_, value)| duration::parse(&value).ok());
+    asked.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX)
 }
 
 /// Why a write with an old resourceVersion is refused (`registry.OptimisticLockErrorMsg`).
@@ -258,19 +274,6 @@ pub(super) fn wipe_system_fields(object: &mut Object) {
     for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
         object.remove(&["metadata", field]);
     }
-}
-
-/// Gives the object its namespace, as the API server does (`rest.EnsureObjectNamespaceMatchesRequestNamespace`).
-///
-/// # Errors
-/// 400 when it has another one.
-pub(super) fn settle_namespace(object: &mut Object, target: &Target) -> Result<(), Status> {
-    let expected = target.expected_namespace();
-    body::check_namespace(object, expected)?;
-    if !expected.is_empty() && object.namespace().is_empty() {
-        let _metadata_is_an_object = object.set(&["metadata", "namespace"], Value::from(expected));
-    }
-    Ok(())
 }
 
 /// A kind that is decoded with a schema: what has none is a custom resource's or an aggregated API's.
