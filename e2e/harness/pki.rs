@@ -50,7 +50,8 @@ impl Pki {
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let server = authority.issue(server, &folder, "server");
         let key = KeyPair::generate().unwrap();
-        let service_accounts = Pair { certificate: folder.join("service-accounts.pub"), key: folder.join("service-accounts.key") };
+        let service_accounts =
+            Pair { certificate: folder.join("service-accounts.pub"), key: folder.join("service-accounts.key") };
         fs::write(&service_accounts.certificate, key.public_key_pem()).unwrap();
         fs::write(&service_accounts.key, key.serialize_pem()).unwrap();
         Self { folder, authority, front_proxy_authority, server, service_accounts, clients: Mutex::default() }
