@@ -187,7 +187,7 @@ impl Status {
 
     /// `NewRequestEntityTooLargeError`.
     pub fn too_large(why: &str) -> Self {
-        Self::failure(413, "RequestEntityTooLarge", format!("Request entity is too large: {why}"))
+        Self::failure(413, "RequestEntityTooLarge", format!("Request entity too large: {why}"))
     }
 
     /// `NewTimeoutError`.

@@ -1,1 +1,474 @@
-//! To be written.
+//! Bytes to JSON values as kube-apiserver's decoders do it: JSON here, YAML in `decode/yaml.rs`.
+//!
+//! The parser is our own because two things of `sigs.k8s.io/json` are visible to clients and no serde parser has them: the
+//! texts of its errors, and that broken UTF-8 and lone surrogates become U+FFFD rather than an error. It also notes
+//! duplicate keys, which `fieldValidation` reports.
+
+mod yaml;
+
+pub use yaml::yaml;
+
+use serde_json::{Map, Number, Value};
+
+/// How deep a document may nest. Everything that walks a value does so by recursion; this keeps all of it within a stack.
+pub const MAX_DEPTH: usize = 128;
+
+/// How many duplicate keys are noted (`sigs.k8s.io/json` stops at 100 strict errors).
+const MAX_DUPLICATES: usize = 100;
+
+/// A decoded document.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decoded {
+    /// The document.
+    pub value: Value,
+    /// Paths of keys that occur more than once (the last one counts), as Kubernetes' strict decoding names them:
+    /// `spec.containers[0].image`. In YAML the whole text that `goyaml` writes about them.
+    pub duplicates: Vec<String>,
+}
+
+/// Decodes one JSON document.
+///
+/// # Errors
+/// When the bytes are no JSON, with the text of Go's `encoding/json`; or when the document is nested too deep.
+pub fn json(bytes: &[u8]) -> Result<Decoded, String> {
+    let mut parser = Parser { bytes, at: 0, depth: 0, path: Vec::new(), duplicates: Vec::new() };
+    let value = parser.value()?;
+    parser.skip_whitespace();
+    match parser.peek() {
+        None => Ok(Decoded { value, duplicates: parser.duplicates }),
+        Some(_) => Err(parser.invalid("after top-level value")),
+    }
+}
+
+/// The JSON type of a value in the words of Go's `UnmarshalTypeError`.
+pub fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Go's `%q`.
+pub fn go_quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        quote_character(&mut quoted, character, '"');
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Go's `unicode.IsPrint`, near enough: what `%q` shows as it is.
+pub fn is_printable(character: char) -> bool {
+    let mut quoted = String::new();
+    quote_character(&mut quoted, character, '\0');
+    character == '\\' || !quoted.starts_with('\\')
+}
+
+fn quote_character(quoted: &mut String, character: char, quote: char) {
+    match character {
+        '\\' => quoted.push_str("\\\\"),
+        '\x07' => quoted.push_str("\\a"),
+        '\x08' => quoted.push_str("\\b"),
+        '\x0c' => quoted.push_str("\\f"),
+        '\n' => quoted.push_str("\\n"),
+        '\r' => quoted.push_str("\\r"),
+        '\t' => quoted.push_str("\\t"),
+        '\x0b' => quoted.push_str("\\v"),
+        c if c == quote => quoted.extend(['\\', c]),
+        c if (c as u32) < 0x20 || c as u32 == 0x7f => quoted.push_str(&format!("\\x{:02x}", c as u32)),
+        // What Rust's Debug does not print as it is, Go's IsPrint does not either; combining marks are the exception.
+        c if c.is_alphanumeric() || c.is_ascii() => quoted.push(c),
+        c => match c.escape_debug().next() {
+            Some('\\') if (c as u32) < 0x1_0000 => quoted.push_str(&format!("\\u{:04x}", c as u32)),
+            Some('\\') => quoted.push_str(&format!("\\U{:08x}", c as u32)),
+            _ => quoted.push(c),
+        },
+    }
+}
+
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    depth: usize,
+    path: Vec<Step>,
+    duplicates: Vec<String>,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn skip_whitespace(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    /// The error of Go's scanner for the byte that stands here.
+    fn invalid(&self, context: &str) -> String {
+        match self.peek() {
+            None => "unexpected end of JSON input".to_owned(),
+            Some(b'\'') => format!("invalid character '\\'' {context}"),
+            Some(byte @ 0x80..=0x9f) => format!("invalid character '\\u{byte:04x}' {context}"),
+            Some(0xa0) => format!("invalid character '\\u00a0' {context}"),
+            Some(0xad) => format!("invalid character '\\u00ad' {context}"),
+            Some(byte) => {
+                let mut quoted = String::new();
+                quote_character(&mut quoted, char::from(byte), '\'');
+                format!("invalid character '{quoted}' {context}")
+            }
+        }
+    }
+
+    fn value(&mut self) -> Result<Value, String> {
+        self.skip_whitespace();
+        match self.peek() {
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::array),
+            Some(b'"') => self.string().map(Value::String),
+            Some(b't') => self.literal("true", Value::Bool(true)),
+            Some(b'f') => self.literal("false", Value::Bool(false)),
+            Some(b'n') => self.literal("null", Value::Null),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            _ => Err(self.invalid("looking for beginning of value")),
+        }
+    }
+
+    fn nested(&mut self, parse: fn(&mut Self) -> Result<Value, String>) -> Result<Value, String> {
+        if self.depth == MAX_DEPTH {
+            return Err("exceeded max depth".to_owned());
+        }
+        self.at += 1;
+        self.depth += 1;
+        let value = parse(self);
+        self.depth -= 1;
+        value
+    }
+
+    fn object(&mut self) -> Result<Value, String> {
+        let mut map = Map::new();
+        self.skip_whitespace();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Value::Object(map));
+        }
+        loop {
+            self.skip_whitespace();
+            if self.peek() != Some(b'"') {
+                return Err(self.invalid("looking for beginning of object key string"));
+            }
+            let key = self.string()?;
+            self.skip_whitespace();
+            if self.peek() != Some(b':') {
+                return Err(self.invalid("after object key"));
+            }
+            self.at += 1;
+            self.path.push(Step::Key(key));
+            if let Some(Step::Key(key)) = self.path.last()
+                && map.contains_key(key)
+            {
+                self.note_duplicate();
+            }
+            let value = self.value()?;
+            if let Some(Step::Key(key)) = self.path.pop() {
+                map.insert(key, value);
+            }
+            self.skip_whitespace();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(Value::Object(map));
+                }
+                _ => return Err(self.invalid("after object key:value pair")),
+            }
+        }
+    }
+
+    fn array(&mut self) -> Result<Value, String> {
+        let mut items = Vec::new();
+        self.skip_whitespace();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Value::Array(items));
+        }
+        loop {
+            self.path.push(Step::Index(items.len()));
+            items.push(self.value()?);
+            self.path.pop();
+            self.skip_whitespace();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(Value::Array(items));
+                }
+                _ => return Err(self.invalid("after array element")),
+            }
+        }
+    }
+
+    fn note_duplicate(&mut self) {
+        if self.duplicates.len() >= MAX_DUPLICATES {
+            return;
+        }
+        let mut path = String::new();
+        for step in &self.path {
+            match step {
+                Step::Key(key) => {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(key);
+                }
+                Step::Index(index) => path.push_str(&format!("[{index}]")),
+            }
+        }
+        if !self.duplicates.contains(&path) {
+            self.duplicates.push(path);
+        }
+    }
+
+    fn literal(&mut self, literal: &str, value: Value) -> Result<Value, String> {
+        for expected in literal.bytes() {
+            if self.peek() != Some(expected) {
+                let context = format!("in literal {literal} (expecting '{}')", char::from(expected));
+                return Err(self.invalid(&context));
+            }
+            self.at += 1;
+        }
+        Ok(value)
+    }
+
+    fn number(&mut self) -> Result<Value, String> {
+        let start = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return Err(self.invalid("in numeric literal")),
+        }
+        let mut whole = true;
+        if self.peek() == Some(b'.') {
+            whole = false;
+            self.at += 1;
+            if !matches!(self.peek(), Some(b'0'..=b'9')) {
+                return Err(self.invalid("after decimal point in numeric literal"));
+            }
+            self.digits();
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            whole = false;
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            if !matches!(self.peek(), Some(b'0'..=b'9')) {
+                return Err(self.invalid("in exponent of numeric literal"));
+            }
+            self.digits();
+        }
+        let text = self.bytes.get(start..self.at).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+        if whole {
+            if let Ok(number) = text.parse::<i64>() {
+                return Ok(Value::Number(number.into()));
+            }
+            if let Ok(number) = text.parse::<u64>() {
+                return Ok(Value::Number(number.into()));
+            }
+        }
+        let number = text.parse::<f64>().ok().and_then(Number::from_f64);
+        number
+            .map(Value::Number)
+            .ok_or_else(|| format!("json: cannot unmarshal number {text} into Go value of type float64"))
+    }
+
+    fn digits(&mut self) {
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+    }
+
+    fn string(&mut self) -> Result<String, String> {
+        self.at += 1;
+        let mut text = String::new();
+        loop {
+            let start = self.at;
+            while matches!(self.peek(), Some(byte) if byte >= 0x20 && byte != b'"' && byte != b'\\') {
+                self.at += 1;
+            }
+            push_lossy(&mut text, self.bytes.get(start..self.at).unwrap_or_default());
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => {
+                    self.at += 1;
+                    let character = self.escape()?;
+                    text.push(character);
+                }
+                _ => return Err(self.invalid("in string literal")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, String> {
+        let character = match self.peek() {
+            Some(b'b') => '\x08',
+            Some(b'f') => '\x0c',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
+            Some(b'u') => {
+                self.at += 1;
+                return self.unicode_escape();
+            }
+            _ => return Err(self.invalid("in string escape code")),
+        };
+        self.at += 1;
+        Ok(character)
+    }
+
+    fn unicode_escape(&mut self) -> Result<char, String> {
+        let first = self.four_digits()?;
+        if let Some(character) = char::from_u32(first) {
+            return Ok(character);
+        }
+        let before = self.at;
+        if self.bytes.get(self.at..self.at + 2) == Some(b"\\u".as_slice()) && first < 0xdc00 {
+            self.at += 2;
+            if let Ok(second @ 0xdc00..=0xdfff) = self.four_digits()
+                && let Some(character) = char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00))
+            {
+                return Ok(character);
+            }
+            self.at = before;
+        }
+        Ok(char::REPLACEMENT_CHARACTER)
+    }
+
+    fn four_digits(&mut self) -> Result<u32, String> {
+        let mut number = 0;
+        for _ in 0..4 {
+            match self.peek().and_then(|byte| char::from(byte).to_digit(16)) {
+                Some(digit) => number = number * 16 + digit,
+                None => return Err(self.invalid("in \\u hexadecimal character escape")),
+            }
+            self.at += 1;
+        }
+        Ok(number)
+    }
+}
+
+/// As Go does: every byte that is no part of a character becomes one U+FFFD.
+fn push_lossy(text: &mut String, bytes: &[u8]) {
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn error(text: &str) -> String {
+        json(text.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn broken_json_is_named_as_go_names_it() {
+        for (text, expected) in [
+            ("", "unexpected end of JSON input"),
+            ("{", "unexpected end of JSON input"),
+            ("{\"a\"", "unexpected end of JSON input"),
+            ("{} x", "invalid character 'x' after top-level value"),
+            ("{\"a\":1,}", "invalid character '}' looking for beginning of object key string"),
+            ("{a", "invalid character 'a' looking for beginning of object key string"),
+            ("{\"a\" 1}", "invalid character '1' after object key"),
+            ("{\"a\":1 1}", "invalid character '1' after object key:value pair"),
+            ("[1 2]", "invalid character '2' after array element"),
+            ("[1,]", "invalid character ']' looking for beginning of value"),
+            ("01", "invalid character '1' after top-level value"),
+            ("-x", "invalid character 'x' in numeric literal"),
+            ("1.x", "invalid character 'x' after decimal point in numeric literal"),
+            ("1ex", "invalid character 'x' in exponent of numeric literal"),
+            ("trux", "invalid character 'x' in literal true (expecting 'e')"),
+            ("\"\\x\"", "invalid character 'x' in string escape code"),
+            ("\"\\u12g4\"", "invalid character 'g' in \\u hexadecimal character escape"),
+            ("\"a\nb\"", "invalid character '\\n' in string literal"),
+            ("'a'", "invalid character '\\'' looking for beginning of value"),
+            ("1e999", "json: cannot unmarshal number 1e999 into Go value of type float64"),
+        ] {
+            assert_eq!(error(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn broken_text_becomes_replacement_characters() {
+        assert_eq!(json(b"\"a\xff\xfeb\"").unwrap().value, json!("a\u{fffd}\u{fffd}b"));
+        assert_eq!(json(br#""\ud800\/\udc00\ud83d\ude00\ud800A""#).unwrap().value, json!("\u{fffd}/\u{fffd}😀\u{fffd}A"));
+    }
+
+    #[test]
+    fn duplicate_keys_are_named_and_the_last_one_counts() {
+        let decoded = json(br#"{"a":1,"spec":{"containers":[{"image":1,"image":2,"image":3}]},"a":{"b":1}}"#).unwrap();
+        assert_eq!(decoded.value, json!({"a": {"b": 1}, "spec": {"containers": [{"image": 3}]}}));
+        assert_eq!(decoded.duplicates, ["spec.containers[0].image", "a"]);
+    }
+
+    #[test]
+    fn numbers_keep_what_they_are() {
+        let value = json(b"[0,-0,9223372036854775807,18446744073709551615,1.0,1e2,36893488147419103232]").unwrap().value;
+        assert_eq!(value, json!([0, 0, i64::MAX, u64::MAX, 1.0, 100.0, 36893488147419103232.0]));
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(json(nested(MAX_DEPTH).as_bytes()).is_ok());
+        assert_eq!(error(&nested(MAX_DEPTH + 1)), "exceeded max depth");
+        assert_eq!(error(&"[".repeat(1_000_000)), "exceeded max depth");
+    }
+
+    #[test]
+    fn quotes_as_go_does() {
+        assert_eq!(go_quote("a\"b\\\n\u{1}é\u{200b}😀"), r#""a\"b\\\n\x01é\u200b😀""#);
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = json(&bytes);
+        }
+
+        #[test]
+        fn random_json_like_text_is_judged_as_serde_json_judges_it(text in r#"([\[\]{}:,"0-9a\\.eE -]|true|null|"a"|:1)*"#) {
+            let theirs = serde_json::from_str::<Value>(&text);
+            let ours = json(text.as_bytes());
+            prop_assert_eq!(ours.is_ok(), theirs.is_ok(), "{:?}", ours);
+            if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
+                // -0 is the one number that differs: an integer in Go, a float there.
+                prop_assert!(ours.value == theirs || text.contains("-0"));
+            }
+        }
+    }
+}

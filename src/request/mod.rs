@@ -1,6 +1,7 @@
 //! What a request asks for: its info from method and URL, and its body.
 
 pub mod info;
+pub mod query;
 pub mod body;
 
-pub use info::RequestInfo;
+pub use info::{RequestInfo, is_canonical, request_info};

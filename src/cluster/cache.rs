@@ -1,0 +1,231 @@
+//! One watch cache: what is kept of every object of one kind, in step with the API server.
+
+use arc_swap::ArcSwap;
+use futures_util::StreamExt;
+use kube::runtime::{WatchStreamExt, watcher};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// What is kept of an object.
+pub(super) trait Projection: PartialEq + Send + Sync + Sized + 'static {
+    /// The object as the API server sends it.
+    type Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static;
+
+    /// The object's key and what is kept of it.
+    fn project(object: Self::Object) -> (String, Self);
+}
+
+/// The key of an object in a namespace.
+pub(super) fn namespaced_key(namespace: &str, name: &str) -> String {
+    format!("{namespace}/{name}")
+}
+
+type Objects<P> = BTreeMap<String, Arc<P>>;
+
+/// The kept objects by key, and all of them sorted by key.
+pub(super) struct Cache<P> {
+    by_key: RwLock<Objects<P>>,
+    sorted: ArcSwap<Vec<Arc<P>>>,
+    synced: watch::Sender<bool>,
+    last_error: Mutex<Option<String>>,
+}
+
+impl<P: Projection> Cache<P> {
+    pub(super) fn new() -> Self {
+        Self {
+            by_key: RwLock::default(),
+            sorted: ArcSwap::default(),
+            synced: watch::Sender::new(false),
+            last_error: Mutex::default(),
+        }
+    }
+
+    /// A cache that holds these objects and follows nothing.
+    pub(super) fn fixed(objects: impl IntoIterator<Item = (String, P)>, synced: bool) -> Self {
+        let cache = Self::new();
+        cache.replace(objects.into_iter().map(|(key, object)| (key, Arc::new(object))).collect());
+        cache.synced.send_replace(synced);
+        cache
+    }
+
+    pub(super) fn find(&self, key: &str) -> Option<Arc<P>> {
+        self.by_key.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// All objects, sorted by key; the same `Arc` as long as none changed.
+    pub(super) fn sorted(&self) -> Arc<Vec<Arc<P>>> {
+        self.sorted.load_full()
+    }
+
+    pub(super) fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    pub(super) async fn wait_synced(&self) {
+        // The sender lives as long as `self`, so this ends only when it is true.
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Why it is not synced, as far as that is known.
+    pub(super) fn problem(&self) -> Option<String> {
+        if self.is_synced() {
+            return None;
+        }
+        let last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(last_error.unwrap_or_else(|| "the first list is not complete yet".to_owned()))
+    }
+
+    /// Keeps the cache in step with the API server. A list that stalls for `list_timeout` is begun anew.
+    pub(super) async fn follow(&self, api: kube::Api<P::Object>, list_timeout: Duration) {
+        loop {
+            let mut events = pin!(watcher(api.clone(), watcher::Config::default()).default_backoff());
+            let mut listed = None;
+            loop {
+                let is_listing = listed.is_some() || !self.is_synced();
+                let bound = if is_listing { list_timeout } else { Duration::MAX };
+                match tokio::time::timeout(bound, events.next()).await {
+                    Ok(Some(Ok(event))) => self.take(event, &mut listed),
+                    Ok(Some(Err(error))) => self.note(&error.to_string()),
+                    Ok(None) => break,
+                    Err(_) => {
+                        self.note("the list takes too long");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn note(&self, error: &str) {
+        let kind = <P::Object as kube::Resource>::kind(&());
+        tracing::warn!(%kind, error, "watch of the API server failed; trying again");
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_owned());
+    }
+
+    /// One event of the watch. While the API server lists anew, `listed` gathers and readers see what was there before.
+    fn take(&self, event: watcher::Event<P::Object>, listed: &mut Option<Objects<P>>) {
+        let kept = |object| {
+            let (key, object) = P::project(object);
+            (key, Arc::new(object))
+        };
+        match event {
+            watcher::Event::Init => *listed = Some(BTreeMap::new()),
+            watcher::Event::InitApply(object) => listed.get_or_insert_default().extend([kept(object)]),
+            watcher::Event::InitDone => {
+                self.replace(listed.take().unwrap_or_default());
+                self.synced.send_replace(true);
+            }
+            watcher::Event::Apply(object) => {
+                let (key, object) = kept(object);
+                self.change(|objects| objects.insert(key, object.clone()).is_none_or(|old| old != object));
+            }
+            watcher::Event::Delete(object) => {
+                let (key, _) = P::project(object);
+                self.change(|objects| objects.remove(&key).is_some());
+            }
+        }
+    }
+
+    /// Takes over a complete list. What did not change stays the same `Arc`.
+    fn replace(&self, mut listed: Objects<P>) {
+        self.change(|objects| {
+            let mut changed = objects.len() != listed.len();
+            for (key, object) in &mut listed {
+                match objects.get(key).filter(|old| *old == object) {
+                    Some(old) => *object = old.clone(),
+                    None => changed = true,
+                }
+            }
+            *objects = listed;
+            changed
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Objects<P>) -> bool) {
+        let mut objects = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
+        if change(&mut objects) {
+            self.sorted.store(Arc::new(objects.values().cloned().collect()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use watcher::Event;
+
+    #[derive(Debug, PartialEq)]
+    struct Kept(String, Option<String>);
+
+    impl Projection for Kept {
+        type Object = ConfigMap;
+        fn project(object: ConfigMap) -> (String, Self) {
+            let name = object.metadata.name.unwrap_or_default();
+            (name.clone(), Self(name, object.data.and_then(|mut data| data.remove("k"))))
+        }
+    }
+
+    fn map(name: &str, value: &str) -> ConfigMap {
+        serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
+    }
+
+    fn feed(cache: &Cache<Kept>, events: Vec<Event<ConfigMap>>) {
+        let mut listed = None;
+        for event in events {
+            cache.take(event, &mut listed);
+        }
+    }
+
+    fn names(cache: &Cache<Kept>) -> Vec<String> {
+        cache.sorted().iter().map(|kept| kept.0.clone()).collect()
+    }
+
+    #[test]
+    fn is_synced_after_the_first_whole_list_and_sorted() {
+        let cache = Cache::new();
+        feed(&cache, vec![Event::Init, Event::InitApply(map("b", "1")), Event::InitApply(map("a", "1"))]);
+        assert!(!cache.is_synced() && names(&cache).is_empty() && cache.problem().is_some());
+        feed(
+            &cache,
+            vec![Event::Init, Event::InitApply(map("b", "1")), Event::InitApply(map("a", "1")), Event::InitDone],
+        );
+        assert!(cache.is_synced() && cache.problem().is_none());
+        assert_eq!(names(&cache), ["a", "b"]);
+        assert_eq!(cache.find("b").unwrap().1.as_deref(), Some("1"));
+    }
+
+    #[test]
+    fn keeps_the_old_list_until_the_new_one_is_whole() {
+        let cache = Cache::fixed([("a".to_owned(), Kept("a".to_owned(), None))], true);
+        let mut listed = None;
+        cache.take(Event::Init, &mut listed);
+        cache.take(Event::InitApply(map("b", "1")), &mut listed);
+        assert_eq!(names(&cache), ["a"]);
+        cache.take(Event::InitDone, &mut listed);
+        assert_eq!(names(&cache), ["b"]);
+        assert!(cache.find("a").is_none());
+    }
+
+    #[test]
+    fn the_same_snapshot_stays_while_nothing_kept_changes() {
+        let cache = Cache::new();
+        let list =
+            || vec![Event::Init, Event::InitApply(map("a", "1")), Event::InitApply(map("b", "1")), Event::InitDone];
+        feed(&cache, list());
+        let before = cache.sorted();
+        feed(&cache, list());
+        feed(&cache, vec![Event::Apply(map("a", "1")), Event::Delete(map("c", "1"))]);
+        assert!(Arc::ptr_eq(&before, &cache.sorted()));
+        feed(&cache, vec![Event::Apply(map("a", "2"))]);
+        assert!(!Arc::ptr_eq(&before, &cache.sorted()));
+        assert!(Arc::ptr_eq(&before[1], &cache.sorted()[1]));
+        feed(&cache, vec![Event::Delete(map("a", "2"))]);
+        assert_eq!(names(&cache), ["b"]);
+    }
+}

@@ -1,0 +1,152 @@
+//! Asking the API server for its discovery.
+
+use super::parse::{self, Document, Found};
+use super::{GroupVersion, Limits, Table};
+use crate::upstream::{self, Body, BoxError, SharedTransport, Transport, UpstreamError};
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
+use futures_util::{StreamExt, stream};
+use http::header::ACCEPT;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use std::collections::HashMap;
+
+/// Aggregated discovery where it is offered, what it was before else, and the legacy documents from older servers.
+const ACCEPTED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+    application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
+/// How many groups' versions are asked at once, where discovery is not aggregated.
+const PARALLEL_CALLS: usize = 4;
+
+/// What a refresh brought: for each group and version its resources, or `None` where they could not be had this time.
+#[derive(Debug, Default)]
+pub(super) struct Fetched(HashMap<String, HashMap<String, Option<GroupVersion>>>);
+
+impl Fetched {
+    fn add(&mut self, group: String, version: String, resources: Option<GroupVersion>) {
+        self.0.entry(group).or_default().insert(version, resources);
+    }
+
+    fn add_found(&mut self, found: Found, old: &Table) {
+        let known = || old.0.get(&found.group).and_then(|versions| versions.get(&found.version));
+        let outdated = found.stale && known().is_some();
+        self.add(found.group, found.version, (!outdated).then_some(found.resources));
+    }
+
+    /// The new table; what could not be had is taken from the old one.
+    pub(super) fn into_table(self, old: &Table) -> Table {
+        let table = self.0.into_iter().map(|(group, versions)| {
+            let versions = versions.into_iter().filter_map(|(version, resources)| {
+                let kept = || old.0.get(&group)?.get(&version).cloned();
+                Some((version.clone(), resources.or_else(kept)?))
+            });
+            let versions = versions.collect();
+            (group, versions)
+        });
+        Table(table.collect())
+    }
+}
+
+/// Fetches everything. A single group and version that cannot be had is no error.
+pub(super) async fn all(transport: &SharedTransport, limits: Limits, old: &Table) -> Result<Fetched, String> {
+    let mut fetched = Fetched::default();
+    for path in ["/api", "/apis"] {
+        let Some(body) = call(transport, path, limits).await? else { continue };
+        match parse::root(&body).map_err(|error| format!("{path}: {error}"))? {
+            Document::Aggregated(groups) => groups.into_iter().for_each(|found| fetched.add_found(found, old)),
+            Document::Versions(versions) => one_by_one(transport, versions, limits, &mut fetched, old).await?,
+        }
+    }
+    Ok(fetched)
+}
+
+async fn one_by_one(
+    transport: &SharedTransport,
+    versions: Vec<(String, String)>,
+    limits: Limits,
+    fetched: &mut Fetched,
+    old: &Table,
+) -> Result<(), String> {
+    if versions.len() > limits.group_versions {
+        return Err(format!(
+            "{} groups' versions are more than the {} that are read",
+            versions.len(),
+            limits.group_versions
+        ));
+    }
+    let calls = versions.into_iter().map(|(group, version)| ask(transport.clone(), group, version, limits));
+    let mut answers = stream::iter(calls).buffer_unordered(PARALLEL_CALLS);
+    while let Some((group, version, found)) = answers.next().await {
+        match found {
+            Ok(found) => fetched.add_found(found, old),
+            Err(error) => {
+                tracing::warn!(error, "discovery of one group failed; what was known of it stays");
+                fetched.add(group, version, None);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One group and version, and what was found of it.
+type Answer = (String, String, Result<Found, String>);
+
+fn ask(transport: SharedTransport, group: String, version: String, limits: Limits) -> BoxFuture<'static, Answer> {
+    Box::pin(async move {
+        let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        let found = match call(&transport, &path, limits).await {
+            Ok(Some(body)) => parse::legacy(&body, &group, &version).map_err(|error| format!("{path}: {error}")),
+            Ok(None) => Err(format!("{path}: not found")),
+            Err(error) => Err(error),
+        };
+        (group, version, found)
+    })
+}
+
+/// The body of a 200; `None` for a 404: a server need not have both `/api` and `/apis`.
+async fn call(transport: &SharedTransport, path: &str, limits: Limits) -> Result<Option<Bytes>, String> {
+    let exchange = async {
+        let request = Request::get(path).header(ACCEPT, ACCEPTED).body(upstream::empty());
+        let request = request.map_err(|error| format!("{path}: {error}"))?;
+        let response = transport.send(request).await.map_err(|error| format!("{path}: {error}"))?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND => return Ok(None),
+            status => return Err(format!("{path}: the API server answered {status}")),
+        }
+        let body = collect(response.into_body(), limits.body_bytes).await;
+        Ok(Some(body.map_err(|error| format!("{path}: {error}"))?))
+    };
+    let answer = tokio::time::timeout(limits.call_timeout, exchange).await;
+    answer.unwrap_or_else(|_| Err(format!("{path}: no answer in time")))
+}
+
+/// A whole body, unless it is larger than `limit`.
+async fn collect(mut body: Body, limit: usize) -> Result<Bytes, BoxError> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        if whole.len() + data.len() > limit {
+            return Err(format!("the body is larger than {limit} bytes").into());
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.freeze())
+}
+
+/// A [`Transport`] of a kube client, with the client's own credentials. Request bodies are collected: it is for own calls.
+pub struct ClientTransport(pub kube::Client);
+
+/// The largest request body that [`ClientTransport`] sends.
+const OWN_REQUEST_BYTES: usize = 4 << 20;
+
+#[async_trait]
+impl Transport for ClientTransport {
+    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
+        let (head, body) = request.into_parts();
+        let body = collect(body, OWN_REQUEST_BYTES).await.map_err(UpstreamError::Unreachable)?;
+        let request = Request::from_parts(head, kube::client::Body::from(body));
+        let response = self.0.send(request).await.map_err(|error| UpstreamError::Unreachable(error.into()))?;
+        Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+    }
+}

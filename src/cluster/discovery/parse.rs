@@ -1,0 +1,212 @@
+//! The documents of discovery, aggregated and legacy, as table entries.
+
+use super::{GroupVersion, Resource, Subresource};
+use crate::object::{GroupVersionKind, split_api_version};
+use serde::{Deserialize, Deserializer};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What one endpoint of discovery said.
+#[derive(Debug)]
+pub(super) enum Document {
+    /// Everything at once. A version whose resources may be outdated is marked stale.
+    Aggregated(Vec<Found>),
+    /// Groups and versions, to be asked one by one.
+    Versions(Vec<(String, String)>),
+}
+
+/// One group and version.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) resources: GroupVersion,
+    /// The API server could not ask the aggregated API server just now (`freshness: Stale`).
+    pub(super) stale: bool,
+}
+
+/// Go writes an empty list as `null`.
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Root {
+    kind: String,
+    #[serde(deserialize_with = "nullable")]
+    items: Vec<AggregatedGroup>,
+    #[serde(deserialize_with = "nullable")]
+    versions: Vec<String>,
+    #[serde(deserialize_with = "nullable")]
+    groups: Vec<LegacyGroup>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AggregatedGroup {
+    metadata: Named,
+    #[serde(deserialize_with = "nullable")]
+    versions: Vec<AggregatedVersion>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AggregatedVersion {
+    version: String,
+    freshness: String,
+    #[serde(deserialize_with = "nullable")]
+    resources: Vec<AggregatedResource>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AggregatedResource {
+    resource: String,
+    #[serde(deserialize_with = "nullable")]
+    response_kind: GroupVersionKindOrNot,
+    scope: String,
+    #[serde(deserialize_with = "nullable")]
+    verbs: Vec<String>,
+    #[serde(deserialize_with = "nullable")]
+    subresources: Vec<AggregatedSubresource>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AggregatedSubresource {
+    subresource: String,
+    #[serde(deserialize_with = "nullable")]
+    response_kind: GroupVersionKindOrNot,
+    #[serde(deserialize_with = "nullable")]
+    verbs: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct GroupVersionKindOrNot {
+    group: String,
+    version: String,
+    kind: String,
+}
+
+impl GroupVersionKindOrNot {
+    /// Without group and version they are those of the URL.
+    fn within(self, group: &str, version: &str) -> GroupVersionKind {
+        match (&*self.group, &*self.version) {
+            ("", "") => GroupVersionKind::new(group, version, self.kind),
+            _ => GroupVersionKind::new(self.group, self.version, self.kind),
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LegacyGroup {
+    #[serde(deserialize_with = "nullable")]
+    versions: Vec<LegacyVersion>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct LegacyVersion {
+    group_version: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LegacyList {
+    kind: String,
+    #[serde(deserialize_with = "nullable")]
+    resources: Vec<LegacyResource>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LegacyResource {
+    name: String,
+    namespaced: bool,
+    group: String,
+    version: String,
+    kind: String,
+    #[serde(deserialize_with = "nullable")]
+    verbs: Vec<String>,
+}
+
+/// Reads what `/api` or `/apis` answered, in whichever of its forms.
+pub(super) fn root(body: &[u8]) -> Result<Document, String> {
+    let root: Root = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    match &*root.kind {
+        "APIGroupDiscoveryList" => Ok(Document::Aggregated(root.items.into_iter().flat_map(aggregated).collect())),
+        "APIVersions" => {
+            Ok(Document::Versions(root.versions.into_iter().map(|version| (String::new(), version)).collect()))
+        }
+        "APIGroupList" => {
+            let versions = root.groups.into_iter().flat_map(|group| group.versions);
+            let split = |version: LegacyVersion| {
+                let (group, version) = split_api_version(&version.group_version);
+                (group.to_owned(), version.to_owned())
+            };
+            Ok(Document::Versions(versions.map(split).collect()))
+        }
+        kind => Err(format!("unexpected kind {kind:?}")),
+    }
+}
+
+fn aggregated(group: AggregatedGroup) -> impl Iterator<Item = Found> {
+    let name = group.metadata.name;
+    group.versions.into_iter().map(move |found| {
+        let resources = found.resources.into_iter().map(|resource| {
+            let kind_within = |kind: GroupVersionKindOrNot| kind.within(&name, &found.version);
+            let subresources = resource.subresources.into_iter().map(|subresource| {
+                let kind = kind_within(subresource.response_kind);
+                (subresource.subresource, Subresource { kind, verbs: subresource.verbs })
+            });
+            let entry = Resource {
+                subresources: subresources.collect(),
+                kind: kind_within(resource.response_kind),
+                namespaced: resource.scope == "Namespaced",
+                verbs: resource.verbs,
+            };
+            (resource.resource, Arc::new(entry))
+        });
+        let resources = resources.collect();
+        Found { group: name.clone(), resources, stale: found.freshness == "Stale", version: found.version }
+    })
+}
+
+/// Reads the `APIResourceList` of one group and version.
+pub(super) fn legacy(body: &[u8], group: &str, version: &str) -> Result<Found, String> {
+    let list: LegacyList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    if list.kind != "APIResourceList" {
+        return Err(format!("unexpected kind {:?}", list.kind));
+    }
+    let mut resources: HashMap<String, Resource> = HashMap::new();
+    for entry in list.resources {
+        let kind = GroupVersionKindOrNot { group: entry.group, version: entry.version, kind: entry.kind };
+        let kind = kind.within(group, version);
+        let (name, subresource) =
+            entry.name.split_once('/').map_or((&*entry.name, None), |(name, sub)| (name, Some(sub)));
+        // A resource may have nothing but subresources.
+        let resource = resources.entry(name.to_owned()).or_insert_with(|| Resource {
+            kind: GroupVersionKind::new(group, version, ""),
+            namespaced: entry.namespaced,
+            verbs: Vec::new(),
+            subresources: HashMap::new(),
+        });
+        match subresource {
+            Some(subresource) => {
+                resource.subresources.insert(subresource.to_owned(), Subresource { kind, verbs: entry.verbs });
+            }
+            None => (resource.kind, resource.verbs, resource.namespaced) = (kind, entry.verbs, entry.namespaced),
+        }
+    }
+    let resources = resources.into_iter().map(|(name, resource)| (name, Arc::new(resource))).collect();
+    Ok(Found { group: group.to_owned(), version: version.to_owned(), resources, stale: false })
+}

@@ -1,0 +1,229 @@
+//! JSON patch as `evanphx/json-patch` v4 applies it, which is laxer than RFC 6902.
+//!
+//! `replace` of a missing field adds it, `copy` of one adds null, indices may be negative, a missing `value` is null, and
+//! whatever stands before the first slash of a path is ignored.
+
+use super::unprocessable;
+use crate::object::decode::go_type;
+use crate::status::Status;
+use serde_json::{Map, Value};
+
+/// How many operations a patch may have (`handlers.maxJSONPatchOperations`).
+const MAX_OPERATIONS: usize = 10_000;
+
+/// By how many bytes the `copy` operations of a patch may make the object grow (`JSONPatchMaxCopyBytes`).
+const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// An operation that does not apply; clients are not told why.
+struct Inapplicable;
+
+/// Applies a JSON patch.
+pub(super) fn apply(original: &Value, patch: &Value) -> Result<Value, Status> {
+    let operations = operations(patch)?;
+    let mut document = original.clone();
+    let mut copied_bytes = 0;
+    for operation in operations {
+        apply_operation(&mut document, operation, &mut copied_bytes).map_err(|Inapplicable| unprocessable())?;
+    }
+    Ok(document)
+}
+
+/// The patch's operations, checked as the strict decoding into `[]handlers.jsonPatchOp` checks them. A null operation is
+/// let through: it fails when it is applied.
+fn operations(patch: &Value) -> Result<Vec<&Map<String, Value>>, Status> {
+    static NOTHING: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+
+    let items = match patch {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(items) => items,
+        other => return Err(undecodable(other, "value of type []handlers.jsonPatchOp")),
+    };
+    let mut operations = Vec::with_capacity(items.len().min(MAX_OPERATIONS));
+    for item in items {
+        let operation = match item {
+            Value::Null => &*NOTHING,
+            Value::Object(operation) => operation,
+            other => return Err(undecodable(other, "value of type handlers.jsonPatchOp")),
+        };
+        for field in ["op", "path", "from"] {
+            if let Some(value) = operation.get(field).filter(|value| !value.is_string() && !value.is_null()) {
+                return Err(undecodable(value, &format!("struct field jsonPatchOp.{field} of type string")));
+            }
+        }
+        operations.push(operation);
+    }
+    if operations.len() > MAX_OPERATIONS {
+        return Err(Status::too_large(&format!(
+            "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+            operations.len()
+        )));
+    }
+    Ok(operations)
+}
+
+fn undecodable(value: &Value, into: &str) -> Status {
+    Status::bad_request(format!("error decoding patch: json: cannot unmarshal {} into Go {into}", go_type(value)))
+}
+
+fn apply_operation(
+    document: &mut Value,
+    operation: &Map<String, Value>,
+    copied_bytes: &mut usize,
+) -> Result<(), Inapplicable> {
+    let text = |field| operation.get(field).and_then(Value::as_str).ok_or(Inapplicable);
+    let value = || operation.get("value").cloned().unwrap_or_default();
+    match text("op")? {
+        "add" => {
+            let (container, key) = find(document, text("path")?)?;
+            add(container, key, value())
+        }
+        "remove" => {
+            let (container, key) = find(document, text("path")?)?;
+            remove(container, &key).map(drop)
+        }
+        "replace" => replace(document, text("path")?, value()),
+        "move" => {
+            let (container, key) = find(document, text("from")?)?;
+            let moved = remove(container, &key)?;
+            let (container, key) = find(document, text("path")?)?;
+            add(container, key, moved)
+        }
+        "copy" => {
+            let (container, key) = find(document, text("from")?)?;
+            let copy = read(container, &key)?.cloned().unwrap_or_default();
+            *copied_bytes += serde_json::to_vec(&copy).map_or(usize::MAX / 2, |json| json.len());
+            if *copied_bytes > MAX_COPIED_BYTES {
+                return Err(Inapplicable);
+            }
+            let (container, key) = find(document, text("path")?)?;
+            add(container, key, copy)
+        }
+        "test" => test(document, text("path")?, operation.get("value")),
+        _ => Err(Inapplicable),
+    }
+}
+
+/// The object or array that a path's last part is in, and that last part.
+fn find<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), Inapplicable> {
+    let (_, path) = path.split_once('/').ok_or(Inapplicable)?;
+    let mut container = document;
+    let (parents, last) = match path.rsplit_once('/') {
+        Some((parents, last)) => (Some(parents), last),
+        None => (None, path),
+    };
+    for part in parents.into_iter().flat_map(|parents| parents.split('/')) {
+        let part = unescape(part);
+        container = match container {
+            Value::Object(map) => map.get_mut(&part),
+            Value::Array(items) => {
+                let index = index(&part, items.len())?;
+                items.get_mut(index)
+            }
+            _ => None,
+        }
+        .ok_or(Inapplicable)?;
+    }
+    if container.is_object() || container.is_array() { Ok((container, unescape(last))) } else { Err(Inapplicable) }
+}
+
+/// `~1` is a slash, `~0` a tilde, in one pass.
+fn unescape(part: &str) -> String {
+    let mut text = String::with_capacity(part.len());
+    let mut rest = part;
+    while let Some((before, after)) = rest.split_once('~') {
+        text.push_str(before);
+        rest = match after.as_bytes().first() {
+            Some(b'0') => {
+                text.push('~');
+                &after[1..]
+            }
+            Some(b'1') => {
+                text.push('/');
+                &after[1..]
+            }
+            _ => {
+                text.push('~');
+                after
+            }
+        };
+    }
+    text.push_str(rest);
+    text
+}
+
+/// An index as `strconv.Atoi` reads it; negative ones count from `length`, which may itself be reached from neither side.
+fn index(part: &str, length: usize) -> Result<usize, Inapplicable> {
+    let number: i64 = part.parse().map_err(|_| Inapplicable)?;
+    let number = if number < 0 { number.checked_add_unsigned(length as u64).ok_or(Inapplicable)? } else { number };
+    usize::try_from(number).ok().filter(|number| *number < length).ok_or(Inapplicable)
+}
+
+/// A field that is missing is no error, an item that is missing is one.
+fn read<'a>(container: &'a Value, key: &str) -> Result<Option<&'a Value>, Inapplicable> {
+    match container {
+        Value::Object(map) => Ok(map.get(key)),
+        Value::Array(items) => Ok(items.get(index(key, items.len())?)),
+        _ => Err(Inapplicable),
+    }
+}
+
+fn add(container: &mut Value, key: String, value: Value) -> Result<(), Inapplicable> {
+    match container {
+        Value::Object(map) => {
+            map.insert(key, value);
+        }
+        Value::Array(items) if key == "-" => items.push(value),
+        Value::Array(items) => {
+            let at = index(&key, items.len() + 1)?;
+            items.insert(at, value);
+        }
+        _ => return Err(Inapplicable),
+    }
+    Ok(())
+}
+
+fn remove(container: &mut Value, key: &str) -> Result<Value, Inapplicable> {
+    match container {
+        Value::Object(map) => map.remove(key).ok_or(Inapplicable),
+        Value::Array(items) => {
+            let at = index(key, items.len())?;
+            Ok(items.remove(at))
+        }
+        _ => Err(Inapplicable),
+    }
+}
+
+fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), Inapplicable> {
+    if path.is_empty() {
+        if !value.is_object() && !value.is_array() {
+            return Err(Inapplicable);
+        }
+        *document = value;
+        return Ok(());
+    }
+    let (container, key) = find(document, path)?;
+    match container {
+        Value::Object(map) => {
+            map.insert(key, value);
+            Ok(())
+        }
+        Value::Array(items) => {
+            let at = index(&key, items.len())?;
+            let item = items.get_mut(at).ok_or(Inapplicable)?;
+            *item = value;
+            Ok(())
+        }
+        _ => Err(Inapplicable),
+    }
+}
+
+/// What is missing equals null and a missing `value`; numbers are equal if they are written alike.
+fn test(document: &mut Value, path: &str, expected: Option<&Value>) -> Result<(), Inapplicable> {
+    let equal = if path.is_empty() {
+        expected == Some(document)
+    } else {
+        let (container, key) = find(document, path)?;
+        read(container, &key)?.unwrap_or(&Value::Null) == expected.unwrap_or(&Value::Null)
+    };
+    if equal { Ok(()) } else { Err(Inapplicable) }
+}

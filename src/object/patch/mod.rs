@@ -1,0 +1,119 @@
+//! Patches: JSON (RFC 6902), merge (RFC 7386) and strategic merge, each as kube-apiserver applies it.
+//!
+//! Server-side apply is not here: only the API server knows the field managers.
+
+mod json;
+mod merge;
+mod strategic;
+
+pub use merge::merge_diff;
+
+use super::{decode, schema};
+use crate::status::{Cause, Details, Status};
+use serde_json::Value;
+
+/// What a PATCH request's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PatchType {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own merge, which knows merge keys.
+    Strategic,
+    /// Server-side apply.
+    Apply,
+}
+
+/// What kube-apiserver says it accepts for built-in kinds, in its order.
+const ACCEPTED: [&str; 4] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
+/// The same for custom resources, which have no strategic merge.
+const ACCEPTED_WITHOUT_STRATEGIC: [&str; 3] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+
+impl PatchType {
+    /// From a `Content-Type` header; parameters are ignored (`handlers.PatchResource`).
+    ///
+    /// # Errors
+    /// 415 for everything that is no patch.
+    pub fn from_content_type(content_type: Option<&str>) -> Result<Self, Status> {
+        let content_type = content_type.unwrap_or_default();
+        let content_type = match content_type.find(';') {
+            Some(at) if at > 0 => &content_type[..at],
+            _ => content_type,
+        };
+        match content_type {
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/strategic-merge-patch+json" => Ok(Self::Strategic),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
+            _ => Err(Self::unsupported(true)),
+        }
+    }
+
+    /// The 415 of a kind with or without strategic merge.
+    pub fn unsupported(strategic: bool) -> Status {
+        Status::unsupported_media_type(if strategic { &ACCEPTED } else { &ACCEPTED_WITHOUT_STRATEGIC })
+    }
+
+    /// Its media type.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => ACCEPTED[0],
+            Self::Merge => ACCEPTED[1],
+            Self::Strategic => ACCEPTED[2],
+            Self::Apply => ACCEPTED[3],
+        }
+    }
+}
+
+/// Applies a decoded patch to an object.
+///
+/// # Errors
+/// 400 for a patch of the wrong shape, 413 for one with too many operations, 415 for a strategic patch without `schema`,
+/// 422 for one that does not apply; for apply 501, as the API server alone can do it.
+pub fn apply(
+    patch_type: PatchType,
+    original: &Value,
+    patch: &Value,
+    schema: Option<&'static schema::Type>,
+) -> Result<Value, Status> {
+    let patched = match patch_type {
+        PatchType::Json => json::apply(original, patch)?,
+        PatchType::Merge => merge::apply(original, patch)?,
+        PatchType::Strategic => match schema {
+            Some(schema) => strategic::apply(original, patch, schema)?,
+            None => return Err(PatchType::unsupported(false)),
+        },
+        PatchType::Apply => return Err(Status::not_implemented("a server-side apply outside the API server")),
+    };
+    if patched.is_object() { Ok(patched) } else { Err(no_object(&patched)) }
+}
+
+/// What kube-apiserver answers when it cannot decode the outcome of a patch (`jsonPatcher.applyPatchToCurrentObject`).
+fn no_object(patched: &Value) -> Status {
+    let found = decode::go_type(patched);
+    let why = format!(
+        "Invalid value: {}: couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type \
+         struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        decode::go_quote(&patched.to_string())
+    );
+    let text = format!("patch: {why}");
+    let cause = Cause { reason: "FieldValueInvalid".into(), message: why, field: "patch".into() };
+    Status::invalid("", "", "", &text, vec![cause])
+}
+
+/// The 422 of a patch that does not apply. kube-apiserver loses why (`NewGenericServerResponse` with an expected response).
+fn unprocessable() -> Status {
+    Status::failure(422, "Invalid", "the server rejected our request due to an error in our request")
+        .with_details(Details::default())
+}
+
+#[cfg(test)]
+mod tests;

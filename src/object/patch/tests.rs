@@ -1,0 +1,79 @@
+//! Patches against a table of what Go's libraries answered, and random ones.
+
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (0..3i64).prop_map(Value::from),
+        "[a-c]".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::hash_map("[a-d]", inner, 0..4).prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_merge_diff_turns_the_old_object_into_the_new(old in any_json(), new in any_json()) {
+        match merge_diff(&old, &new) {
+            Some(patch) => prop_assert_eq!(apply(PatchType::Merge, &old, &patch, None).unwrap(), new),
+            None => prop_assert!(!old.is_object() || new.to_string().contains("null") || !new.is_object()),
+        }
+    }
+
+    #[test]
+    fn patches_of_any_shape_do_not_panic(document in any_json(), patch in any_json()) {
+        let _ = apply(PatchType::Merge, &document, &patch, None);
+        let _ = apply(PatchType::Json, &document, &patch, None);
+    }
+
+    #[test]
+    fn json_patches_with_any_path_do_not_panic(
+        document in any_json(),
+        value in any_json(),
+        operations in proptest::collection::vec(("add|remove|replace|move|copy|test", "(/[a-c0-2~-]{0,2}){0,3}", "(/[a-c0-2~-]{0,2}){0,3}"), 0..4),
+    ) {
+        let patch: Vec<Value> = operations
+            .into_iter()
+            .map(|(op, path, from)| json!({"op": op, "path": path, "from": from, "value": value.clone()}))
+            .collect();
+        let _ = apply(PatchType::Json, &document, &Value::from(patch), None);
+    }
+}
+
+#[test]
+fn media_types_of_patches_tolerate_parameters() {
+    let parse = |text: &str| PatchType::from_content_type(Some(text));
+    assert_eq!(parse("application/merge-patch+json; charset=utf-8").unwrap(), PatchType::Merge);
+    assert_eq!(parse("application/apply-patch+yaml").unwrap(), PatchType::Apply);
+    for text in ["application/json", "", ";application/json-patch+json", "application/merge-patch+json ;"] {
+        assert_eq!(parse(text).unwrap_err().code, 415, "{text}");
+    }
+    assert_eq!(PatchType::from_content_type(None).unwrap_err().code, 415);
+}
+
+#[test]
+fn too_many_operations_are_refused() {
+    let patch = Value::Array(vec![json!({"op": "test", "path": "/a"}); 10_001]);
+    let status = apply(PatchType::Json, &json!({}), &patch, None).unwrap_err();
+    assert_eq!(status.code, 413);
+    assert_eq!(
+        status.message,
+        "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
+    );
+}
+
+#[test]
+fn copies_may_not_grow_the_object_without_bound() {
+    let document = json!({"a": "x".repeat(1024 * 1024)});
+    let copy = |n: usize| (0..n).map(|i| json!({"op": "copy", "from": "/a", "path": format!("/b{i}")})).collect();
+    assert!(apply(PatchType::Json, &document, &Value::Array(copy(2)), None).is_ok());
+    assert_eq!(apply(PatchType::Json, &document, &Value::Array(copy(3)), None).unwrap_err().code, 422);
+}

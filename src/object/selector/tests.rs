@@ -1,0 +1,118 @@
+use super::*;
+use proptest::prelude::*;
+use serde_json::json;
+
+#[test]
+fn label_selectors_match_as_kubernetes_matches() {
+    for (selector, labels, expected) in [
+        ("", json!({}), true),
+        ("a=b", json!({"a": "b"}), true),
+        ("a==b", json!({"a": "c"}), false),
+        ("a!=b", json!({}), true),
+        ("a!=b", json!({"a": "b"}), false),
+        ("a", json!({"a": ""}), true),
+        ("!a", json!({"a": ""}), false),
+        ("! a", json!({}), true),
+        ("a in (b, c)", json!({"a": "c"}), true),
+        ("a in (b, c)", json!({}), false),
+        ("a notin (b)", json!({}), true),
+        ("a notin (b,)", json!({"a": ""}), false),
+        ("a in ()", json!({"a": ""}), true),
+        ("a in (,b)", json!({"a": ""}), true),
+        ("a=", json!({"a": ""}), true),
+        ("a=,b", json!({"a": "", "b": "1"}), true),
+        ("in in (in,notin)", json!({"in": "notin"}), true),
+        ("a>1,a<3", json!({"a": "2"}), true),
+        ("a>1", json!({"a": "x"}), false),
+        ("a>1", json!({}), false),
+        ("example.com/x=y", json!({"example.com/x": "y"}), true),
+    ] {
+        let parsed = LabelSelector::parse(selector).unwrap();
+        assert_eq!(parsed.matches(labels.as_object()), expected, "{selector} {labels}");
+        let map = serde_json::from_value(labels).unwrap();
+        assert_eq!(parsed.matches_map(&map), expected, "{selector}");
+    }
+}
+
+#[test]
+fn malformed_label_selectors_are_refused_in_kubernetes_words() {
+    for (selector, expected) in [
+        ("a in", "unable to parse requirement: found '' expected: '('"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a in (b,", "unable to parse requirement: found '', expected: ',', or identifier"),
+        ("a in (=", "unable to parse requirement: found '=', expected: ',', ')' or identifier"),
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+        ("a,", "found '', expected: identifier after ','"),
+        ("=a", "found '=', expected: !, identifier, or 'end of string'"),
+        ("!", "unable to parse requirement: found '', expected: identifier"),
+        ("!a=b", "found '=', expected: ',' or 'end of string'"),
+        ("a==(", "unable to parse requirement: found '(', expected: identifier"),
+        (
+            "a>b",
+            "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer",
+        ),
+        (
+            "-a",
+            "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist of alphanumeric characters, \
+             '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
+             '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+        ),
+    ] {
+        assert_eq!(LabelSelector::parse(selector).unwrap_err(), expected, "{selector}");
+    }
+}
+
+#[test]
+fn a_label_selector_object_selects() {
+    let from = |value| LabelSelector::from_json(Some(&value));
+    assert!(!LabelSelector::from_json(None).unwrap().matches(None));
+    assert!(from(json!({})).unwrap().matches(None));
+    let selector = from(json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "DoesNotExist"}]}));
+    let selector = selector.unwrap();
+    assert!(selector.matches(json!({"a": "b"}).as_object()));
+    assert!(!selector.matches(json!({"a": "b", "c": ""}).as_object()));
+    for (selector, expected) in [
+        (json!([{"key": "a", "operator": "Is"}]), "\"Is\" is not a valid label selector operator"),
+        (
+            json!([{"key": "a", "operator": "In"}]),
+            "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+        ),
+        (
+            json!([{"key": "a", "operator": "Exists", "values": ["b"]}]),
+            "values: Invalid value: [\"b\"]: values set must be empty for exists and does not exist",
+        ),
+    ] {
+        assert_eq!(from(json!({"matchExpressions": selector})).unwrap_err(), expected);
+    }
+    assert!(from(json!({"matchLabels": 1})).is_err());
+}
+
+#[test]
+fn field_selectors_are_parsed_with_their_escapes() {
+    let parsed = FieldSelector::parse(r"metadata.name=a\,b\=c\\,status.phase!=Running,,x==").unwrap();
+    let requirements: Vec<_> =
+        parsed.requirements().iter().map(|r| (r.field.as_str(), r.equals, r.value.as_str())).collect();
+    assert_eq!(
+        requirements,
+        [("metadata.name", true, r"a,b=c\"), ("status.phase", false, "Running"), ("x", true, "")]
+    );
+    assert_eq!(parsed.exact_match("metadata.name"), Some(r"a,b=c\"));
+    assert!(parsed.matches(|field| if field == "metadata.name" { r"a,b=c\".into() } else { String::new() }));
+    for (selector, expected) in [
+        ("a", "invalid selector: 'a'; can't understand 'a'"),
+        ("a=b=c", "invalid field selector: unescaped character in value: 61"),
+        (r"a=\b", r"invalid field selector: invalid escape sequence: \b"),
+        ("a=\\", "invalid field selector: invalid escape sequence: \\"),
+    ] {
+        assert_eq!(FieldSelector::parse(selector).unwrap_err(), expected, "{selector}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_parsed_or_refused(text in "[ab=!(),<> \\\\innotİ]{0,24}") {
+        let _ = LabelSelector::parse(&text);
+        let _ = FieldSelector::parse(&text);
+    }
+}
