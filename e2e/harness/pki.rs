@@ -29,8 +29,8 @@ pub struct Pki {
     front_proxy_authority: Authority,
     /// Of every server.
     pub server: Pair,
-    /// Signs service account tokens.
-    pub service_accounts: PathBuf,
+    /// Signs service account tokens; the public key stands in for a certificate.
+    pub service_accounts: Pair,
     clients: Mutex<HashMap<(String, String), Arc<Pair>>>,
 }
 
@@ -49,8 +49,11 @@ impl Pki {
         server.distinguished_name.push(DnType::CommonName, "server");
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let server = authority.issue(server, &folder, "server");
-        let service_accounts = folder.join("service-accounts.key");
-        fs::write(&service_accounts, KeyPair::generate().unwrap().serialize_pem()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let service_accounts =
+            Pair { certificate: folder.join("service-accounts.pub"), key: folder.join("service-accounts.key") };
+        fs::write(&service_accounts.certificate, key.public_key_pem()).unwrap();
+        fs::write(&service_accounts.key, key.serialize_pem()).unwrap();
         Self { folder, authority, front_proxy_authority, server, service_accounts, clients: Mutex::default() }
     }
 
