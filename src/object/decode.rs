@@ -63,6 +63,13 @@ pub fn go_quote(text: &str) -> String {
     quoted
 }
 
+/// Go's `unicode.IsPrint`, near enough: what `%q` shows as it is.
+pub fn is_printable(character: char) -> bool {
+    let mut quoted = String::new();
+    quote_character(&mut quoted, character, '\0');
+    character == '\\' || !quoted.starts_with('\\')
+}
+
 fn quote_character(quoted: &mut String, character: char, quote: char) {
     match character {
         '\\' => quoted.push_str("\\\\"),
