@@ -218,6 +218,9 @@ impl Pipeline {
     }
 }
 
+#[cfg(test)]
+mod tests;
+
 /// Whether the method changes nothing.
 fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
