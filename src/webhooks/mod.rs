@@ -15,8 +15,8 @@ mod call;
 mod patch;
 mod mutating;
 mod validating;
-
-
+#[cfg(test)]
+mod tests;
 
 pub use mutating::Mutating;
 pub use validating::Validating;

@@ -1,15 +1,15 @@
 //! MutatingAdmissionWebhook's calls: one after the other, each with the object as patched so far (`mutatingDispatcher`).
 
+use super::answer::Response;
 use super::call::{CallError, Caller, Outcome, call, settle};
 use super::client::Clients;
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
 use super::review::Review;
-use super::answer::Response;
-use crate::cluster::Cluster;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial, Level};
+use crate::cluster::Cluster;
 use crate::object::Object;
 use crate::object::decode::go_type;
 use crate::status::Status;
@@ -126,8 +126,11 @@ impl Mutating {
             let key = Key::new(attributes, index);
             let called = self.call(hook, attributes, review, &key).await;
             let changed = matches!(called, Ok(true));
-            attributes.annotations.add(key.with(MUTATION), mutation_annotation(&hook.configuration, &hook.name, changed));
-            let outcome = settle(Caller::Mutating, hook, attributes, started.elapsed(), called.as_ref().err(), &self.metrics);
+            attributes
+                .annotations
+                .add(key.with(MUTATION), mutation_annotation(&hook.configuration, &hook.name, changed));
+            let outcome =
+                settle(Caller::Mutating, hook, attributes, started.elapsed(), called.as_ref().err(), &self.metrics);
             if changed {
                 again.require();
                 attributes.reinvocation.requested = true;
@@ -186,9 +189,8 @@ fn decode_patch(response: &Response) -> Result<Option<Patch>, CallError> {
     if response.patch.is_empty() {
         return Ok(None);
     }
-    let patch = Patch::decode(&response.patch).map_err(|why| {
-        CallError::in_answer(format!("received undecodable patch in webhook response: {why}"), 503)
-    })?;
+    let patch = Patch::decode(&response.patch)
+        .map_err(|why| CallError::in_answer(format!("received undecodable patch in webhook response: {why}"), 503))?;
     Ok(if patch.is_empty() { None } else { Some(patch) })
 }
 
@@ -209,12 +211,16 @@ fn decode_object(patched: Value, attributes: &Attributes) -> Result<Object, Stri
     }
     if (object.api_version(), object.kind()) != (&*api_version, kind) {
         let (version, kind) = (object.api_version(), object.kind());
-        return Err(format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""));
+        return Err(format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        ));
     }
     for field in ["labels", "annotations"] {
         let wrong = |value: &Value, wanted: &str| {
             let found = go_type(value);
-            Err(format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{field} of type {wanted}"))
+            Err(format!(
+                "json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{field} of type {wanted}"
+            ))
         };
         match object.get(&["metadata", field]) {
             None | Some(Value::Null) => {}

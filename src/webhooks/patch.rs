@@ -93,7 +93,9 @@ fn why(document: &Value, operation: &Map<String, Value>) -> String {
             }
             let Some(path) = text("path") else { return missing("path") };
             if find(document, path).is_none() {
-                return format!("{kind} operation does not apply: doc is missing destination path: {path}: missing value");
+                return format!(
+                    "{kind} operation does not apply: doc is missing destination path: {path}: missing value"
+                );
             }
             format!("error in {kind} for path: '{path}': invalid index referenced")
         }
@@ -110,9 +112,13 @@ fn why(document: &Value, operation: &Map<String, Value>) -> String {
                 ("add" | "remove", None) => {
                     format!("{kind} operation does not apply: doc is missing path: \"{path}\": missing value")
                 }
-                ("replace", None) => format!("replace operation does not apply: doc is missing path: {path}: missing value"),
+                ("replace", None) => {
+                    format!("replace operation does not apply: doc is missing path: {path}: missing value")
+                }
                 (_, None) => format!("test operation does not apply: is missing path: {path}: missing value"),
-                ("replace", Some(_)) => format!("replace operation does not apply: doc is missing key: {path}: missing value"),
+                ("replace", Some(_)) => {
+                    format!("replace operation does not apply: doc is missing key: {path}: missing value")
+                }
                 ("test", Some((container, key))) => match access(container, &key, false) {
                     Some(error) => format!("error in test for path: '{path}': {error}"),
                     None => format!("testing value {path} failed: test failed"),
