@@ -63,6 +63,13 @@ pub fn go_quote(text: &str) -> String {
     quoted
 }
 
+/// Go's `unicode.IsPrint`, near enough: what `%q` shows as it is.
+pub fn is_printable(character: char) -> bool {
+    let mut quoted = String::new();
+    quote_character(&mut quoted, character, '\0');
+    character == '\\' || !quoted.starts_with('\\')
+}
+
 fn quote_character(quoted: &mut String, character: char, quote: char) {
     match character {
         '\\' => quoted.push_str("\\\\"),
@@ -418,7 +425,10 @@ mod tests {
     #[test]
     fn broken_text_becomes_replacement_characters() {
         assert_eq!(json(b"\"a\xff\xfeb\"").unwrap().value, json!("a\u{fffd}\u{fffd}b"));
-        assert_eq!(json(br#""\ud800\/\udc00\ud83d\ude00\ud800A""#).unwrap().value, json!("\u{fffd}/\u{fffd}😀\u{fffd}A"));
+        assert_eq!(
+            json(br#""\ud800\/\udc00\ud83d\ude00\ud800A""#).unwrap().value,
+            json!("\u{fffd}/\u{fffd}😀\u{fffd}A")
+        );
     }
 
     #[test]
@@ -430,7 +440,8 @@ mod tests {
 
     #[test]
     fn numbers_keep_what_they_are() {
-        let value = json(b"[0,-0,9223372036854775807,18446744073709551615,1.0,1e2,36893488147419103232]").unwrap().value;
+        let value =
+            json(b"[0,-0,9223372036854775807,18446744073709551615,1.0,1e2,36893488147419103232]").unwrap().value;
         assert_eq!(value, json!([0, 0, i64::MAX, u64::MAX, 1.0, 100.0, 36893488147419103232.0]));
     }
 

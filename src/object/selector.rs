@@ -139,8 +139,9 @@ impl LabelRequirement {
             errors.push(invalid("key", key, &why.join("; ")));
         }
         let wrong_number = match operator {
-            Operator::In | Operator::NotIn if origin == Origin::Exact => (values.len() != 1)
-                .then_some("exact-match compatibility requires one single value"),
+            Operator::In | Operator::NotIn if origin == Origin::Exact => {
+                (values.len() != 1).then_some("exact-match compatibility requires one single value")
+            }
             Operator::In | Operator::NotIn => {
                 values.is_empty().then_some("for 'in', 'notin' operators, values set can't be empty")
             }
@@ -503,12 +504,15 @@ impl FieldSelector {
 
     /// Whether fields match; `field` gives the value at a path, empty where there is none.
     pub fn matches(&self, field: impl Fn(&str) -> String) -> bool {
-        self.requirements.iter().all(|requirement| (field(&requirement.field) == requirement.value) == requirement.equals)
+        self.requirements
+            .iter()
+            .all(|requirement| (field(&requirement.field) == requirement.value) == requirement.equals)
     }
 
     /// The value that a field must have, if the selector asks for one (`RequiresExactMatch`).
     pub fn exact_match(&self, field: &str) -> Option<&str> {
-        let requirement = self.requirements.iter().find(|requirement| requirement.equals && requirement.field == field)?;
+        let requirement =
+            self.requirements.iter().find(|requirement| requirement.equals && requirement.field == field)?;
         Some(&requirement.value)
     }
 }

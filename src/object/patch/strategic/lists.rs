@@ -1,6 +1,8 @@
 //! Strategic merge of lists: by merge key or, for scalars, by value; and the order of what comes out.
 
-use super::{DIRECTIVE, Failure, Fields, Place, SET_ORDER, merge_fields, printed, remove_directives, unknown_directive};
+use super::{
+    DIRECTIVE, Failure, Fields, Place, SET_ORDER, merge_fields, printed, remove_directives, unknown_directive,
+};
 use serde_json::Value;
 
 /// Carries out every `$setElementOrder/…` of a patch together with the list it orders, and takes both out of the patch
@@ -133,12 +135,14 @@ fn arrange(merged: Vec<Value>, order: &[Value], current: &[Value], merge_key: &s
             }
         }
     }
-    let identity = |item: &'_ Value| if merge_key.is_empty() { Some(item.clone()) } else { item.get(merge_key).cloned() };
+    let identity =
+        |item: &'_ Value| if merge_key.is_empty() { Some(item.clone()) } else { item.get(merge_key).cloned() };
     let position = |list: &[Option<Value>], item: &Value| list.iter().position(|other| *other == identity(item));
     let order: Vec<_> = order.iter().map(identity).collect();
     let current: Vec<_> = current.iter().map(identity).collect();
 
-    let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| position(&order, item).is_some());
+    let (mut named, mut others): (Vec<_>, Vec<_>) =
+        merged.into_iter().partition(|item| position(&order, item).is_some());
     named.sort_by_key(|item| position(&order, item));
     others.sort_by_key(|item| position(&current, item));
 
@@ -146,7 +150,9 @@ fn arrange(merged: Vec<Value>, order: &[Value], current: &[Value], merge_key: &s
     let mut others = others.into_iter().peekable();
     for item in named {
         let here = position(&current, &item);
-        while let Some(other) = others.next_if(|other| matches!((position(&current, other), here), (Some(a), Some(b)) if a < b)) {
+        while let Some(other) =
+            others.next_if(|other| matches!((position(&current, other), here), (Some(a), Some(b)) if a < b))
+        {
             arranged.push(other);
         }
         arranged.push(item);
@@ -167,7 +173,11 @@ fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), 
         }
         let mut found = false;
         for other in rest.by_ref() {
-            found = if merge_key.is_empty() { item == other } else { value_at(item, merge_key)? == value_at(other, merge_key)? };
+            found = if merge_key.is_empty() {
+                item == other
+            } else {
+                value_at(item, merge_key)? == value_at(other, merge_key)?
+            };
             if found {
                 break;
             }
