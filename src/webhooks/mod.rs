@@ -7,6 +7,7 @@
 pub mod config;
 mod rules;
 mod hook;
+mod compiled;
 mod matching;
 mod review;
 mod client;

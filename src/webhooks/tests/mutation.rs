@@ -76,6 +76,9 @@ async fn patches_that_cannot_be_used_obey_the_policy_and_those_that_do_not_apply
         ("labels", add("/metadata/labels", json!({"n": 5}))),
         ("kind", add("/kind", json!("Nonsense"))),
         ("version", add("/apiVersion", json!("v2"))),
+        ("secret", add("/kind", json!("Secret"))),
+        ("number", add("/data", json!({"n": 5}))),
+        ("list", add("/data", json!(["a"]))),
         ("nokind", Reply::Response(patch(&json!([{"op": "remove", "path": "/kind"}])))),
         ("empty", Reply::Response(raw("[]"))),
     ])
@@ -99,6 +102,12 @@ async fn patches_that_cannot_be_used_obey_the_policy_and_those_that_do_not_apply
             false,
             "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string".into(),
         ),
+        ("number", false, "json: cannot unmarshal number into Go struct field ConfigMap.data of type string".into()),
+        (
+            "list",
+            false,
+            "json: cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string".into(),
+        ),
         ("kind", false, format!("no kind \"Nonsense\" is registered for version \"v1\" {scheme}")),
         ("version", false, format!("no kind \"ConfigMap\" is registered for version \"v2\" {scheme}")),
     ] {
@@ -116,6 +125,12 @@ async fn patches_that_cannot_be_used_obey_the_policy_and_those_that_do_not_apply
             assert_eq!(refused(ignored, &attributes).message, status.message);
         }
     }
+    let world = mutating(&[at(&server, "w.lab.dev", "/secret", json!({}))]);
+    let mut attributes = create(configmap());
+    let status = refused(world.plugin.admit(&mut attributes).await, &attributes);
+    let want = "converting (v1.Secret) to (core.ConfigMap): unknown conversion";
+    assert_eq!((status.code, &*status.reason, &*status.message), (500, "", want));
+
     let world =
         mutating(&[at(&server, "w.lab.dev", "/nokind", json!({})), at(&server, "v.lab.dev", "/empty", json!({}))]);
     let mut attributes = create(configmap());
