@@ -31,7 +31,7 @@ pub struct Decoded {
 /// # Errors
 /// When the bytes are no JSON, with the text of Go's `encoding/json`; or when the document is nested too deep.
 pub fn json(bytes: &[u8]) -> Result<Decoded, String> {
-    let mut parser = Parser { bytes, at: 0, depth: 0, path: Vec::new(), duplicates: Vec::new() };
+    let mut parser = Parser { bytes, at: 0, depth: 0, path: Vec::new(), duplicates: Vec::new(), seen_duplicates: 0 };
     let value = parser.value()?;
     parser.skip_whitespace();
     match parser.peek() {
@@ -103,6 +103,7 @@ struct Parser<'a> {
     depth: usize,
     path: Vec<Step>,
     duplicates: Vec<String>,
+    seen_duplicates: usize,
 }
 
 impl Parser<'_> {
@@ -221,9 +222,11 @@ impl Parser<'_> {
     }
 
     fn note_duplicate(&mut self) {
-        if self.duplicates.len() >= MAX_DUPLICATES {
+        // Repeated ones count too: writing down a long path again and again would take long.
+        if self.seen_duplicates >= MAX_DUPLICATES {
             return;
         }
+        self.seen_duplicates += 1;
         let mut path = String::new();
         for step in &self.path {
             match step {

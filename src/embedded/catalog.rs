@@ -1,0 +1,226 @@
+//! Every resource that a kube-apiserver 1.36 serves by default, as recorded from one by `tools/record-api.py`.
+//!
+//! Custom resources and the groups `apiextensions.k8s.io` and `apiregistration.k8s.io` are not part of it.
+
+use crate::object::GroupVersionKind;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// A resource that objects are written to and read from.
+#[derive(Debug)]
+pub struct Resource {
+    /// API group; empty is the core group.
+    pub group: &'static str,
+    /// API version.
+    pub version: &'static str,
+    /// Plural name, as in URLs.
+    pub name: &'static str,
+    /// Kind of the objects.
+    pub kind: &'static str,
+    /// Singular name, which kubectl takes as well.
+    pub singular: &'static str,
+    /// Whether the objects live in namespaces.
+    pub namespaced: bool,
+    /// Names such as `po`.
+    pub short_names: Vec<&'static str>,
+    /// Groups of resources such as `all`.
+    pub categories: Vec<&'static str>,
+    /// What can be done, in alphabetical order: `create`, `delete`, `deletecollection`, `get`, …
+    pub verbs: Vec<&'static str>,
+    /// What lies below an object's URL.
+    pub subresources: Vec<Subresource>,
+}
+
+/// A subresource of a [`Resource`].
+#[derive(Debug)]
+pub struct Subresource {
+    /// Its name, as in URLs.
+    pub name: &'static str,
+    /// Kind of what is read from it and written to it, which may be of another group (`Scale`, `Eviction`).
+    pub kind: GroupVersionKind,
+    /// What can be done, in alphabetical order.
+    pub verbs: Vec<&'static str>,
+}
+
+impl Resource {
+    /// Group, version and kind of the objects.
+    pub fn gvk(&self) -> GroupVersionKind {
+        GroupVersionKind::new(self.group, self.version, self.kind)
+    }
+
+    /// The subresource of that name.
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    /// Whether a verb is served.
+    pub fn serves(&self, verb: &str) -> bool {
+        self.verbs.contains(&verb)
+    }
+
+    /// URL of the collection without a namespace: `/api/v1/pods`, `/apis/apps/v1/deployments`.
+    pub fn path(&self) -> String {
+        format!("{}/{}", group_version_path(self.group, self.version), self.name)
+    }
+}
+
+/// Every resource, groups and resources in the order of discovery.
+pub fn resources() -> &'static [Resource] {
+    &CATALOG.resources
+}
+
+/// The resource of that group, version and plural name.
+pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
+    let index: &HashMap<(&str, &str, &str), usize> = &CATALOG.index;
+    index.get(&(group, version, plural)).and_then(|at| CATALOG.resources.get(*at))
+}
+
+/// `/api/v1` or `/apis/apps/v1`.
+pub(super) fn group_version_path(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
+}
+
+/// A group as recorded: its versions, the preferred one first.
+#[derive(Debug, Deserialize)]
+pub(super) struct Group<'a> {
+    pub(super) name: &'a str,
+    #[serde(borrow)]
+    pub(super) versions: Vec<Version<'a>>,
+}
+
+/// A version of a group as recorded.
+#[derive(Debug, Deserialize)]
+pub(super) struct Version<'a> {
+    pub(super) version: &'a str,
+    #[serde(borrow)]
+    pub(super) resources: Vec<ApiResource<'a>>,
+}
+
+/// A `metav1.APIResource` as recorded; `name` is `resource/subresource` for a subresource.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ApiResource<'a> {
+    pub(super) name: &'a str,
+    pub(super) singular_name: &'a str,
+    pub(super) namespaced: bool,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub(super) group: &'a str,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub(super) version: &'a str,
+    pub(super) kind: &'a str,
+    #[serde(borrow)]
+    pub(super) verbs: Vec<&'a str>,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) short_names: Vec<&'a str>,
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) categories: Vec<&'a str>,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub(super) storage_version_hash: &'a str,
+}
+
+/// The groups in the order of discovery, the core group first.
+pub(super) fn groups() -> &'static [Group<'static>] {
+    &CATALOG.groups
+}
+
+struct Catalog {
+    groups: Vec<Group<'static>>,
+    resources: Vec<Resource>,
+    index: HashMap<(&'static str, &'static str, &'static str), usize>,
+}
+
+static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
+    let groups: Vec<Group<'static>> =
+        serde_json::from_str(include_str!("data/discovery.json")).expect("the recorded discovery is well-formed");
+    let mut resources = Vec::new();
+    for group in &groups {
+        for version in &group.versions {
+            resources.extend(resources_of(group.name, version));
+        }
+    }
+    let index = resources.iter().enumerate().map(|(at, r)| ((r.group, r.version, r.name), at)).collect();
+    Catalog { groups, resources, index }
+});
+
+fn resources_of(group: &'static str, version: &Version<'static>) -> Vec<Resource> {
+    let (below, top): (Vec<&ApiResource<'static>>, Vec<&ApiResource<'static>>) =
+        version.resources.iter().partition(|recorded| recorded.name.contains('/'));
+    let subresources_of = |parent: &str| {
+        let subresource = |recorded: &&ApiResource<'static>| {
+            let (of, name) = recorded.name.split_once('/')?;
+            // An empty version is that of the list, and so is the group then.
+            let (kind_group, kind_version) = match recorded.version {
+                "" => (group, version.version),
+                other => (recorded.group, other),
+            };
+            (of == parent).then(|| Subresource {
+                name,
+                kind: GroupVersionKind::new(kind_group, kind_version, recorded.kind),
+                verbs: recorded.verbs.clone(),
+            })
+        };
+        below.iter().filter_map(subresource).collect()
+    };
+    top.into_iter()
+        .map(|recorded| Resource {
+            group,
+            version: version.version,
+            name: recorded.name,
+            kind: recorded.kind,
+            singular: recorded.singular_name,
+            namespaced: recorded.namespaced,
+            short_names: recorded.short_names.clone(),
+            categories: recorded.categories.clone(),
+            verbs: recorded.verbs.clone(),
+            subresources: subresources_of(recorded.name),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_every_recorded_resource_and_subresource() {
+        let recorded: serde_json::Value = serde_json::from_str(include_str!("data/discovery.json")).unwrap();
+        let names: Vec<String> = recorded
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|group| group["versions"].as_array().unwrap())
+            .flat_map(|version| version["resources"].as_array().unwrap())
+            .map(|resource| resource["name"].as_str().unwrap().to_owned())
+            .collect();
+        let top = names.iter().filter(|name| !name.contains('/')).count();
+        assert_eq!(resources().len(), top);
+        assert_eq!(top + resources().iter().map(|r| r.subresources.len()).sum::<usize>(), names.len());
+        assert!(top > 60, "{top}");
+    }
+
+    #[test]
+    fn finds_a_resource_by_group_version_and_name() {
+        let pods = resource("", "v1", "pods").unwrap();
+        assert_eq!((pods.kind, pods.singular, pods.namespaced), ("Pod", "pod", true));
+        assert_eq!((pods.short_names.as_slice(), pods.categories.as_slice()), (&["po"][..], &["all"][..]));
+        assert!(pods.serves("watch"));
+        assert_eq!(pods.path(), "/api/v1/pods");
+        assert_eq!(pods.subresource("eviction").unwrap().kind, GroupVersionKind::new("policy", "v1", "Eviction"));
+        assert_eq!(pods.subresource("status").unwrap().kind, pods.gvk());
+        assert!(pods.subresource("scale").is_none());
+        let deployments = resource("apps", "v1", "deployments").unwrap();
+        assert_eq!(deployments.subresource("scale").unwrap().kind, GroupVersionKind::new("autoscaling", "v1", "Scale"));
+        assert_eq!(deployments.path(), "/apis/apps/v1/deployments");
+        assert!(resource("apps", "v1", "pods").is_none());
+        assert!(resource("autoscaling", "v2", "horizontalpodautoscalers").is_some());
+    }
+
+    #[test]
+    fn every_resource_is_found_under_its_own_name() {
+        for each in resources() {
+            let found = resource(each.group, each.version, each.name).unwrap();
+            assert!(std::ptr::eq(each, found), "{}", each.path());
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Deletion: at once, gracefully, or held up by finalizers; of one object, of many, of a namespace with all in it.
+
+use super::call::Call;
+use super::catalog::{self, Resource};
+use super::respond::{self, ListMeta};
+use super::select::Selection;
+use super::store::{self, Collection, State};
+use super::{body, initial, invalid, metadata};
+use crate::object::Object;
+use crate::status::Status;
+use crate::upstream::Body;
+use http::{Response, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Finalizers that stand for what is to become of an object's dependents.
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What a pod without `terminationGracePeriodSeconds` is given.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
+/// The longest grace that a timestamp is computed for; nobody waits a hundred years.
+const MAX_GRACE_SECONDS: i64 = 100 * 365 * 24 * 3600;
+
+/// Kinds whose deletion is answered with the object rather than a Status (`ReturnDeletedObject`), by group and name.
+const RETURNED: [(&str, &str); 17] = [
+    ("", "namespaces"),
+    ("", "persistentvolumeclaims"),
+    ("", "persistentvolumes"),
+    ("", "pods"),
+    ("", "podtemplates"),
+    ("", "resourcequotas"),
+    ("", "serviceaccounts"),
+    ("", "services"),
+    ("resource.k8s.io", "deviceclasses"),
+    ("resource.k8s.io", "resourceclaims"),
+    ("resource.k8s.io", "resourceclaimtemplates"),
+    ("resource.k8s.io", "resourceslices"),
+    ("storage.k8s.io", "csidrivers"),
+    ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "storageclasses"),
+    ("storage.k8s.io", "volumeattachments"),
+    ("storage.k8s.io", "volumeattributesclasses"),
+];
+
+/// `metav1.DeleteOptions`.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    grace_seconds: Option<i64>,
+    orphan: Option<bool>,
+    policy: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    dry_run: bool,
+}
+
+/// How far a deletion came.
+struct Outcome {
+    object: Arc<Object>,
+    is_deleted: bool,
+}
+
+/// Answers a delete.
+///
+/// # Errors
+/// When there is no such object, or it is not the one that was meant.
+pub fn delete(call: &Call) -> Result<Response<Body>, Status> {
+    let options = Options::of(call, &body::options(call)?.unwrap_or_default())?;
+    let outcome = call.store.with(|state| {
+        let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
+        delete_in(state, call.resource, call.collection(), &call.key(), &current, &options)
+    })?;
+    // `DeleteResource`: the old way to ask for a cascade has an answer of its own.
+    let code = if !outcome.is_deleted && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
+    let Resource { group, name, .. } = *call.resource;
+    if !outcome.is_deleted || RETURNED.contains(&(group, name)) {
+        return Ok(respond::object(call, code, &outcome.object));
+    }
+    let mut details = json!({"name": outcome.object.name(), "kind": name, "uid": outcome.object.uid()});
+    if let (false, Some(details)) = (group.is_empty(), details.as_object_mut()) {
+        details.insert("group".into(), Value::from(group));
+    }
+    Ok(respond::success(code, Some(details)))
+}
+
+/// Answers a deletecollection with the list of what it deleted.
+///
+/// # Errors
+/// When a selector makes no sense, or a deletion fails.
+pub fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
+    let options = Options::of(call, &body::options(call)?.unwrap_or_default())?;
+    let selection = Selection::new(call)?;
+    let collection = call.collection();
+    let (revision, objects) = call.store.with(|state| {
+        let revision = state.revision();
+        let mut objects = state.objects(collection, &store::prefix(call.namespace()));
+        objects.retain(|(_, object)| selection.matches(object));
+        for (key, object) in &objects {
+            delete_in(state, call.resource, collection, key, object, &options)?;
+        }
+        Ok::<_, Status>((revision, objects))
+    })?;
+    let metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
+    let objects: Vec<_> = objects.into_iter().map(|(_, object)| object).collect();
+    Ok(respond::list(call, &metadata, &objects))
+}
+
+/// Deletes a pod as an eviction does.
+///
+/// # Errors
+/// As a delete.
+pub fn evict(call: &Call, options: &Object) -> Result<(), Status> {
+    let mut options = Options::of(call, options)?;
+    options.dry_run |= call.dry_run()?;
+    call.store.with(|state| {
+        let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
+        delete_in(state, call.resource, call.collection(), &call.key(), &current, &options).map(drop)
+    })
+}
+
+/// Whether an object's deletion has nothing more to wait for (`ShouldDeleteDuringUpdate`).
+pub fn is_over(object: &Object) -> bool {
+    let grace = object.get(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
+    let is_held = |path: &[&str]| !object.items(path).is_empty();
+    let is_namespace = object.kind() == "Namespace" && object.api_version() == "v1";
+    metadata::is_deleting(object)
+        && grace == 0
+        && !is_held(&["metadata", "finalizers"])
+        && !(is_namespace && is_held(&["spec", "finalizers"]))
+}
+
+/// Removes an object, and with the last object of a terminating namespace the namespace.
+pub fn finish(state: &mut State, collection: Collection, key: &str, last: Object) -> Arc<Object> {
+    let namespace = last.namespace().to_owned();
+    let before = last.clone();
+    let removed = state.remove(collection, key, last);
+    if collection != initial::NAMESPACES && !namespace.is_empty() {
+        finish_namespace(state, &namespace);
+    }
+    removed.unwrap_or_else(|| Arc::new(before))
+}
+
+impl Options {
+    /// From the body, or the query where there is none.
+    fn of(call: &Call, body: &Object) -> Result<Self, Status> {
+        let text = |path: &[&str]| Some(body.str(path).to_owned()).filter(|text| !text.is_empty());
+        let mut options = if body.fields().is_empty() {
+            Self {
+                grace_seconds: call.number("gracePeriodSeconds")?,
+                orphan: call.flag("orphanDependents"),
+                policy: call.text("propagationPolicy"),
+                ..Self::default()
+            }
+        } else {
+            Self {
+                grace_seconds: body.get(&["gracePeriodSeconds"]).and_then(Value::as_i64),
+                orphan: body.get(&["orphanDependents"]).and_then(Value::as_bool),
+                policy: text(&["propagationPolicy"]),
+                uid: text(&["preconditions", "uid"]),
+                resource_version: text(&["preconditions", "resourceVersion"]),
+                dry_run: false,
+            }
+        };
+        options.dry_run = call.dry_run()?;
+        match body.items(&["dryRun"]) {
+            [] => {}
+            [Value::String(all)] if all == "All" => options.dry_run = true,
+            [other, ..] => {
+                return Err(invalid::unsupported_dry_run("DeleteOptions", other.as_str().unwrap_or_default()));
+            }
+        }
+        // Negative values count as one second.
+        options.grace_seconds = options.grace_seconds.map(|s| if s < 0 { 1 } else { s.min(MAX_GRACE_SECONDS) });
+        options.check()?;
+        Ok(options)
+    }
+
+    /// `validation.ValidateDeleteOptions`.
+    fn check(&self) -> Result<(), Status> {
+        let mut causes = Vec::new();
+        let field = "propagationPolicy";
+        if let Some(policy) = &self.policy {
+            if self.orphan.is_some() {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                causes.push(invalid::invalid(field, &format!("{policy:?}"), why));
+            }
+            let policies = ["Background", "Foreground", "Orphan"];
+            if !policies.contains(&policy.as_str()) {
+                causes.push(invalid::not_supported(field, policy, &["Background", "Foreground", "Orphan", "nil"]));
+            }
+        }
+        invalid::options("DeleteOptions", causes).map_or(Ok(()), Err)
+    }
+
+    /// The preconditions (`rest.BeforeDelete`).
+    fn check_object(&self, resource: &Resource, object: &Object) -> Result<(), Status> {
+        let conflict = |why: String| Err(Status::conflict(resource.group, resource.kind, object.name(), &why));
+        if let Some(uid) = self.uid.as_deref().filter(|uid| *uid != object.uid()) {
+            return conflict(format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been \
+                 deleted and then recreated",
+                object.uid()
+            ));
+        }
+        if let Some(version) = self.resource_version.as_deref().filter(|version| *version != object.resource_version()) {
+            return conflict(format!(
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
+                 The object might have been modified",
+                object.resource_version()
+            ));
+        }
+        Ok(())
+    }
+
+    /// The finalizers that a deletion with these options leaves (`deletionFinalizersForGarbageCollection`).
+    fn finalizers(&self, object: &Object) -> Vec<Value> {
+        let finalizers = object.items(&["metadata", "finalizers"]);
+        let wanted = match (self.policy.as_deref(), self.orphan) {
+            (None, None) => return finalizers.to_vec(),
+            (Some("Orphan"), _) | (None, Some(true)) => Some(ORPHAN),
+            (Some("Foreground"), _) => Some(FOREGROUND),
+            _ => None,
+        };
+        let others = finalizers.iter().filter(|finalizer| *finalizer != ORPHAN && *finalizer != FOREGROUND).cloned();
+        others.chain(wanted.map(Value::from)).collect()
+    }
+}
+
+fn delete_in(
+    state: &mut State,
+    resource: &Resource,
+    collection: Collection,
+    key: &str,
+    current: &Arc<Object>,
+    options: &Options,
+) -> Result<Outcome, Status> {
+    options.check_object(resource, current)?;
+    if collection == initial::NAMESPACES {
+        return Ok(delete_namespace(state, current, options));
+    }
+    let mut object = Object::clone(current);
+    let grace = if collection == initial::PODS { grace_of(&mut object, options) } else { Grace::None };
+    if grace == Grace::Pending {
+        return Ok(Outcome { object: current.clone(), is_deleted: false });
+    }
+    let finalizers = options.finalizers(&object);
+    let is_held = !finalizers.is_empty();
+    if is_held {
+        let _ = object.set(&["metadata", "finalizers"], Value::Array(finalizers));
+        if grace == Grace::None {
+            mark_as_deleting(&mut object);
+        }
+    } else {
+        object.remove(&["metadata", "finalizers"]);
+    }
+    if is_held || grace == Grace::Period {
+        let stored = match () {
+            () if object == **current => current.clone(),
+            () if options.dry_run => Arc::new(object),
+            () => state.put(collection, key, object),
+        };
+        return Ok(Outcome { object: stored, is_deleted: false });
+    }
+    let object = if options.dry_run { Arc::new(object) } else { finish(state, collection, key, object) };
+    Ok(Outcome { object, is_deleted: true })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Grace {
+    /// The kind has none.
+    None,
+    /// It is over at once.
+    Over,
+    /// The object has been given some time.
+    Period,
+    /// It runs already, and nothing changes that.
+    Pending,
+}
+
+/// `rest.BeforeDelete` for pods, whose kubelet is to stop them first: marks the pod.
+fn grace_of(pod: &mut Object, options: &Options) -> Grace {
+    let now = Timestamp::now();
+    if metadata::is_deleting(pod) {
+        let granted = pod.get(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
+        if granted == 0 {
+            return Grace::None;
+        }
+        // It may only be shortened.
+        let Some(seconds) = options.grace_seconds.filter(|seconds| *seconds < granted) else { return Grace::Pending };
+        let ends = pod.str(&["metadata", "deletionTimestamp"]).parse().unwrap_or(now);
+        let ends = ends.saturating_sub(SignedDuration::from_secs(granted.min(MAX_GRACE_SECONDS))).unwrap_or(now);
+        let ends = ends.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
+        let (ends, seconds) = if ends < now { (now, seconds.min(1)) } else { (ends, seconds) };
+        return set_grace(pod, ends, seconds);
+    }
+    // `podStrategy.CheckGracefulDelete`
+    let own = pod.get(&["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_i64);
+    let seconds = match options.grace_seconds.or(own).unwrap_or(DEFAULT_GRACE_SECONDS) {
+        _ if pod.str(&["spec", "nodeName"]).is_empty() => 0,
+        _ if matches!(pod.str(&["status", "phase"]), "Failed" | "Succeeded") => 0,
+        seconds if seconds < 0 => 1,
+        seconds => seconds.min(MAX_GRACE_SECONDS),
+    };
+    metadata::next_generation(pod);
+    let ends = now.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(now);
+    set_grace(pod, ends, seconds)
+}
+
+fn set_grace(pod: &mut Object, ends: Timestamp, seconds: i64) -> Grace {
+    let _ = pod.set(&["metadata", "deletionTimestamp"], Value::from(metadata::timestamp(ends)));
+    let _ = pod.set(&["metadata", "deletionGracePeriodSeconds"], Value::from(seconds));
+    if seconds == 0 { Grace::Over } else { Grace::Period }
+}
+
+/// `registry.markAsDeleting`.
+fn mark_as_deleting(object: &mut Object) {
+    if !metadata::is_deleting(object) {
+        metadata::next_generation(object);
+        let _ = object.set(&["metadata", "deletionTimestamp"], Value::from(metadata::now()));
+    }
+    let _ = object.set(&["metadata", "deletionGracePeriodSeconds"], Value::from(0));
+}
+
+/// Does what kube-apiserver's registry does, and then what the namespace controller would do.
+fn delete_namespace(state: &mut State, current: &Arc<Object>, options: &Options) -> Outcome {
+    let mut object = Object::clone(current);
+    if !metadata::is_deleting(&object) {
+        let _ = object.set(&["metadata", "deletionTimestamp"], Value::from(metadata::now()));
+        let _ = object.set(&["status", "phase"], Value::from("Terminating"));
+    }
+    if options.dry_run {
+        return Outcome { object: Arc::new(object), is_deleted: false };
+    }
+    let name = object.name().to_owned();
+    let stored = if object == **current { current.clone() } else { state.put(initial::NAMESPACES, &name, object) };
+    empty_namespace(state, &name);
+    finish_namespace(state, &name);
+    Outcome { object: stored, is_deleted: false }
+}
+
+/// Deletes everything in a namespace; what has finalizers stays, marked.
+fn empty_namespace(state: &mut State, namespace: &str) {
+    // Nothing runs here, so no pod needs time to stop.
+    let options = Options { grace_seconds: Some(0), ..Options::default() };
+    for collection in state.collections_in(namespace) {
+        let of_collection = |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
+        let Some(resource) = catalog::resources().iter().find(of_collection) else { continue };
+        for (key, object) in state.objects(collection, &store::prefix(namespace)) {
+            // Without preconditions a deletion cannot fail; and what stays keeps the namespace.
+            let _ = delete_in(state, resource, collection, &key, &object, &options);
+        }
+    }
+}
+
+/// Removes a terminating namespace that has become empty, unless somebody else's finalizer holds it.
+fn finish_namespace(state: &mut State, name: &str) {
+    let Some(namespace) = state.object(initial::NAMESPACES, name) else { return };
+    if !metadata::is_deleting(&namespace) || !state.collections_in(name).is_empty() {
+        return;
+    }
+    let mut object = Object::clone(&namespace);
+    if let Some(Value::Array(finalizers)) = object.get_mut(&["spec", "finalizers"]) {
+        finalizers.retain(|finalizer| finalizer != "kubernetes");
+    }
+    if is_over(&object) {
+        state.remove(initial::NAMESPACES, name, object);
+    } else if object != *namespace {
+        state.put(initial::NAMESPACES, name, object);
+    }
+}

@@ -1,0 +1,384 @@
+//! Discovery: `/api`, `/apis`, what lies below them, and `/version`.
+//!
+//! The documents are those of kube-apiserver, field for field and group for group, made from the catalog.
+
+mod aggregated;
+
+use super::catalog::{self, ApiResource, Group, Version};
+use super::document;
+use crate::upstream::Body;
+use aggregated::Aggregated;
+use http::Response;
+use http::header::{CACHE_CONTROL, HeaderValue, VARY};
+use serde::Serialize;
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const ACCEPTED: &[&str] = &["application/json", "application/yaml"];
+
+/// The answer to a GET of a discovery path; `None` if the path is no such.
+///
+/// Whether the client has the document already is for [`document::conditional`] to see.
+pub fn respond(path: &str, accept: &str) -> Option<Response<Body>> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let mut segments = path.strip_prefix('/')?.split('/');
+    match (segments.next()?, segments.next(), segments.next(), segments.next()) {
+        ("version", None, ..) => Some(version_document(accept)),
+        ("api", None, ..) => Some(root(accept, &api_versions(), &aggregated::CORE)),
+        ("apis", None, ..) => Some(root(accept, &api_group_list(), &aggregated::GROUPS)),
+        ("api", Some(version), None, _) => {
+            let core = catalog::groups().iter().find(|group| group.name.is_empty())?;
+            Some(legacy(accept, &resource_list(core, of_name(core, version)?)))
+        }
+        ("apis", Some(group), None, _) => Some(legacy(accept, &ApiGroupDocument::of(named_group(group)?))),
+        ("apis", Some(group), Some(version), None) => {
+            let group = named_group(group)?;
+            Some(legacy(accept, &resource_list(group, of_name(group, version)?)))
+        }
+        _ => None,
+    }
+}
+
+fn named_group(name: &str) -> Option<&'static Group<'static>> {
+    catalog::groups().iter().find(|group| !name.is_empty() && group.name == name)
+}
+
+fn of_name(group: &'static Group<'static>, name: &str) -> Option<&'static Version<'static>> {
+    group.versions.iter().find(|version| version.version == name)
+}
+
+/// `/api` and `/apis` have two forms (`aggregated.WrappedHandler`). A 1.36 server no longer knows `v2beta1`.
+fn root(accept: &str, plain: &impl Serialize, aggregated: &Aggregated) -> Response<Body> {
+    for clause in document::clauses(accept) {
+        let form = (clause.parameter("g"), clause.parameter("v"), clause.parameter("as"));
+        if clause.takes("json") && form == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList") {
+            let mut response = document::tagged(AGGREGATED, aggregated.body.clone(), &aggregated.tag);
+            response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+            response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+            return response;
+        }
+        if let Some(response) = plain_form(&clause, plain) {
+            return response;
+        }
+    }
+    document::not_acceptable(ACCEPTED)
+}
+
+fn legacy(accept: &str, plain: &impl Serialize) -> Response<Body> {
+    let answer = document::clauses(accept).iter().find_map(|clause| plain_form(clause, plain));
+    answer.unwrap_or_else(|| document::not_acceptable(ACCEPTED))
+}
+
+fn plain_form(clause: &document::Clause<'_>, plain: &impl Serialize) -> Option<Response<Body>> {
+    if !clause.parameter("as").is_empty() {
+        return None;
+    }
+    if clause.takes("json") {
+        return Some(document::document("application/json", line(plain)));
+    }
+    // Fields in alphabetical order, as a YAML answer has them.
+    let value = clause.takes("yaml").then(|| serde_json::to_value(plain))?.ok()?;
+    Some(document::document("application/yaml", serde_saphyr::to_string(&value).ok()?))
+}
+
+/// JSON with a line end, as the API machinery's encoder writes it.
+fn line(value: &impl Serialize) -> Vec<u8> {
+    // Strings, numbers and lists of them: there is nothing that could fail.
+    let mut bytes = serde_json::to_vec(value).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+fn version_document(accept: &str) -> Response<Body> {
+    if !document::clauses(accept).iter().any(|clause| clause.takes("json")) {
+        return document::not_acceptable(&["application/json"]);
+    }
+    let info = VersionInfo {
+        major: "1",
+        minor: "36",
+        emulation_major: "1",
+        emulation_minor: "36",
+        min_compatibility_major: "1",
+        min_compatibility_minor: "35",
+        git_version: "v1.36.3+embedded",
+        git_commit: "",
+        git_tree_state: "clean",
+        build_date: "1970-01-01T00:00:00Z",
+        go_version: "",
+        compiler: "rustc",
+        platform: "linux/amd64",
+    };
+    document::document("application/json", serde_json::to_vec_pretty(&info).unwrap_or_default())
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VersionInfo {
+    major: &'static str,
+    minor: &'static str,
+    emulation_major: &'static str,
+    emulation_minor: &'static str,
+    min_compatibility_major: &'static str,
+    min_compatibility_minor: &'static str,
+    git_version: &'static str,
+    git_commit: &'static str,
+    git_tree_state: &'static str,
+    build_date: &'static str,
+    go_version: &'static str,
+    compiler: &'static str,
+    platform: &'static str,
+}
+
+/// `metav1.APIVersions`; it has no `apiVersion`, as in kube-apiserver's answer.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiVersions {
+    kind: &'static str,
+    versions: Vec<&'static str>,
+    #[serde(rename = "serverAddressByClientCIDRs")]
+    server_addresses: [ServerAddress; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ServerAddress {
+    #[serde(rename = "clientCIDR")]
+    client_cidr: &'static str,
+    server_address: &'static str,
+}
+
+fn api_versions() -> ApiVersions {
+    let core = catalog::groups().iter().filter(|group| group.name.is_empty());
+    ApiVersions {
+        kind: "APIVersions",
+        versions: core.flat_map(|group| &group.versions).map(|version| version.version).collect(),
+        // The server inside the process has no address; clients have not read this for years.
+        server_addresses: [ServerAddress { client_cidr: "0.0.0.0/0", server_address: "127.0.0.1:443" }],
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiGroupList {
+    kind: &'static str,
+    api_version: &'static str,
+    groups: Vec<ApiGroup>,
+}
+
+/// `metav1.APIGroup` as an item of a list.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiGroup {
+    name: &'static str,
+    versions: Vec<GroupVersion>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preferred_version: Option<GroupVersion>,
+}
+
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupVersion {
+    group_version: String,
+    version: &'static str,
+}
+
+/// `metav1.APIGroup` as an answer of its own.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiGroupDocument {
+    kind: &'static str,
+    api_version: &'static str,
+    #[serde(flatten)]
+    group: ApiGroup,
+}
+
+impl ApiGroup {
+    fn of(group: &'static Group<'static>) -> Self {
+        let version = |version: &Version<'static>| GroupVersion {
+            group_version: crate::object::api_version(group.name, version.version),
+            version: version.version,
+        };
+        let versions: Vec<GroupVersion> = group.versions.iter().map(version).collect();
+        Self { name: group.name, preferred_version: versions.first().cloned(), versions }
+    }
+}
+
+impl ApiGroupDocument {
+    fn of(group: &'static Group<'static>) -> Self {
+        Self { kind: "APIGroup", api_version: "v1", group: ApiGroup::of(group) }
+    }
+}
+
+fn api_group_list() -> ApiGroupList {
+    let named = catalog::groups().iter().filter(|group| !group.name.is_empty());
+    ApiGroupList { kind: "APIGroupList", api_version: "v1", groups: named.map(ApiGroup::of).collect() }
+}
+
+/// `metav1.APIResourceList`; that of the core group has no `apiVersion` (`discovery.NewAPIVersionHandler`).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiResourceList {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_version: Option<&'static str>,
+    group_version: String,
+    resources: &'static [ApiResource<'static>],
+}
+
+fn resource_list(group: &'static Group<'static>, version: &'static Version<'static>) -> ApiResourceList {
+    ApiResourceList {
+        kind: "APIResourceList",
+        api_version: (!group.name.is_empty()).then_some("v1"),
+        group_version: crate::object::api_version(group.name, version.version),
+        resources: &version.resources,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use serde_json::{Value, json};
+
+    const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+    fn recorded() -> Value {
+        serde_json::from_str(include_str!("data/discovery.json")).unwrap()
+    }
+
+    async fn text(response: Response<Body>) -> String {
+        String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+    }
+
+    async fn json_at(path: &str, accept: &str) -> Value {
+        let response = respond(path, accept).unwrap_or_else(|| panic!("no answer at {path}"));
+        assert_eq!(response.status(), 200, "{path}");
+        serde_json::from_str(&text(response).await).unwrap()
+    }
+
+    #[tokio::test]
+    async fn every_resource_list_is_the_recorded_one() {
+        for group in recorded().as_array().unwrap() {
+            for version in group["versions"].as_array().unwrap() {
+                let (group, name) = (group["name"].as_str().unwrap(), version["version"].as_str().unwrap());
+                let answer = json_at(&catalog::group_version_path(group, name), "").await;
+                assert_eq!(answer["resources"], version["resources"]);
+                assert_eq!(answer["groupVersion"], crate::object::api_version(group, name));
+                assert_eq!(answer.get("apiVersion"), (!group.is_empty()).then_some(&json!("v1")));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn groups_come_in_the_recorded_order() {
+        let names = |list: &Value, pointer: &str| -> Vec<Value> {
+            list.as_array().unwrap().iter().map(|item| item.pointer(pointer).cloned().unwrap_or_default()).collect()
+        };
+        let recorded = names(&recorded(), "/name");
+        assert_eq!(names(&json_at("/apis", "application/json").await["groups"], "/name"), recorded[1..]);
+        assert_eq!(names(&json_at("/apis", V2).await["items"], "/metadata/name"), recorded[1..]);
+        assert_eq!(json_at("/api", V2).await["items"].as_array().unwrap().len(), 1);
+        let autoscaling = json_at("/apis/autoscaling/", "").await;
+        assert_eq!(autoscaling["preferredVersion"], json!({"groupVersion": "autoscaling/v2", "version": "v2"}));
+        assert_eq!(autoscaling["kind"], "APIGroup");
+    }
+
+    #[tokio::test]
+    async fn the_aggregated_document_says_what_the_resource_lists_say() {
+        let mut count = 0;
+        for path in ["/api", "/apis"] {
+            for group in json_at(path, V2).await["items"].as_array().unwrap() {
+                for version in group["versions"].as_array().unwrap() {
+                    let group = group["metadata"]["name"].as_str().unwrap_or_default();
+                    count += same_as_resource_list(group, version).await;
+                }
+            }
+        }
+        assert_eq!(count, catalog::resources().len());
+    }
+
+    async fn same_as_resource_list(group: &str, version: &Value) -> usize {
+        let path = catalog::group_version_path(group, version["version"].as_str().unwrap());
+        let mut plain = Vec::new();
+        for resource in version["resources"].as_array().unwrap() {
+            let namespaced = resource["scope"] == "Namespaced";
+            plain.push((resource["resource"].as_str().unwrap().to_owned(), resource.clone(), namespaced));
+            for below in resource["subresources"].as_array().into_iter().flatten() {
+                let name =
+                    format!("{}/{}", resource["resource"].as_str().unwrap(), below["subresource"].as_str().unwrap());
+                plain.push((name, below.clone(), namespaced));
+            }
+        }
+        let legacy = json_at(&path, "").await;
+        let legacy = legacy["resources"].as_array().unwrap();
+        assert_eq!(plain.len(), legacy.len(), "{path}");
+        for ((name, aggregated, namespaced), legacy) in plain.iter().zip(legacy) {
+            assert_eq!((legacy["name"].as_str(), &legacy["namespaced"]), (Some(name.as_str()), &json!(namespaced)));
+            assert_eq!(aggregated["verbs"], legacy["verbs"], "{name}");
+            assert_eq!(aggregated["responseKind"]["kind"], legacy["kind"], "{name}");
+            assert_eq!(aggregated.get("shortNames"), legacy.get("shortNames"), "{name}");
+            assert_eq!(aggregated.get("categories"), legacy.get("categories"), "{name}");
+        }
+        version["resources"].as_array().unwrap().len()
+    }
+
+    #[tokio::test]
+    async fn fields_come_in_the_order_of_kube_apiserver() {
+        let pods = concat!(
+            r#"{"resource":"pods","responseKind":{"group":"","version":"","kind":"Pod"},"scope":"Namespaced","#,
+            r#""singularResource":"pod","verbs":["create","delete","deletecollection","get","list","patch","update","watch"],"#,
+            r#""shortNames":["po"],"categories":["all"],"subresources":[{"subresource":"attach""#
+        );
+        assert!(text(respond("/api", V2).unwrap()).await.contains(pods));
+        let start = r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"bindings","singularName":"binding","#;
+        assert!(text(respond("/api/v1", "").unwrap()).await.starts_with(start));
+        let group = r#"{"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":[{"groupVersion":"apps/v1","#;
+        assert!(text(respond("/apis/apps", "").unwrap()).await.starts_with(group));
+        let api = r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","#;
+        assert!(text(respond("/api", "*/*").unwrap()).await.starts_with(api));
+    }
+
+    #[test]
+    fn the_accept_header_decides_the_form() {
+        let form = |path: &str, accept: &str| {
+            let response = respond(path, accept).unwrap();
+            let content_type = response.headers()["content-type"].to_str().unwrap().to_owned();
+            (response.status().as_u16(), content_type)
+        };
+        let json = "application/json".to_owned();
+        assert_eq!(form("/apis", &format!("{V2},application/json")), (200, AGGREGATED.to_owned()));
+        assert_eq!(form("/apis", "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io").1, AGGREGATED);
+        let beta = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+        assert_eq!(form("/apis", &format!("{beta},application/json")), (200, json.clone()));
+        assert_eq!(form("/apis", beta), (406, json.clone()));
+        assert_eq!(form("/apis/apps", V2), (406, json.clone()));
+        assert_eq!(form("/api/v1", "text/html"), (406, json.clone()));
+        assert_eq!(form("/version", "application/yaml"), (406, json.clone()));
+        assert_eq!(form("/version", ""), (200, json));
+        assert_eq!(form("/api/v1", "application/yaml"), (200, "application/yaml".to_owned()));
+    }
+
+    #[test]
+    fn an_aggregated_document_can_be_cached() {
+        let response = respond("/apis", V2).unwrap();
+        assert_eq!(response.headers()["vary"], "Accept");
+        let tag = response.headers()["etag"].to_str().unwrap().to_owned();
+        assert_eq!(tag.len(), 130);
+        assert_eq!(document::conditional(response, &tag).status(), 304);
+    }
+
+    #[test]
+    fn other_paths_are_not_answered() {
+        for path in
+            ["", "/", "/apix", "/api/v2", "/apis//v1", "/apis/nope", "/apis/apps/v2", "/apis/apps/v1/x", "/api/v1/pods"]
+        {
+            assert!(respond(path, "").is_none(), "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_version_is_that_of_the_recorded_server() {
+        let version = json_at("/version", "").await;
+        assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
+        assert!(version["gitVersion"].as_str().unwrap().starts_with("v1.36.3"));
+    }
+}

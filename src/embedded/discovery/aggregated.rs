@@ -1,0 +1,130 @@
+//! The aggregated form of `/api` and `/apis`: every group with every resource in one `APIGroupDiscoveryList`.
+
+use super::super::catalog::{self, ApiResource, Group, Version};
+use super::super::document;
+use serde::Serialize;
+use std::sync::LazyLock;
+
+/// An aggregated document as sent, and its entity tag.
+pub(super) struct Aggregated {
+    pub(super) body: bytes::Bytes,
+    pub(super) tag: String,
+}
+
+pub(super) static CORE: LazyLock<Aggregated> = LazyLock::new(|| aggregated(|group| group.name.is_empty()));
+pub(super) static GROUPS: LazyLock<Aggregated> = LazyLock::new(|| aggregated(|group| !group.name.is_empty()));
+
+fn aggregated(belongs: fn(&Group<'_>) -> bool) -> Aggregated {
+    let groups = catalog::groups().iter().filter(|group| belongs(group));
+    let list = DiscoveryList {
+        kind: "APIGroupDiscoveryList",
+        api_version: "apidiscovery.k8s.io/v2",
+        metadata: Metadata { name: "" },
+        items: groups.map(GroupDiscovery::of).collect(),
+    };
+    let body = super::line(&list);
+    Aggregated { tag: document::tag(&body), body: body.into() }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DiscoveryList {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Metadata,
+    items: Vec<GroupDiscovery>,
+}
+
+/// The name is that of a group; a list and the core group have none.
+#[derive(Serialize)]
+struct Metadata {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'static str,
+}
+
+#[derive(Serialize)]
+struct GroupDiscovery {
+    metadata: Metadata,
+    versions: Vec<VersionDiscovery>,
+}
+
+#[derive(Serialize)]
+struct VersionDiscovery {
+    version: &'static str,
+    resources: Vec<ResourceDiscovery>,
+    freshness: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceDiscovery {
+    resource: &'static str,
+    response_kind: ResponseKind,
+    scope: &'static str,
+    singular_resource: &'static str,
+    verbs: &'static [&'static str],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    short_names: &'static [&'static str],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    categories: &'static [&'static str],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subresources: Vec<SubresourceDiscovery>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SubresourceDiscovery {
+    subresource: &'static str,
+    response_kind: ResponseKind,
+    verbs: &'static [&'static str],
+}
+
+/// Group and version are empty where they are those of the version above.
+#[derive(Serialize)]
+struct ResponseKind {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+}
+
+impl GroupDiscovery {
+    fn of(group: &'static Group<'static>) -> Self {
+        let versions = group.versions.iter().map(|version| VersionDiscovery {
+            version: version.version,
+            resources: resources_discovery(version),
+            freshness: "Current",
+        });
+        Self { metadata: Metadata { name: group.name }, versions: versions.collect() }
+    }
+}
+
+fn resources_discovery(version: &'static Version<'static>) -> Vec<ResourceDiscovery> {
+    let top = version.resources.iter().filter(|recorded| !recorded.name.contains('/'));
+    top.map(|recorded| ResourceDiscovery {
+        resource: recorded.name,
+        response_kind: ResponseKind::of(recorded),
+        scope: if recorded.namespaced { "Namespaced" } else { "Cluster" },
+        singular_resource: recorded.singular_name,
+        verbs: &recorded.verbs,
+        short_names: &recorded.short_names,
+        categories: &recorded.categories,
+        subresources: version
+            .resources
+            .iter()
+            .filter_map(|below| subresource_discovery(recorded.name, below))
+            .collect(),
+    })
+    .collect()
+}
+
+fn subresource_discovery(of: &str, recorded: &'static ApiResource<'static>) -> Option<SubresourceDiscovery> {
+    let (parent, subresource) = recorded.name.split_once('/')?;
+    let response_kind = ResponseKind::of(recorded);
+    (parent == of).then_some(SubresourceDiscovery { subresource, response_kind, verbs: &recorded.verbs })
+}
+
+impl ResponseKind {
+    fn of(recorded: &ApiResource<'static>) -> Self {
+        Self { group: recorded.group, version: recorded.version, kind: recorded.kind }
+    }
+}

@@ -1,0 +1,318 @@
+//! What a few kinds are given when they are created, because clients rely on it: addresses, phases, finalizers.
+
+use super::body::strings;
+use super::catalog::Resource;
+use super::store::{Collection, State, key};
+use super::{invalid, metadata};
+use crate::authn::UserInfo;
+use crate::object::{GroupVersionKind, Object};
+use crate::status::Status;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// The collection of Namespaces.
+pub const NAMESPACES: Collection = Collection { group: "", resource: "namespaces" };
+/// The collection of Services.
+pub const SERVICES: Collection = Collection { group: "", resource: "services" };
+/// The collection of Pods.
+pub const PODS: Collection = Collection { group: "", resource: "pods" };
+const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "serviceaccounts" };
+
+/// Namespaces of every cluster (`systemnamespaces.Controller`).
+const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// `--service-cluster-ip-range`: 10.0.0.0/24 as kube-apiserver's default, but with room for more.
+const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 96, 0, 1]);
+const ADDRESSES: u32 = 1 << 16;
+/// `--service-node-port-range`.
+const NODE_PORTS: std::ops::Range<u64> = 30_000..32_768;
+
+/// Creates the namespaces that every cluster has.
+pub fn namespaces(state: &mut State) {
+    let Some(resource) = super::catalog::resource("", "v1", "namespaces") else { return };
+    for name in SYSTEM_NAMESPACES {
+        let mut object = named("Namespace", "", name);
+        metadata::begin(resource, &mut object);
+        prepare_namespace(&mut object);
+        state.put(NAMESPACES, name, object);
+        service_account(state, name);
+    }
+}
+
+/// Creates the `default` service account of a namespace, unless it is there.
+pub fn service_account(state: &mut State, namespace: &str) {
+    let Some(resource) = super::catalog::resource("", "v1", "serviceaccounts") else { return };
+    let key = key(namespace, "default");
+    if state.object(SERVICE_ACCOUNTS, &key).is_none() {
+        let mut object = named("ServiceAccount", namespace, "default");
+        metadata::begin(resource, &mut object);
+        state.put(SERVICE_ACCOUNTS, &key, object);
+    }
+}
+
+fn named(kind: &str, namespace: &str, name: &str) -> Object {
+    let metadata = json!({"name": name, "namespace": namespace});
+    Object::from_value(json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})).unwrap_or_default()
+}
+
+/// Fields of a new object that do not depend on others (`PrepareForCreate`); `object` is in its stored form.
+pub fn prepare(resource: &Resource, object: &mut Object, caller: &UserInfo) {
+    // A kubelet registers its node together with its status.
+    if resource.subresource("status").is_some() && resource.name != "nodes" {
+        object.fields_mut().remove("status");
+    }
+    match (resource.group, resource.name) {
+        ("", "namespaces") => prepare_namespace(object),
+        ("", "pods") => {
+            let class = quality_of_service(object);
+            put(object, &["status"], json!({"phase": "Pending", "qosClass": class}));
+        }
+        ("", "persistentvolumes" | "persistentvolumeclaims") => put(object, &["status"], json!({"phase": "Pending"})),
+        ("", "services") => {
+            prepare_service(object);
+            put(object, &["status"], json!({"loadBalancer": {}}));
+        }
+        ("", "secrets") => prepare_secret(object),
+        ("", "replicationcontrollers") | ("apps", "deployments" | "replicasets" | "statefulsets") => {
+            default(object, &["spec", "replicas"], json!(1));
+        }
+        ("certificates.k8s.io", "certificatesigningrequests") => prepare_signing_request(object, caller),
+        _ => {}
+    }
+}
+
+/// Fields of a changed object that stay, or follow from others (`PrepareForUpdate`).
+///
+/// # Errors
+/// When there is no address left for a service that needs one.
+pub fn keep(state: &mut State, resource: &Resource, object: &mut Object, current: &Object) -> Result<(), Status> {
+    match (resource.group, resource.name) {
+        ("", "services") => {
+            keep_service(object, current);
+            prepare_service(object);
+            allocate(state, object)
+        }
+        ("", "secrets") => {
+            prepare_secret(object);
+            Ok(())
+        }
+        ("", "namespaces") => {
+            label_namespace(object);
+            Ok(())
+        }
+        ("certificates.k8s.io", "certificatesigningrequests") => {
+            // The request itself cannot be changed.
+            if let Some(spec) = current.get(&["spec"]) {
+                put(object, &["spec"], spec.clone());
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn prepare_namespace(object: &mut Object) {
+    label_namespace(object);
+    put(object, &["spec"], json!({"finalizers": ["kubernetes"]}));
+    put(object, &["status"], json!({"phase": "Active"}));
+}
+
+fn label_namespace(object: &mut Object) {
+    let name = object.name().to_owned();
+    // A name that is yet to be drawn gets no label, in kube-apiserver too.
+    if !name.is_empty() {
+        put(object, &["metadata", "labels", "kubernetes.io/metadata.name"], Value::from(name));
+    }
+}
+
+/// `Convert_v1_Secret_To_core_Secret`: plain strings become data.
+fn prepare_secret(object: &mut Object) {
+    default(object, &["type"], json!("Opaque"));
+    if let Some(Value::Object(plain)) = object.fields_mut().remove("stringData") {
+        let mut data = strings(object, &["data"]);
+        for (name, value) in plain {
+            data.insert(name, Value::from(STANDARD.encode(value.as_str().unwrap_or_default())));
+        }
+        object.fields_mut().insert("data".into(), Value::Object(data));
+    }
+}
+
+/// `csrStrategy.PrepareForCreate`: who asks is not for the client to say.
+fn prepare_signing_request(object: &mut Object, caller: &UserInfo) {
+    for field in ["username", "uid", "groups", "extra"] {
+        object.remove(&["spec", field]);
+    }
+    let Ok(Value::Object(user)) = serde_json::to_value(caller) else { return };
+    for (field, value) in user {
+        put(object, &["spec", &field], value);
+    }
+}
+
+/// `qos.ComputePodQOS`, for CPU and memory of all containers.
+fn quality_of_service(pod: &Object) -> &'static str {
+    let mut any = false;
+    let mut guaranteed = true;
+    let containers = pod.items(&["spec", "containers"]).iter().chain(pod.items(&["spec", "initContainers"]));
+    for container in containers {
+        let amounts = |side: &str| -> Map<String, Value> {
+            let amounts = container.get("resources").and_then(|resources| resources.get(side)).and_then(Value::as_object);
+            amounts.cloned().unwrap_or_default()
+        };
+        let (requests, limits) = (amounts("requests"), amounts("limits"));
+        for resource in ["cpu", "memory"] {
+            any |= requests.contains_key(resource) || limits.contains_key(resource);
+            let limit = limits.get(resource);
+            // Without a request the limit is the request.
+            guaranteed &= limit.is_some() && requests.get(resource).is_none_or(|request| Some(request) == limit);
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+fn prepare_service(service: &mut Object) {
+    default(service, &["spec", "type"], json!("ClusterIP"));
+    default(service, &["spec", "sessionAffinity"], json!("None"));
+    if service.str(&["spec", "type"]) == "ExternalName" {
+        return;
+    }
+    default(service, &["spec", "internalTrafficPolicy"], json!("Cluster"));
+    if is_reached_from_outside(service) {
+        default(service, &["spec", "externalTrafficPolicy"], json!("Cluster"));
+    }
+    let Some(Value::Array(ports)) = service.get_mut(&["spec", "ports"]) else { return };
+    for port in ports.iter_mut().filter_map(Value::as_object_mut) {
+        port.entry("protocol").or_insert_with(|| json!("TCP"));
+        if let Some(number) = port.get("port").cloned() {
+            port.entry("targetPort").or_insert(number);
+        }
+    }
+}
+
+/// What an update that does not speak of the addresses keeps (`patchAllocatedValues`).
+fn keep_service(service: &mut Object, current: &Object) {
+    if service.str(&["spec", "type"]) == "ExternalName" {
+        return;
+    }
+    if service.str(&["spec", "clusterIP"]).is_empty() && current.str(&["spec", "type"]) != "ExternalName" {
+        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+            if let (None, Some(value)) = (service.get(&["spec", field]), current.get(&["spec", field])) {
+                put(service, &["spec", field], value.clone());
+            }
+        }
+    }
+    if !(is_reached_from_outside(service) && is_reached_from_outside(current)) {
+        return;
+    }
+    let node_port_of = |port: &Value| {
+        let same = |other: &&Value| ["port", "protocol"].iter().all(|field| other.get(field) == port.get(field));
+        current.items(&["spec", "ports"]).iter().find(same)?.get("nodePort").cloned()
+    };
+    let Some(Value::Array(ports)) = service.get_mut(&["spec", "ports"]) else { return };
+    for port in ports {
+        let kept = node_port_of(port);
+        if let (Some(kept), Some(port)) = (kept, port.as_object_mut()) {
+            port.entry("nodePort").or_insert(kept);
+        }
+    }
+}
+
+fn is_reached_from_outside(service: &Object) -> bool {
+    matches!(service.str(&["spec", "type"]), "NodePort" | "LoadBalancer")
+}
+
+/// Gives a service the address and the ports that it lacks.
+///
+/// # Errors
+/// When there are none left.
+pub fn allocate(state: &State, service: &mut Object) -> Result<(), Status> {
+    if service.str(&["spec", "type"]) == "ExternalName" {
+        return Ok(());
+    }
+    let others: Vec<Arc<Object>> = state
+        .objects(SERVICES, "")
+        .into_iter()
+        .map(|(_, other)| other)
+        .filter(|other| (other.namespace(), other.name()) != (service.namespace(), service.name()))
+        .collect();
+    if service.str(&["spec", "clusterIP"]).is_empty() {
+        let taken: HashSet<&str> = others.iter().map(|other| other.str(&["spec", "clusterIP"])).collect();
+        let mut addresses = (FIRST_ADDRESS..FIRST_ADDRESS + ADDRESSES).skip(1).map(|n| Ipv4Addr::from(n).to_string());
+        let address = addresses.find(|address| !taken.contains(address.as_str()));
+        let address = address.ok_or_else(|| Status::internal_error("failed to allocate a serviceIP: range is full"))?;
+        put(service, &["spec", "clusterIP"], Value::from(address));
+    }
+    let address = service.str(&["spec", "clusterIP"]).to_owned();
+    if address != "None"
+        && let Some(other) = others.iter().find(|other| other.str(&["spec", "clusterIP"]) == address)
+    {
+        tracing::debug!(namespace = other.namespace(), name = other.name(), "the address is another service's");
+        let why = format!("failed to allocate IP {address}: provided IP is already allocated");
+        let cause = invalid::invalid("spec.clusterIPs", &format!("[{address:?}]"), &why);
+        let kind = GroupVersionKind::new("", "v1", "Service");
+        return invalid::status(&kind, service.name(), vec![cause]).map_or(Ok(()), Err);
+    }
+    put(service, &["spec", "clusterIPs"], json!([address]));
+    default(service, &["spec", "ipFamilies"], json!([if address.contains(':') { "IPv6" } else { "IPv4" }]));
+    default(service, &["spec", "ipFamilyPolicy"], json!("SingleStack"));
+    if is_reached_from_outside(service) {
+        allocate_node_ports(service, &others)?;
+    }
+    Ok(())
+}
+
+fn allocate_node_ports(service: &mut Object, others: &[Arc<Object>]) -> Result<(), Status> {
+    let ports_of = |service: &Object| -> Vec<u64> {
+        let ports = service.items(&["spec", "ports"]).iter();
+        ports.filter_map(|port| port.get("nodePort")?.as_u64()).collect()
+    };
+    let mut taken: HashSet<u64> = others.iter().flat_map(|other| ports_of(other)).collect();
+    taken.extend(ports_of(service));
+    let Some(Value::Array(ports)) = service.get_mut(&["spec", "ports"]) else { return Ok(()) };
+    for port in ports.iter_mut().filter_map(Value::as_object_mut) {
+        if port.get("nodePort").and_then(Value::as_u64).is_none_or(|port| port == 0) {
+            let free = NODE_PORTS.clone().find(|port| !taken.contains(port));
+            let free = free.ok_or_else(|| Status::internal_error("failed to allocate a nodePort: range is full"))?;
+            taken.insert(free);
+            port.insert("nodePort".into(), Value::from(free));
+        }
+    }
+    Ok(())
+}
+
+/// Sets a field; on an object of another shape nothing happens, and the store holds what the client sent.
+fn put(object: &mut Object, path: &[&str], value: Value) {
+    let _ = object.set(path, value);
+}
+
+fn default(object: &mut Object, path: &[&str], value: Value) {
+    if object.get(path).is_none_or(|value| value.is_null() || value == "") {
+        put(object, path, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pods_class_follows_from_its_containers() {
+        for (resources, class) in [
+            (json!([{}]), "BestEffort"),
+            (json!([{"resources": {"requests": {"cpu": "1"}}}]), "Burstable"),
+            (json!([{"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]), "Guaranteed"),
+            (json!([{"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}, {}]), "Burstable"),
+            (json!("text"), "BestEffort"),
+        ] {
+            let pod = Object::from_value(json!({"spec": {"containers": resources}})).unwrap();
+            assert_eq!(quality_of_service(&pod), class, "{resources}");
+        }
+    }
+}

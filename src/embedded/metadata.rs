@@ -1,0 +1,208 @@
+//! Metadata that the server, not the client, decides.
+
+use super::catalog::Resource;
+use super::invalid;
+use crate::object::{Object, decode};
+use crate::status::Cause;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Letters and digits of generated names (`utilrand`): nothing that makes a word or is taken for another.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// `names.randomLength` and `names.MaxGeneratedNameLength`.
+const RANDOM_LENGTH: usize = 5;
+const MAX_GENERATED_PREFIX: usize = 63 - RANDOM_LENGTH;
+
+/// Kinds whose `metadata.generation` counts changes of what is wanted, by group and plural name: those whose strategies
+/// set it. Where the name is `*`, all of the group.
+const GENERATIONS: [(&str, &str); 21] = [
+    ("", "pods"),
+    ("", "podtemplates"),
+    ("", "replicationcontrollers"),
+    ("apps", "daemonsets"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+    ("apps", "statefulsets"),
+    ("batch", "cronjobs"),
+    ("batch", "jobs"),
+    ("admissionregistration.k8s.io", "*"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("discovery.k8s.io", "endpointslices"),
+    ("flowcontrol.apiserver.k8s.io", "*"),
+    ("networking.k8s.io", "ingresses"),
+    ("networking.k8s.io", "ingressclasses"),
+    ("networking.k8s.io", "networkpolicies"),
+    ("policy", "poddisruptionbudgets"),
+    ("resource.k8s.io", "deviceclasses"),
+    ("resource.k8s.io", "devicetaintrules"),
+    ("resource.k8s.io", "resourceslices"),
+    ("scheduling.k8s.io", "priorityclasses"),
+];
+
+/// What only the server may set.
+const SERVERS: [&str; 9] = [
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "managedFields",
+    "clusterName",
+];
+
+/// The time as Kubernetes writes it, to the second.
+pub fn now() -> String {
+    timestamp(jiff::Timestamp::now())
+}
+
+/// A time as Kubernetes writes it.
+pub fn timestamp(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A name from `metadata.generateName` (`names.simpleNameGenerator`).
+pub fn generate_name(prefix: &str) -> String {
+    let mut end = prefix.len().min(MAX_GENERATED_PREFIX);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let letter = |_| ALPHABET[rand::random_range(0..ALPHABET.len())] as char;
+    let random: String = (0..RANDOM_LENGTH).map(letter).collect();
+    format!("{}{random}", &prefix[..end])
+}
+
+/// What is wrong with a name that is to be a segment of a path (`path.ValidatePathSegmentName`).
+pub fn name_causes(name: &str) -> Vec<Cause> {
+    let why = match name {
+        "." | ".." => format!("may not be '{name}'"),
+        _ if name.contains('/') => "may not contain '/'".to_owned(),
+        _ if name.contains('%') => "may not contain '%'".to_owned(),
+        _ => return Vec::new(),
+    };
+    vec![invalid::invalid("metadata.name", &decode::go_quote(name), &why)]
+}
+
+/// The metadata of a new object (`rest.BeforeCreate`).
+pub fn begin(resource: &Resource, object: &mut Object) {
+    for field in SERVERS {
+        object.remove(&["metadata", field]);
+    }
+    let _ = object.set(&["metadata", "uid"], Value::from(uuid::Uuid::new_v4().to_string()));
+    let _ = object.set(&["metadata", "creationTimestamp"], Value::from(now()));
+    if counts_generations(resource) {
+        let _ = object.set(&["metadata", "generation"], Value::from(1));
+    }
+    drop_empty(object);
+}
+
+/// The metadata of a changed object, as far as it stays what it was (`rest.BeforeUpdate`).
+pub fn carry_over(object: &mut Object, current: &Object) {
+    if object.uid().is_empty() {
+        copy(object, current, "uid");
+    }
+    for field in ["resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields"] {
+        copy(object, current, field);
+    }
+    object.remove(&["metadata", "selfLink"]);
+    if current.get(&["metadata", "deletionTimestamp"]).is_some() {
+        copy(object, current, "deletionGracePeriodSeconds");
+    } else {
+        object.remove(&["metadata", "deletionGracePeriodSeconds"]);
+    }
+    drop_empty(object);
+}
+
+/// What an update must not change (`validation.ValidateObjectMetaAccessorUpdate`).
+pub fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if is_deleting(current) {
+        let finalizers = |object: &Object| -> BTreeSet<String> {
+            object.items(&["metadata", "finalizers"]).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let before = finalizers(current);
+        let new: Vec<_> = finalizers(object).difference(&before).map(|name| decode::go_quote(name)).collect();
+        if !new.is_empty() {
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                new.join(", ")
+            );
+            causes.push(invalid::forbidden("metadata.finalizers", &why));
+        }
+    }
+    for field in ["name", "namespace", "uid"] {
+        let value = object.str(&["metadata", field]);
+        if value != current.str(&["metadata", field]) {
+            let field = format!("metadata.{field}");
+            causes.push(invalid::invalid(&field, &decode::go_quote(value), "field is immutable"));
+        }
+    }
+    causes
+}
+
+/// Counts a change of anything but metadata and status.
+pub fn count_generation(resource: &Resource, object: &mut Object, current: &Object) {
+    let wanted = |object: &Object| {
+        let mut fields = object.fields().clone();
+        for other in ["metadata", "status", "apiVersion", "kind"] {
+            fields.remove(other);
+        }
+        fields
+    };
+    if counts_generations(resource) && wanted(object) != wanted(current) {
+        next_generation(object);
+    }
+}
+
+/// Adds one to an object's generation, if it has one.
+pub fn next_generation(object: &mut Object) {
+    if let Some(generation) = object.get(&["metadata", "generation"]).and_then(Value::as_i64).filter(|n| *n > 0) {
+        let _ = object.set(&["metadata", "generation"], Value::from(generation.saturating_add(1)));
+    }
+}
+
+/// Whether an object is being deleted.
+pub fn is_deleting(object: &Object) -> bool {
+    object.get(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
+}
+
+fn counts_generations(resource: &Resource) -> bool {
+    GENERATIONS.iter().any(|(group, name)| *group == resource.group && (*name == "*" || *name == resource.name))
+}
+
+fn copy(object: &mut Object, current: &Object, field: &str) {
+    match current.get(&["metadata", field]) {
+        Some(value) => {
+            let _ = object.set(&["metadata", field], value.clone());
+        }
+        None => drop(object.remove(&["metadata", field])),
+    }
+}
+
+/// Removes what Go's `omitempty` leaves out.
+fn drop_empty(object: &mut Object) {
+    if let Some(Value::Object(metadata)) = object.get_mut(&["metadata"]) {
+        metadata.retain(|_, value| match value {
+            Value::Null => false,
+            Value::String(text) => !text.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            _ => true,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_name_ends_in_five_letters_and_fits_a_label() {
+        let name = generate_name("web-");
+        let random = name.strip_prefix("web-").unwrap();
+        assert_eq!(random.len(), 5);
+        assert!(random.bytes().all(|letter| ALPHABET.contains(&letter)));
+        assert_eq!(generate_name(&"é".repeat(60)).chars().count(), 29 + 5);
+    }
+}

@@ -1,0 +1,215 @@
+//! Get and list, with resourceVersions and pages.
+
+use super::call::Call;
+use super::invalid;
+use super::respond::{self, ListMeta};
+use super::select::Selection;
+use super::store::{self, Expired, State};
+use crate::object::Object;
+use crate::status::{Cause, Details, Status};
+use crate::upstream::Body;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{Response, StatusCode};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The version of continue tokens, which is kube-apiserver's.
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
+const EXPIRED: &str = "The resourceVersion for the provided list is too old.";
+const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list result. You can \
+    start a new list without the continue parameter, or use the continue token in this response to retrieve the \
+    remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were \
+    created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+/// Answers a get.
+///
+/// # Errors
+/// When the object is not there.
+pub fn get(call: &Call) -> Result<Response<Body>, Status> {
+    let wanted = revision(call)?;
+    let found = call.store.with(|state| {
+        not_in_the_future(wanted, state)?;
+        state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())
+    })?;
+    Ok(respond::object(call, StatusCode::OK, &found))
+}
+
+/// Answers a list.
+///
+/// # Errors
+/// When its options make no sense, or what it asks for is gone.
+pub fn list(call: &Call) -> Result<Response<Body>, Status> {
+    check_options(call)?;
+    let selection = Selection::new(call)?;
+    let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
+    let limit = limit.map(|limit| limit.min(call.limits.page_objects.max(1)));
+    let Snapshot { objects, revision, start } = snapshot(call)?;
+    let mut selected = Vec::new();
+    let mut metadata = ListMeta { resource_version: revision.to_string(), ..ListMeta::default() };
+    let first = start.as_deref().map_or(0, |start| objects.partition_point(|(key, _)| key.as_str() < start));
+    for (at, (key, object)) in objects.iter().enumerate().skip(first) {
+        if !selection.matches(object) {
+            continue;
+        }
+        selected.push(object.clone());
+        let left = objects.len() - at - 1;
+        if limit == Some(selected.len()) && left > 0 {
+            metadata.continue_token = token(revision as i64, key);
+            // With selectors nobody knows how many of the rest match (`storage.PrepareContinueToken`).
+            metadata.remaining_item_count = selection.is_empty().then_some(left as u64);
+            break;
+        }
+    }
+    Ok(respond::list(call, &metadata, &selected))
+}
+
+/// The resourceVersion in the query; `None` for "any".
+///
+/// # Errors
+/// When it is no number.
+pub fn revision(call: &Call) -> Result<Option<u64>, Status> {
+    let Some(text) = call.text("resourceVersion") else { return Ok(None) };
+    let revision: u64 = text.parse().map_err(|_| {
+        let quoted = text.escape_debug();
+        Status::bad_request(format!("invalid resource version: strconv.ParseUint: parsing \"{quoted}\": invalid syntax"))
+    })?;
+    Ok(Some(revision).filter(|revision| *revision > 0))
+}
+
+struct Snapshot {
+    objects: Vec<(String, Arc<Object>)>,
+    revision: u64,
+    /// The first key that the list begins with.
+    start: Option<String>,
+}
+
+fn snapshot(call: &Call) -> Result<Snapshot, Status> {
+    let prefix = store::prefix(call.namespace());
+    let wanted = revision(call)?;
+    let collection = call.collection();
+    if let Some(token) = call.text("continue") {
+        let Token { rv, start, .. } = decode_token(&token)?;
+        if !start.starts_with(&prefix) {
+            return Err(Status::bad_request(format!("continue key is not valid: {start}")));
+        }
+        if call.text("resourceVersion").is_some_and(|version| version != "0") {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        return call.store.with(|state| match u64::try_from(rv) {
+            Ok(revision) => {
+                not_in_the_future(Some(revision), state)?;
+                let objects = state.objects_at(collection, &prefix, revision);
+                let objects = objects.map_err(|Expired { .. }| expired_continue(&start))?;
+                Ok(Snapshot { objects, revision, start: Some(start) })
+            }
+            // The client has been told that its list is not consistent any more.
+            Err(_) => Ok(now(state, call, &prefix, Some(start))),
+        });
+    }
+    let exact = call.text("resourceVersionMatch").as_deref() == Some("Exact");
+    call.store.with(|state| {
+        not_in_the_future(wanted, state)?;
+        match wanted {
+            Some(revision) if exact => {
+                let objects = state.objects_at(collection, &prefix, revision);
+                let objects = objects.map_err(|Expired { .. }| Status::failure(410, "Expired", EXPIRED))?;
+                Ok(Snapshot { objects, revision, start: None })
+            }
+            _ => Ok(now(state, call, &prefix, None)),
+        }
+    })
+}
+
+fn now(state: &State, call: &Call, prefix: &str, start: Option<String>) -> Snapshot {
+    Snapshot { objects: state.objects(call.collection(), prefix), revision: state.revision(), start }
+}
+
+/// `storage.NewTooLargeResourceVersionError`, without the wait for a version that no other replica could bring.
+fn not_in_the_future(wanted: Option<u64>, state: &State) -> Result<(), Status> {
+    let Some(wanted) = wanted.filter(|wanted| *wanted > state.revision()) else { return Ok(()) };
+    let why = format!("Too large resource version: {wanted}, current: {}", state.revision());
+    let cause = Cause {
+        reason: "ResourceVersionTooLarge".into(),
+        message: "Too large resource version".into(),
+        field: String::new(),
+    };
+    Err(Status::timeout(&why).with_details(Details {
+        causes: vec![cause],
+        retry_after_seconds: 1,
+        ..Details::default()
+    }))
+}
+
+/// `internalversion/validation.ValidateListOptions` for lists.
+fn check_options(call: &Call) -> Result<(), Status> {
+    let mut causes = Vec::new();
+    if let Some(wanted) = call.text("resourceVersionMatch") {
+        let field = "resourceVersionMatch";
+        let version = call.text("resourceVersion");
+        if version.is_none() {
+            causes.push(invalid::forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+        }
+        if call.text("continue").is_some() {
+            causes.push(invalid::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+        if wanted != "Exact" && wanted != "NotOlderThan" {
+            causes.push(invalid::not_supported(field, &wanted, &["Exact", "NotOlderThan", ""]));
+        }
+        if wanted == "Exact" && version.as_deref() == Some("0") {
+            let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            causes.push(invalid::forbidden(field, why));
+        }
+    }
+    if call.parameter("sendInitialEvents").is_some() {
+        causes.push(invalid::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    }
+    invalid::options("ListOptions", causes).map_or(Ok(()), Err)
+}
+
+/// `storage.continueToken`.
+#[derive(Serialize, Deserialize)]
+struct Token {
+    v: String,
+    /// Negative where the list is not consistent.
+    rv: i64,
+    start: String,
+}
+
+/// The token that goes on behind a key.
+fn token(rv: i64, after: &str) -> String {
+    encode_token(rv, format!("{after}\0"))
+}
+
+fn encode_token(rv: i64, start: String) -> String {
+    let token = Token { v: TOKEN_VERSION.into(), rv, start };
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
+}
+
+/// `storage.DecodeContinue`.
+fn decode_token(text: &str) -> Result<Token, Status> {
+    let invalid = |why: &str| Status::bad_request(why.to_owned());
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
+    let token: Token =
+        serde_json::from_slice(&bytes).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
+    if token.v != TOKEN_VERSION {
+        let why = format!("continue key is not valid: server does not recognize this encoded version {}", token.v);
+        return Err(invalid(&why));
+    }
+    if token.rv == 0 {
+        let why = "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)";
+        return Err(invalid(why));
+    }
+    if token.start.is_empty() {
+        return Err(invalid("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"));
+    }
+    Ok(token)
+}
+
+/// `etcd3.handleCompactedErrorForPaging`: the way on is a token without a resourceVersion.
+fn expired_continue(start: &str) -> Status {
+    let mut status = Status::failure(410, "Expired", EXPIRED_CONTINUE);
+    status.metadata.insert("continue".into(), encode_token(-1, start.to_owned()).into());
+    status
+}

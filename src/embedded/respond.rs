@@ -1,0 +1,190 @@
+//! Answers: objects and lists in the form that the client accepts, and failures.
+
+use super::call::Call;
+use super::catalog::Resource;
+use super::negotiate::Form;
+use super::table::{self, IncludeObject};
+use super::convert;
+use crate::object::Object;
+use crate::status::Status;
+use crate::upstream::{Body, full};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// A JSON answer.
+pub fn json(code: StatusCode, bytes: impl Into<bytes::Bytes>) -> Response<Body> {
+    let mut response = Response::new(full(bytes));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // Nothing of an API server may be kept (`filters.WithCacheControl`).
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// A text.
+pub fn text(text: &'static str) -> Response<Body> {
+    let mut response = Response::new(full(text));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// A failure.
+pub fn failure(status: &Status) -> Response<Body> {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(code, bytes(status));
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    if seconds > 0 {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A value, whatever the client would rather have.
+pub fn value(code: StatusCode, value: &Value) -> Response<Body> {
+    json(code, bytes(value))
+}
+
+/// The Status of something that was done.
+pub fn success(code: StatusCode, details: Option<Value>) -> Response<Body> {
+    let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+    if let (Some(details), Some(status)) = (details, status.as_object_mut()) {
+        status.insert("details".into(), details);
+    }
+    // The Status of a creation says the code that goes with it; that of a deletion does not.
+    if let (StatusCode::CREATED, Some(status)) = (code, status.as_object_mut()) {
+        status.insert("code".into(), Value::from(code.as_u16()));
+    }
+    value(code, &status)
+}
+
+/// A stored object.
+pub fn object(call: &Call, code: StatusCode, object: &Object) -> Response<Body> {
+    json(code, bytes(&Shown { call, object, with_columns: true }))
+}
+
+/// What `metadata` of a list says.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListMeta {
+    /// The resourceVersion at which the list is true.
+    pub resource_version: String,
+    /// Where the next page begins.
+    #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
+    pub continue_token: String,
+    /// How much is left, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_item_count: Option<u64>,
+}
+
+/// A list of stored objects.
+pub fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Response<Body> {
+    let resource = call.resource;
+    let bytes = match call.form {
+        Form::Table(_) => bytes(&table_of(call, objects, Some(metadata))),
+        Form::Metadata(version) => {
+            let items: Vec<_> =
+                objects.iter().map(|object| metadata_of(&convert::shown(resource, object), version)).collect();
+            let list = json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": items,
+            });
+            bytes(&list)
+        }
+        Form::Object => bytes(&List { resource, metadata, objects }),
+    };
+    json(StatusCode::OK, bytes)
+}
+
+/// A stored object in the form that the call wants: what a response or a watch event carries.
+pub struct Shown<'a> {
+    /// The call.
+    pub call: &'a Call,
+    /// The object as stored.
+    pub object: &'a Object,
+    /// Whether a Table says what its columns are: once in a watch.
+    pub with_columns: bool,
+}
+
+impl Serialize for Shown<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shown = convert::shown(self.call.resource, self.object);
+        match self.call.form {
+            Form::Object => shown.serialize(serializer),
+            Form::Metadata(version) => metadata_of(&shown, version).serialize(serializer),
+            Form::Table(_) => {
+                let mut table = table_of(self.call, &[Arc::new(self.object.clone())], None);
+                if let (false, Some(table)) = (self.with_columns, table.as_object_mut()) {
+                    table.insert("columnDefinitions".into(), Value::Null);
+                }
+                table.serialize(serializer)
+            }
+        }
+    }
+}
+
+/// `meta.AsPartialObjectMetadata`.
+fn metadata_of(object: &Object, version: &str) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": object.get(&["metadata"])})
+}
+
+fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -> Value {
+    let resource = call.resource;
+    let values: Vec<_> =
+        objects.iter().map(|object| convert::shown(resource, object).into_owned().into_value()).collect();
+    let include = call.parameter("includeObject").and_then(|text| IncludeObject::parse(&text)).unwrap_or_default();
+    let metadata = metadata.and_then(|metadata| serde_json::to_value(metadata).ok());
+    let metadata = metadata.as_ref().and_then(Value::as_object);
+    let mut table = table::table(resource, &values, metadata, include, jiff::Timestamp::now());
+    if let (Form::Table(version), Some(table)) = (call.form, table.as_object_mut()) {
+        table.insert("apiVersion".into(), Value::from(version));
+    }
+    table
+}
+
+/// A list of a built-in kind: its items do not repeat what kind they are.
+struct List<'a> {
+    resource: &'static Resource,
+    metadata: &'a ListMeta,
+    objects: &'a [Arc<Object>],
+}
+
+impl Serialize for List<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_map(Some(4))?;
+        list.serialize_entry("kind", &format!("{}List", self.resource.kind))?;
+        list.serialize_entry("apiVersion", &self.resource.gvk().api_version())?;
+        list.serialize_entry("metadata", self.metadata)?;
+        list.serialize_entry("items", &Items(self))?;
+        list.end()
+    }
+}
+
+struct Items<'a>(&'a List<'a>);
+
+impl Serialize for Items<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let List { resource, objects, .. } = self.0;
+        serializer.collect_seq(objects.iter().map(|object| Item(resource, object)))
+    }
+}
+
+struct Item<'a>(&'static Resource, &'a Object);
+
+impl Serialize for Item<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shown = convert::shown(self.0, self.1);
+        let fields = shown.fields().iter().filter(|(field, _)| !matches!(field.as_str(), "kind" | "apiVersion"));
+        serializer.collect_map(fields)
+    }
+}
+
+/// JSON as bytes, with the line end that kube-apiserver's encoder writes.
+pub fn bytes(value: &impl Serialize) -> Vec<u8> {
+    // Objects' keys are strings and nothing here fails of its own.
+    let mut bytes = serde_json::to_vec(value).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}

@@ -1,0 +1,65 @@
+//! Reviews: kinds that are answered and not stored. Everybody may do everything here, and no token is known.
+
+use super::call::Call;
+use super::{body, respond};
+use crate::object::Object;
+use crate::status::Status;
+use crate::upstream::Body;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+/// Whether a resource is one of these.
+pub fn is_review(group: &str, resource: &str) -> bool {
+    match group {
+        "authentication.k8s.io" => matches!(resource, "tokenreviews" | "selfsubjectreviews"),
+        "authorization.k8s.io" => resource.ends_with("reviews"),
+        _ => false,
+    }
+}
+
+/// Answers a review.
+///
+/// # Errors
+/// When it asks about nothing.
+pub fn review(call: &Call) -> Result<Response<Body>, Status> {
+    let mut review = body::object(call, &call.resource.gvk())?;
+    let status = match call.resource.name {
+        "selfsubjectreviews" => json!({"userInfo": call.caller}),
+        "tokenreviews" => token_status(&review)?,
+        "selfsubjectrulesreviews" => json!({
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            "incomplete": false,
+        }),
+        "localsubjectaccessreviews" => {
+            check_namespace(call, &mut review)?;
+            json!({"allowed": true})
+        }
+        _ => json!({"allowed": true}),
+    };
+    review.fields_mut().insert("status".into(), status);
+    if review.get(&["metadata"]).is_none() {
+        review.fields_mut().insert("metadata".into(), json!({}));
+    }
+    Ok(respond::value(StatusCode::CREATED, &review.into_value()))
+}
+
+/// `tokenreview.REST.Create`, where no authenticator knows any token.
+fn token_status(review: &Object) -> Result<Value, Status> {
+    if review.str(&["spec", "token"]).is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
+    }
+    Ok(json!({"user": {}, "error": "invalid bearer token"}))
+}
+
+/// `localsubjectaccessreview.REST.Create`.
+fn check_namespace(call: &Call, review: &mut Object) -> Result<(), Status> {
+    let namespace = call.namespace();
+    if review.str(&["spec", "resourceAttributes", "namespace"]) != namespace {
+        return Err(Status::bad_request(format!(
+            "spec.resourceAttributes.namespace must match namespace: {namespace}"
+        )));
+    }
+    let _ = review.set(&["metadata", "namespace"], Value::from(namespace));
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! From a request to what answers it.
+
+use super::call::Call;
+use super::catalog::{self, Resource};
+use super::{Server, body, caller, delete, discovery, document, negotiate, openapi, pods, read, respond, review, scale};
+use super::{watch, write};
+use crate::request::{RequestInfo, request_info};
+use crate::status::{Details, Status};
+use crate::upstream::Body;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH};
+use http::{HeaderMap, Method, Request, Response, Uri};
+
+/// Subresources that a kubelet or a pod answers, through the API server.
+const CONNECTIONS: [&str; 5] = ["attach", "exec", "portforward", "proxy", "log"];
+
+/// Answers a request, come what may.
+pub async fn respond(server: &Server, request: Request<Body>) -> Response<Body> {
+    let is_head = request.method() == Method::HEAD;
+    let mut response = answer(server, request).await.unwrap_or_else(|status| respond::failure(&status));
+    if is_head {
+        *response.body_mut() = crate::upstream::empty();
+    }
+    response
+}
+
+async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body>, Status> {
+    let (parts, body) = request.into_parts();
+    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+    if is_read && let Some(response) = document(&parts.uri, &parts.headers) {
+        return Ok(response);
+    }
+    let info = request_info(&parts.method, &parts.uri);
+    if !info.is_resource_request {
+        return Err(Status::no_such_path());
+    }
+    let resource = resource(&info)?;
+    let form = negotiate::form(header(&parts.headers, ACCEPT))?;
+    let body = if is_read { Bytes::new() } else { body::read(body, server.limits.body_bytes).await? };
+    let call = Call {
+        store: server.store.clone(),
+        limits: server.limits,
+        info,
+        resource,
+        uri: parts.uri,
+        caller: caller::caller(&parts.headers),
+        form,
+        content_type: header(&parts.headers, CONTENT_TYPE).map(str::to_owned),
+        body,
+    };
+    if call.info.subresource.is_empty() { on_objects(call) } else { on_subresource(&call) }
+}
+
+/// What is at a path that is no resource's.
+fn document(uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
+    let path = uri.path();
+    if ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || is_below(path, health)) {
+        return Some(respond::text("ok"));
+    }
+    let accept = header(headers, ACCEPT).unwrap_or_default();
+    let document = discovery::respond(path, accept)
+        .or_else(|| openapi::respond(path, uri.query().unwrap_or_default(), accept))?;
+    match header(headers, IF_NONE_MATCH) {
+        Some(known) => Some(document::conditional(document, known)),
+        None => Some(document),
+    }
+}
+
+fn is_below(path: &str, parent: &str) -> bool {
+    path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The resource that a URL names, if the URL is one of that resource's.
+fn resource(info: &RequestInfo) -> Result<&'static Resource, Status> {
+    let found = catalog::resource(&info.api_group, &info.api_version, &info.resource);
+    let resource = found.ok_or_else(Status::no_such_path)?;
+    let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
+    let is_in_place = if resource.namespaced {
+        // Across namespaces objects can only be listed and watched, and a few reviews created.
+        !info.namespace.is_empty() || (info.parts.len() == 1 && matches!(info.verb.as_str(), "list" | "watch" | "create"))
+    } else {
+        is_namespace || info.namespace.is_empty()
+    };
+    // The path goes no further than a subresource, except behind a proxy.
+    let is_known_depth = info.parts.len() <= 3 || info.subresource == "proxy";
+    if is_in_place && is_known_depth { Ok(resource) } else { Err(Status::no_such_path()) }
+}
+
+fn on_objects(call: Call) -> Result<Response<Body>, Status> {
+    let verb = call.info.verb.as_str();
+    let resource = call.resource;
+    if !resource.serves(verb) {
+        return Err(method_not_allowed());
+    }
+    match verb {
+        "get" => read::get(&call),
+        "list" => read::list(&call),
+        "watch" => watch::watch(call),
+        "create" if resource.namespaced && call.info.namespace.is_empty() => Err(method_not_allowed()),
+        // Only the collection takes new objects.
+        "create" if !call.info.name.is_empty() => Err(method_not_allowed()),
+        "create" if review::is_review(resource.group, resource.name) => review::review(&call),
+        "create" if (resource.group, resource.name) == ("", "bindings") => pods::bind(&call),
+        "create" => write::create(&call),
+        "update" | "patch" if call.info.name.is_empty() => Err(method_not_allowed()),
+        "update" => write::update(&call),
+        "patch" => write::patch(&call),
+        "delete" => delete::delete(&call),
+        "deletecollection" => delete::delete_collection(&call),
+        _ => Err(method_not_allowed()),
+    }
+}
+
+fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
+    let name = call.info.subresource.as_str();
+    let subresource = call.resource.subresource(name).ok_or_else(Status::no_such_path)?;
+    let verb = call.info.verb.as_str();
+    if CONNECTIONS.contains(&name) {
+        return connect(call);
+    }
+    if !subresource.verbs.contains(&verb) {
+        return Err(method_not_allowed());
+    }
+    match (name, verb) {
+        ("scale", "get") => scale::get(call),
+        ("scale", "update") => scale::update(call),
+        ("scale", "patch") => scale::patch(call),
+        ("binding", "create") => pods::bind(call),
+        ("eviction", "create") => pods::evict(call),
+        ("token", "create") => pods::issue_token(call),
+        (_, "get") => read::get(call),
+        (_, "update") => write::update(call),
+        (_, "patch") => write::patch(call),
+        _ => Err(method_not_allowed()),
+    }
+}
+
+/// There is nothing to connect to.
+fn connect(call: &Call) -> Result<Response<Body>, Status> {
+    let exists = call.store.with(|state| state.object(call.collection(), &call.key()).is_some());
+    if !exists {
+        return Err(call.not_found());
+    }
+    let what = format!("{}/{}", call.resource.name, call.info.subresource);
+    let text = format!("the embedded API server runs no pods and no nodes, so it cannot serve {what}");
+    Err(Status::failure(501, "NotImplemented", text))
+}
+
+/// `NewGenericServerResponse(405)`.
+fn method_not_allowed() -> Status {
+    Status::failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        .with_details(Details::default())
+}
+
+fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}

@@ -1,0 +1,52 @@
+//! The embedded API server on a socket: plain HTTP/1.1 and HTTP/2, for tests and tools.
+
+use super::{Server, route};
+use crate::upstream::Body;
+use http::Request;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::{conn::auto::Builder, graceful::GracefulShutdown};
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// How long connections may take to end once the server is to stop.
+const DRAIN: Duration = Duration::from_secs(1);
+/// Pause after a failed accept: what failed it (no file descriptors left, mostly) does not go away at once.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// Serves plain HTTP until `shutdown` is ready, then ends every connection. There is no authentication: whoever
+/// reaches the listener may do everything.
+pub async fn serve(server: Arc<Server>, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+    let connections = GracefulShutdown::new();
+    tokio::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(ACCEPT_RETRY).await;
+            continue;
+        };
+        // Only latency is lost where the option cannot be set.
+        let _ = stream.set_nodelay(true);
+        let server = server.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let server = server.clone();
+            async move {
+                let request = request.map(|body| -> Body { body.map_err(Into::into).boxed_unsync() });
+                Ok::<_, Infallible>(route::respond(&server, request).await)
+            }
+        });
+        let builder = Builder::new(TokioExecutor::new());
+        let connection = connections.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
+        // How a client's connection ends is the client's affair.
+        tokio::spawn(async move { drop(connection.await) });
+    }
+    let _ = tokio::time::timeout(DRAIN, connections.shutdown()).await;
+}

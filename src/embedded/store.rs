@@ -1,0 +1,349 @@
+//! Where the objects are: in memory, under one lock, with one resourceVersion that only grows.
+//!
+//! A collection keeps its latest changes, so that a watch can start in the past, and an older list can be rebuilt by
+//! undoing them. Every change goes to every watcher of its collection while the lock is held, which is what gives all
+//! watchers the same order; one whose queue is full is closed, and its client starts over.
+
+use crate::object::Object;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc;
+
+/// The objects of one resource, whatever versions it is served in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Collection {
+    /// API group under which the objects are stored.
+    pub group: &'static str,
+    /// Plural resource name.
+    pub resource: &'static str,
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It is new.
+    Added,
+    /// It has changed.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// One change of one object.
+#[derive(Debug)]
+pub struct Change {
+    /// The resourceVersion that the change made.
+    pub revision: u64,
+    /// The object's key.
+    pub key: String,
+    /// What happened.
+    pub action: Action,
+    /// The object after it; for a deletion its last state, with the deletion's resourceVersion.
+    pub object: Arc<Object>,
+    /// The object before it.
+    pub before: Option<Arc<Object>>,
+}
+
+/// What a watcher is sent.
+#[derive(Clone, Debug)]
+pub enum Signal {
+    /// Something has changed.
+    Change(Arc<Change>),
+    /// Every change up to this resourceVersion has been sent.
+    Progress(u64),
+}
+
+/// Where a watch starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With all objects that there are.
+    State,
+    /// After the newest change.
+    Now,
+    /// After this resourceVersion.
+    After(u64),
+}
+
+/// A watch of a collection.
+pub struct Subscription {
+    /// The objects at the start, for [`Start::State`].
+    pub state: Vec<Arc<Object>>,
+    /// The changes since the start that were already there.
+    pub backlog: VecDeque<Arc<Change>>,
+    /// The changes from then on. The end is where the watcher was too slow.
+    pub signals: mpsc::Receiver<Signal>,
+    /// The newest resourceVersion at the time of subscribing.
+    pub revision: u64,
+    /// For [`State::report_progress`].
+    pub id: u64,
+}
+
+/// The history does not reach back to the resourceVersion that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// The oldest resourceVersion that would do.
+    pub oldest: u64,
+}
+
+struct Watcher {
+    id: u64,
+    signals: mpsc::Sender<Signal>,
+}
+
+#[derive(Default)]
+struct Table {
+    objects: BTreeMap<String, Arc<Object>>,
+    history: VecDeque<Arc<Change>>,
+    /// The newest resourceVersion that fell out of the history.
+    forgotten: u64,
+    watchers: Vec<Watcher>,
+}
+
+/// How much the store remembers.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Changes kept of each collection.
+    pub history: usize,
+    /// Changes that may wait for one watcher.
+    pub watcher_queue: usize,
+}
+
+/// All objects, their versions and watchers; only seen with the lock held.
+pub struct State {
+    bounds: Bounds,
+    revision: u64,
+    watchers_so_far: u64,
+    tables: HashMap<Collection, Table>,
+}
+
+/// The store.
+pub struct Store {
+    state: Mutex<State>,
+}
+
+/// The key of an object: as in etcd, so that lists come in the same order.
+pub fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+/// The beginning of the keys of a namespace; empty for all of them.
+pub fn prefix(namespace: &str) -> String {
+    if namespace.is_empty() { String::new() } else { format!("{namespace}/") }
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { state: Mutex::new(State { bounds, revision: 1, watchers_so_far: 0, tables: HashMap::new() }) }
+    }
+
+    /// Runs a transaction: nobody else sees or changes anything meanwhile.
+    pub fn with<T>(&self, transaction: impl FnOnce(&mut State) -> T) -> T {
+        // Each step of a transaction leaves the state consistent, so a panic in one does not spoil it for the others.
+        transaction(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl State {
+    /// The newest resourceVersion.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The object with this key.
+    pub fn object(&self, collection: Collection, key: &str) -> Option<Arc<Object>> {
+        self.tables.get(&collection)?.objects.get(key).cloned()
+    }
+
+    /// The objects whose keys begin with `prefix`, in the keys' order.
+    pub fn objects(&self, collection: Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
+        self.tables.get(&collection).map_or_else(Vec::new, |table| beginning_with(&table.objects, prefix))
+    }
+
+    /// The same as it was at an earlier resourceVersion.
+    ///
+    /// # Errors
+    /// When the history does not reach back that far.
+    pub fn objects_at(
+        &self,
+        collection: Collection,
+        prefix: &str,
+        revision: u64,
+    ) -> Result<Vec<(String, Arc<Object>)>, Expired> {
+        let Some(table) = self.tables.get(&collection) else { return Ok(Vec::new()) };
+        if revision < table.forgotten {
+            return Err(Expired { oldest: table.forgotten });
+        }
+        let newer = table.history.iter().rev().take_while(|change| change.revision > revision);
+        let mut newer = newer.filter(|change| change.key.starts_with(prefix)).peekable();
+        if newer.peek().is_none() {
+            return Ok(beginning_with(&table.objects, prefix));
+        }
+        let mut objects: BTreeMap<_, _> = beginning_with(&table.objects, prefix).into_iter().collect();
+        for change in newer {
+            match &change.before {
+                Some(before) => objects.insert(change.key.clone(), before.clone()),
+                None => objects.remove(&change.key),
+            };
+        }
+        Ok(objects.into_iter().collect())
+    }
+
+    /// The collections that have objects in a namespace.
+    pub fn collections_in(&self, namespace: &str) -> Vec<Collection> {
+        let prefix = prefix(namespace);
+        let inhabited = self.tables.iter().filter(|(_, table)| {
+            let from = table.objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded)).next();
+            from.is_some_and(|(key, _)| key.starts_with(&prefix))
+        });
+        inhabited.map(|(collection, _)| *collection).collect()
+    }
+
+    /// Stores an object, new or changed, under the next resourceVersion. Returns it as stored.
+    pub fn put(&mut self, collection: Collection, key: &str, object: Object) -> Arc<Object> {
+        let (revision, object) = self.stamp(object);
+        let before = self.tables.entry(collection).or_default().objects.insert(key.to_owned(), object.clone());
+        let action = if before.is_some() { Action::Modified } else { Action::Added };
+        self.publish(collection, Change { revision, key: key.to_owned(), action, object: object.clone(), before });
+        object
+    }
+
+    /// Removes an object whose last state is `last`. Returns it as watchers saw it; `None` if it was not there.
+    pub fn remove(&mut self, collection: Collection, key: &str, last: Object) -> Option<Arc<Object>> {
+        let before = self.tables.get_mut(&collection)?.objects.remove(key)?;
+        let (revision, object) = self.stamp(last);
+        let change =
+            Change { revision, key: key.to_owned(), action: Action::Deleted, object: object.clone(), before: Some(before) };
+        self.publish(collection, change);
+        Some(object)
+    }
+
+    /// Starts a watch.
+    ///
+    /// # Errors
+    /// When the history does not reach back to where it is to start.
+    pub fn subscribe(&mut self, collection: Collection, prefix: &str, start: Start) -> Result<Subscription, Expired> {
+        let revision = self.revision;
+        let table = self.tables.entry(collection).or_default();
+        let mut state = Vec::new();
+        let mut backlog = VecDeque::new();
+        match start {
+            Start::State => {
+                state = beginning_with(&table.objects, prefix).into_iter().map(|(_, object)| object).collect();
+            }
+            Start::Now => {}
+            Start::After(after) if after < table.forgotten => return Err(Expired { oldest: table.forgotten }),
+            Start::After(after) => {
+                let missed = table.history.iter().filter(|change| change.revision > after);
+                backlog = missed.cloned().collect();
+            }
+        }
+        self.watchers_so_far += 1;
+        let id = self.watchers_so_far;
+        let (sender, signals) = mpsc::channel(self.bounds.watcher_queue);
+        table.watchers.retain(|watcher| !watcher.signals.is_closed());
+        table.watchers.push(Watcher { id, signals: sender });
+        Ok(Subscription { state, backlog, signals, revision, id })
+    }
+
+    /// Tells one watcher how far it has seen everything, unless its queue is full.
+    pub fn report_progress(&mut self, collection: Collection, id: u64) {
+        let revision = self.revision;
+        let watchers = self.tables.get(&collection).map_or(&[][..], |table| &table.watchers);
+        if let Some(watcher) = watchers.iter().find(|watcher| watcher.id == id) {
+            // One with a full queue has other things to read first.
+            let _ = watcher.signals.try_send(Signal::Progress(revision));
+        }
+    }
+
+    fn stamp(&mut self, mut object: Object) -> (u64, Arc<Object>) {
+        self.revision += 1;
+        // Only an object whose metadata is no object refuses, and such a one has no key.
+        let _ = object.set(&["metadata", "resourceVersion"], Value::from(self.revision.to_string()));
+        (self.revision, Arc::new(object))
+    }
+
+    fn publish(&mut self, collection: Collection, change: Change) {
+        let change = Arc::new(change);
+        let table = self.tables.entry(collection).or_default();
+        table.watchers.retain(|watcher| watcher.signals.try_send(Signal::Change(change.clone())).is_ok());
+        table.history.push_back(change);
+        while table.history.len() > self.bounds.history {
+            if let Some(oldest) = table.history.pop_front() {
+                table.forgotten = oldest.revision;
+            }
+        }
+    }
+}
+
+fn beginning_with(objects: &BTreeMap<String, Arc<Object>>, prefix: &str) -> Vec<(String, Arc<Object>)> {
+    let from = objects.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+    from.take_while(|(key, _)| key.starts_with(prefix)).map(|(key, object)| (key.clone(), object.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const PODS: Collection = Collection { group: "", resource: "pods" };
+
+    fn named(name: &str, n: u64) -> Object {
+        Object::from_value(json!({"metadata": {"name": name}, "n": n})).unwrap()
+    }
+
+    fn store(history: usize, watcher_queue: usize) -> Store {
+        Store::new(Bounds { history, watcher_queue })
+    }
+
+    fn seen(objects: Vec<(String, Arc<Object>)>) -> Vec<(String, Value)> {
+        objects.into_iter().map(|(key, object)| (key, object.get(&["n"]).cloned().unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn an_older_list_is_rebuilt_by_undoing_what_came_later() {
+        store(10, 10).with(|state| {
+            state.put(PODS, "a/1", named("1", 1));
+            state.put(PODS, "a/2", named("2", 1));
+            let then = state.revision();
+            state.put(PODS, "a/1", named("1", 2));
+            state.remove(PODS, "a/2", named("2", 1));
+            state.put(PODS, "a/3", named("3", 1));
+            let old = state.objects_at(PODS, "a/", then).unwrap();
+            assert_eq!(seen(old), [("a/1".to_owned(), json!(1)), ("a/2".to_owned(), json!(1))]);
+            assert_eq!(
+                seen(state.objects(PODS, "a/")),
+                [("a/1".to_owned(), json!(2)), ("a/3".to_owned(), json!(1))]
+            );
+        });
+    }
+
+    #[test]
+    fn what_fell_out_of_the_history_is_expired() {
+        store(2, 10).with(|state| {
+            let start = state.revision();
+            for n in 0..3 {
+                state.put(PODS, "a", named("a", n));
+            }
+            let oldest = start + 1;
+            assert_eq!(state.objects_at(PODS, "", start).err(), Some(Expired { oldest }));
+            assert_eq!(state.subscribe(PODS, "", Start::After(start)).err(), Some(Expired { oldest }));
+            assert_eq!(state.subscribe(PODS, "", Start::After(oldest)).unwrap().backlog.len(), 2);
+        });
+    }
+
+    #[test]
+    fn a_slow_watcher_is_closed_after_what_it_was_sent() {
+        let store = store(10, 2);
+        let mut watch = store.with(|state| state.subscribe(PODS, "", Start::Now)).unwrap();
+        store.with(|state| {
+            for n in 0..4 {
+                state.put(PODS, "a", named("a", n));
+            }
+        });
+        let received: Vec<_> = std::iter::from_fn(|| watch.signals.blocking_recv()).collect();
+        assert_eq!(received.len(), 2);
+    }
+}

@@ -1,0 +1,218 @@
+//! Watches: a stream of events, one JSON document a line.
+
+use super::call::Call;
+use super::read;
+use super::respond::{self, Shown};
+use super::select::Selection;
+use super::store::{self, Action, Change, Expired, Signal, Start, Subscription};
+use super::{invalid, negotiate::Form};
+use crate::object::Object;
+use crate::status::Status;
+use crate::upstream::{Body, BoxError};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Answers a watch; the stream goes on in the response's body.
+///
+/// # Errors
+/// When its options make no sense. What goes wrong later is an event.
+pub fn watch(call: Call) -> Result<Response<Body>, Status> {
+    check_options(&call)?;
+    let selection = Selection::new(&call)?;
+    let with_bookmarks = call.flag("allowWatchBookmarks").unwrap_or(false);
+    let initial_events = call.flag("sendInitialEvents");
+    let start = match (initial_events, read::revision(&call)?) {
+        (Some(true), _) => Start::State,
+        (Some(false), None) => Start::Now,
+        (_, Some(revision)) => Start::After(revision),
+        (None, None) => Start::State,
+    };
+    let collection = call.collection();
+    let prefix = store::prefix(call.namespace());
+    let subscribed = call.store.with(|state| state.subscribe(collection, &prefix, start));
+    let deadline = Instant::now() + lifetime(&call)?;
+    let subscription = match subscribed {
+        Ok(subscription) => subscription,
+        Err(Expired { oldest }) => return Ok(expired(start, oldest)),
+    };
+    let next_bookmark = Instant::now() + call.limits.bookmark_interval;
+    let Subscription { state, backlog, signals, revision, id } = subscription;
+    let mut watch = Watch {
+        selection,
+        prefix,
+        with_bookmarks,
+        has_sent_columns: false,
+        deadline,
+        next_bookmark,
+        signals,
+        id,
+        pending: VecDeque::new(),
+        call,
+    };
+    watch.begin(&state, &backlog, initial_events == Some(true) && with_bookmarks, revision);
+    let events = stream::unfold(watch, |mut watch| async move {
+        let bytes = watch.next().await?;
+        Some((Ok::<_, BoxError>(Frame::data(bytes)), watch))
+    });
+    let mut response = respond::json(StatusCode::OK, Bytes::new());
+    *response.body_mut() = StreamBody::new(events).boxed_unsync();
+    Ok(response)
+}
+
+struct Watch {
+    call: Call,
+    selection: Selection,
+    prefix: String,
+    with_bookmarks: bool,
+    has_sent_columns: bool,
+    deadline: Instant,
+    next_bookmark: Instant,
+    signals: tokio::sync::mpsc::Receiver<Signal>,
+    id: u64,
+    /// What is to be sent before any signal is looked at: bounded by the objects and the history at the start.
+    pending: VecDeque<Bytes>,
+}
+
+impl Watch {
+    fn begin(&mut self, state: &[Arc<Object>], backlog: &VecDeque<Arc<Change>>, mark_end: bool, revision: u64) {
+        for object in state {
+            if !self.selection.matches(object) {
+                continue;
+            }
+            let event = self.event("ADDED", object);
+            self.pending.push_back(event);
+        }
+        if mark_end {
+            let annotations = json!({"k8s.io/initial-events-end": "true"});
+            self.pending.push_back(bookmark(&self.call, revision, Some(annotations)));
+        }
+        for change in backlog {
+            let event = self.change(change);
+            self.pending.extend(event);
+        }
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Some(event);
+            }
+            tokio::select! {
+                biased;
+                () = sleep_until(self.deadline) => return None,
+                () = sleep_until(self.next_bookmark), if self.with_bookmarks => {
+                    self.next_bookmark = Instant::now() + self.call.limits.bookmark_interval;
+                    // It comes back as a signal, behind all changes that it stands for.
+                    let (collection, id) = (self.call.collection(), self.id);
+                    self.call.store.with(|state| state.report_progress(collection, id));
+                }
+                signal = self.signals.recv() => match signal? {
+                    Signal::Change(change) => {
+                        let event = self.change(&change);
+                        self.pending.extend(event);
+                    }
+                    Signal::Progress(revision) => return Some(bookmark(&self.call, revision, None)),
+                },
+            }
+        }
+    }
+
+    /// What a change is to a client that sees only what is selected (`cacheWatcher.convertToWatchEvent`).
+    fn change(&mut self, change: &Change) -> Option<Bytes> {
+        if !change.key.starts_with(&self.prefix) {
+            return None;
+        }
+        let was = change.before.as_ref().is_some_and(|before| self.selection.matches(before));
+        let is = change.action != Action::Deleted && self.selection.matches(&change.object);
+        match (was, is) {
+            (false, false) => None,
+            (false, true) => Some(self.event("ADDED", &change.object)),
+            (true, true) => Some(self.event("MODIFIED", &change.object)),
+            (true, false) if change.action == Action::Deleted => Some(self.event("DELETED", &change.object)),
+            // It goes out of sight as it was last seen, at the version that took it away.
+            (true, false) => {
+                let mut last = change.before.as_deref()?.clone();
+                let _ = last.set(&["metadata", "resourceVersion"], Value::from(change.revision.to_string()));
+                Some(self.event("DELETED", &last))
+            }
+        }
+    }
+
+    fn event(&mut self, kind: &str, object: &Object) -> Bytes {
+        #[derive(Serialize)]
+        struct Event<'a> {
+            #[serde(rename = "type")]
+            kind: &'a str,
+            object: Shown<'a>,
+        }
+        let with_columns = !std::mem::replace(&mut self.has_sent_columns, true);
+        respond::bytes(&Event { kind, object: Shown { call: &self.call, object, with_columns } }).into()
+    }
+}
+
+/// An object of the kind with nothing but a resourceVersion: everything up to it has been sent.
+fn bookmark(call: &Call, revision: u64, annotations: Option<Value>) -> Bytes {
+    let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+    if let (Some(annotations), Some(metadata)) = (annotations, metadata.as_object_mut()) {
+        metadata.insert("annotations".into(), annotations);
+    }
+    let (kind, api_version) = match call.form {
+        Form::Object => (call.resource.kind, call.resource.gvk().api_version()),
+        Form::Metadata(version) => ("PartialObjectMetadata", version.to_owned()),
+        Form::Table(version) => ("Table", version.to_owned()),
+    };
+    let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+    respond::bytes(&json!({"type": "BOOKMARK", "object": object})).into()
+}
+
+/// A watch from a version that is too old is told so in its stream (`cacher.newErrWatcher`).
+fn expired(start: Start, oldest: u64) -> Response<Body> {
+    let wanted = if let Start::After(revision) = start { revision } else { 0 };
+    let status = Status::failure(410, "Expired", format!("too old resource version: {wanted} ({oldest})"));
+    respond::json(StatusCode::OK, respond::bytes(&json!({"type": "ERROR", "object": status})))
+}
+
+/// How long the watch lasts: what the client says, or a random time, lest all clients come back at once.
+fn lifetime(call: &Call) -> Result<Duration, Status> {
+    let seconds = call.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
+    let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| {
+        let shortest = call.limits.watch_seconds.max(1);
+        rand::random_range(shortest..=shortest.saturating_mul(2))
+    });
+    // No timer reaches further than this.
+    Ok(Duration::from_secs(seconds.min(u64::from(u32::MAX))))
+}
+
+/// `internalversion/validation.validateWatchOptions`.
+fn check_options(call: &Call) -> Result<(), Status> {
+    let mut causes = Vec::new();
+    let field = "resourceVersionMatch";
+    let wanted = call.text(field);
+    let with_initial_events = call.parameter("sendInitialEvents").is_some();
+    if with_initial_events && wanted.as_deref() != Some("NotOlderThan") {
+        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        causes.push(invalid::forbidden(field, why));
+    }
+    if let Some(wanted) = wanted {
+        if !with_initial_events {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            causes.push(invalid::forbidden(field, why));
+        }
+        if wanted != "NotOlderThan" {
+            causes.push(invalid::not_supported(field, &wanted, &["NotOlderThan"]));
+        }
+        if call.text("continue").is_some() {
+            causes.push(invalid::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+        }
+    }
+    invalid::options("ListOptions", causes).map_or(Ok(()), Err)
+}

@@ -1,0 +1,360 @@
+//! Create, update and patch.
+
+use super::call::Call;
+use super::catalog::{self, Resource};
+use super::store::{self, Collection, State};
+use super::{body, convert, delete, initial, invalid, metadata, respond};
+use crate::object::{GroupVersionKind, Object, patch, schema};
+use crate::object::patch::PatchType;
+use crate::status::Status;
+use crate::upstream::Body;
+use http::{Response, StatusCode};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// How often a generated name is drawn anew when it is taken (`Store.Create`, `maxNameGenerationCreateAttempts`).
+const NAME_ATTEMPTS: usize = 8;
+
+const OPTIMISTIC_LOCK: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// Kinds that an update creates where there is nothing (`AllowCreateOnUpdate`), by group and plural name.
+const CREATED_BY_UPDATE: [(&str, &str); 10] = [
+    ("", "endpoints"),
+    ("", "events"),
+    ("", "limitranges"),
+    ("", "services"),
+    ("events.k8s.io", "events"),
+    ("coordination.k8s.io", "leases"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("rbac.authorization.k8s.io", "roles"),
+    ("rbac.authorization.k8s.io", "rolebindings"),
+];
+
+/// Kinds whose updates must say a resourceVersion (`AllowUnconditionalUpdate` is false), by group and plural name.
+const UPDATED_CONDITIONALLY: [(&str, &str); 13] = [
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("coordination.k8s.io", "leases"),
+    ("node.k8s.io", "runtimeclasses"),
+    ("policy", "poddisruptionbudgets"),
+    ("storage.k8s.io", "csidrivers"),
+    ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "csistoragecapacities"),
+    ("storage.k8s.io", "volumeattachments"),
+];
+
+/// Answers a create.
+///
+/// # Errors
+/// When the object cannot be created.
+pub fn create(call: &Call) -> Result<Response<Body>, Status> {
+    let dry_run = call.dry_run()?;
+    let mut object = body::object(call, &call.resource.gvk())?;
+    settle_namespace(call, &mut object)?;
+    let created = call.store.with(|state| create_in(state, call, object, dry_run))?;
+    Ok(respond::object(call, StatusCode::CREATED, &created))
+}
+
+/// Answers an update, of an object or of a subresource that is a part of it.
+///
+/// # Errors
+/// When the object cannot be updated.
+pub fn update(call: &Call) -> Result<Response<Body>, Status> {
+    let dry_run = call.dry_run()?;
+    let object = body::object(call, &call.resource.gvk())?;
+    check_name(call, &object)?;
+    let (code, stored) = call.store.with(|state| {
+        let Some(current) = state.object(call.collection(), &call.key()) else {
+            if !listed(&CREATED_BY_UPDATE, call.resource) || !call.info.subresource.is_empty() {
+                return Err(call.not_found());
+            }
+            // A resourceVersion says that the client saw an object that is gone.
+            if !object.resource_version().is_empty() {
+                return Err(call.not_found());
+            }
+            let mut object = object;
+            settle_namespace(call, &mut object)?;
+            return Ok((StatusCode::CREATED, create_in(state, call, object, dry_run)?));
+        };
+        check_uid(call, &object, &current)?;
+        let object = convert::stored(call.resource, object);
+        Ok((StatusCode::OK, replace(state, call, &current, object, dry_run)?))
+    })?;
+    Ok(respond::object(call, code, &stored))
+}
+
+/// Answers a patch, of an object or of a subresource that is a part of it.
+///
+/// # Errors
+/// When the object cannot be patched.
+pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
+    let dry_run = call.dry_run()?;
+    let (patch_type, patch) = patch_of(call)?;
+    let kind = call.resource.gvk();
+    let stored = call.store.with(|state| {
+        let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
+        let shown = convert::shown(call.resource, &current).into_owned();
+        let object = apply(patch_type, shown, &patch, &kind)?;
+        check_name(call, &object)?;
+        let object = convert::stored(call.resource, object);
+        replace(state, call, &current, object, dry_run)
+    })?;
+    Ok(respond::object(call, StatusCode::OK, &stored))
+}
+
+/// The patch in a request's body.
+///
+/// # Errors
+/// 415 for server-side apply, which does not exist here yet, and for everything unknown.
+pub fn patch_of(call: &Call) -> Result<(PatchType, Value), Status> {
+    let patch_type = PatchType::from_content_type(call.content_type.as_deref())?;
+    if patch_type == PatchType::Apply {
+        let others = [PatchType::Json, PatchType::Merge, PatchType::Strategic];
+        return Err(Status::unsupported_media_type(&others.map(PatchType::content_type)));
+    }
+    let decoded = crate::object::decode::json(&call.body).map_err(Status::bad_request)?;
+    Ok((patch_type, decoded.value))
+}
+
+/// A patched object, which is still of its kind.
+///
+/// # Errors
+/// When the patch does not apply, or makes something else of the object.
+pub fn apply(
+    patch_type: PatchType,
+    original: Object,
+    patch: &Value,
+    kind: &GroupVersionKind,
+) -> Result<Object, Status> {
+    let patched = patch::apply(patch_type, &original.into_value(), patch, schema::of(kind))?;
+    let mut patched = patched;
+    if kind.kind != "ControllerRevision" {
+        body::drop_nulls(&mut patched);
+    }
+    let patched = Object::from_value(patched).unwrap_or_default();
+    if patched.api_version() != kind.api_version() || patched.kind() != kind.kind {
+        let text = format!(
+            "{} in version {:?} cannot be handled as a {}: the patch must not change apiVersion or kind",
+            patched.kind(),
+            patched.api_version(),
+            kind.kind
+        );
+        return Err(Status::bad_request(text));
+    }
+    body::well_formed_metadata(&patched, kind)?;
+    Ok(patched)
+}
+
+/// Creates an object, under a name that is drawn if it has none.
+fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
+    let resource = call.resource;
+    if !matches!(object.resource_version(), "" | "0") {
+        return Err(Status::plain("resourceVersion should not be set on objects to be created"));
+    }
+    let mut object = convert::stored(resource, object);
+    metadata::begin(resource, &mut object);
+    initial::prepare(resource, &mut object, &call.caller);
+    let collection = call.collection();
+    name_object(state, call, collection, &mut object)?;
+    let key = store::key(call.namespace(), object.name());
+    if let Some(current) = state.object(collection, &key) {
+        return Err(taken(resource, &object, &current));
+    }
+    if collection == initial::SERVICES {
+        initial::allocate(state, &mut object)?;
+    }
+    if dry_run {
+        return Ok(Arc::new(object));
+    }
+    let created = state.put(collection, &key, object);
+    if collection == initial::NAMESPACES {
+        initial::service_account(state, created.name());
+    }
+    Ok(created)
+}
+
+fn name_object(state: &State, call: &Call, collection: Collection, object: &mut Object) -> Result<(), Status> {
+    if object.name().is_empty() {
+        let prefix = object.generate_name().to_owned();
+        if prefix.is_empty() {
+            let cause = invalid::required("metadata.name", "name or generateName is required");
+            return invalid::status(&call.resource.gvk(), "", vec![cause]).map_or(Ok(()), Err);
+        }
+        let mut name = metadata::generate_name(&prefix);
+        for _ in 1..NAME_ATTEMPTS {
+            if state.object(collection, &store::key(call.namespace(), &name)).is_none() {
+                break;
+            }
+            name = metadata::generate_name(&prefix);
+        }
+        let _ = object.set(&["metadata", "name"], Value::from(name));
+    }
+    let causes = metadata::name_causes(object.name());
+    invalid::status(&call.resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
+}
+
+fn taken(resource: &Resource, object: &Object, current: &Object) -> Status {
+    let mut status = Status::already_exists(resource.group, resource.name, object.name());
+    if metadata::is_deleting(current) {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
+}
+
+/// Puts `object` in the place of `current`: the part of it that the subresource is about, and only if it differs.
+/// The last finalizer's removal removes an object that is being deleted.
+///
+/// # Errors
+/// When the client saw another version, or changes what must not change.
+pub fn replace(
+    state: &mut State,
+    call: &Call,
+    current: &Arc<Object>,
+    object: Object,
+    dry_run: bool,
+) -> Result<Arc<Object>, Status> {
+    let resource = call.resource;
+    check_version(resource, &object, current)?;
+    let mut object = part(call, object, current);
+    metadata::carry_over(&mut object, current);
+    if resource.namespaced && object.namespace().is_empty() {
+        let _ = object.set(&["metadata", "namespace"], Value::from(current.namespace()));
+    }
+    if !resource.namespaced {
+        object.remove(&["metadata", "namespace"]);
+    }
+    let causes = metadata::update_causes(&object, current);
+    if let Some(status) = invalid::status(&resource.gvk(), current.name(), causes) {
+        return Err(status);
+    }
+    initial::keep(state, resource, &mut object, current)?;
+    metadata::count_generation(resource, &mut object, current);
+    if object == **current {
+        return Ok(current.clone());
+    }
+    if dry_run {
+        return Ok(Arc::new(object));
+    }
+    let (collection, key) = (call.collection(), call.key());
+    if delete::is_over(&object) {
+        return Ok(delete::finish(state, collection, &key, object));
+    }
+    Ok(state.put(collection, &key, object))
+}
+
+/// What of the submitted object counts. A kind with a `status` subresource has its status changed only there.
+fn part(call: &Call, object: Object, current: &Object) -> Object {
+    let only = |path: &[&str]| {
+        let mut changed = current.clone();
+        match object.get(path) {
+            Some(value) => {
+                let _ = changed.set(path, value.clone());
+            }
+            None => drop(changed.remove(path)),
+        }
+        changed
+    };
+    match call.info.subresource.as_str() {
+        "status" => only(&["status"]),
+        "finalize" => only(&["spec", "finalizers"]),
+        "approval" => only(&["status", "conditions"]),
+        "ephemeralcontainers" => only(&["spec", "ephemeralContainers"]),
+        "resize" => only(&["spec"]),
+        _ => {
+            let mut object = object;
+            if call.resource.subresource("status").is_some() {
+                match current.get(&["status"]) {
+                    Some(status) => drop(object.fields_mut().insert("status".into(), status.clone())),
+                    None => drop(object.fields_mut().remove("status")),
+                }
+            }
+            // A namespace's own finalizers are changed through `finalize` alone.
+            if call.collection() == initial::NAMESPACES
+                && let Some(finalizers) = current.get(&["spec", "finalizers"])
+            {
+                let _ = object.set(&["spec", "finalizers"], finalizers.clone());
+            }
+            object
+        }
+    }
+}
+
+/// `Store.Update` on resourceVersions.
+fn check_version(resource: &Resource, object: &Object, current: &Object) -> Result<(), Status> {
+    let (group, name) = (resource.group, resource.name);
+    match object.resource_version() {
+        "" | "0" if listed(&UPDATED_CONDITIONALLY, resource) => {
+            let cause = invalid::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+            // Here kube-apiserver says the resource where it says the kind elsewhere.
+            let kind = GroupVersionKind::new(group, resource.version, name);
+            invalid::status(&kind, current.name(), vec![cause]).map_or(Ok(()), Err)
+        }
+        "" | "0" => Ok(()),
+        version if version == current.resource_version() => Ok(()),
+        _ => Err(Status::conflict(group, name, current.name(), OPTIMISTIC_LOCK)),
+    }
+}
+
+/// The uid in an updated object is a precondition (`Preconditions.Check`).
+fn check_uid(call: &Call, object: &Object, current: &Object) -> Result<(), Status> {
+    let (wanted, actual) = (object.uid(), current.uid());
+    if wanted.is_empty() || wanted == actual {
+        return Ok(());
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
+        call.resource.name,
+        call.key()
+    );
+    Err(Status::conflict(call.resource.group, call.resource.name, current.name(), &why))
+}
+
+/// `handlers.checkName`.
+///
+/// # Errors
+/// When the object's name or namespace is not the URL's.
+pub fn check_name(call: &Call, object: &Object) -> Result<(), Status> {
+    let (name, namespace) = (&call.info.name, call.namespace());
+    if object.name().is_empty() {
+        let text = format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
+        return Err(Status::bad_request(text));
+    }
+    if object.name() != name {
+        let object = object.name();
+        let text = format!("the name of the object ({object}) does not match the name on the URL ({name})");
+        return Err(Status::bad_request(text));
+    }
+    if !namespace.is_empty() && !object.namespace().is_empty() && object.namespace() != namespace {
+        let object = object.namespace();
+        let text =
+            format!("the namespace of the object ({object}) does not match the namespace on the request ({namespace})");
+        return Err(Status::bad_request(text));
+    }
+    Ok(())
+}
+
+/// `rest.EnsureObjectNamespaceMatchesRequestNamespace`.
+fn settle_namespace(call: &Call, object: &mut Object) -> Result<(), Status> {
+    let namespace = call.namespace();
+    if namespace.is_empty() {
+        object.remove(&["metadata", "namespace"]);
+        return Ok(());
+    }
+    if !matches!(object.namespace(), "") && object.namespace() != namespace {
+        let text = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Status::bad_request(text));
+    }
+    let _ = object.set(&["metadata", "namespace"], Value::from(namespace));
+    Ok(())
+}
+
+fn listed(list: &[(&str, &str)], resource: &catalog::Resource) -> bool {
+    list.contains(&(resource.group, resource.name))
+}
