@@ -152,7 +152,7 @@ impl Mutating {
     ) -> Result<bool, CallError> {
         let response = call(Caller::Mutating, hook, attributes, review, &self.cluster).await?;
         let Some(patch) = decode_patch(&response)? else { return Ok(false) };
-        let Some(object) = &attributes.object else {
+        let Some(object) = &mut attributes.object else {
             return Err(CallError::internal(format!(
                 "admission webhook \"{}\" attempted to modify the object, which is not supported for this operation",
                 hook.name
@@ -165,12 +165,17 @@ impl Mutating {
         let patched = patch.apply(object).map_err(CallError::internal)?;
         let patched =
             decode_object(patched, &attributes.kind).map_err(|status| CallError::Internal(Box::new(status)))?;
-        let changed = attributes.object.as_ref().is_none_or(|object| !equal(object, &patched));
+        let changed = !equal(object, &patched);
         if let Some(text) = patch_annotation(&hook.configuration, &hook.name, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
-        attributes.object = Some(patched);
-        review.set_object(attributes.object.as_ref()).map_err(CallError::internal)?;
+        // The object itself is changed, not replaced: it knows whether the client's own bytes still stand for it.
+        if *object != patched
+            && let Value::Object(fields) = patched.into_value()
+        {
+            *object.fields_mut() = fields;
+            review.set_object(Some(object)).map_err(CallError::internal)?;
+        }
         Ok(changed)
     }
 }

@@ -22,6 +22,7 @@ async fn each_hook_sees_the_object_as_the_ones_before_left_it() {
     world.plugin.admit(&mut attributes).await.unwrap();
     assert_eq!(server.paths(), ["/label/watch/yes", "/strip", "/label/end/1"]);
     assert_eq!(labels(&attributes), json!({"end": "1"}));
+    assert!(attributes.object.as_ref().unwrap().is_changed());
     assert_eq!(server.seen()[1].review["request"]["object"]["metadata"]["labels"], json!({"watch": "yes"}));
     let annotations = attributes.annotations.take();
     let value = |key: &str| annotations.iter().find(|(k, _, _)| k == key).map(|(_, value, level)| (&**value, *level));
