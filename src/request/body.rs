@@ -3,7 +3,7 @@
 //! The errors are those of `handlers/create.go`, `update.go` and `rest.go`, text for text. Options are in `body/options.rs`.
 
 mod options;
-mod types;
+pub(crate) mod types;
 
 pub use options::{OptionsKind, WriteOptions};
 
