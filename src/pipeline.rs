@@ -3,6 +3,7 @@
 //! [`Pipeline::handle`] is the outer shell: audit, warnings and errors to responses. [`Pipeline::answer`] is the path
 //! itself, one line a step. What happens to each kind of write is in `pipeline/`.
 
+mod audited;
 mod collection;
 mod connect;
 mod create;
@@ -20,25 +21,23 @@ use gateway::Caller;
 pub use inflight::InFlight;
 
 use crate::admission::{Chain, Warnings};
-use crate::audit::{Audit, EventInProgress, Received};
-use crate::authn::{Authenticator, Impersonation, UserInfo};
+use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
+use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
 use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
 use crate::request::RequestInfo;
 use crate::request::info::{is_canonical, request_info};
 use crate::response;
-use crate::server::Connection;
+use crate::server::{Connection, Drain};
 use crate::status::Status;
 use crate::upstream::Body;
-use http::header::WARNING;
-use http::{HeaderName, HeaderValue, Method, Request, Response};
+use http::header::{USER_AGENT, WARNING};
+use http::{HeaderValue, Method, Request, Response};
 use std::sync::Arc;
 use target::Target;
 use write::Write;
 
-/// Where a request's audit ID travels.
-const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// With these a client asks some servers to treat the request as if it had another method: never, here.
 const METHOD_OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
 
@@ -49,7 +48,7 @@ pub struct Pipeline {
     /// Who may call as somebody else.
     pub impersonation: Impersonation,
     /// What callers may do.
-    pub authorizer: Arc<Authorizer>,
+    pub authorizer: Authorizer,
     /// What resources there are.
     pub discovery: Arc<Discovery>,
     /// The admission plugins.
@@ -67,38 +66,38 @@ pub struct Pipeline {
 /// What the steps tell the shell, whether they succeed or not.
 #[derive(Default)]
 struct Exchange {
+    audit_id: String,
     warnings: Arc<Warnings>,
     event: Option<EventInProgress>,
 }
 
 impl Pipeline {
     /// Answers a request, whatever becomes of it.
-    pub async fn handle(&self, mut request: Request<Body>) -> Response<Body> {
+    pub async fn handle(&self, mut request: Request<Body>, drain: &Drain) -> Response<Body> {
         let info = request_info(request.method(), request.uri());
-        let received = Received::of(&request, &info);
-        let audit_id = received.audit_id.clone();
+        let audit_id = audit::audit_id(request.headers());
         for header in METHOD_OVERRIDES {
             request.headers_mut().remove(header);
         }
-        let mut exchange = Exchange::default();
-        let mut response = match self.answer(request, &info, received, &mut exchange).await {
-            Ok(response) => response,
-            Err(refusal) => {
-                if let Some(event) = &mut exchange.event {
-                    event.refused(&refusal);
-                }
-                response::status(&refusal)
+        let mut exchange = Exchange { audit_id, ..Exchange::default() };
+        let answered = match info.is_long_running() {
+            true => self.answer(request, &info, &mut exchange).await.map(|response| response.map(|body| drain.ending(body))),
+            false => {
+                let answer = self.answer(request, &info, &mut exchange);
+                let in_time = tokio::time::timeout(self.limits.request_timeout, answer).await;
+                in_time.unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout")))
             }
         };
+        let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal));
         for warning in exchange.warnings.header_values() {
             response.headers_mut().append(WARNING, warning);
         }
-        if let Ok(id) = HeaderValue::from_str(&audit_id) {
+        if let Ok(id) = HeaderValue::from_str(&exchange.audit_id) {
             response.headers_mut().insert(AUDIT_ID, id);
         }
         match exchange.event.take() {
             None => response,
-            Some(event) => event.follow(response, info.is_long_running()),
+            Some(event) => audited::follow(event, response, info.is_long_running()).await,
         }
     }
 
@@ -106,10 +105,9 @@ impl Pipeline {
         &self,
         mut request: Request<Body>,
         info: &RequestInfo,
-        received: Received,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
-        let caller = self.identify(&mut request, info, received, exchange).await?;
+        let caller = self.identify(&mut request, info, exchange).await?;
         let _seat = self.in_flight.enter(info)?;
         let connect = self.connect_target(request.method(), info).await?;
         if connect.is_none() && is_read(request.method()) {
@@ -121,7 +119,7 @@ impl Pipeline {
         if !info.is_resource_request {
             return self.gateway.stream(request, &caller).await;
         }
-        self.authorizer.authorize(&caller.user, info, caller.credentials.as_ref()).await?;
+        self.authorize(info, &caller, exchange).await?;
         match connect {
             Some(target) => self.connect(request, target, &caller, exchange).await,
             None => self.write(request, info, &caller, exchange).await,
@@ -133,30 +131,53 @@ impl Pipeline {
         &self,
         request: &mut Request<Body>,
         info: &RequestInfo,
-        received: Received,
         exchange: &mut Exchange,
     ) -> Result<Caller, Status> {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
+        let uri = request.uri().to_string();
+        let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let audited = audit::Request {
+            info,
+            audit_id: &exchange.audit_id,
+            uri: &uri,
+            user_agent: &user_agent,
+            source_ips: audit::source_ips(request.headers(), connection.remote.ip()),
+            received: jiff::Timestamp::now(),
+        };
         let authenticated = match self.authenticator.authenticate(request.headers_mut(), &connection).await {
             Ok(authenticated) => authenticated,
             Err(unauthorized) => {
                 tracing::debug!(%unauthorized, "refused");
                 unauthorized.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
-                exchange.event = self.audit.begin(received, info, &UserInfo::default(), None);
+                exchange.event = self.audit.begin_unauthenticated(&audited);
                 return Err(unauthorized.into());
             }
         };
         authenticated.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
         let (user, credentials) = (authenticated.user, authenticated.credentials);
+        exchange.event = self.audit.begin(&audited, &user);
         let impersonated =
             self.impersonation.apply(request.headers_mut(), &user, info, &self.authorizer, credentials.as_ref()).await;
-        let effective = impersonated.as_ref().ok().and_then(Option::as_ref);
-        exchange.event = self.audit.begin(received, info, &user, effective.map(|impersonated| &*impersonated.user));
-        Ok(match impersonated? {
-            Some(impersonated) => Caller { user: impersonated.user, credentials: impersonated.credentials },
-            None => Caller { user, credentials },
-        })
+        let Some(impersonated) = impersonated? else { return Ok(Caller { user, credentials }) };
+        if let Some(event) = &mut exchange.event {
+            event.set_impersonated(&impersonated.user);
+        }
+        Ok(Caller { user: impersonated.user, credentials: impersonated.credentials })
+    }
+
+    /// Whether the caller may, and a note of the answer in the audit event.
+    async fn authorize(&self, info: &RequestInfo, caller: &Caller, exchange: &mut Exchange) -> Result<(), Status> {
+        let decision = self.authorizer.authorize(&caller.user, info, caller.credentials.as_ref()).await;
+        if let Some(event) = &mut exchange.event {
+            let (decision, reason) = match &decision {
+                Ok(decision) => ("allow", decision.reason.clone()),
+                Err(_) => ("forbid", String::new()),
+            };
+            event.annotate(DECISION_ANNOTATION, decision);
+            event.annotate(REASON_ANNOTATION, reason);
+        }
+        decision.map(|_| ())
     }
 
     /// The target of an exec, attach, port-forward or proxy; none for everything else.
@@ -179,17 +200,18 @@ impl Pipeline {
     ) -> Result<Response<Body>, Status> {
         let target = Target::find(&self.discovery, request.method(), info).await?;
         let write = Write::begin(self, request, target, caller, exchange).await?;
+        let deadline = write.deadline;
         let work = async {
             match info.verb.as_str() {
                 "create" => write.create(exchange).await,
                 "update" => write.update(exchange).await,
                 "patch" => write.patch(exchange).await,
                 "delete" => write.delete(exchange).await,
-                "deletecollection" => return write.delete_collection(exchange).await,
+                "deletecollection" => write.delete_collection(exchange).await,
                 verb => Err(Status::method_not_supported(&info.api_group, &info.resource, verb)),
             }
         };
-        work.await
+        tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(write::out_of_time()))
     }
 }
 

@@ -1,1 +1,92 @@
-//! To be written.
+//! Audit: `audit.k8s.io/v1` events of what is asked and answered, as the policy wants them.
+//!
+//! Without a policy, and for requests that it leaves out, nothing is made and nothing is kept.
+
+mod event;
+pub mod log;
+mod metrics;
+mod origin;
+mod policy;
+mod validation;
+
+pub use event::{EventInProgress, Request};
+pub use log::Log;
+pub use metrics::Metrics;
+pub use origin::{AUDIT_ID, audit_id, source_ips};
+pub use policy::{Decision, Level, Policy, PolicyError, Stage};
+
+use crate::authn::UserInfo;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// The annotation with the authorizer's decision: `allow` or `forbid`.
+pub const DECISION_ANNOTATION: &str = "authorization.k8s.io/decision";
+/// The annotation with the authorizer's reason.
+pub const REASON_ANNOTATION: &str = "authorization.k8s.io/reason";
+
+/// Where events go, one line each. It must not block.
+pub trait Sink: Send + Sync + 'static {
+    /// Takes a line, its end included.
+    fn write(&self, line: String);
+}
+
+/// Auditing as a whole.
+#[derive(Clone, Default)]
+pub struct Audit(Option<Arc<Parts>>);
+
+pub(crate) struct Parts {
+    policy: Policy,
+    sink: Arc<dyn Sink>,
+    metrics: Metrics,
+    clock: fn() -> Timestamp,
+    object_bytes: usize,
+}
+
+/// The largest object that an event carries; of a larger one only a note is left (`--audit-log-truncate-max-event-size`'s default).
+pub const OBJECT_BYTES: usize = 10 << 20;
+
+impl Audit {
+    /// No auditing. That is also what a log path without a policy means.
+    pub fn off() -> Self {
+        Self(None)
+    }
+
+    /// Auditing by this policy into this sink.
+    pub fn new(policy: Policy, sink: Arc<dyn Sink>, metrics: Metrics) -> Self {
+        Self(Some(Arc::new(Parts { policy, sink, metrics, clock: Timestamp::now, object_bytes: OBJECT_BYTES })))
+    }
+
+    #[cfg(test)]
+    fn with(
+        policy: Policy,
+        sink: Arc<dyn Sink>,
+        metrics: Metrics,
+        clock: fn() -> Timestamp,
+        object_bytes: usize,
+    ) -> Self {
+        Self(Some(Arc::new(Parts { policy, sink, metrics, clock, object_bytes })))
+    }
+
+    /// Begins the event of a request that is authenticated, and writes its first stage; `None` if it is not to be logged.
+    pub fn begin(&self, request: &Request<'_>, user: &UserInfo) -> Option<EventInProgress> {
+        let mut event = self.decide(request, Some(user))?;
+        event.received();
+        Some(event)
+    }
+
+    /// Begins the event of a request that failed to authenticate (`WithFailedAuthenticationAudit`): its one stage is that the
+    /// response started.
+    pub fn begin_unauthenticated(&self, request: &Request<'_>) -> Option<EventInProgress> {
+        self.decide(request, None)
+    }
+
+    fn decide(&self, request: &Request<'_>, user: Option<&UserInfo>) -> Option<EventInProgress> {
+        let parts = self.0.as_ref()?;
+        let decision = parts.policy.evaluate(request.info, user);
+        parts.metrics.levels.with_label_values(&[decision.level.as_str()]).inc();
+        (decision.level != Level::None).then(|| EventInProgress::new(parts.clone(), decision, request, user))
+    }
+}
+
+#[cfg(test)]
+mod tests;

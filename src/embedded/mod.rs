@@ -4,7 +4,7 @@
 //! the word of whoever calls it for who the user is: the proxy in front does all three.
 
 pub mod catalog;
-mod document;
+pub mod document;
 pub mod discovery;
 pub mod openapi;
 pub mod table;

@@ -1,1 +1,168 @@
-//! To be written.
+//! Tables: what `kubectl get` shows. The server makes the cells, kubectl only lays them out.
+//!
+//! Columns are recorded from kube-apiserver; cells follow its printers (`pkg/printers/internalversion`), which always
+//! fill the columns of `-o wide` too. Kinds without a printer get name and creation time, as in
+//! `rest.NewDefaultTableConvertor`.
+
+mod view;
+mod duration;
+mod quantity;
+mod selectors;
+mod pods;
+mod workloads;
+mod autoscaling;
+mod networking;
+mod storage;
+mod cluster;
+mod events;
+
+use super::catalog::Resource;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use view::View;
+
+/// How much of each object its row carries (`includeObject` of the request).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// The metadata, as a PartialObjectMetadata: the default.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+    /// Nothing.
+    None,
+}
+
+impl IncludeObject {
+    /// The value of the query parameter; `None` for one that there is not.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" | "Metadata" => Some(Self::Metadata),
+            "Object" => Some(Self::Object),
+            "None" => Some(Self::None),
+            _ => None,
+        }
+    }
+}
+
+/// The `meta.k8s.io/v1` Table of some objects of a resource: of a list if there is list metadata, else of one object.
+pub fn table(
+    resource: &Resource,
+    objects: &[Value],
+    list_metadata: Option<&Map<String, Value>>,
+    include_object: IncludeObject,
+    now: jiff::Timestamp,
+) -> Value {
+    let mut in_order: Vec<&Value> = objects.iter().collect();
+    if (resource.group, resource.name) == ("flowcontrol.apiserver.k8s.io", "flowschemas") {
+        in_order.sort_by_key(|object| cluster::flow_schema_order(object));
+    }
+    let rows: Vec<Value> = in_order.into_iter().map(|object| row(resource, object, include_object, now)).collect();
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata(objects, list_metadata),
+        "columnDefinitions": column_definitions(resource),
+        "rows": rows,
+    })
+}
+
+/// The columns of a resource's table.
+pub fn column_definitions(resource: &Resource) -> Value {
+    let columns = COLUMNS.get(resource.path().as_str()).unwrap_or(&UNKNOWN_COLUMNS);
+    let definition = |(name, kind, format, priority): &Column| json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority});
+    columns.iter().map(definition).collect()
+}
+
+/// Name, type, format and priority; columns of priority 1 are shown with `-o wide`.
+type Column = (&'static str, &'static str, &'static str, u8);
+
+static COLUMNS: LazyLock<BTreeMap<&'static str, Vec<Column>>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("data/tables.json")).expect("the recorded columns are well-formed")
+});
+
+static UNKNOWN_COLUMNS: LazyLock<Vec<Column>> =
+    LazyLock::new(|| vec![("Name", "string", "name", 0), ("Created At", "date", "", 0)]);
+
+fn metadata(objects: &[Value], list_metadata: Option<&Map<String, Value>>) -> Value {
+    let kept = |source: &Map<String, Value>, fields: &[&str]| -> Map<String, Value> {
+        fields.iter().filter_map(|field| Some(((*field).to_owned(), source.get(*field)?.clone()))).collect()
+    };
+    match (list_metadata, objects) {
+        (Some(list), _) => Value::Object(kept(list, &["resourceVersion", "continue", "remainingItemCount"])),
+        (None, [object]) => {
+            let metadata = object.get("metadata").and_then(Value::as_object);
+            Value::Object(metadata.map(|metadata| kept(metadata, &["resourceVersion"])).unwrap_or_default())
+        }
+        (None, _) => json!({}),
+    }
+}
+
+fn row(resource: &Resource, object: &Value, include_object: IncludeObject, now: jiff::Timestamp) -> Value {
+    let view = View::new(object, now);
+    let cells = cells(resource, view).unwrap_or_else(|| vec![view.name(), json!(view.created_at())]);
+    let included = match include_object {
+        IncludeObject::Object => object.clone(),
+        IncludeObject::None => Value::Null,
+        IncludeObject::Metadata => json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+        }),
+    };
+    let mut row = json!({"cells": cells, "object": included});
+    let conditions =
+        (resource.group.is_empty() && resource.name == "pods").then(|| pods::row_conditions(view)).flatten();
+    if let (Some(conditions), Some(row)) = (conditions, row.as_object_mut()) {
+        row.insert("conditions".to_owned(), conditions);
+    }
+    row
+}
+
+/// One printer a kind; `None` where kube-apiserver has none.
+fn cells(resource: &Resource, object: View<'_>) -> Option<Vec<Value>> {
+    Some(match (resource.group, resource.name) {
+        ("", name) => return core_cells(name, object),
+        ("apps" | "batch", name) => return workloads::cells(name, object),
+        ("autoscaling", "horizontalpodautoscalers") => autoscaling::horizontal_pod_autoscaler(object),
+        ("discovery.k8s.io", "endpointslices") => networking::endpoint_slice(object),
+        ("networking.k8s.io", name) => return networking::cells(name, object),
+        ("storage.k8s.io", name) => return storage::cells(name, object),
+        ("events.k8s.io", "events") => events::event(object),
+        ("policy", "poddisruptionbudgets") => workloads::pod_disruption_budget(object),
+        (
+            "rbac.authorization.k8s.io"
+            | "admissionregistration.k8s.io"
+            | "certificates.k8s.io"
+            | "coordination.k8s.io"
+            | "flowcontrol.apiserver.k8s.io"
+            | "node.k8s.io"
+            | "resource.k8s.io"
+            | "scheduling.k8s.io",
+            name,
+        ) => return cluster::cells(name, object),
+        _ => return None,
+    })
+}
+
+fn core_cells(name: &str, object: View<'_>) -> Option<Vec<Value>> {
+    Some(match name {
+        "pods" => pods::pod(object),
+        "podtemplates" => workloads::pod_template(object),
+        "replicationcontrollers" => workloads::replication_controller(object),
+        "services" => networking::service(object),
+        "endpoints" => networking::endpoints(object),
+        "persistentvolumes" => storage::persistent_volume(object),
+        "persistentvolumeclaims" => storage::persistent_volume_claim(object),
+        "events" => events::event(object),
+        "namespaces" | "nodes" | "configmaps" | "secrets" | "serviceaccounts" | "resourcequotas"
+        | "componentstatuses" => {
+            return cluster::core_cells(name, object);
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

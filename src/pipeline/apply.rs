@@ -5,7 +5,7 @@
 
 use super::Exchange;
 use super::gateway::Answer;
-use super::write::{Outgoing, Write, is_conflict, respond, schema};
+use super::write::{Outgoing, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::schema::Type;
 use crate::object::{Object, decode};
@@ -27,7 +27,7 @@ impl Write<'_> {
         let decoded = decode::yaml(&self.body).map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
         self.say_duplicates(options, &decoded.duplicates, |found| format!("error strict decoding YAML: {found}"))?;
         if let Some(event) = &mut exchange.event {
-            event.request_patch(&decoded.value);
+            event.set_request_patch(&decoded.value);
         }
         let configuration = Object::from_value(decoded.value)
             .ok_or_else(|| Status::bad_request("error decoding YAML: the apply configuration is no object"))?;
@@ -46,7 +46,7 @@ impl Write<'_> {
             attempt += 1;
             let retry = !asked_for_version && is_version_conflict(&answer) && attempt < self.pipeline.limits.conflict_retries;
             if !retry {
-                return Ok(respond(answer, exchange));
+                return Ok(answer.into_response());
             }
         }
     }

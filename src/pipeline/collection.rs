@@ -4,7 +4,7 @@
 
 use super::Exchange;
 use super::delete::{delete_body, names_a_version};
-use super::write::{Write, is_conflict, respond};
+use super::write::{Write, is_conflict};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::status::Status;
@@ -106,7 +106,7 @@ impl Write<'_> {
             }
             let retry = is_conflict(&answer) && !names_a_version(options) && attempt < self.pipeline.limits.conflict_retries;
             if !retry {
-                return Ok(Some(respond(answer, exchange)));
+                return Ok(Some(answer.into_response()));
             }
             match self.fresh(&name).await? {
                 Some(fresh) => item = fresh,

@@ -32,7 +32,8 @@ impl Pipeline {
         if form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == "dryRun" && !value.is_empty()) {
             return Err(Status::bad_request("dryRun is not supported"));
         }
-        let options = connect_options(&target, request.uri().path(), query);
+        let options = connect_options(&target, query);
+        let warnings = exchange.warnings.clone();
         let attributes = || Attributes {
             operation: Operation::Connect,
             kind: target.kind().clone(),
@@ -47,7 +48,7 @@ impl Pipeline {
             user: caller.user.clone(),
             deadline: Instant::now() + self.limits.mutating_timeout,
             annotations: Annotations::default(),
-            warnings: exchange.warnings.clone(),
+            warnings: warnings.clone(),
             reinvocation: Reinvocation::default(),
         };
         let mut mutating = attributes();
@@ -66,7 +67,7 @@ impl Pipeline {
 }
 
 /// The options object in a query (`getRequestOptions`): `PodExecOptions` and the like.
-fn connect_options(target: &Target, path: &str, query: &str) -> Object {
+fn connect_options(target: &Target, query: &str) -> Object {
     let mut fields = Map::new();
     fields.insert("kind".into(), target.kind().kind.as_str().into());
     fields.insert("apiVersion".into(), target.kind().api_version().into());
@@ -90,13 +91,8 @@ fn connect_options(target: &Target, path: &str, query: &str) -> Object {
             _ => {}
         }
     }
-    if target.subresource == "proxy"
-        && let Some((_, rest)) = path.split_once("/proxy")
-    {
-        let rest = percent_encoding::percent_decode_str(rest).decode_utf8_lossy();
-        if !rest.is_empty() {
-            fields.insert("path".into(), Value::from(&*rest));
-        }
+    if target.subresource == "proxy" && !target.rest.is_empty() {
+        fields.insert("path".into(), target.rest.as_str().into());
     }
     Object::from_value(Value::Object(fields)).unwrap_or_default()
 }

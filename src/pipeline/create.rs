@@ -1,7 +1,7 @@
 //! POST: create.
 
 use super::Exchange;
-use super::write::{Write, is_already_exists, respond, wipe_system_fields};
+use super::write::{Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
 use crate::request::body::{OptionsKind, ensure_namespace};
 use crate::status::Status;
@@ -42,7 +42,7 @@ impl Write<'_> {
             self.validate(&attributes, exchange).await?;
             let answer = self.forward(self.outgoing(self.encode(&attributes, decoded.is_verbatim)?)).await?;
             if base.is_none() || attempt == NAME_ATTEMPTS || !is_already_exists(&answer) {
-                return Ok(respond(answer, exchange));
+                return Ok(answer.into_response());
             }
             attempt += 1;
         }

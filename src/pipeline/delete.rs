@@ -2,7 +2,7 @@
 
 use super::Exchange;
 use super::gateway::Answer;
-use super::write::{Write, is_conflict, respond};
+use super::write::{Write, is_conflict};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::request::body::{MediaType, OptionsKind, WriteOptions};
@@ -24,7 +24,7 @@ impl Write<'_> {
             let (answer, retry) = self.delete_existing(&options, old, exchange).await?;
             attempt += 1;
             if !retry || attempt >= self.pipeline.limits.conflict_retries {
-                return Ok(respond(answer, exchange));
+                return Ok(answer.into_response());
             }
         }
     }
@@ -35,7 +35,7 @@ impl Write<'_> {
         let query = self.parts.uri.query().unwrap_or_default();
         let options = WriteOptions::for_delete(&self.body, media_type, query)?.as_options_object(OptionsKind::Delete);
         if let (Some(event), false) = (&mut exchange.event, self.body.is_empty()) {
-            event.request_object(options.fields());
+            event.set_request_object(&options);
         }
         Ok(options)
     }

@@ -6,7 +6,7 @@
 
 use super::Exchange;
 use super::gateway::Answer;
-use super::write::{MODIFIED, Outgoing, Write, is_conflict, respond, schema};
+use super::write::{MODIFIED, Outgoing, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::decode;
@@ -34,7 +34,7 @@ impl Write<'_> {
         let decoded = decode::json(&self.body).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
         self.say_duplicates(&options, &decoded.duplicates, |found| format!("strict decoding error: {found}"))?;
         if let Some(event) = &mut exchange.event {
-            event.request_patch(&decoded.value);
+            event.set_request_patch(&decoded.value);
         }
         let mut attempt = 0;
         loop {
@@ -42,7 +42,7 @@ impl Write<'_> {
             let (answer, retry) = self.patch_existing(patch_type, &decoded.value, old, &options, exchange).await?;
             attempt += 1;
             if !retry || attempt >= self.pipeline.limits.conflict_retries {
-                return Ok(respond(answer, exchange));
+                return Ok(answer.into_response());
             }
         }
     }

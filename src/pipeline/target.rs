@@ -15,6 +15,8 @@ pub(super) struct Target {
     /// As the URL has it; admission sees a namespace's own name for the resource `namespaces`.
     pub(super) namespace: String,
     pub(super) name: String,
+    /// What stands behind a `proxy` subresource, from its slash on.
+    pub(super) rest: String,
     facts: Arc<Resource>,
 }
 
@@ -35,6 +37,7 @@ impl Target {
             subresource: info.subresource.clone(),
             namespace: info.namespace.clone(),
             name: info.name.clone(),
+            rest: info.parts.iter().skip(3).flat_map(|part| ["/", part]).collect(),
             facts,
         };
         target.check_path(info)?;

@@ -2,7 +2,7 @@
 
 use super::Exchange;
 use super::gateway::Answer;
-use super::write::{MODIFIED, Write, is_already_exists, is_conflict, respond};
+use super::write::{MODIFIED, Write, is_already_exists, is_conflict};
 use crate::admission::{Attributes, Operation};
 use crate::object::Object;
 use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
@@ -45,9 +45,9 @@ impl Write<'_> {
             };
             attempt += 1;
             match answer {
-                Outcome::Final(answer) => return Ok(respond(answer, exchange)),
+                Outcome::Final(answer) => return Ok(answer.into_response()),
                 Outcome::Changed(_) if attempt < self.pipeline.limits.conflict_retries => {}
-                Outcome::Changed(answer) => return Ok(respond(answer, exchange)),
+                Outcome::Changed(answer) => return Ok(answer.into_response()),
             }
         }
     }

@@ -86,7 +86,7 @@ impl<'a> Write<'a> {
             format!("{name} in version {:?} cannot be handled as a {name}: strict decoding error: {found}", kind.version)
         })?;
         if let Some(event) = &mut exchange.event {
-            event.request_object(decoded.object.fields());
+            event.set_request_object(&decoded.object);
         }
         // The API server behind must not see a field twice: it could take the other one.
         let is_verbatim = media_type == MediaType::Json && decoded.duplicates.is_empty();
@@ -261,11 +261,9 @@ pub(super) fn is_already_exists(answer: &Answer) -> bool {
 
 /// Hands the annotations of the phase that ended to the audit event, whether it accepted or not.
 pub(super) fn publish(attributes: &Attributes, exchange: &mut Exchange) {
-    let annotations = attributes.annotations.take();
-    if let Some(event) = &mut exchange.event {
-        for (key, value, level) in annotations {
-            event.annotate(key, value, level);
-        }
+    match &mut exchange.event {
+        Some(event) => event.annotate_all(&attributes.annotations),
+        None => drop(attributes.annotations.take()),
     }
 }
 
@@ -279,12 +277,4 @@ pub(super) fn wipe_system_fields(object: &mut Object) {
 /// A kind that is decoded with a schema: what has none is a custom resource's or an aggregated API's.
 pub(super) fn schema(kind: &GroupVersionKind) -> Option<&'static crate::object::schema::Type> {
     crate::object::schema::of(kind)
-}
-
-/// Turns an answer into the response.
-pub(super) fn respond(answer: Answer, exchange: &mut Exchange) -> Response<Body> {
-    if let Some(event) = &mut exchange.event {
-        event.response_object(&answer.body);
-    }
-    answer.into_response()
 }

@@ -201,7 +201,7 @@ impl Server {
         let is_http2 = session.alpn_protocol() == Some(b"h2");
         let certificates = session.peer_certificates().unwrap_or_default();
         let certificates = certificates.iter().map(|certificate| certificate.clone().into_owned()).collect();
-        let connection = Arc::new(Connection { remote, certificates });
+        let connection = Arc::new(Connection { remote, certificates, verified: Default::default() });
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Arc::clone(&connection));
             let response = handler(request);

@@ -1,0 +1,408 @@
+//! One request's audit event, from the request's coming to its end.
+
+use super::{Decision, Level, Parts, Stage};
+use crate::admission::{Annotations, Level as AnnotationLevel};
+use crate::authn::UserInfo;
+use crate::object::Object;
+use crate::request::RequestInfo;
+use crate::status::{Details, Status};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A longer user agent is cut (`maxUserAgentLength`).
+const USER_AGENT_BYTES: usize = 1024;
+/// Says that an object was too large for its event (the truncating backend's annotation).
+const TRUNCATED_ANNOTATION: &str = "audit.k8s.io/truncated";
+
+/// What is known of a request when its event begins.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// What it asks for.
+    pub info: &'a RequestInfo,
+    /// Its ID, see [`super::audit_id`].
+    pub audit_id: &'a str,
+    /// Path and query as the client sent them.
+    pub uri: &'a str,
+    /// The `User-Agent` header.
+    pub user_agent: &'a str,
+    /// See [`super::source_ips`].
+    pub source_ips: Vec<IpAddr>,
+    /// When it came.
+    pub received: Timestamp,
+}
+
+/// `audit.k8s.io/v1` `Event`, in the order of its fields.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    kind: &'static str,
+    api_version: &'static str,
+    level: &'static str,
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    stage: &'static str,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    verb: String,
+    user: UserInfo,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    impersonated_user: Option<UserInfo>,
+    #[serde(rename = "sourceIPs", skip_serializing_if = "Vec::is_empty")]
+    source_ips: Vec<IpAddr>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    user_agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object_ref: Option<ObjectReference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_status: Option<ResponseStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_object: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_object: Option<Box<RawValue>>,
+    request_received_timestamp: String,
+    stage_timestamp: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ObjectReference {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    resource: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    uid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    api_group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    api_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    resource_version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    subresource: String,
+}
+
+/// The fields of a `metav1.Status` that an event keeps.
+#[derive(Clone, Default, Serialize)]
+struct ResponseStatus {
+    metadata: Map<String, Value>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    status: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reason: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Box<Details>>,
+    code: u16,
+}
+
+/// A request's event. Dropped without an end, it ends as kube-apiserver's does when a client goes away.
+pub struct EventInProgress {
+    parts: Arc<Parts>,
+    decision: Decision,
+    event: Event,
+    /// Whether the response's start is a stage of its own.
+    starts: bool,
+    /// Whether there is a stage after the response's start.
+    completes: bool,
+    started: bool,
+    ended: bool,
+}
+
+impl EventInProgress {
+    pub(super) fn new(parts: Arc<Parts>, decision: Decision, request: &Request<'_>, user: Option<&UserInfo>) -> Self {
+        let info = request.info;
+        let object_ref = info.is_resource_request.then(|| ObjectReference {
+            resource: info.resource.clone(),
+            namespace: info.namespace.clone(),
+            name: info.name.clone(),
+            uid: String::new(),
+            api_group: info.api_group.clone(),
+            api_version: info.api_version.clone(),
+            resource_version: String::new(),
+            subresource: info.subresource.clone(),
+        });
+        let received = micro_time(request.received);
+        let event = Event {
+            kind: "Event",
+            api_version: "audit.k8s.io/v1",
+            level: decision.level.as_str(),
+            audit_id: request.audit_id.to_owned(),
+            stage: Stage::ResponseStarted.as_str(),
+            request_uri: request.uri.to_owned(),
+            verb: info.verb.clone(),
+            user: user.cloned().unwrap_or_default(),
+            impersonated_user: None,
+            source_ips: request.source_ips.clone(),
+            user_agent: cut_user_agent(request.user_agent),
+            object_ref,
+            response_status: None,
+            request_object: None,
+            response_object: None,
+            request_received_timestamp: received.clone(),
+            stage_timestamp: received,
+            annotations: BTreeMap::new(),
+        };
+        let authenticated = user.is_some();
+        let starts = !authenticated || info.is_long_running();
+        Self { parts, decision, event, starts, completes: authenticated, started: false, ended: false }
+    }
+
+    /// How much is logged.
+    pub fn level(&self) -> Level {
+        self.decision.level
+    }
+
+    /// Whether the request's object or patch is logged. What of it stands in `objectRef` is wanted at every level.
+    pub fn wants_request_body(&self) -> bool {
+        self.decision.level >= Level::Request
+    }
+
+    /// Whether the response's object is logged: the caller then collects it, up to [`super::OBJECT_BYTES`], but never of a watch.
+    pub fn wants_response_body(&self) -> bool {
+        self.decision.level >= Level::RequestResponse
+    }
+
+    /// Whether the Status in the response's body is logged, at whatever level: that of every failure, and what a delete answers.
+    pub fn wants_response_status(&self, code: u16) -> bool {
+        code >= 400 || self.event.verb == "delete" || self.event.verb == "deletecollection"
+    }
+
+    /// Notes whom the caller acts as from here on.
+    pub fn set_impersonated(&mut self, user: &UserInfo) {
+        self.event.impersonated_user = Some(user.clone());
+    }
+
+    /// Notes the object that was sent, as it was before defaults and admission (`LogRequestObject`).
+    pub fn set_request_object(&mut self, object: &Object) {
+        if let Some(reference) = &mut self.event.object_ref {
+            for (field, value) in [
+                (&mut reference.namespace, object.namespace()),
+                (&mut reference.name, object.name()),
+                (&mut reference.uid, object.uid()),
+                (&mut reference.resource_version, object.resource_version()),
+            ] {
+                if field.is_empty() {
+                    *field = value.to_owned();
+                }
+            }
+        }
+        if !self.wants_request_body() {
+            return;
+        }
+        let mut object = object.clone();
+        // kube-apiserver encodes the options of a delete in its internal version.
+        if self.event.verb.starts_with("delete") && object.kind() == "DeleteOptions" {
+            object.fields_mut().insert("apiVersion".to_owned(), "meta.k8s.io/__internal".into());
+        }
+        self.event.request_object = self.capture(&object.into_value());
+    }
+
+    /// Notes the patch that was sent (`LogRequestPatch`).
+    pub fn set_request_patch(&mut self, patch: &Value) {
+        if self.wants_request_body() {
+            self.event.request_object = self.raw(patch);
+        }
+    }
+
+    /// Notes the object that is answered (`LogResponseObject`).
+    pub fn set_response_object(&mut self, object: &Value) {
+        if self.wants_response_body() {
+            self.event.response_object = self.capture(object);
+        }
+    }
+
+    /// Notes that a body was not collected because it is too large.
+    pub fn set_truncated(&mut self) {
+        self.annotate(TRUNCATED_ANNOTATION, "true");
+    }
+
+    /// Adds an annotation. A key holds its first value.
+    pub fn annotate(&mut self, key: impl Into<String>, value: impl Into<String>) {
+        let (key, value) = (key.into(), value.into());
+        match self.event.annotations.get(&key) {
+            Some(old) if *old != value => {
+                let id = &self.event.audit_id;
+                tracing::warn!(key, id, "audit annotation left out: the key has another value already");
+            }
+            Some(_) => {}
+            None => _ = self.event.annotations.insert(key, value),
+        }
+    }
+
+    /// Adds what plugins annotated, as far as the level lets it be seen.
+    pub fn annotate_all(&mut self, annotations: &Annotations) {
+        for (key, value, level) in annotations.take() {
+            if level == AnnotationLevel::Metadata || self.decision.level >= Level::Request {
+                self.annotate(key, value);
+            }
+        }
+    }
+
+    /// The response's head goes out. Writes the stage ResponseStarted where the request is long-running.
+    pub fn response_started(&mut self, code: u16, status: Option<&Status>) {
+        self.note_status(code, status);
+        self.start();
+    }
+
+    /// The response is out: writes the last stage.
+    pub fn response_complete(mut self, code: u16, status: Option<&Status>) {
+        self.note_status(code, status);
+        self.end();
+    }
+
+    /// Something broke while the request was handled: writes the stage Panic.
+    pub fn panic(mut self, what: &str) {
+        let status = Status::failure(500, "InternalError", format!("APIServer panic'd: {what}"));
+        self.note_status(500, Some(&status));
+        self.write(Stage::Panic);
+        self.ended = true;
+    }
+
+    /// The request came.
+    pub(super) fn received(&mut self) {
+        self.write_at(Stage::RequestReceived, None);
+    }
+
+    fn note_status(&mut self, code: u16, status: Option<&Status>) {
+        let noted = self.event.response_status.get_or_insert_default();
+        if let Some(status) = status {
+            *noted = ResponseStatus {
+                metadata: Map::new(),
+                status: status.status.clone(),
+                message: status.message.clone(),
+                reason: status.reason.clone(),
+                details: status.details.clone(),
+                code,
+            };
+        }
+        noted.code = code;
+    }
+
+    fn start(&mut self) {
+        if self.starts && !self.started {
+            self.write(Stage::ResponseStarted);
+        }
+        self.started = true;
+    }
+
+    fn end(&mut self) {
+        if self.event.response_status.is_none() && self.completes {
+            let status = ResponseStatus {
+                status: "Success".to_owned(),
+                message: "Connection closed early".to_owned(),
+                code: 200,
+                ..ResponseStatus::default()
+            };
+            self.event.response_status = Some(status);
+        }
+        if self.event.response_status.is_some() {
+            self.start();
+        }
+        if self.completes {
+            self.write(Stage::ResponseComplete);
+        }
+        self.ended = true;
+    }
+
+    fn write(&mut self, stage: Stage) {
+        let now = (self.parts.clock)();
+        self.write_at(stage, Some(now));
+    }
+
+    fn write_at(&mut self, stage: Stage, at: Option<Timestamp>) {
+        if !self.decision.wants(stage) {
+            return;
+        }
+        self.event.stage = stage.as_str();
+        if let Some(at) = at {
+            self.event.stage_timestamp = micro_time(at);
+        }
+        self.parts.metrics.events.inc();
+        match serde_json::to_string(&self.event) {
+            Ok(mut line) => {
+                line.push('\n');
+                self.parts.sink.write(line);
+            }
+            Err(error) => {
+                self.parts.metrics.lost(1);
+                tracing::error!(%error, "an audit event could not be encoded");
+            }
+        }
+    }
+
+    /// The object as the event carries it.
+    fn capture(&mut self, object: &Value) -> Option<Box<RawValue>> {
+        let object =
+            if self.decision.omit_managed_fields { without_managed_fields(object) } else { Cow::Borrowed(object) };
+        self.raw(&object)
+    }
+
+    fn raw(&mut self, value: &Value) -> Option<Box<RawValue>> {
+        let raw = serde_json::value::to_raw_value(value).ok()?;
+        if raw.get().len() > self.parts.object_bytes {
+            self.set_truncated();
+            return None;
+        }
+        Some(raw)
+    }
+}
+
+impl Drop for EventInProgress {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        if std::thread::panicking() && self.completes {
+            let status = Status::failure(500, "InternalError", "APIServer panic'd");
+            self.note_status(500, Some(&status));
+            self.write(Stage::Panic);
+        } else {
+            self.end();
+        }
+    }
+}
+
+/// `metav1.MicroTime`: always six digits.
+fn micro_time(at: Timestamp) -> String {
+    format!("{at:.6}")
+}
+
+/// `maybeTruncateUserAgent`
+fn cut_user_agent(user_agent: &str) -> String {
+    if user_agent.len() <= USER_AGENT_BYTES {
+        return user_agent.to_owned();
+    }
+    let cut = user_agent.floor_char_boundary(USER_AGENT_BYTES);
+    format!("{}...TRUNCATED", &user_agent[..cut])
+}
+
+/// `copyWithoutManagedFields`: of the object, of a list's items, of the objects in a table's rows.
+fn without_managed_fields(object: &Value) -> Cow<'_, Value> {
+    let mut object = object.clone();
+    let drop_from = |object: &mut Value| {
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+        }
+    };
+    drop_from(&mut object);
+    let is_table = object.get("kind").and_then(Value::as_str) == Some("Table");
+    if let Some(rows) = object.get_mut("rows").filter(|_| is_table).and_then(Value::as_array_mut) {
+        rows.iter_mut().filter_map(|row| row.get_mut("object")).for_each(drop_from);
+    }
+    if let Some(items) = object.get_mut("items").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(drop_from);
+    }
+    Cow::Owned(object)
+}
