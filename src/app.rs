@@ -2,13 +2,13 @@
 
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment};
-use crate::audit::Audit;
+use crate::audit::{self, Audit, Log, Policy};
 use crate::authn::{self, Authenticator, CertificateAuthority, Impersonation, RequestHeaderConfig, StaticTokens};
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Need};
 use crate::config::kubeconfig::Kubeconfig;
-use crate::config::{self, AuthorizationMode, Config, UpstreamIdentity};
+use crate::config::{self, AuditLog, AuthorizationMode, Config, UpstreamIdentity};
 use crate::embedded;
 use crate::pipeline::{Gateway, InFlight, Pipeline};
 use crate::server::certificates::Authority;
@@ -48,7 +48,8 @@ pub async fn run(config: Config) -> Result<()> {
     let front = Front::new(&config, address)?;
     let files = Files::new(&config)?;
     let upstream = Upstream::new(&config, &drain).await?;
-    let pipeline = Arc::new(pipeline(&config, &front, &files, upstream, &registry, &checks).await?);
+    let (audit, log) = audit(&config, &registry)?;
+    let pipeline = Arc::new(pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?);
     front.announce(&config, address, health_address)?;
 
     let handle = {
@@ -63,7 +64,11 @@ pub async fn run(config: Config) -> Result<()> {
     serve.await.context("the listener")?;
     let in_time = tokio::time::timeout(serving.drain_timeout, drain.finished()).await.is_ok();
     tracing::info!(in_time, "drained");
-    pipeline.audit.flush(config.limits.audit_flush_timeout).await;
+    if let Some(log) = log
+        && !log.shutdown().await
+    {
+        tracing::warn!("the end of the audit log could not be written in time");
+    }
     Ok(())
 }
 
@@ -228,11 +233,12 @@ impl Upstream {
 }
 
 /// The path of requests, with everything on it.
-async fn pipeline(
+fn pipeline(
     config: &Config,
     front: &Front,
     files: &Files,
     upstream: Upstream,
+    audit: Audit,
     registry: &Registry,
     checks: &Checks,
 ) -> Result<Pipeline> {
@@ -266,10 +272,30 @@ async fn pipeline(
             forwarder: upstream.forwarder,
             response_bytes: limits.response_bytes,
         },
-        audit: Audit::new(&config.audit, limits, registry)?,
+        audit,
         in_flight: InFlight::new(limits.requests_inflight, limits.mutating_requests_inflight),
         limits: limits.clone(),
     })
+}
+
+/// Auditing, where a log and a policy are given; kube-apiserver needs both as well.
+fn audit(config: &Config, registry: &Registry) -> Result<(Audit, Option<Arc<Log>>)> {
+    let metrics = audit::Metrics::register(registry)?;
+    let Some(policy_file) = &config.audit.policy_file else { return Ok((Audit::off(), None)) };
+    let policy = Policy::from_file(policy_file).with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
+    let path = match &config.audit.log {
+        None => return Ok((Audit::off(), None)),
+        Some(AuditLog::Stdout) => "-",
+        Some(AuditLog::File(path)) => path.to_str().context("--audit-log-path is not UTF-8")?,
+    };
+    let limits = audit::log::Limits {
+        queue_events: config.limits.audit_queue_events,
+        flush_timeout: config.limits.audit_flush_timeout,
+        ..Default::default()
+    };
+    let log = Log::open(path, metrics.clone(), limits).with_context(|| format!("--audit-log-path={path}"))?;
+    let log = Arc::new(log);
+    Ok((Audit::new(policy, log.clone(), metrics), Some(log)))
 }
 
 fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upstream) -> Result<authn::Config> {

@@ -274,6 +274,46 @@ mod tests {
         assert!(v2["definitions"]["io.k8s.api.core.v1.Pod"]["x-kubernetes-group-version-kind"].is_array());
     }
 
+    #[tokio::test]
+    async fn has_no_descriptions_but_those_of_responses() {
+        let allowed = ["OK", "Created", "Accepted", "Unauthorized"];
+        let mut documents = vec![json_at("/openapi/v2").await];
+        for name in V3.keys() {
+            documents.push(json_at(&format!("/openapi/v3/{name}")).await);
+        }
+        for document in &documents {
+            descriptions(document, &mut |text| assert!(allowed.contains(&text), "{text}"));
+        }
+    }
+
+    fn descriptions(value: &Value, found: &mut dyn FnMut(&str)) {
+        match value {
+            Value::Object(map) => {
+                if let Some(Value::String(text)) = map.get("description") {
+                    found(text);
+                }
+                map.values().for_each(|value| descriptions(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| descriptions(value, found)),
+            _ => {}
+        }
+    }
+
+    #[tokio::test]
+    async fn the_protobuf_form_has_the_same_definitions_as_the_json() {
+        let v2 = json_at("/openapi/v2").await;
+        let contains = |name: &str| {
+            // A string field is its length and its bytes.
+            let field = [&[u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
+            V2_PROTO.body.windows(field.len()).any(|window| window == field)
+        };
+        for name in v2["definitions"].as_object().unwrap().keys().filter(|name| name.len() < 128).step_by(20) {
+            assert!(contains(name), "{name}");
+        }
+        assert!(!contains("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"));
+        assert!(V2_PROTO.body.len() < 1_000_000, "descriptions are left out");
+    }
+
     #[test]
     fn a_document_is_cached_by_its_hash() {
         let tag = &V3["apis/apps/v1"].tag;

@@ -71,8 +71,12 @@ pub fn table(
 /// The columns of a resource's table.
 pub fn column_definitions(resource: &Resource) -> Value {
     let columns = COLUMNS.get(resource.path().as_str()).unwrap_or(&UNKNOWN_COLUMNS);
-    let definition = |(name, kind, format, priority): &Column| json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority});
     columns.iter().map(definition).collect()
+}
+
+fn definition(column: &Column) -> Value {
+    let (name, kind, format, priority) = column;
+    json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority})
 }
 
 /// Name, type, format and priority; columns of priority 1 are shown with `-o wide`.

@@ -131,11 +131,11 @@ fn extend(
             (Some(Value::Object(old)), Value::Object(new)) => {
                 let child = configuration.entry(key).or_insert_with(|| json!({}));
                 let child = child.as_object_mut().ok_or_else(|| inexpressible(key))?;
-                extend(child, old, new, field.and_then(|field| field.object_type()))?;
+                extend(child, old, new, field.and_then(|field| field.element()))?;
             }
             (Some(Value::Array(old)), Value::Array(new)) => {
-                let merge_key = field.and_then(|field| field.merge_key());
-                let item_type = field.and_then(|field| field.object_type());
+                let merge_key = field.and_then(|field| field.list_map_keys().next());
+                let item_type = field.and_then(|field| field.element());
                 match merge_key {
                     Some(merge_key) => extend_list(configuration, key, old, new, merge_key, item_type)?,
                     None if configuration.get(key).is_some_and(|given| given.as_array() == Some(old)) => {

@@ -17,7 +17,7 @@ use crate::upstream::Body;
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 impl Write<'_> {
@@ -71,23 +71,56 @@ impl Write<'_> {
         }
         self.keep_version(&mut attributes, &old)?;
         self.validate(&attributes, exchange).await?;
-        let admitted = attributes.object.unwrap_or_default().into_value();
-        let answer = self.forward(self.merge_patch(&stored, &admitted, old.resource_version())?).await?;
+        let admitted = attributes.object.unwrap_or_default();
+        let answer = self.forward(self.difference(&stored, admitted, old.resource_version())?).await?;
         let changed = is_conflict(&answer);
         Ok((answer, changed))
     }
 
-    /// The merge patch that makes the stored object the admitted one, if it still has this version.
-    pub(super) fn merge_patch(&self, stored: &Value, admitted: &Value, version: &str) -> Result<Outgoing, Status> {
-        let mut difference = merge_diff(stored, admitted);
-        let metadata = difference.as_object_mut().map(|fields| fields.entry("metadata").or_insert_with(|| json!({})));
-        let Some(metadata) = metadata.and_then(Value::as_object_mut) else {
-            return Err(Status::bad_request("metadata is no object after the patch"));
+    /// The patch that makes the stored object the admitted one, if it still has this version: a merge patch, or a JSON patch
+    /// where that cannot say it, because the admitted object has fields that are null.
+    fn difference(&self, stored: &Value, mut admitted: Object, version: &str) -> Result<Outgoing, Status> {
+        let (patch_type, patch) = match merge_diff(stored, &admitted.clone().into_value()) {
+            Some(mut merge) => {
+                let metadata = merge.as_object_mut().map(|fields| fields.entry("metadata").or_insert_with(|| json!({})));
+                if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+                    metadata.insert("resourceVersion".into(), version.into());
+                }
+                (PatchType::Merge, merge)
+            }
+            None => {
+                // Replacing the metadata as a whole carries the version along.
+                if !admitted.set(&["metadata", "resourceVersion"], version.into()) {
+                    return Err(Status::bad_request("metadata is no object after the patch"));
+                }
+                (PatchType::Json, replace_fields(stored, admitted.fields()))
+            }
         };
-        metadata.insert("resourceVersion".into(), version.into());
-        let body = serde_json::to_vec(&difference).map_err(Status::internal_error)?;
-        let mut outgoing = self.outgoing(Bytes::from(body));
-        outgoing.content_type = PatchType::Merge.content_type();
+        let mut outgoing = self.outgoing(Bytes::from(serde_json::to_vec(&patch).map_err(Status::internal_error)?));
+        outgoing.content_type = patch_type.content_type();
         Ok(outgoing)
+    }
+}
+
+/// A JSON patch that replaces every top-level field, and takes away those that are gone.
+fn replace_fields(stored: &Value, admitted: &Map<String, Value>) -> Value {
+    let pointer = |key: &str| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+    let gone = stored.as_object().into_iter().flat_map(Map::keys).filter(|key| !admitted.contains_key(*key));
+    let gone = gone.map(|key| json!({"op": "remove", "path": pointer(key)}));
+    let there = admitted.iter().map(|(key, value)| json!({"op": "add", "path": pointer(key), "value": value}));
+    Value::Array(gone.chain(there).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_json_patch_says_what_a_merge_patch_cannot() {
+        let stored = json!({"metadata": {"name": "a"}, "spec": {"x": 1}, "gone/with~it": 1});
+        let admitted = json!({"metadata": {"name": "a"}, "spec": {"x": null}});
+        assert_eq!(merge_diff(&stored, &admitted), None);
+        let patch = replace_fields(&stored, admitted.as_object().unwrap());
+        assert_eq!(patch::apply(PatchType::Json, &stored, &patch, None).unwrap(), admitted);
     }
 }

@@ -12,7 +12,7 @@ use crate::upstream::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, StatusCode, Uri};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

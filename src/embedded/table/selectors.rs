@@ -46,9 +46,8 @@ pub(super) fn go_string(selector: View<'_>) -> String {
             format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
         })
         .collect();
-    format!(
-        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
-    )
+    let expressions = format!("[]LabelSelectorRequirement{{{expressions}}}");
+    format!("&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:{expressions},}}")
 }
 
 fn pairs(labels: Option<&Map<String, Value>>) -> impl Iterator<Item = (&String, &str)> {
