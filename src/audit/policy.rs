@@ -177,12 +177,16 @@ impl std::str::FromStr for Policy {
         let failed = |error: String| PolicyError(format!("failed decoding: {error}"));
         let value: Value = serde_saphyr::from_str(text).map_err(|error| failed(error.to_string()))?;
         let unknown = validation::unknown_fields(&value);
-        let file: File = serde_json::from_value(value).map_err(|error| failed(error.to_string()))?;
-        if file.kind.is_empty() {
-            return Err(failed("Object 'Kind' is missing".to_owned()));
-        }
-        if (&*file.api_version, &*file.kind) != ("audit.k8s.io/v1", "Policy") {
-            return Err(failed(format!("no kind {:?} is registered for version {:?}", file.kind, file.api_version)));
+        let file: Option<File> = serde_json::from_value(value).map_err(|error| failed(error.to_string()))?;
+        let file = file.unwrap_or_default();
+        // A missing kind is taken from the type that is asked for, a missing version is not.
+        match (&*file.api_version, &*file.kind) {
+            ("audit.k8s.io/v1", "Policy" | "") => {}
+            ("", "Policy" | "") => {
+                let found = "audit.k8s.io/__internal, Kind=Policy";
+                return Err(PolicyError(format!("unknown group version field {found} in policy")));
+            }
+            (version, kind) => return Err(failed(format!("no kind {kind:?} is registered for version {version:?}"))),
         }
         if !unknown.is_empty() {
             let unknown = unknown.join(", ");
@@ -380,14 +384,13 @@ mod tests {
             };
             assert_eq!(text.parse::<Policy>().unwrap_err(), PolicyError(expected.to_owned()), "{rest}");
         }
-        for text in [
-            "",
-            "[]",
-            "5",
-            "kind: Policy",
-            "{apiVersion: audit.k8s.io/v1beta1, kind: Policy, rules: [{level: None}]}",
-            "{rules: 5}",
-        ] {
+        for text in ["", "kind: Policy", "rules: [{level: None}]"] {
+            let expected = "unknown group version field audit.k8s.io/__internal, Kind=Policy in policy".to_owned();
+            assert_eq!(text.parse::<Policy>().unwrap_err(), PolicyError(expected), "{text}");
+        }
+        for text in
+            ["[5]", "5", "{apiVersion: audit.k8s.io/v1beta1, kind: Policy, rules: [{level: None}]}", "{rules: 5}"]
+        {
             let error = text.parse::<Policy>().unwrap_err().to_string();
             assert!(error.starts_with("loading audit policy file: failed decoding: "), "{text}: {error}");
         }

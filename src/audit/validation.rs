@@ -49,7 +49,8 @@ fn validate_rule(rule: &Rule, path: &str, errors: &mut Vec<String>) {
     }
     rule.resources.iter().for_each(|resources| validate_resources(resources, &format!("{path}.resources"), errors));
     omit_stages(&rule.omit_stages, &format!("{path}.omitStages"), errors);
-    if !rule.non_resource_urls.is_empty() && !(rule.resources.is_empty() && rule.namespaces.is_empty()) {
+    let is_on_resources = !rule.resources.is_empty() || !rule.namespaces.is_empty();
+    if is_on_resources && !rule.non_resource_urls.is_empty() {
         let why = "rules cannot apply to both regular resources and non-resource URLs";
         errors.push(invalid(&format!("{path}.nonResourceURLs"), &rule.non_resource_urls, why));
     }

@@ -4,8 +4,8 @@ use super::call::Call;
 use crate::object::{GroupVersionKind, Object, decode, split_api_version};
 use crate::status::Status;
 use crate::upstream::Body;
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 
 /// Bytes of a body that an error message shows (`handlers.summarizeData`).
@@ -15,12 +15,18 @@ const SUMMARY: usize = 30;
 ///
 /// # Errors
 /// When it is too long, or breaks off.
-pub async fn read(body: Body, limit: usize) -> Result<Bytes, Status> {
-    match Limited::new(body, limit).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(&format!("limit is {limit}"))),
-        Err(error) => Err(Status::bad_request(format!("unable to read the request's body: {error}"))),
+pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| Status::bad_request(format!("unable to read the request's body: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if data.len() > limit - bytes.len() {
+            return Err(Status::too_large(&format!("limit is {limit}")));
+        }
+        bytes.extend_from_slice(&data);
     }
+    Ok(bytes.freeze())
 }
 
 /// The object in a request's body, which is of the kind `kind`, and says so.

@@ -3,7 +3,8 @@
 use super::call::Call;
 use super::catalog::Resource;
 use super::negotiate::Form;
-use super::{convert, table};
+use super::table::{self, IncludeObject};
+use super::convert;
 use crate::object::Object;
 use crate::status::Status;
 use crate::upstream::{Body, full};
@@ -11,7 +12,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use serde::Serialize;
 use serde::ser::SerializeMap;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A JSON answer.
@@ -62,7 +63,7 @@ pub fn success(code: StatusCode, details: Option<Value>) -> Response<Body> {
 
 /// A stored object.
 pub fn object(call: &Call, code: StatusCode, object: &Object) -> Response<Body> {
-    json(code, bytes(&Shown { call, object }))
+    json(code, bytes(&Shown { call, object, with_columns: true }))
 }
 
 /// What `metadata` of a list says.
@@ -83,7 +84,7 @@ pub struct ListMeta {
 pub fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Response<Body> {
     let resource = call.resource;
     let bytes = match call.form {
-        Form::Table(_) => bytes(&table_of(call, objects, metadata)),
+        Form::Table(_) => bytes(&table_of(call, objects, Some(metadata))),
         Form::Metadata(version) => {
             let items: Vec<_> =
                 objects.iter().map(|object| metadata_of(&convert::shown(resource, object), version)).collect();
@@ -103,6 +104,8 @@ pub struct Shown<'a> {
     pub call: &'a Call,
     /// The object as stored.
     pub object: &'a Object,
+    /// Whether a Table says what its columns are: once in a watch.
+    pub with_columns: bool,
 }
 
 impl Serialize for Shown<'_> {
@@ -112,8 +115,11 @@ impl Serialize for Shown<'_> {
             Form::Object => shown.serialize(serializer),
             Form::Metadata(version) => metadata_of(&shown, version).serialize(serializer),
             Form::Table(_) => {
-                let metadata = ListMeta { resource_version: self.object.resource_version().into(), ..ListMeta::default() };
-                table_of(self.call, &[Arc::new(self.object.clone())], &metadata).serialize(serializer)
+                let mut table = table_of(self.call, &[Arc::new(self.object.clone())], None);
+                if let (false, Some(table)) = (self.with_columns, table.as_object_mut()) {
+                    table.insert("columnDefinitions".into(), Value::Null);
+                }
+                table.serialize(serializer)
             }
         }
     }
@@ -124,13 +130,14 @@ fn metadata_of(object: &Object, version: &str) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": object.get(&["metadata"])})
 }
 
-fn table_of(call: &Call, objects: &[Arc<Object>], metadata: &ListMeta) -> Value {
+fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -> Value {
     let resource = call.resource;
     let values: Vec<_> =
         objects.iter().map(|object| convert::shown(resource, object).into_owned().into_value()).collect();
-    let include = call.text("includeObject").unwrap_or_else(|| "Metadata".into());
-    let metadata = serde_json::to_value(metadata).unwrap_or_else(|_| Value::Object(Map::new()));
-    let mut table = table::table(resource, &values, metadata, &include);
+    let include = call.parameter("includeObject").and_then(|text| IncludeObject::parse(&text)).unwrap_or_default();
+    let metadata = metadata.and_then(|metadata| serde_json::to_value(metadata).ok());
+    let metadata = metadata.as_ref().and_then(Value::as_object);
+    let mut table = table::table(resource, &values, metadata, include, jiff::Timestamp::now());
     if let (Form::Table(version), Some(table)) = (call.form, table.as_object_mut()) {
         table.insert("apiVersion".into(), Value::from(version));
     }

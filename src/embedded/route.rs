@@ -2,7 +2,8 @@
 
 use super::call::Call;
 use super::catalog::{self, Resource};
-use super::{Server, body, caller, delete, discovery, negotiate, openapi, pods, read, respond, review, scale, watch, write};
+use super::{Server, body, caller, delete, discovery, document, negotiate, openapi, pods, read, respond, review, scale};
+use super::{watch, write};
 use crate::request::{RequestInfo, request_info};
 use crate::status::{Details, Status};
 use crate::upstream::Body;
@@ -56,9 +57,13 @@ fn document(uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
     if ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || is_below(path, health)) {
         return Some(respond::text("ok"));
     }
-    let accept = header(headers, ACCEPT);
-    discovery::respond(path, accept)
-        .or_else(|| openapi::respond(path, accept, header(headers, IF_NONE_MATCH)))
+    let accept = header(headers, ACCEPT).unwrap_or_default();
+    let document = discovery::respond(path, accept)
+        .or_else(|| openapi::respond(path, uri.query().unwrap_or_default(), accept))?;
+    match header(headers, IF_NONE_MATCH) {
+        Some(known) => Some(document::conditional(document, known)),
+        None => Some(document),
+    }
 }
 
 fn is_below(path: &str, parent: &str) -> bool {

@@ -50,6 +50,7 @@ pub fn watch(call: Call) -> Result<Response<Body>, Status> {
         selection,
         prefix,
         with_bookmarks,
+        has_sent_columns: false,
         deadline,
         next_bookmark,
         signals,
@@ -72,6 +73,7 @@ struct Watch {
     selection: Selection,
     prefix: String,
     with_bookmarks: bool,
+    has_sent_columns: bool,
     deadline: Instant,
     next_bookmark: Instant,
     signals: tokio::sync::mpsc::Receiver<Signal>,
@@ -82,7 +84,10 @@ struct Watch {
 
 impl Watch {
     fn begin(&mut self, state: &[Arc<Object>], backlog: &VecDeque<Arc<Change>>, mark_end: bool, revision: u64) {
-        for object in state.iter().filter(|object| self.selection.matches(object)) {
+        for object in state {
+            if !self.selection.matches(object) {
+                continue;
+            }
             let event = self.event("ADDED", object);
             self.pending.push_back(event);
         }
@@ -122,7 +127,7 @@ impl Watch {
     }
 
     /// What a change is to a client that sees only what is selected (`cacheWatcher.convertToWatchEvent`).
-    fn change(&self, change: &Change) -> Option<Bytes> {
+    fn change(&mut self, change: &Change) -> Option<Bytes> {
         if !change.key.starts_with(&self.prefix) {
             return None;
         }
@@ -142,14 +147,15 @@ impl Watch {
         }
     }
 
-    fn event(&self, kind: &str, object: &Object) -> Bytes {
+    fn event(&mut self, kind: &str, object: &Object) -> Bytes {
         #[derive(Serialize)]
         struct Event<'a> {
             #[serde(rename = "type")]
             kind: &'a str,
             object: Shown<'a>,
         }
-        respond::bytes(&Event { kind, object: Shown { call: &self.call, object } }).into()
+        let with_columns = !std::mem::replace(&mut self.has_sent_columns, true);
+        respond::bytes(&Event { kind, object: Shown { call: &self.call, object, with_columns } }).into()
     }
 }
 

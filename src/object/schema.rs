@@ -190,7 +190,7 @@ struct Table {
 impl Table {
     /// Reads the recorded text; a line that cannot be read is left out, which a test makes sure of.
     fn parse(text: &'static str) -> Self {
-        let names = || text.lines().filter_map(|line| line.strip_prefix("type ")?.split(' ').next());
+        let names = || text.lines().filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
         let indices: HashMap<&str, u16> = names().zip(0..).collect();
         let mut types: Vec<Type> = Vec::with_capacity(indices.len());
         let mut kinds = HashMap::new();
@@ -199,7 +199,7 @@ impl Table {
             let mut words = line.splitn(3, ' ');
             let (Some(first), Some(second)) = (words.next(), words.next()) else { continue };
             let rest = words.next().unwrap_or_default();
-            if first != "type" || !second.contains('.') {
+            if first != "=" {
                 fields.extend(shape(second, &indices).map(|shape| Field { name: first, shape, words: rest }));
                 continue;
             }

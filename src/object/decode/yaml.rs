@@ -1,11 +1,192 @@
-//! YAML as `sigs.k8s.io/yaml` reads it.
+//! YAML as `sigs.k8s.io/yaml` reads it: YAML 1.1 scalars in `goyaml` v2's dialect, keys turned to strings, and of several
+//! documents only the first.
 
-use super::Decoded;
+mod scalar;
 
-/// Decodes the first YAML document.
+use super::{Decoded, MAX_DEPTH, MAX_DUPLICATES, go_quote};
+use scalar::Resolved;
+use serde_json::{Map, Value};
+use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, Tag};
+use std::collections::HashMap;
+
+/// How many bytes aliases may add to a document in all; against "billion laughs".
+const MAX_ALIASED_BYTES: usize = 4 * 1024 * 1024;
+
+/// Decodes the first YAML document. No document is null.
 ///
 /// # Errors
-/// When the bytes are no YAML.
+/// When the bytes are no YAML or have no meaning in JSON, with `goyaml`'s text where it is one of its own.
 pub fn yaml(bytes: &[u8]) -> Result<Decoded, String> {
-    super::json(bytes)
+    let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    let options = granit_parser::options! { emit_comments: false, emit_unresolved_aliases: true };
+    let mut builder = Builder::default();
+    for next in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = next.map_err(|error| {
+            let line = error.marker().line();
+            format!("yaml: line {line}: {}", error.info())
+        })?;
+        if matches!(event, Event::DocumentEnd | Event::StreamEnd) {
+            break;
+        }
+        builder.take(event, span.start.line())?;
+    }
+    Ok(Decoded { value: builder.document.unwrap_or_default(), duplicates: builder.duplicates })
 }
+
+/// A node before it is known whether it is a key or a value.
+#[derive(Clone)]
+enum Node {
+    Scalar(Resolved),
+    Collection(Value),
+}
+
+enum Frame {
+    Sequence { items: Vec<Value>, anchor: usize },
+    Mapping { fields: Map<String, Value>, key: Option<Key>, anchor: usize },
+}
+
+enum Key {
+    Name(String, usize),
+    Merge,
+}
+
+#[derive(Default)]
+struct Builder {
+    frames: Vec<Frame>,
+    anchors: HashMap<usize, Node>,
+    aliased_bytes: usize,
+    document: Option<Value>,
+    duplicates: Vec<String>,
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), String> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let plain = matches!(style, ScalarStyle::Plain);
+                let node = Node::Scalar(scalar::resolve(&text, plain, tag.as_deref().and_then(core_tag))?);
+                if anchor != 0 {
+                    self.anchors.insert(anchor, node.clone());
+                }
+                self.add(node, line)
+            }
+            Event::SequenceStart(_, anchor, _) => self.open(Frame::Sequence { items: Vec::new(), anchor }),
+            Event::MappingStart(_, anchor, _) => self.open(Frame::Mapping { fields: Map::new(), key: None, anchor }),
+            Event::SequenceEnd | Event::MappingEnd => {
+                let (value, anchor) = match self.frames.pop() {
+                    Some(Frame::Sequence { items, anchor }) => (Value::Array(items), anchor),
+                    Some(Frame::Mapping { fields, anchor, .. }) => (Value::Object(fields), anchor),
+                    None => return Ok(()),
+                };
+                if anchor != 0 {
+                    self.anchors.insert(anchor, Node::Collection(value.clone()));
+                }
+                self.add(Node::Collection(value), line)
+            }
+            Event::Alias(anchor) => {
+                let Some(node) = self.anchors.get(&anchor) else {
+                    return Err("yaml: anchor value contains itself".to_owned());
+                };
+                self.aliased_bytes += match node {
+                    Node::Scalar(_) => 16,
+                    Node::Collection(value) => weight(value),
+                };
+                if matches!(node, Node::Collection(value) if self.frames.len() + depth(value) > MAX_DEPTH) {
+                    return Err(format!("yaml: exceeded max depth of {MAX_DEPTH}"));
+                }
+                if self.aliased_bytes > MAX_ALIASED_BYTES {
+                    return Err("yaml: document contains excessive aliasing".to_owned());
+                }
+                let node = node.clone();
+                self.add(node, line)
+            }
+            Event::UnresolvedAlias(name) => Err(format!("yaml: unknown anchor '{name}' referenced")),
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&mut self, frame: Frame) -> Result<(), String> {
+        if self.frames.len() == MAX_DEPTH {
+            return Err(format!("yaml: exceeded max depth of {MAX_DEPTH}"));
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn add(&mut self, node: Node, line: usize) -> Result<(), String> {
+        match self.frames.last_mut() {
+            None => self.document = Some(value(node)?),
+            Some(Frame::Sequence { items, .. }) => items.push(value(node)?),
+            Some(Frame::Mapping { fields, key, .. }) => match key.take() {
+                None => {
+                    *key = Some(match node {
+                        Node::Scalar(Resolved::Merge) => Key::Merge,
+                        Node::Scalar(resolved) => Key::Name(scalar::key(resolved)?, line),
+                        Node::Collection(value) => return Err(format!("yaml: invalid map key: {value}")),
+                    });
+                }
+                Some(Key::Merge) => merge(fields, value(node)?)?,
+                Some(Key::Name(name, line)) => {
+                    if fields.contains_key(&name) && self.duplicates.len() < MAX_DUPLICATES {
+                        self.duplicates.push(format!("line {line}: key {} already set in map", go_quote(&name)));
+                    }
+                    fields.insert(name, value(node)?);
+                }
+            },
+        }
+        Ok(())
+    }
+}
+
+fn value(node: Node) -> Result<Value, String> {
+    match node {
+        Node::Scalar(resolved) => scalar::value(resolved),
+        Node::Collection(value) => Ok(value),
+    }
+}
+
+/// `<<`: the fields of a map, or of several of which the first counts most.
+fn merge(fields: &mut Map<String, Value>, merged: Value) -> Result<(), String> {
+    let maps = match merged {
+        Value::Array(maps) => maps,
+        map => vec![map],
+    };
+    for map in maps.into_iter().rev() {
+        match map {
+            Value::Object(map) => fields.extend(map),
+            _ => return Err("yaml: map merge requires map or sequence of maps as the value".to_owned()),
+        }
+    }
+    Ok(())
+}
+
+/// How deep a value nests; never more than [`MAX_DEPTH`], as nothing deeper is built.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or_default(),
+        _ => 0,
+    }
+}
+
+/// About how many bytes of memory a value takes.
+fn weight(value: &Value) -> usize {
+    32 + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + weight(value)).sum(),
+        _ => 0,
+    }
+}
+
+/// The suffix of a tag of YAML's own: `str` of `!!str`; empty for all others, which make a string.
+fn core_tag(tag: &Tag) -> Option<&str> {
+    match (tag.handle(), tag.suffix()) {
+        ("", "") => None,
+        ("tag:yaml.org,2002:" | "!!", suffix) => Some(suffix),
+        _ => Some(""),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -189,7 +189,13 @@ fn merge_fields(mut original: Fields, mut patch: Fields, place: Place) -> Result
 }
 
 fn unknown_directive(directive: &Value, patch: Fields) -> Failure {
-    Failure::Other(format!("unknown patch type: {} in map: {}", printed(directive), printed(&Value::Object(patch))))
+    // Go prints what is no string with %s.
+    let directive = match directive {
+        Value::Null => reflected(directive).to_owned(),
+        Value::Bool(_) | Value::Number(_) => format!("%!s({}={directive})", reflected(directive)),
+        other => printed(other),
+    };
+    Failure::Other(format!("unknown patch type: {directive} in map: {}", printed(&Value::Object(patch))))
 }
 
 /// `strategicpatch.applyRetainKeysDirective`.

@@ -1,0 +1,131 @@
+//! Lists: order, pages, versions, selectors.
+
+use super::client::{CONFIG_MAPS, Client, PODS, config_map, pod};
+use serde_json::{Value, json};
+
+fn names(list: &Value) -> Vec<&str> {
+    list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
+}
+
+async fn with_config_maps(limits: super::super::Limits) -> Client {
+    let client = Client::with_limits(limits);
+    for name in ["c", "a", "e", "b", "d"] {
+        client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);
+    }
+    client
+}
+
+#[tokio::test]
+async fn a_list_is_sorted_and_its_items_do_not_repeat_their_kind() {
+    let client = with_config_maps(Default::default()).await;
+    let list = client.get(CONFIG_MAPS).await.with_code(200);
+    assert_eq!(names(&list), ["a", "b", "c", "d", "e"]);
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("ConfigMapList"), &json!("v1")));
+    assert!(list["items"][0].get("kind").is_none() && list["items"][0].get("apiVersion").is_none());
+    assert_eq!(list["metadata"].as_object().unwrap().len(), 1);
+    let empty = client.get("/api/v1/namespaces/none/configmaps").await.with_code(200);
+    assert_eq!(empty["items"], json!([]));
+}
+
+#[tokio::test]
+async fn pages_show_the_list_as_it_was_at_the_first() {
+    let client = with_config_maps(Default::default()).await;
+    let first = client.get(&format!("{CONFIG_MAPS}?limit=2")).await.with_code(200);
+    assert_eq!(names(&first), ["a", "b"]);
+    assert_eq!(first["metadata"]["remainingItemCount"], 3);
+    client.delete(&format!("{CONFIG_MAPS}/c")).await.with_code(200);
+    client.post(CONFIG_MAPS, config_map("cc")).await.with_code(201);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let second = client.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await.with_code(200);
+    assert_eq!(names(&second), ["c", "d"]);
+    assert_eq!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
+    let token = second["metadata"]["continue"].as_str().unwrap();
+    let last = client.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await.with_code(200);
+    assert_eq!(names(&last), ["e"]);
+    assert!(last["metadata"].get("continue").is_none());
+}
+
+#[tokio::test]
+async fn a_page_too_old_says_how_to_go_on_without_consistency() {
+    let client = with_config_maps(super::super::Limits { history: 2, ..Default::default() }).await;
+    let first = client.get(&format!("{CONFIG_MAPS}?limit=2")).await.with_code(200);
+    for name in ["f", "g", "h"] {
+        client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);
+    }
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let answer = client.get(&format!("{CONFIG_MAPS}?limit=2&continue={token}")).await;
+    assert_eq!((answer.code, &answer.body["reason"]), (410, &json!("Expired")));
+    let token = answer.body["metadata"]["continue"].as_str().unwrap();
+    let rest = client.get(&format!("{CONFIG_MAPS}?continue={token}")).await.with_code(200);
+    assert_eq!(names(&rest), ["c", "d", "e", "f", "g", "h"]);
+    let version = first["metadata"]["resourceVersion"].as_str().unwrap();
+    let exact = format!("{CONFIG_MAPS}?resourceVersionMatch=Exact&resourceVersion={version}");
+    assert_eq!(client.get(&exact).await.refused(410), "The resourceVersion for the provided list is too old.");
+}
+
+#[tokio::test]
+async fn a_list_is_had_at_an_exact_version() {
+    let client = with_config_maps(Default::default()).await;
+    let list = client.get(CONFIG_MAPS).await.with_code(200);
+    client.delete(CONFIG_MAPS).await.with_code(200);
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let exact = format!("{CONFIG_MAPS}?resourceVersionMatch=Exact&resourceVersion={version}");
+    assert_eq!(client.get(&exact).await.with_code(200), list);
+}
+
+#[tokio::test]
+async fn options_that_make_no_sense_are_refused() {
+    let client = Client::new();
+    for (query, code, message) in [
+        ("resourceVersion=x", 400, "invalid resource version: strconv.ParseUint: parsing \"x\": invalid syntax"),
+        ("resourceVersion=999999", 504, "Timeout: Too large resource version: 999999, current: 9"),
+        (
+            "resourceVersionMatch=Exact",
+            422,
+            "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden \
+             unless resourceVersion is provided",
+        ),
+        (
+            "sendInitialEvents=true",
+            422,
+            "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
+        ),
+        ("fieldSelector=spec.foo=1", 400, "field label not supported: spec.foo"),
+        ("limit=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax"),
+    ] {
+        assert_eq!(client.get(&format!("{PODS}?{query}")).await.refused(code), message, "{query}");
+    }
+    assert_eq!(
+        client.get(&format!("{CONFIG_MAPS}?fieldSelector=data.a=1")).await.refused(400),
+        "\"data.a\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+    );
+    assert!(client.get(&format!("{PODS}?continue=x")).await.refused(400).starts_with("continue key is not valid"));
+    client.get(&format!("{PODS}?labelSelector=a=b=c")).await.refused(400);
+}
+
+#[tokio::test]
+async fn selectors_select() {
+    let client = Client::new();
+    let mut a = pod("a");
+    a["metadata"]["labels"] = json!({"app": "x"});
+    a["spec"]["nodeName"] = json!("n1");
+    a["spec"]["hostNetwork"] = json!(true);
+    client.post(PODS, a).await.with_code(201);
+    client.post(PODS, pod("b")).await.with_code(201);
+    client.post("/api/v1/namespaces/other/pods", pod("c")).await.with_code(201);
+    for (query, expected) in [
+        ("labelSelector=app%3Dx", vec!["a"]),
+        ("labelSelector=!app", vec!["b", "c"]),
+        ("fieldSelector=metadata.name%3Db", vec!["b"]),
+        ("fieldSelector=metadata.namespace!%3Ddefault", vec!["c"]),
+        ("fieldSelector=spec.nodeName%3Dn1", vec!["a"]),
+        ("fieldSelector=spec.nodeName%3D", vec!["b", "c"]),
+        ("fieldSelector=status.phase%3DPending,spec.hostNetwork%3Dfalse", vec!["b", "c"]),
+        ("fieldSelector=spec.restartPolicy!%3DAlways", vec![]),
+        ("labelSelector=app&limit=1", vec!["a"]),
+    ] {
+        let list = client.get(&format!("/api/v1/pods?{query}")).await.with_code(200);
+        assert_eq!(names(&list), expected, "{query}");
+        assert!(list["metadata"].get("remainingItemCount").is_none());
+    }
+}

@@ -1,0 +1,10 @@
+//! The embedded API server, asked over its in-memory transport.
+
+mod client;
+mod objects;
+mod lists;
+mod watches;
+mod deletion;
+mod subresources;
+mod forms;
+mod every_change;

@@ -1,0 +1,319 @@
+//! Create, update, patch, and what a Status says when they are refused.
+
+use super::client::{CONFIG_MAPS, Client, PODS, config_map, deployment, pod};
+use serde_json::json;
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+#[tokio::test]
+async fn a_new_object_gets_its_metadata_from_the_server() {
+    let client = Client::new();
+    let submitted = json!({"metadata": {
+        "name": "a", "uid": "mine", "creationTimestamp": "2000-01-01T00:00:00Z", "deletionTimestamp": "2000-01-01T00:00:00Z",
+        "generation": 7, "selfLink": "x", "managedFields": [{"manager": "m"}], "labels": {}}});
+    let created = client.post(DEPLOYMENTS, submitted).await.with_code(201);
+    let metadata = created["metadata"].as_object().unwrap();
+    assert_eq!(metadata["generation"], 1);
+    assert_eq!(metadata["namespace"], "default");
+    assert_ne!(metadata["uid"], "mine");
+    assert_ne!(metadata["creationTimestamp"], "2000-01-01T00:00:00Z");
+    for field in ["deletionTimestamp", "selfLink", "managedFields", "labels"] {
+        assert!(!metadata.contains_key(field), "{field}");
+    }
+    assert_eq!((&created["kind"], &created["apiVersion"]), (&json!("Deployment"), &json!("apps/v1")));
+    assert_eq!(client.get(&format!("{DEPLOYMENTS}/a")).await.with_code(200), created);
+}
+
+#[tokio::test]
+async fn a_name_is_drawn_for_generate_name() {
+    let client = Client::new();
+    let created = client.post(CONFIG_MAPS, json!({"metadata": {"generateName": "a-"}})).await.with_code(201);
+    assert_eq!(created["metadata"]["name"].as_str().unwrap().len(), 7);
+    let message = client.post(CONFIG_MAPS, json!({})).await.refused(422);
+    assert_eq!(
+        message,
+        "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required"
+    );
+}
+
+#[tokio::test]
+async fn a_create_is_refused_as_kube_apiserver_does() {
+    let client = Client::new();
+    client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    for (body, code, message) in [
+        (config_map("a"), 409, "configmaps \"a\" already exists"),
+        (
+            json!({"metadata": {"name": "b", "namespace": "other"}}),
+            400,
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+        (
+            json!({"metadata": {"name": "b", "resourceVersion": "3"}}),
+            500,
+            "resourceVersion should not be set on objects to be created",
+        ),
+        (
+            json!({"metadata": {"name": "a/b"}}),
+            422,
+            "ConfigMap \"a/b\" is invalid: metadata.name: Invalid value: \"a/b\": may not contain '/'",
+        ),
+        (
+            json!({"apiVersion": "v2", "kind": "ConfigMap"}),
+            400,
+            "the API version in the data (v2) does not match the expected API version (v1)",
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "Pod"}),
+            400,
+            "Pod in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Pod) to (v1.ConfigMap): unknown conversion",
+        ),
+    ] {
+        assert_eq!(client.post(CONFIG_MAPS, body).await.refused(code), message);
+    }
+    let message = client.post_as(CONFIG_MAPS, "application/json", "[]").await.refused(400);
+    assert!(message.starts_with("the object provided is unrecognized (must be of type ConfigMap): "), "{message}");
+    assert!(message.ends_with(" (5b5d)"), "{message}");
+}
+
+#[tokio::test]
+async fn wrong_types_in_metadata_are_refused() {
+    let client = Client::new();
+    for metadata in [
+        json!("text"),
+        json!({"name": 1}),
+        json!({"name": "a", "labels": []}),
+        json!({"name": "a", "labels": {"a": 1}}),
+        json!({"name": "a", "finalizers": {}}),
+    ] {
+        client.post(CONFIG_MAPS, json!({"metadata": metadata})).await.refused(400);
+    }
+}
+
+#[tokio::test]
+async fn bodies_are_json_or_yaml_and_bounded() {
+    let limits = super::super::Limits { body_bytes: 64, ..Default::default() };
+    let client = Client::with_limits(limits);
+    client.post_as(CONFIG_MAPS, "application/yaml", "metadata:\n  name: y\n").await.with_code(201);
+    let message = client.post_as(CONFIG_MAPS, "application/vnd.kubernetes.protobuf", "k8s").await.refused(415);
+    assert!(message.starts_with("the body of the request was in an unknown format - accepted media types include: "));
+    let message = client.post_as(CONFIG_MAPS, "application/json", &" ".repeat(65)).await.refused(413);
+    assert_eq!(message, "Request entity is too large: limit is 64");
+    client.post_as(CONFIG_MAPS, "application/json", "{").await.refused(400);
+}
+
+#[tokio::test]
+async fn an_update_needs_the_version_it_saw() {
+    let client = Client::new();
+    let mut object = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let path = format!("{CONFIG_MAPS}/a");
+    object["data"]["a"] = json!("2");
+    let updated = client.put(&path, object.clone()).await.with_code(200);
+    assert_ne!(updated["metadata"]["resourceVersion"], object["metadata"]["resourceVersion"]);
+    object["data"]["a"] = json!("3");
+    let answer = client.put(&path, object.clone()).await;
+    assert_eq!(answer.body["reason"], "Conflict");
+    assert_eq!(
+        answer.refused(409),
+        "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to \
+         the latest version and try again"
+    );
+    // Without a version it is the client's risk.
+    client.put(&path, config_map("a")).await.with_code(200);
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    client.post(lease, json!({"metadata": {"name": "l"}})).await.with_code(201);
+    let answer = client.put(&format!("{lease}/l"), json!({"metadata": {"name": "l"}})).await;
+    assert_eq!(
+        answer.refused(422),
+        "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+    );
+}
+
+#[tokio::test]
+async fn an_update_is_refused_as_kube_apiserver_does() {
+    let client = Client::new();
+    client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let path = format!("{CONFIG_MAPS}/a");
+    assert_eq!(
+        client.put(&path, config_map("b")).await.refused(400),
+        "the name of the object (b) does not match the name on the URL (a)"
+    );
+    assert_eq!(
+        client.put(&path, json!({})).await.refused(400),
+        "the name of the object (a based on URL) was undeterminable: name must be provided"
+    );
+    assert_eq!(
+        client.put(&path, json!({"metadata": {"name": "a", "namespace": "x"}})).await.refused(400),
+        "the namespace of the object (x) does not match the namespace on the request (default)"
+    );
+    assert_eq!(
+        client.put(&format!("{CONFIG_MAPS}/b"), config_map("b")).await.refused(404),
+        "configmaps \"b\" not found"
+    );
+    let message = client.put(&path, json!({"metadata": {"name": "a", "uid": "u"}})).await.refused(409);
+    assert!(message.contains("Precondition failed: UID in precondition: u, UID in object meta: "), "{message}");
+    let message = client.patch(&path, "merge", json!({"metadata": {"uid": "u"}})).await.refused(422);
+    assert_eq!(message, "ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"u\": field is immutable");
+}
+
+#[tokio::test]
+async fn some_kinds_are_created_by_an_update() {
+    let client = Client::new();
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
+    client.put(path, json!({"metadata": {"name": "l"}})).await.with_code(201);
+    client.get(path).await.with_code(200);
+}
+
+#[tokio::test]
+async fn what_changes_nothing_makes_no_version() {
+    let client = Client::new();
+    let created = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let path = format!("{CONFIG_MAPS}/a");
+    assert_eq!(client.put(&path, created.clone()).await.with_code(200), created);
+    assert_eq!(client.put(&path, config_map("a")).await.with_code(200), created);
+    assert_eq!(client.patch(&path, "merge", json!({"data": {"a": "1"}})).await.with_code(200), created);
+}
+
+#[tokio::test]
+async fn the_generation_counts_what_is_wanted() {
+    let client = Client::new();
+    client.post(DEPLOYMENTS, deployment("a")).await.with_code(201);
+    let path = format!("{DEPLOYMENTS}/a");
+    let labelled = client.patch(&path, "merge", json!({"metadata": {"labels": {"a": "b"}}})).await.with_code(200);
+    assert_eq!(labelled["metadata"]["generation"], 1);
+    let scaled = client.patch(&path, "merge", json!({"spec": {"replicas": 3}})).await.with_code(200);
+    assert_eq!(scaled["metadata"]["generation"], 2);
+    let reported = client.patch(&format!("{path}/status"), "merge", json!({"status": {"replicas": 3}})).await;
+    assert_eq!(reported.with_code(200)["metadata"]["generation"], 2);
+}
+
+#[tokio::test]
+async fn status_and_the_rest_are_written_apart() {
+    let client = Client::new();
+    let mut submitted = deployment("a");
+    submitted["status"] = json!({"replicas": 9});
+    let created = client.post(DEPLOYMENTS, submitted).await.with_code(201);
+    assert!(created.get("status").is_none());
+    let path = format!("{DEPLOYMENTS}/a");
+    let both = json!({"spec": {"replicas": 5}, "status": {"replicas": 5}});
+    let reported = client.patch(&format!("{path}/status"), "merge", both.clone()).await.with_code(200);
+    assert_eq!((&reported["spec"]["replicas"], &reported["status"]["replicas"]), (&json!(1), &json!(5)));
+    let both = json!({"spec": {"replicas": 6}, "status": {"replicas": 6}});
+    let scaled = client.patch(&path, "merge", both).await.with_code(200);
+    assert_eq!((&scaled["spec"]["replicas"], &scaled["status"]["replicas"]), (&json!(6), &json!(5)));
+}
+
+#[tokio::test]
+async fn every_type_of_patch_applies_but_server_side_apply() {
+    let client = Client::new();
+    client.post(PODS, pod("a")).await.with_code(201);
+    let path = format!("{PODS}/a");
+    let json_patch = json!([{"op": "add", "path": "/metadata/labels", "value": {"j": "1"}}]);
+    client.patch(&path, "json", json_patch).await.with_code(200);
+    client.patch(&path, "merge", json!({"metadata": {"labels": {"m": "1"}}})).await.with_code(200);
+    let container = json!({"spec": {"containers": [{"name": "d", "image": "i"}]}});
+    let patched = client.patch(&path, "strategic-merge", container).await.with_code(200);
+    assert_eq!(patched["metadata"]["labels"], json!({"j": "1", "m": "1"}));
+    assert_eq!(patched["spec"]["containers"].as_array().unwrap().len(), 2);
+    client.patch_as(&path, "application/apply-patch+yaml", json!({})).await.refused(415);
+    client.patch_as(&path, "application/json", json!({})).await.refused(415);
+    assert_eq!(client.patch(&format!("{PODS}/b"), "merge", json!({})).await.refused(404), "pods \"b\" not found");
+    let stale = json!({"metadata": {"resourceVersion": "1", "labels": {"x": "y"}}});
+    client.patch(&path, "merge", stale).await.refused(409);
+    client.patch(&path, "merge", json!({"kind": "Node"})).await.refused(400);
+    client.patch(&path, "merge", json!({"metadata": {"name": "b"}})).await.refused(400);
+}
+
+#[tokio::test]
+async fn a_dry_run_stores_nothing() {
+    let client = Client::new();
+    let created = client.post(&format!("{CONFIG_MAPS}?dryRun=All"), config_map("a")).await.with_code(201);
+    assert_eq!(created["data"]["a"], "1");
+    let path = format!("{CONFIG_MAPS}/a");
+    client.get(&path).await.refused(404);
+    let stored = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let patch = json!({"data": {"a": "2"}});
+    let patched = client.patch(&format!("{path}?dryRun=All"), "merge", patch).await.with_code(200);
+    assert_eq!(patched["data"]["a"], "2");
+    client.delete(&format!("{path}?dryRun=All")).await.with_code(200);
+    client.delete(&format!("{CONFIG_MAPS}?dryRun=All")).await.with_code(200);
+    assert_eq!(client.get(&path).await.with_code(200), stored);
+    let message = client.post(&format!("{CONFIG_MAPS}?dryRun=Some"), config_map("b")).await.refused(422);
+    assert_eq!(
+        message,
+        "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: \"Some\": supported values: \"All\""
+    );
+}
+
+#[tokio::test]
+async fn unknown_paths_and_verbs_are_refused() {
+    let client = Client::new();
+    let missing = "the server could not find the requested resource";
+    for path in [
+        "/apis/apps/v1/foos",
+        "/apis/none/v1/foos",
+        "/api/v1/pods/a",
+        "/api/v1/namespaces/default/nodes",
+        "/api/v1/namespaces/default/pods/a/none",
+        "/api/v1/namespaces/default/pods/a/status/more",
+        "/none",
+    ] {
+        assert_eq!(client.get(path).await.refused(404), missing, "{path}");
+    }
+    let wrong = "the server does not allow this method on the requested resource";
+    assert_eq!(client.post("/api/v1/pods", pod("a")).await.refused(405), wrong);
+    assert_eq!(client.put(CONFIG_MAPS, config_map("a")).await.refused(405), wrong);
+    assert_eq!(client.get("/apis/authorization.k8s.io/v1/subjectaccessreviews").await.refused(405), wrong);
+}
+
+#[tokio::test]
+async fn a_secrets_strings_become_data() {
+    let client = Client::new();
+    let secrets = "/api/v1/namespaces/default/secrets";
+    let secret = json!({"metadata": {"name": "a"}, "stringData": {"k": "v"}, "data": {"k": "eA==", "l": "eA=="}});
+    let created = client.post(secrets, secret).await.with_code(201);
+    assert_eq!(created["data"], json!({"k": "dg==", "l": "eA=="}));
+    assert_eq!((created.get("stringData"), &created["type"]), (None, &json!("Opaque")));
+}
+
+#[tokio::test]
+async fn a_service_gets_an_address_and_keeps_it() {
+    let client = Client::new();
+    let services = "/api/v1/namespaces/default/services";
+    let service = |name: &str, kind: &str| json!({"metadata": {"name": name}, "spec": {"type": kind, "ports": [{"port": 80}]}});
+    let a = client.post(services, service("a", "NodePort")).await.with_code(201);
+    let b = client.post(services, service("b", "ClusterIP")).await.with_code(201);
+    assert_ne!(a["spec"]["clusterIP"], b["spec"]["clusterIP"]);
+    assert_eq!(a["spec"]["clusterIPs"], json!([a["spec"]["clusterIP"]]));
+    assert_eq!(a["spec"]["ports"], json!([{"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": 30000}]));
+    let updated = client.put(&format!("{services}/a"), service("a", "NodePort")).await.with_code(200);
+    assert_eq!(updated["spec"], a["spec"]);
+    let mut taken = service("c", "ClusterIP");
+    taken["spec"]["clusterIP"] = a["spec"]["clusterIP"].clone();
+    client.post(services, taken).await.refused(422);
+    let mut headless = service("d", "ClusterIP");
+    headless["spec"]["clusterIP"] = json!("None");
+    let headless = client.post(services, headless).await.with_code(201);
+    assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
+}
+
+#[tokio::test]
+async fn one_object_is_served_in_both_its_versions() {
+    let client = Client::new();
+    let v1 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+    let v2 = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+    let submitted = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 2, "targetCPUUtilizationPercentage": 50}});
+    client.post(v1, submitted).await.with_code(201);
+    let shown = client.get(&format!("{v2}/a")).await.with_code(200);
+    assert_eq!(shown["apiVersion"], "autoscaling/v2");
+    assert_eq!(shown["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 50);
+    let patch = json!({"spec": {"targetCPUUtilizationPercentage": 60}});
+    let patched = client.patch(&format!("{v1}/a"), "merge", patch).await.with_code(200);
+    assert_eq!(patched["apiVersion"], "autoscaling/v1");
+    let shown = client.get(&format!("{v2}/a")).await.with_code(200);
+    assert_eq!(shown["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 60);
+
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"name": "x"}, "message": "m"});
+    client.post("/api/v1/namespaces/default/events", event).await.with_code(201);
+    let list = client.get("/apis/events.k8s.io/v1/namespaces/default/events").await.with_code(200);
+    assert_eq!((&list["apiVersion"], &list["items"][0]["note"]), (&json!("events.k8s.io/v1"), &json!("m")));
+}

@@ -1,0 +1,126 @@
+//! Scale, binding, eviction, tokens, reviews, and what nobody here can serve.
+
+use super::client::{Client, PODS, deployment, pod};
+use serde_json::json;
+
+#[tokio::test]
+async fn an_object_is_scaled_through_its_scale() {
+    let client = Client::new();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let created = client.post(deployments, deployment("a")).await.with_code(201);
+    let path = format!("{deployments}/a/scale");
+    let mut scale = client.get(&path).await.with_code(200);
+    assert_eq!(
+        scale,
+        json!({
+            "kind": "Scale", "apiVersion": "autoscaling/v1",
+            "metadata": {
+                "name": "a", "namespace": "default", "uid": created["metadata"]["uid"],
+                "resourceVersion": created["metadata"]["resourceVersion"],
+                "creationTimestamp": created["metadata"]["creationTimestamp"],
+            },
+            "spec": {"replicas": 1},
+            "status": {"replicas": 0, "selector": "app=a"},
+        })
+    );
+    scale["spec"]["replicas"] = json!(3);
+    assert_eq!(client.put(&path, scale.clone()).await.with_code(200)["spec"]["replicas"], 3);
+    client.put(&path, scale).await.refused(409);
+    let patched = client.patch(&path, "merge", json!({"spec": {"replicas": 4}})).await.with_code(200);
+    assert_eq!(patched["spec"]["replicas"], 4);
+    let stored = client.get(&format!("{deployments}/a")).await.with_code(200);
+    assert_eq!((&stored["spec"]["replicas"], &stored["metadata"]["generation"]), (&json!(4), &json!(3)));
+    assert_eq!(
+        client.patch(&path, "merge", json!({"spec": {"replicas": -1}})).await.refused(422),
+        "Scale.autoscaling \"a\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0"
+    );
+    assert_eq!(
+        client.get(&format!("{deployments}/b/scale")).await.refused(404),
+        "deployments.apps \"b\" not found"
+    );
+}
+
+#[tokio::test]
+async fn a_pod_is_bound_once() {
+    let client = Client::new();
+    client.post(PODS, pod("a")).await.with_code(201);
+    let path = format!("{PODS}/a/binding");
+    let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}});
+    let status = client.post(&path, binding.clone()).await.with_code(201);
+    assert_eq!((&status["status"], &status["code"]), (&json!("Success"), &json!(201)));
+    let bound = client.get(&format!("{PODS}/a")).await.with_code(200);
+    assert_eq!(bound["spec"]["nodeName"], "n");
+    assert_eq!(bound["status"]["conditions"][0]["type"], "PodScheduled");
+    assert_eq!(
+        client.post(&path, binding.clone()).await.refused(409),
+        "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"n\""
+    );
+    client.post(PODS, pod("b")).await.with_code(201);
+    let mut other = binding;
+    other["metadata"]["name"] = json!("b");
+    client.post(&path, other.clone()).await.refused(400);
+    client.post("/api/v1/namespaces/default/bindings", other).await.with_code(201);
+    assert_eq!(client.get(&format!("{PODS}/b")).await.with_code(200)["spec"]["nodeName"], "n");
+}
+
+#[tokio::test]
+async fn an_eviction_deletes_the_pod() {
+    let client = Client::new();
+    client.post(PODS, pod("a")).await.with_code(201);
+    let path = format!("{PODS}/a/eviction");
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
+    let mut dry = eviction.clone();
+    dry["deleteOptions"] = json!({"dryRun": ["All"]});
+    client.post(&path, dry).await.with_code(201);
+    client.get(&format!("{PODS}/a")).await.with_code(200);
+    client.post(&path, eviction.clone()).await.with_code(201);
+    client.get(&format!("{PODS}/a")).await.refused(404);
+    assert_eq!(client.post(&path, eviction).await.refused(404), "pods \"a\" not found");
+}
+
+#[tokio::test]
+async fn a_service_account_gets_a_token_that_nobody_knows() {
+    let client = Client::new();
+    let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
+    let issued = client.post(path, json!({"spec": {"audiences": ["a"]}})).await.with_code(201);
+    assert_eq!((&issued["kind"], &issued["spec"]["audiences"]), (&json!("TokenRequest"), &json!(["a"])));
+    let token = &issued["status"]["token"];
+    assert!(token.as_str().is_some_and(|token| token.len() > 40));
+    let review = json!({"spec": {"token": token}});
+    let review = client.post("/apis/authentication.k8s.io/v1/tokenreviews", review).await.with_code(201);
+    assert_eq!(review["status"], json!({"user": {}, "error": "invalid bearer token"}));
+}
+
+#[tokio::test]
+async fn reviews_allow_everything_to_whoever_the_proxy_says() {
+    let client = Client::new().header("impersonate-user", "jane").header("impersonate-group", "dev");
+    let who = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await.with_code(201);
+    assert_eq!(
+        who["status"]["userInfo"],
+        json!({"username": "jane", "groups": ["dev", "system:authenticated"]})
+    );
+    let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}});
+    for path in [
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
+    ] {
+        let answer = client.post(path, review.clone()).await.with_code(201);
+        assert_eq!((&answer["status"], &answer["spec"]), (&json!({"allowed": true}), &review["spec"]), "{path}");
+    }
+    let rules = client.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", json!({"spec": {"namespace": "x"}}));
+    assert_eq!(rules.await.with_code(201)["status"]["incomplete"], false);
+    let request = json!({"metadata": {"name": "a"}, "spec": {"signerName": "x", "username": "somebody"}});
+    let csr = client.post("/apis/certificates.k8s.io/v1/certificatesigningrequests", request).await.with_code(201);
+    assert_eq!(csr["spec"]["username"], "jane");
+}
+
+#[tokio::test]
+async fn what_needs_a_kubelet_is_not_implemented() {
+    let client = Client::new();
+    assert_eq!(client.get(&format!("{PODS}/a/log")).await.refused(404), "pods \"a\" not found");
+    client.post(PODS, pod("a")).await.with_code(201);
+    for path in ["log", "exec?command=x", "attach", "portforward", "proxy/index.html"] {
+        client.get(&format!("{PODS}/a/{path}")).await.refused(501);
+    }
+}

@@ -1,0 +1,116 @@
+//! Watches: where they start, what they show, how they end.
+
+use super::super::Limits;
+use super::client::{CONFIG_MAPS, Client, PODS, config_map, pair, pod};
+use serde_json::json;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_watch_shows_what_is_there_and_then_what_happens() {
+    let client = Client::new();
+    client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=true")).await;
+    assert_eq!(events.next_name().await, pair("ADDED", "a"));
+    client.post("/api/v1/namespaces/other/configmaps", config_map("x")).await.with_code(201);
+    client.post(CONFIG_MAPS, config_map("b")).await.with_code(201);
+    let patch = json!({"data": {"a": "2"}});
+    let patched = client.patch(&format!("{CONFIG_MAPS}/b"), "merge", patch).await.with_code(200);
+    client.delete(&format!("{CONFIG_MAPS}/b")).await.with_code(200);
+    assert_eq!(events.next_name().await, pair("ADDED", "b"));
+    assert_eq!(events.next().await, Some(("MODIFIED".into(), patched.clone())));
+    let (kind, deleted) = events.next().await.unwrap();
+    assert_eq!((kind.as_str(), &deleted["data"]), ("DELETED", &patched["data"]));
+    assert_ne!(deleted["metadata"]["resourceVersion"], patched["metadata"]["resourceVersion"]);
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_from_a_version() {
+    let client = Client::new();
+    let created = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    client.post(CONFIG_MAPS, config_map("b")).await.with_code(201);
+    let version = created["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={version}")).await;
+    assert_eq!(events.next_name().await, pair("ADDED", "b"));
+    let mut legacy = client.watch(&format!("/api/v1/watch/namespaces/default/configmaps/b?resourceVersion={version}")).await;
+    assert_eq!(legacy.next_name().await, pair("ADDED", "b"));
+}
+
+#[tokio::test]
+async fn a_watch_from_a_forgotten_version_says_so() {
+    let client = Client::with_limits(Limits { history: 2, ..Limits::default() });
+    let created = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    for name in ["b", "c", "d"] {
+        client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);
+    }
+    let version: u64 = created["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={version}")).await;
+    let (kind, status) = events.next().await.unwrap();
+    assert_eq!((kind.as_str(), &status["code"], &status["reason"]), ("ERROR", &json!(410), &json!("Expired")));
+    assert_eq!(status["message"], format!("too old resource version: {version} ({})", version + 1));
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn a_selector_makes_objects_appear_and_vanish() {
+    let client = Client::new();
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&labelSelector=on%3Dyes")).await;
+    client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let path = format!("{CONFIG_MAPS}/a");
+    let label = |value: &str| json!({"metadata": {"labels": {"on": value}}});
+    let shown = client.patch(&path, "merge", label("yes")).await.with_code(200);
+    let hidden = client.patch(&path, "merge", label("no")).await.with_code(200);
+    client.delete(&path).await.with_code(200);
+    client.post(CONFIG_MAPS, json!({"metadata": {"name": "b", "labels": {"on": "yes"}}})).await.with_code(201);
+    assert_eq!(events.next().await, Some(("ADDED".into(), shown.clone())));
+    let (kind, last) = events.next().await.unwrap();
+    assert_eq!((kind.as_str(), &last["metadata"]["labels"]), ("DELETED", &shown["metadata"]["labels"]));
+    assert_eq!(last["metadata"]["resourceVersion"], hidden["metadata"]["resourceVersion"]);
+    assert_eq!(events.next_name().await, pair("ADDED", "b"));
+}
+
+#[tokio::test]
+async fn a_bookmark_ends_the_initial_events() {
+    let client = Client::new();
+    client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?{query}")).await;
+    assert_eq!(events.next_name().await, pair("ADDED", "a"));
+    let (kind, object) = events.next().await.unwrap();
+    assert_eq!((kind.as_str(), &object["kind"]), ("BOOKMARK", &json!("ConfigMap")));
+    assert_eq!(object["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
+    let list = client.get(CONFIG_MAPS).await.with_code(200);
+    assert_eq!(object["metadata"]["resourceVersion"], list["metadata"]["resourceVersion"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_come_where_allowed_and_the_watch_ends_in_time() {
+    let client = Client::with_limits(Limits { bookmark_interval: Duration::from_secs(60), ..Limits::default() });
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&allowWatchBookmarks=true&timeoutSeconds=90")).await;
+    let mut without = client.watch(&format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=90")).await;
+    let elsewhere = client.post(PODS, pod("p")).await.with_code(201);
+    let (kind, object) = events.next().await.unwrap();
+    assert_eq!(kind, "BOOKMARK");
+    assert_eq!(object["metadata"]["resourceVersion"], elsewhere["metadata"]["resourceVersion"]);
+    assert_eq!(events.next().await, None);
+    assert_eq!(without.next().await, None);
+}
+
+#[tokio::test]
+async fn a_slow_watch_ends_without_a_gap() {
+    let client = Client::with_limits(Limits { watcher_queue: 2, ..Limits::default() });
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    for name in ["a", "b", "c"] {
+        client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);
+    }
+    assert_eq!(events.next_name().await, pair("ADDED", "a"));
+    assert_eq!(events.next_name().await, pair("ADDED", "b"));
+    assert_eq!(events.next_name().await, None);
+}
+
+#[tokio::test]
+async fn options_of_watches_are_checked() {
+    let client = Client::new();
+    for query in ["sendInitialEvents=true", "resourceVersionMatch=NotOlderThan", "sendInitialEvents=true&resourceVersionMatch=Exact"] {
+        client.get(&format!("{CONFIG_MAPS}?watch=1&{query}")).await.refused(422);
+    }
+}
