@@ -1,10 +1,10 @@
 //! Asking the upstream to review something: the request, its deadline, and kube-apiserver's attempts
 //! (`webhook.WithExponentialBackoff`, `webhook.DefaultShouldRetry`).
 
+use crate::request::body;
 use crate::upstream::{ClientCredentials, SharedTransport, full};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Limited};
 use serde::{Serialize, de::DeserializeOwned};
 use std::time::Duration;
 
@@ -69,8 +69,7 @@ pub(crate) async fn create_as<T: Serialize + DeserializeOwned>(
         match answer.status() {
             refusal @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Ok(Err(refusal)),
             status if status.is_success() => {
-                let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
-                let bytes = body.map_err(ReviewError::new)?.to_bytes();
+                let bytes = body::read(answer.into_body(), MAX_ANSWER_BYTES).await.map_err(ReviewError::new)?;
                 serde_json::from_slice(&bytes).map(Ok).map_err(ReviewError::new)
             }
             status => Err(ReviewError(format!("{path} answered {status}"))),
