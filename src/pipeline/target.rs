@@ -74,11 +74,6 @@ impl Target {
         self.sub().map_or(&self.facts.kind, |subresource| &subresource.kind)
     }
 
-    /// Kind of the resource's own objects.
-    pub(super) fn main_kind(&self) -> &GroupVersionKind {
-        &self.facts.kind
-    }
-
     /// Whether it is exec, attach, portforward or proxy.
     pub(super) fn is_connect(&self) -> bool {
         self.sub().is_some_and(Subresource::is_connect)
@@ -87,11 +82,6 @@ impl Target {
     /// Whether the URL, subresource included, can be read.
     pub(super) fn can_get(&self) -> bool {
         self.verbs().iter().any(|verb| verb == "get")
-    }
-
-    /// Whether objects live in namespaces.
-    pub(super) fn is_namespaced(&self) -> bool {
-        self.facts.namespaced
     }
 
     /// Whether the resource is `namespaces` itself.

@@ -2,7 +2,7 @@
 
 use crate::admission::{Annotations, Attributes, Denial, Operation, Plugin, Reinvocation};
 use crate::authn::UserInfo;
-use crate::cluster::{Cluster, FixedState};
+use crate::cluster::{Cluster, FixedState, Namespace};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use crate::status::Status;
 use serde_json::Value;
@@ -12,7 +12,16 @@ use tokio::time::Instant;
 
 /// A cluster with these namespaces in the cache (those that end in `-terminating` are), and these at the server only.
 pub(crate) fn cluster(cached: &[&str], live: &[&str]) -> Arc<Cluster> {
-    Cluster::fixed(FixedState::with_namespaces(cached, live))
+    let namespaces = |names: &[&str]| names.iter().map(|name| namespace(name)).collect();
+    Cluster::fixed(FixedState {
+        namespaces: namespaces(cached),
+        live_namespaces: Some(namespaces(live)),
+        ..FixedState::default()
+    })
+}
+
+fn namespace(name: &str) -> Namespace {
+    Namespace { name: name.into(), terminating: name.ends_with("-terminating"), ..Namespace::default() }
 }
 
 /// Starts the check of a plugin in its mutating phase.
