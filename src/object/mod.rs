@@ -97,6 +97,11 @@ impl Object {
         self.changed = false;
     }
 
+    /// Becomes another object, as a change.
+    pub fn replace(&mut self, other: Self) {
+        *self = Self { fields: other.fields, changed: true };
+    }
+
     /// As a JSON value.
     pub fn into_value(self) -> Value {
         Value::Object(self.fields)

@@ -175,7 +175,7 @@ impl Mutating {
         if let Some(text) = patch_annotation(&hook.configuration, &hook.name, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
-        attributes.object = Some(patched);
+        attributes.object.get_or_insert_default().replace(patched);
         review.set_object(attributes.object.as_ref()).map_err(CallError::internal)?;
         Ok(changed)
     }
