@@ -67,7 +67,8 @@ impl Write<'_> {
         if !rehearsed.status.is_success() {
             return Ok(rehearsed);
         }
-        let outcome = rehearsed.object()?;
+        let mut outcome = rehearsed.object()?;
+        outcome.settle();
         let (operation, kind) = match &old {
             Some(_) => (Operation::Update, OptionsKind::Update),
             None => (Operation::Create, OptionsKind::Create),

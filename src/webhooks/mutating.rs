@@ -169,11 +169,8 @@ impl Mutating {
         if let Some(text) = patch_annotation(&hook.configuration, &hook.name, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
-        // The object itself is changed, not replaced: it knows whether the client's own bytes still stand for it.
-        if *object != patched
-            && let Value::Object(fields) = patched.into_value()
-        {
-            *object.fields_mut() = fields;
+        if *object != patched {
+            *object = patched;
             review.set_object(Some(object)).map_err(CallError::internal)?;
         }
         Ok(changed)
