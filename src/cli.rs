@@ -5,6 +5,8 @@
 mod arguments;
 mod serve;
 mod table;
+#[cfg(test)]
+mod readme;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
