@@ -94,7 +94,10 @@ fn scale(object: &Object) -> Object {
 /// The object's selector as one string (`metav1.FormatLabelSelector`); a replication controller has labels only.
 fn selector(object: &Object) -> String {
     let is_labels_only = object.kind() == "ReplicationController";
-    let labels = body::strings(object, if is_labels_only { &["spec", "selector"] } else { &["spec", "selector", "matchLabels"] });
+    let labels = body::strings(
+        object,
+        if is_labels_only { &["spec", "selector"] } else { &["spec", "selector", "matchLabels"] },
+    );
     let mut terms: Vec<(String, String)> = labels
         .into_iter()
         .map(|(label, value)| {
