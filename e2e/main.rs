@@ -1,1 +1,19 @@
-fn main(){}
+//! The whole program from outside: real clients, through the built binary, to the API server inside it and to a real one.
+//!
+//! `make e2e` runs it. `harness/` starts things and says how one talks to them; every other file is one subject.
+
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+
+mod audit;
+mod authentication;
+mod authorization;
+mod bypass;
+mod clients;
+mod differential;
+mod kubectl;
+mod lifecycle;
+mod plugins;
+mod upgrades;
+mod webhooks;

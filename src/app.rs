@@ -1,1 +1,347 @@
-//! To be written.
+//! Wires everything together, runs it, and takes it down again.
+
+use crate::admission::metrics::Metrics;
+use crate::admission::{Chain, Environment};
+use crate::audit::{self, Audit, Log, Policy};
+use crate::authn::{self, Authenticator, CertificateAuthority, Impersonation, RequestHeaderConfig, StaticTokens};
+use crate::authz::{self, Authorizer, Reviewer};
+use crate::cluster::discovery::{self, Discovery};
+use crate::cluster::{self, Cluster, Need};
+use crate::config::kubeconfig::Kubeconfig;
+use crate::config::{self, AuditLog, AuthorizationMode, Config, UpstreamIdentity};
+use crate::embedded;
+use crate::pipeline::{Gateway, InFlight, Pipeline};
+use crate::server::certificates::Authority;
+use crate::server::health::{self, Checks};
+use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
+use crate::upstream::{self, Body, BoxError, Forwarder, Identity, Remote, SharedTransport, kube_client};
+use anyhow::{Context, Result};
+use http::{HeaderName, Request};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use prometheus::Registry;
+use rustls::ServerConfig;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_util::task::AbortOnDropHandle;
+
+/// The user that the kubeconfig for the embedded API server names, and its group.
+const ADMINISTRATOR: (&str, &str) = ("kubernetes-admin", "system:masters");
+
+/// Runs the server until it is told to stop.
+///
+/// # Errors
+/// When something that the configuration names cannot be had.
+pub async fn run(config: Config) -> Result<()> {
+    let drain = Drain::new();
+    let registry = Registry::new();
+    let checks = Checks::new(&drain);
+    let serving = &config.serving;
+    let health = Listener::bind(serving.health_address)
+        .with_context(|| format!("--health-bind-address={}", serving.health_address))?;
+    let listener = Listener::bind(serving.address)
+        .with_context(|| format!("--bind-address={} --secure-port={}", serving.address.ip(), serving.address.port()))?;
+    let (address, health_address) = (listener.local_addr()?, health.local_addr()?);
+    let _probes = AbortOnDropHandle::new(tokio::spawn(health::serve(health, checks.clone(), registry.clone())));
+
+    let front = Front::new(&config, address)?;
+    let files = Files::new(&config)?;
+    let upstream = Upstream::new(&config, &drain).await?;
+    let (audit, log) = audit(&config, &registry)?;
+    let pipeline = Arc::new(pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?);
+    front.announce(&config, address, health_address)?;
+
+    let handle = {
+        let (pipeline, drain) = (pipeline.clone(), drain.clone());
+        move |request: Request<Incoming>| {
+            let (pipeline, drain) = (pipeline.clone(), drain.clone());
+            async move { pipeline.handle(request.map(incoming), &drain).await }
+        }
+    };
+    let serve = tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle));
+    drain.start_on_signal(serving.shutdown_delay).await?;
+    serve.await.context("the listener")?;
+    let in_time = tokio::time::timeout(serving.drain_timeout, drain.finished()).await.is_ok();
+    tracing::info!(in_time, "drained");
+    if let Some(log) = log
+        && !log.shutdown().await
+    {
+        tracing::warn!("the end of the audit log could not be written in time");
+    }
+    Ok(())
+}
+
+fn incoming(body: Incoming) -> Body {
+    body.map_err(BoxError::from).boxed_unsync()
+}
+
+/// What clients meet: the serving certificate, and the authority of their own.
+struct Front {
+    tls: Arc<Reloading<ServerConfig>>,
+    /// The authority that the process made for itself, where no files were given.
+    own: Option<Authority>,
+    client_ca: Option<Reloading<CertificateAuthority>>,
+}
+
+impl Front {
+    fn new(config: &Config, address: SocketAddr) -> Result<Self> {
+        let client_ca = config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
+        if let Some(files) = &config.serving.certificate {
+            let tls = tls::watch_certificate(&files.certificate, &files.key).with_context(|| {
+                format!("--tls-cert-file={} --tls-private-key-file={}", files.certificate.display(), files.key.display())
+            })?;
+            return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
+        }
+        let own = Authority::generate("kube-admission-proxy")?;
+        let issued = own.serving(&own_names(address.ip()))?;
+        let tls = tls::server_config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes())?;
+        // In front of an API server of somebody else's, the process trusts nobody of its own.
+        let is_own = client_ca.is_none() && matches!(config.upstream, config::Upstream::Embedded { .. });
+        let client_ca = match is_own {
+            true => Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?)),
+            false => client_ca,
+        };
+        Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
+    }
+
+    /// Says where the server is; in front of the embedded API server, with a kubeconfig that reaches it.
+    fn announce(&self, config: &Config, address: SocketAddr, health: SocketAddr) -> Result<()> {
+        let server = format!("https://{}", reachable(address));
+        tracing::info!("serving on {server}, health and metrics on http://{}", reachable(health));
+        let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else { return Ok(()) };
+        let client = own.client(ADMINISTRATOR.0, ADMINISTRATOR.1)?;
+        let written = Kubeconfig {
+            server: &server,
+            certificate_authority: &own.pem(),
+            client_certificate: &client.certificate_pem,
+            client_key: &client.key_pem,
+        };
+        written.write(kubeconfig).with_context(|| format!("--write-kubeconfig={}", kubeconfig.display()))?;
+        println!("export KUBECONFIG={}", std::path::absolute(kubeconfig)?.display());
+        Ok(())
+    }
+}
+
+/// Names that a certificate of the process's own is good for.
+fn own_names(bound: IpAddr) -> Vec<String> {
+    let mut names: Vec<String> =
+        ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(String::from).into();
+    let bound = bound.to_string();
+    if !names.contains(&bound) {
+        names.push(bound);
+    }
+    names
+}
+
+/// The address for a client on this machine.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    let loopback = if address.is_ipv4() { IpAddr::from([127, 0, 0, 1]) } else { IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]) };
+    SocketAddr::new(loopback, address.port())
+}
+
+fn authority(flag: &'static str, path: &Path) -> Result<Reloading<CertificateAuthority>> {
+    let file = path.to_owned();
+    reload::watch(vec![path.to_owned()], move || -> Result<_, Unreadable> {
+        CertificateAuthority::parse(&read(&file)?).map_err(|error| Unreadable(error.to_string()))
+    })
+    .with_context(|| format!("--{flag}={}", path.display()))
+}
+
+/// A file that is of no use, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Unreadable(String);
+
+fn read(path: &PathBuf) -> Result<Vec<u8>, Unreadable> {
+    std::fs::read(path).map_err(|error| Unreadable(error.to_string()))
+}
+
+fn bounds(config: &Config) -> Bounds {
+    let limits = &config.limits;
+    Bounds {
+        max_connections: limits.connections,
+        max_concurrent_streams: limits.http2_streams,
+        max_header_bytes: limits.head_bytes,
+        handshake_timeout: limits.handshake_timeout,
+        header_read_timeout: limits.head_timeout,
+        drain_timeout: config.serving.drain_timeout,
+        ..Bounds::default()
+    }
+}
+
+/// Files that authentication follows while the server runs.
+#[derive(Default)]
+struct Files {
+    request_header_ca: Option<Reloading<CertificateAuthority>>,
+    tokens: Option<Reloading<StaticTokens>>,
+}
+
+impl Files {
+    fn new(config: &Config) -> Result<Self> {
+        let authentication = &config.authentication;
+        let request_header_ca = authentication.request_header.as_ref();
+        let request_header_ca =
+            request_header_ca.map(|config| authority("requestheader-client-ca-file", &config.client_ca)).transpose()?;
+        let tokens = authentication.token_file.as_deref().map(static_tokens).transpose()?;
+        Ok(Self { request_header_ca, tokens })
+    }
+}
+
+fn static_tokens(path: &Path) -> Result<Reloading<StaticTokens>> {
+    let file = path.to_owned();
+    reload::watch(vec![path.to_owned()], move || -> Result<_, Unreadable> {
+        StaticTokens::parse(&read(&file)?).map_err(|error| Unreadable(error.to_string()))
+    })
+    .with_context(|| format!("--token-auth-file={}", path.display()))
+}
+
+/// The API server behind, and the ways there.
+struct Upstream {
+    transport: SharedTransport,
+    forwarder: Forwarder,
+    client: kube::Client,
+    is_passthrough: bool,
+}
+
+impl Upstream {
+    async fn new(config: &Config, drain: &Drain) -> Result<Self> {
+        let (transport, identity): (SharedTransport, _) = match &config.upstream {
+            config::Upstream::Embedded { .. } => {
+                (Arc::new(embedded::Server::new(embedded::Limits::default())), Identity::Impersonate)
+            }
+            config::Upstream::Remote { kubeconfig, identity, .. } => {
+                let bounds = upstream::Bounds { connect_timeout: config.limits.connect_timeout, ..Default::default() };
+                let remote = Remote::from_kubeconfig(kubeconfig, bounds).await;
+                let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
+                tracing::info!("the API server behind is {}", remote.url());
+                let identity = match identity {
+                    UpstreamIdentity::Impersonate => Identity::Impersonate,
+                    UpstreamIdentity::RequestHeader => Identity::RequestHeader(Default::default()),
+                    UpstreamIdentity::Passthrough => Identity::Passthrough,
+                };
+                (Arc::new(remote), identity)
+            }
+        };
+        let is_passthrough = identity == Identity::Passthrough;
+        let forwarder = Forwarder::new(transport.clone(), identity, drain.clone());
+        Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
+    }
+}
+
+/// The path of requests, with everything on it.
+fn pipeline(
+    config: &Config,
+    front: &Front,
+    files: &Files,
+    upstream: Upstream,
+    audit: Audit,
+    registry: &Registry,
+    checks: &Checks,
+) -> Result<Pipeline> {
+    let limits = &config.limits;
+    let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery::Limits::default());
+    let needs: Vec<Need> = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied().collect();
+    let cluster_limits = cluster::Limits { ready_timeout: limits.cache_sync_timeout, ..Default::default() };
+    let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits);
+    let ready = (discovery.clone(), cluster.clone());
+    checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
+    checks.ready("informer-sync", move || match ready.1.unsynced() {
+        waiting if waiting.is_empty() => Ok(()),
+        waiting => Err(format!("not synced: {waiting:?}")),
+    });
+
+    let metrics = Arc::new(Metrics::new(registry).context("admission metrics")?);
+    let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| Environment {
+        cluster: cluster.clone(),
+        configuration: config.admission.configuration(spec.name),
+        config,
+        metrics: metrics.clone(),
+    })?;
+    Ok(Pipeline {
+        authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
+        impersonation: Impersonation::new(limits.impersonation_checks),
+        authorizer: Authorizer::new(authorization(config, &upstream)),
+        discovery,
+        chain,
+        gateway: Gateway {
+            transport: upstream.transport,
+            forwarder: upstream.forwarder,
+            response_bytes: limits.response_bytes,
+        },
+        audit,
+        in_flight: InFlight::new(limits.requests_inflight, limits.mutating_requests_inflight),
+        limits: limits.clone(),
+    })
+}
+
+/// Auditing, where a log and a policy are given; kube-apiserver needs both as well.
+fn audit(config: &Config, registry: &Registry) -> Result<(Audit, Option<Arc<Log>>)> {
+    let metrics = audit::Metrics::register(registry)?;
+    let Some(policy_file) = &config.audit.policy_file else { return Ok((Audit::off(), None)) };
+    let policy = Policy::from_file(policy_file).with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
+    let path = match &config.audit.log {
+        None => return Ok((Audit::off(), None)),
+        Some(AuditLog::Stdout) => "-",
+        Some(AuditLog::File(path)) => path.to_str().context("--audit-log-path is not UTF-8")?,
+    };
+    let limits = audit::log::Limits {
+        queue_events: config.limits.audit_queue_events,
+        flush_timeout: config.limits.audit_flush_timeout,
+        ..Default::default()
+    };
+    let log = Log::open(path, metrics.clone(), limits).with_context(|| format!("--audit-log-path={path}"))?;
+    let log = Arc::new(log);
+    Ok((Audit::new(policy, log.clone(), metrics), Some(log)))
+}
+
+fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upstream) -> Result<authn::Config> {
+    let names = |names: &[String]| names.iter().map(|name| Ok(name.parse()?)).collect::<Result<Vec<HeaderName>>>();
+    let request_header = match (&config.authentication.request_header, &files.request_header_ca) {
+        (Some(given), Some(ca)) => Some(RequestHeaderConfig {
+            ca: ca.shared(),
+            allowed_names: given.allowed_names.clone(),
+            username_headers: names(&given.username_headers)?,
+            uid_headers: names(&given.uid_headers)?,
+            group_headers: names(&given.group_headers)?,
+            extra_prefixes: given.extra_header_prefixes.clone(),
+        }),
+        _ => None,
+    };
+    let limits = &config.limits;
+    Ok(authn::Config {
+        client_ca: front.client_ca.as_ref().map(Reloading::shared),
+        request_header,
+        token_file: files.tokens.as_ref().map(Reloading::shared),
+        token_review: Some(upstream.client.clone()),
+        passthrough: upstream.is_passthrough.then(|| upstream.transport.clone()),
+        review_limits: authn::ReviewLimits {
+            success_ttl: limits.token_cache_ttl,
+            failure_ttl: limits.token_cache_ttl,
+            cache_capacity: limits.token_cache_entries,
+            ..Default::default()
+        },
+        anonymous: config.authentication.anonymous,
+        api_audiences: Vec::new(),
+    })
+}
+
+fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
+    let mode = match config.authorization.mode {
+        AuthorizationMode::AlwaysAllow => authz::Mode::AlwaysAllow,
+        AuthorizationMode::Webhook => authz::Mode::Webhook,
+    };
+    let reviewer = match upstream.is_passthrough {
+        true => Reviewer::Oneself(upstream.transport.clone()),
+        false => Reviewer::Subject(upstream.client.clone()),
+    };
+    authz::Config {
+        authorized_ttl: config.limits.authorized_ttl,
+        unauthorized_ttl: config.limits.unauthorized_ttl,
+        cache_capacity: config.limits.authorization_cache_entries,
+        ..authz::Config::new(mode, reviewer)
+    }
+}

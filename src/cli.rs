@@ -1,3 +1,139 @@
-//! The command line.
+//! The command line: arguments in, exit code out.
+//!
+//! `arguments.rs` says what can be typed, `serve.rs` makes a [`crate::config::Config`] of it.
+
+mod arguments;
+mod serve;
+mod table;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::error::Error;
+use std::process::ExitCode;
+
+/// Something is wrong with what was asked for, or went wrong while doing it.
+const FAILURE: u8 = 1;
+/// The command line cannot be understood.
+const USAGE: u8 = 2;
+
 /// Runs the program.
-pub fn main() -> std::process::ExitCode { std::process::ExitCode::SUCCESS }
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let done = match arguments.command {
+        Command::Serve(flags) => run_server(&flags),
+        Command::Plugins => {
+            print!("{}", table::plugins(crate::plugins::ALL));
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
+    let config = serve::config(flags, crate::plugins::ALL)?;
+    start_log(flags.verbosity);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(crate::app::run(config));
+    // What `run` did not wait for on purpose must not hold up the end.
+    runtime.shutdown_background();
+    done
+}
+
+/// klog's levels: 0 and 1 what an operator wants to know, 2 to 5 decisions, from 6 on every request. Other crates only
+/// speak up from 8 on.
+fn start_log(verbosity: u8) {
+    let (own, others) = match verbosity {
+        0..=1 => ("info", "warn"),
+        2..=5 => ("debug", "warn"),
+        6..=7 => ("trace", "info"),
+        _ => ("trace", "debug"),
+    };
+    let filter = tracing_subscriber::EnvFilter::new(format!("{others},{}={own}", env!("CARGO_CRATE_NAME")));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A log that somebody else set up before (a test, say) stays.
+    let _ = log.try_init();
+}
+
+/// Says what is wrong with the command line, or prints the help that was asked for.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if let Some(line) = wrong_value(error) {
+        eprintln!("error: {line}");
+        return ExitCode::from(FAILURE);
+    }
+    // Nothing can be done about a closed output here.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+}
+
+/// The one line about a value that is of no use for its flag; `None` if the error is another.
+fn wrong_value(error: &clap::Error) -> Option<String> {
+    if !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) {
+        return None;
+    }
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let (flag, value) = (text(ContextKind::InvalidArg), text(ContextKind::InvalidValue));
+    let flag = flag.split([' ', '=', '[']).next().unwrap_or_default();
+    let reason = match (error.source(), error.get(ContextKind::ValidValue)) {
+        (Some(source), _) => source.to_string(),
+        (None, Some(ContextValue::Strings(valid))) if !valid.is_empty() => format!("must be one of {}", valid.join(", ")),
+        // The value is missing: that is usage.
+        (None, _) => return None,
+    };
+    Some(format!("{flag}={value}: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_wrong_value_is_one_line_with_flag_and_value_and_other_errors_are_usage() {
+        for (argument, line) in [
+            ("--secure-port=x", Some("--secure-port=x: invalid digit found in string")),
+            ("--bind-address=1.2.3", Some("--bind-address=1.2.3: invalid IP address syntax")),
+            (
+                "--upstream-identity=me",
+                Some("--upstream-identity=me: must be one of impersonate, requestheader, passthrough"),
+            ),
+            ("--anonymous-auth=maybe", Some("--anonymous-auth=maybe: must be true or false")),
+            ("--request-timeout=5", Some("--request-timeout=5: invalid duration \"5\": write it as 1m30s or 500ms")),
+            ("-v=x", Some("--v=x: invalid digit found in string")),
+            ("--secure-port", None),
+            ("--no-such-flag", None),
+            ("file.yaml", None),
+        ] {
+            let error = Arguments::try_parse_from(["kube-admission-proxy", "serve", argument]).unwrap_err();
+            assert_eq!(wrong_value(&error).as_deref(), line, "{argument}");
+        }
+    }
+
+    #[test]
+    fn help_shows_flags_in_groups() {
+        let error = Arguments::try_parse_from(["kube-admission-proxy", "serve", "--help"]).unwrap_err();
+        let help = error.to_string();
+        for heading in ["Admission:", "Authentication:", "Authorization:", "Serving:", "Upstream:", "Audit:", "Misc:"] {
+            assert!(help.contains(&format!("\n{heading}\n")), "{heading} is missing in\n{help}");
+        }
+        assert!(!help.contains("\nOptions:\n"), "a flag has no group:\n{help}");
+        assert!(!help.contains("--feature-gates"), "a flag that is refused is shown:\n{help}");
+    }
+}

@@ -1,1 +1,221 @@
-//! To be written.
+//! The path of a request, top to bottom.
+//!
+//! [`Pipeline::handle`] is the outer shell: audit, warnings and errors to responses. [`Pipeline::answer`] is the path
+//! itself, one line a step. What happens to each kind of write is in `pipeline/`.
+
+mod audited;
+mod collection;
+mod connect;
+mod create;
+mod delete;
+mod gateway;
+mod inflight;
+mod patch;
+mod apply;
+mod target;
+mod update;
+mod write;
+
+pub use gateway::Gateway;
+use gateway::Caller;
+pub use inflight::InFlight;
+
+use crate::admission::{Chain, Warnings};
+use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
+use crate::authn::{Authenticator, Impersonation};
+use crate::authz::Authorizer;
+use crate::cluster::discovery::Discovery;
+use crate::config::Limits;
+use crate::request::RequestInfo;
+use crate::request::info::{is_canonical, request_info};
+use crate::response;
+use crate::server::{Connection, Drain};
+use crate::status::Status;
+use crate::upstream::Body;
+use http::header::{USER_AGENT, WARNING};
+use http::{HeaderValue, Method, Request, Response};
+use std::sync::Arc;
+use target::Target;
+use write::Write;
+
+/// With these a client asks some servers to treat the request as if it had another method: never, here.
+const METHOD_OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
+
+/// Everything that a request passes.
+pub struct Pipeline {
+    /// Who calls.
+    pub authenticator: Authenticator,
+    /// Who may call as somebody else.
+    pub impersonation: Impersonation,
+    /// What callers may do.
+    pub authorizer: Authorizer,
+    /// What resources there are.
+    pub discovery: Arc<Discovery>,
+    /// The admission plugins.
+    pub chain: Chain,
+    /// The way to the API server.
+    pub gateway: Gateway,
+    /// The audit log.
+    pub audit: Audit,
+    /// How many requests there are.
+    pub in_flight: InFlight,
+    /// Every bound.
+    pub limits: Limits,
+}
+
+/// What the steps tell the shell, whether they succeed or not.
+#[derive(Default)]
+struct Exchange {
+    audit_id: String,
+    warnings: Arc<Warnings>,
+    event: Option<EventInProgress>,
+}
+
+impl Pipeline {
+    /// Answers a request, whatever becomes of it.
+    pub async fn handle(&self, mut request: Request<Body>, drain: &Drain) -> Response<Body> {
+        let info = request_info(request.method(), request.uri());
+        let audit_id = audit::audit_id(request.headers());
+        for header in METHOD_OVERRIDES {
+            request.headers_mut().remove(header);
+        }
+        let mut exchange = Exchange { audit_id, ..Exchange::default() };
+        let answered = match info.is_long_running() {
+            true => self.answer(request, &info, &mut exchange).await.map(|response| response.map(|body| drain.ending(body))),
+            false => {
+                let answer = self.answer(request, &info, &mut exchange);
+                let in_time = tokio::time::timeout(self.limits.request_timeout, answer).await;
+                in_time.unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout")))
+            }
+        };
+        let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal));
+        for warning in exchange.warnings.header_values() {
+            response.headers_mut().append(WARNING, warning);
+        }
+        if let Ok(id) = HeaderValue::from_str(&exchange.audit_id) {
+            response.headers_mut().insert(AUDIT_ID, id);
+        }
+        match exchange.event.take() {
+            None => response,
+            Some(event) => audited::follow(event, response, info.is_long_running()).await,
+        }
+    }
+
+    async fn answer(
+        &self,
+        mut request: Request<Body>,
+        info: &RequestInfo,
+        exchange: &mut Exchange,
+    ) -> Result<Response<Body>, Status> {
+        let caller = self.identify(&mut request, info, exchange).await?;
+        let _seat = self.in_flight.enter(info)?;
+        let connect = self.connect_target(request.method(), info).await?;
+        if connect.is_none() && is_read(request.method()) {
+            return self.gateway.stream(request, &caller).await;
+        }
+        if !is_canonical(request.uri()) {
+            return Err(Status::no_such_path());
+        }
+        if !info.is_resource_request {
+            return self.gateway.stream(request, &caller).await;
+        }
+        self.authorize(info, &caller, exchange).await?;
+        match connect {
+            Some(target) => self.connect(request, target, &caller, exchange).await,
+            None => self.write(request, info, &caller, exchange).await,
+        }
+    }
+
+    /// Who calls, after impersonation.
+    async fn identify(
+        &self,
+        request: &mut Request<Body>,
+        info: &RequestInfo,
+        exchange: &mut Exchange,
+    ) -> Result<Caller, Status> {
+        let connection = request.extensions().get::<Arc<Connection>>().cloned();
+        let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
+        let uri = request.uri().to_string();
+        let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let audited = audit::Request {
+            info,
+            audit_id: &exchange.audit_id,
+            uri: &uri,
+            user_agent: &user_agent,
+            source_ips: audit::source_ips(request.headers(), connection.remote.ip()),
+            received: jiff::Timestamp::now(),
+        };
+        let authenticated = match self.authenticator.authenticate(request.headers_mut(), &connection).await {
+            Ok(authenticated) => authenticated,
+            Err(unauthorized) => {
+                tracing::debug!(%unauthorized, "refused");
+                unauthorized.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
+                exchange.event = self.audit.begin_unauthenticated(&audited);
+                return Err(unauthorized.into());
+            }
+        };
+        authenticated.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
+        let (user, credentials) = (authenticated.user, authenticated.credentials);
+        exchange.event = self.audit.begin(&audited, &user);
+        let impersonated =
+            self.impersonation.apply(request.headers_mut(), &user, info, &self.authorizer, credentials.as_ref()).await;
+        let Some(impersonated) = impersonated? else { return Ok(Caller { user, credentials }) };
+        if let Some(event) = &mut exchange.event {
+            event.set_impersonated(&impersonated.user);
+        }
+        Ok(Caller { user: impersonated.user, credentials: impersonated.credentials })
+    }
+
+    /// Whether the caller may, and a note of the answer in the audit event.
+    async fn authorize(&self, info: &RequestInfo, caller: &Caller, exchange: &mut Exchange) -> Result<(), Status> {
+        let decision = self.authorizer.authorize(&caller.user, info, caller.credentials.as_ref()).await;
+        if let Some(event) = &mut exchange.event {
+            let (decision, reason) = match &decision {
+                Ok(decision) => ("allow", decision.reason.clone()),
+                Err(_) => ("forbid", String::new()),
+            };
+            event.annotate(DECISION_ANNOTATION, decision);
+            event.annotate(REASON_ANNOTATION, reason);
+        }
+        decision.map(|_| ())
+    }
+
+    /// The target of an exec, attach, port-forward or proxy; none for everything else.
+    async fn connect_target(&self, method: &Method, info: &RequestInfo) -> Result<Option<Target>, Status> {
+        let may_connect = info.is_resource_request && !info.subresource.is_empty() && !info.name.is_empty();
+        if !may_connect || !connect::may_be(info) {
+            return Ok(None);
+        }
+        let target = Target::find(&self.discovery, method, info).await?;
+        Ok(target.is_connect().then_some(target))
+    }
+
+    /// A mutating request: what it is to do decides how it is admitted.
+    async fn write(
+        &self,
+        request: Request<Body>,
+        info: &RequestInfo,
+        caller: &Caller,
+        exchange: &mut Exchange,
+    ) -> Result<Response<Body>, Status> {
+        let target = Target::find(&self.discovery, request.method(), info).await?;
+        let write = Write::begin(self, request, target, caller, exchange).await?;
+        let deadline = write.deadline;
+        let work = async {
+            match info.verb.as_str() {
+                "create" => write.create(exchange).await,
+                "update" => write.update(exchange).await,
+                "patch" => write.patch(exchange).await,
+                "delete" => write.delete(exchange).await,
+                "deletecollection" => write.delete_collection(exchange).await,
+                verb => Err(Status::method_not_supported(&info.api_group, &info.resource, verb)),
+            }
+        };
+        tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(write::out_of_time()))
+    }
+}
+
+/// Whether the method changes nothing.
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}

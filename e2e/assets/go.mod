@@ -1,4 +1,4 @@
-module example.test/e2e-assets
+module kube-admission-proxy/e2e/assets
 
 go 1.26.0
 

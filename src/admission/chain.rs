@@ -1,4 +1,192 @@
-//! The chain: which plugins run, in which order, in which phase.
+//! The chain: the enabled plugins in kube-apiserver's order, run phase by phase.
+
+use super::metrics::Metrics;
+use super::{Attributes, BuildError, Denial, Environment, Plugin, Spec};
+use crate::status::Status;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// The enabled plugins in kube-apiserver's order.
-pub struct Chain {}
+pub struct Chain {
+    plugins: Vec<Enabled>,
+    metrics: Arc<Metrics>,
+}
+
+struct Enabled {
+    spec: &'static Spec,
+    plugin: Box<dyn Plugin>,
+}
+
+/// A phase, as metrics name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Admit,
+    Validate,
+}
+
+impl Phase {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Admit => "admit",
+            Self::Validate => "validate",
+        }
+    }
+}
+
+impl Chain {
+    /// Builds the plugins. `specs` are in chain order; `environment` gives each its surroundings.
+    ///
+    /// # Errors
+    /// When a plugin refuses its configuration.
+    pub fn build<'a>(
+        specs: &[&'static Spec],
+        metrics: Arc<Metrics>,
+        environment: impl Fn(&'static Spec) -> Environment<'a>,
+    ) -> Result<Self, BuildError> {
+        let plugins = specs.iter().map(|&spec| {
+            let plugin = (spec.build)(&environment(spec))
+                .map_err(|error| BuildError(format!("couldn't init admission plugin {:?}: {error}", spec.name)))?;
+            Ok(Enabled { spec, plugin })
+        });
+        let chain = Self { plugins: plugins.collect::<Result<_, BuildError>>()?, metrics };
+        chain.log_order("mutating", |spec| spec.phases.mutate());
+        chain.log_order("validating", |spec| spec.phases.validate());
+        Ok(chain)
+    }
+
+    fn log_order(&self, phase: &str, takes_part: fn(&Spec) -> bool) {
+        let names: Vec<_> =
+            self.plugins.iter().map(|enabled| enabled.spec).filter(|spec| takes_part(spec)).map(|spec| spec.name).collect();
+        if !names.is_empty() {
+            let order = names.join(",");
+            tracing::info!("Loaded {} {phase} admission controller(s) successfully in the following order: {order}.", names.len());
+        }
+    }
+
+    /// The mutating phase: every Admit in order, and once more if one asked for it (`newReinvocationHandler`).
+    ///
+    /// # Errors
+    /// The first plugin's refusal.
+    pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Status> {
+        let started = Instant::now();
+        let mut result = self.admit_once(attributes).await;
+        if result.is_ok() && attributes.reinvocation.requested {
+            attributes.reinvocation.is_reinvoke = true;
+            result = self.admit_once(attributes).await;
+        }
+        self.metrics.observe_step(Phase::Admit.as_str(), attributes.operation, result.is_err(), started.elapsed());
+        result
+    }
+
+    async fn admit_once(&self, attributes: &mut Attributes) -> Result<(), Status> {
+        for enabled in &self.plugins {
+            if enabled.spec.phases.mutate() && enabled.spec.handles(attributes) {
+                let started = Instant::now();
+                let result = enabled.plugin.admit(attributes).await;
+                self.finish(enabled.spec, Phase::Admit, attributes, result, started)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The validating phase: every Validate in order.
+    ///
+    /// # Errors
+    /// The first plugin's refusal.
+    pub async fn validate(&self, attributes: &Attributes) -> Result<(), Status> {
+        let started = Instant::now();
+        let result = self.validate_once(attributes).await;
+        self.metrics.observe_step(Phase::Validate.as_str(), attributes.operation, result.is_err(), started.elapsed());
+        result
+    }
+
+    async fn validate_once(&self, attributes: &Attributes) -> Result<(), Status> {
+        for enabled in &self.plugins {
+            if enabled.spec.phases.validate() && enabled.spec.handles(attributes) {
+                let started = Instant::now();
+                let result = enabled.plugin.validate(attributes).await;
+                self.finish(enabled.spec, Phase::Validate, attributes, result, started)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(
+        &self,
+        spec: &Spec,
+        phase: Phase,
+        attributes: &Attributes,
+        result: Result<(), Denial>,
+        started: Instant,
+    ) -> Result<(), Status> {
+        let (operation, rejected) = (attributes.operation, result.is_err());
+        self.metrics.observe_controller(spec.name, phase.as_str(), operation, rejected, started.elapsed());
+        result.map_err(|denial| denial.into_status(attributes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::{Operation, Operations, Phases, Resources};
+    use crate::plugins::checker::attributes;
+    use async_trait::async_trait;
+    use serde_json::json;
+
+    /// Counts its calls in the object, and asks for a second pass in each.
+    struct Counter;
+
+    #[async_trait]
+    impl Plugin for Counter {
+        async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+            attributes.reinvocation.requested = true;
+            let object = attributes.object.as_mut().expect("an object");
+            let count = object.get(&["count"]).and_then(|count| count.as_u64()).unwrap_or(0);
+            assert!(object.set(&["count"], json!(count + 1)));
+            Ok(())
+        }
+
+        async fn validate(&self, _: &Attributes) -> Result<(), Denial> {
+            Err(Denial::forbidden("no"))
+        }
+    }
+
+    static SPEC: Spec = Spec {
+        name: "Counter",
+        default_on: false,
+        phases: Phases::Both,
+        operations: Operations::CREATE,
+        resources: Resources::Only(&[("", "pods", "")]),
+        needs: &[],
+        configuration: None,
+        about: "",
+        build: |_| Ok(Box::new(Counter)),
+    };
+
+    fn chain() -> Chain {
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
+        Chain { plugins: vec![Enabled { spec: &SPEC, plugin: Box::new(Counter) }], metrics }
+    }
+
+    #[tokio::test]
+    async fn runs_the_mutating_phase_at_most_twice() {
+        let mut attributes = attributes(Operation::Create, "", "pods", Some(json!({"metadata": {}})), None);
+        chain().admit(&mut attributes).await.unwrap();
+        assert_eq!(attributes.object.unwrap().get(&["count"]), Some(&json!(2)));
+    }
+
+    #[tokio::test]
+    async fn asks_no_plugin_about_what_its_facts_leave_out() {
+        let object = Some(json!({"metadata": {}}));
+        let mut attributes = attributes(Operation::Update, "", "pods", object.clone(), object.clone());
+        chain().admit(&mut attributes).await.unwrap();
+        chain().validate(&attributes).await.unwrap();
+        assert_eq!(attributes.object.map(crate::object::Object::into_value), object);
+    }
+
+    #[tokio::test]
+    async fn turns_a_denial_into_a_status() {
+        let attributes = attributes(Operation::Create, "", "pods", Some(json!({"metadata": {"name": "a"}})), None);
+        assert_eq!(chain().validate(&attributes).await.unwrap_err().message, "pods \"a\" is forbidden: no");
+    }
+}

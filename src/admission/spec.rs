@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub struct Operations(u8);
 
 impl Operations {
+    /// None.
+    pub const NONE: Self = Self(0);
     /// CREATE.
     pub const CREATE: Self = Self(1);
     /// UPDATE.

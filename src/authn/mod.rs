@@ -1,7 +1,40 @@
 //! Who calls: client certificate, front-proxy headers, bearer token, anonymous; and impersonation.
+//!
+//! One file a scheme; the order and what a failure means follow kube-apiserver's `authenticator.Config.New`.
 
+mod answers;
+#[cfg(test)]
+pub(crate) mod fake;
+pub mod certificate;
+pub mod impersonate;
+mod passthrough;
+pub mod request_header;
+pub(crate) mod review;
+pub mod static_tokens;
+mod token;
+mod token_review;
+
+pub(crate) use answers::AnswerCache;
+pub use certificate::{CertificateAuthority, VerifiedCertificates};
+pub use impersonate::{Impersonated, Impersonation};
+pub use request_header::RequestHeaderConfig;
+pub use static_tokens::StaticTokens;
+
+use crate::server::Connection;
+use crate::upstream::{ClientCredentials, SharedTransport};
+use arc_swap::ArcSwap;
+use http::header::{AUTHORIZATION, HeaderMap};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The user of a request without credentials (`user.Anonymous`).
+pub const ANONYMOUS: &str = "system:anonymous";
+/// The group of everybody with valid credentials (`user.AllAuthenticated`).
+pub const ALL_AUTHENTICATED: &str = "system:authenticated";
+/// The group of everybody without (`user.AllUnauthenticated`).
+pub const ALL_UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// An `authentication.k8s.io/v1` `UserInfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,3 +52,226 @@ pub struct UserInfo {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
+
+impl UserInfo {
+    /// The user of a request without credentials.
+    pub fn anonymous() -> Self {
+        Self { username: ANONYMOUS.into(), groups: vec![ALL_UNAUTHENTICATED.into()], ..Self::default() }
+    }
+
+    /// Whether this is nobody in particular (`filters.isAnonymousUser`).
+    pub fn is_anonymous(&self) -> bool {
+        self.username == ANONYMOUS || self.groups.iter().any(|group| group == ALL_UNAUTHENTICATED)
+    }
+
+    /// `AuthenticatedGroupAdder`: everybody who is somebody is in `system:authenticated`.
+    fn with_authenticated_group(mut self) -> Self {
+        let decided = |group: &String| group == ALL_AUTHENTICATED || group == ALL_UNAUTHENTICATED;
+        if self.username != ANONYMOUS && !self.groups.iter().any(decided) {
+            self.groups.push(ALL_AUTHENTICATED.into());
+        }
+        self
+    }
+}
+
+impl From<k8s_openapi::api::authentication::v1::UserInfo> for UserInfo {
+    fn from(user: k8s_openapi::api::authentication::v1::UserInfo) -> Self {
+        Self {
+            username: user.username.unwrap_or_default(),
+            uid: user.uid.unwrap_or_default(),
+            groups: user.groups.unwrap_or_default(),
+            extra: user.extra.unwrap_or_default(),
+        }
+    }
+}
+
+/// How long the upstream's answers about credentials are believed, how many are kept, and how long one is waited for.
+///
+/// The defaults are those of `DelegatingAuthenticationOptions` and of the token cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReviewLimits {
+    /// For credentials that are good.
+    pub success_ttl: Duration,
+    /// For credentials that are not.
+    pub failure_ttl: Duration,
+    /// Answers kept at the same time.
+    pub cache_capacity: u64,
+    /// For one answer, with all attempts.
+    pub timeout: Duration,
+}
+
+impl Default for ReviewLimits {
+    fn default() -> Self {
+        let ttl = Duration::from_secs(10);
+        Self { success_ttl: ttl, failure_ttl: ttl, cache_capacity: 32 * 1024, timeout: ttl }
+    }
+}
+
+/// Which schemes are on. The default is none, which refuses everybody.
+#[derive(Default)]
+pub struct Config {
+    /// Issuers of client certificates.
+    pub client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
+    /// Front proxies that say who the user is.
+    pub request_header: Option<RequestHeaderConfig>,
+    /// Tokens of a file.
+    pub token_file: Option<Arc<ArcSwap<StaticTokens>>>,
+    /// Whoever answers TokenReviews for all other tokens.
+    pub token_review: Option<kube::Client>,
+    /// Where the client's own credentials are tried instead of by any of the above.
+    pub passthrough: Option<SharedTransport>,
+    /// Bounds of the last two.
+    pub review_limits: ReviewLimits,
+    /// Whether a request without credentials has a user.
+    pub anonymous: bool,
+    /// Audiences of which a reviewed token must have one; empty is "any that the upstream takes".
+    pub api_audiences: Vec<String>,
+}
+
+/// Who a request is from.
+#[derive(Clone, Debug)]
+pub struct Authenticated {
+    /// The user, with `system:authenticated` where that is due.
+    pub user: Arc<UserInfo>,
+    /// What passes upstream in the client's name; only with passthrough.
+    pub credentials: Option<ClientCredentials>,
+    /// Warnings for the client.
+    pub warnings: Vec<&'static str>,
+}
+
+/// The request's credentials, or their absence, name no user. The client is told no more than that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("unable to authenticate the request: [{}]", reasons.join(", "))]
+pub struct Unauthorized {
+    /// What each scheme found wrong, for the log.
+    pub reasons: Vec<String>,
+    /// Warnings for the client.
+    pub warnings: Vec<&'static str>,
+}
+
+impl From<Unauthorized> for crate::status::Status {
+    fn from(_: Unauthorized) -> Self {
+        Self::unauthorized()
+    }
+}
+
+/// What one scheme says: nobody it knows of, a user, or what is wrong.
+type Outcome = Result<Option<Arc<UserInfo>>, String>;
+
+/// Finds out who a request is from.
+pub struct Authenticator {
+    client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
+    request_header: Option<RequestHeaderConfig>,
+    tokens: Option<token::TokenSchemes>,
+    passthrough: Option<passthrough::Passthrough>,
+    anonymous: bool,
+}
+
+impl Authenticator {
+    /// An authenticator with these schemes.
+    pub fn new(config: Config) -> Self {
+        let limits = config.review_limits;
+        let review = config
+            .token_review
+            .map(|client| token_review::TokenReviews::new(client, limits.clone(), config.api_audiences));
+        let tokens = (config.token_file.is_some() || review.is_some())
+            .then(|| token::TokenSchemes { file: config.token_file, review });
+        Self {
+            client_ca: config.client_ca,
+            request_header: config.request_header,
+            tokens,
+            passthrough: config.passthrough.map(|transport| passthrough::Passthrough::new(transport, limits)),
+            anonymous: config.anonymous,
+        }
+    }
+
+    /// Who the request with these headers is from. The headers that say so are gone afterwards (`WithAuthentication`).
+    ///
+    /// # Errors
+    /// When the credentials are bad, or missing and needed.
+    pub async fn authenticate(
+        &self,
+        headers: &mut HeaderMap,
+        connection: &Connection,
+    ) -> Result<Authenticated, Unauthorized> {
+        let mut warnings = Vec::new();
+        let credentials = self.passthrough.as_ref().map(|_| token::credentials(headers));
+        let found = match (&self.passthrough, &credentials) {
+            (Some(passthrough), Some(Ok(credentials))) => {
+                passthrough.authenticate(credentials).await.map_err(|reason| vec![reason])
+            }
+            (Some(_), Some(Err(reason))) => Err(vec![reason.clone()]),
+            _ => self.first_that_knows(headers, connection, &mut warnings).await,
+        };
+        let user = match found {
+            Ok(Some(user)) => user,
+            Ok(None) if self.anonymous => Arc::new(UserInfo::anonymous()),
+            Ok(None) => return Err(Unauthorized { reasons: Vec::new(), warnings }),
+            Err(reasons) => return Err(Unauthorized { reasons, warnings }),
+        };
+        headers.remove(AUTHORIZATION);
+        request_header::clear(headers, self.request_header.as_ref());
+        Ok(Authenticated { user, credentials: credentials.and_then(Result::ok), warnings })
+    }
+
+    /// `unionAuthRequestHandler`: the first scheme that knows the user; a failure counts only if no later one does.
+    async fn first_that_knows(
+        &self,
+        headers: &mut HeaderMap,
+        connection: &Connection,
+        warnings: &mut Vec<&'static str>,
+    ) -> Result<Option<Arc<UserInfo>>, Vec<String>> {
+        let mut reasons = Vec::new();
+        let mut known = |outcome: Outcome| {
+            outcome.unwrap_or_else(|reason| {
+                reasons.push(reason);
+                None
+            })
+        };
+        if let Some(config) = &self.request_header
+            && let Some(user) = known(request_header::authenticate(config, headers, connection))
+        {
+            return Ok(Some(user));
+        }
+        if let Some(authority) = &self.client_ca
+            && let Some(user) = known(certificate::authenticate(&authority.load_full(), connection))
+        {
+            return Ok(Some(user));
+        }
+        if let Some(tokens) = &self.tokens {
+            if let Some(user) = known(tokens.bearer(headers, warnings).await) {
+                return Ok(Some(user));
+            }
+            if let Some(user) = known(tokens.websocket(headers).await) {
+                return Ok(Some(user));
+            }
+        }
+        if reasons.is_empty() { Ok(None) } else { Err(reasons) }
+    }
+}
+
+/// A header's value as text, an absent one as none.
+fn text<'a>(value: Option<&'a http::HeaderValue>, name: &str) -> Result<&'a str, String> {
+    value.map_or(Ok(""), |value| {
+        std::str::from_utf8(value.as_bytes()).map_err(|_| format!("header {name} is not UTF-8"))
+    })
+}
+
+/// `url.PathUnescape` of a lower-cased key; what is malformed stays as it is.
+fn unescape_extra_key(encoded: &str) -> String {
+    let encoded = encoded.to_ascii_lowercase();
+    let bytes = encoded.as_bytes();
+    let well_formed = bytes.iter().enumerate().all(|(at, byte)| {
+        *byte != b'%' || bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
+    });
+    if !well_formed {
+        return encoded;
+    }
+    match percent_encoding::percent_decode_str(&encoded).decode_utf8() {
+        Ok(key) => key.into_owned(),
+        Err(_) => encoded,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,240 @@
-//! To be written.
+//! Whether the user may: SubjectAccessReviews at the upstream, believed for a while; and how a refusal reads.
+
+mod attributes;
+mod quote;
+mod selectors;
+
+pub use attributes::Attributes;
+pub(crate) use quote::quote;
+
+use crate::authn::{AnswerCache, UserInfo, review};
+use crate::request::RequestInfo;
+use crate::status::Status;
+use crate::upstream::{ClientCredentials, SharedTransport};
+use k8s_openapi::api::authorization::v1::{
+    SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview, SubjectAccessReviewSpec,
+    SubjectAccessReviewStatus,
+};
+pub use review::ReviewError;
+use serde::{Serialize, de::DeserializeOwned};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SUBJECT_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+const SELF_SUBJECT_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+/// Attributes that the client chose and that are this long together are not cached (`maxControlledAttrCacheSize`).
+const MAX_CACHED_ATTRIBUTES_BYTES: usize = 10_000;
+
+/// Who decides on a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The proxy asks before it does anything for a request.
+    #[default]
+    Webhook,
+    /// Only the upstream, when the request gets there. Whatever only the proxy can see (impersonation) is asked still.
+    AlwaysAllow,
+}
+
+/// Who answers reviews.
+#[derive(Clone)]
+pub enum Reviewer {
+    /// The upstream, asked by the proxy about the user.
+    Subject(kube::Client),
+    /// The upstream, asked by the client about itself (passthrough).
+    Oneself(SharedTransport),
+}
+
+/// How authorization works. The defaults are `BuiltInAuthorizationOptions`' and `newWithBackoff`'s.
+#[derive(Clone)]
+pub struct Config {
+    /// Who decides.
+    pub mode: Mode,
+    /// Whom to ask.
+    pub reviewer: Reviewer,
+    /// How long a yes is believed.
+    pub authorized_ttl: Duration,
+    /// How long a no is believed.
+    pub unauthorized_ttl: Duration,
+    /// Answers kept at the same time.
+    pub cache_capacity: u64,
+    /// For one answer, with all attempts.
+    pub timeout: Duration,
+}
+
+impl Config {
+    /// The defaults.
+    pub fn new(mode: Mode, reviewer: Reviewer) -> Self {
+        Self {
+            mode,
+            reviewer,
+            authorized_ttl: Duration::from_secs(5 * 60),
+            unauthorized_ttl: Duration::from_secs(30),
+            cache_capacity: 8192,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// An authorizer's answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the user may.
+    pub allowed: bool,
+    /// Whether the answer is a "no" that nobody else may overrule, rather than no opinion.
+    pub denied: bool,
+    /// Why, for a person.
+    pub reason: String,
+}
+
+/// Asks whether users may do things.
+pub struct Authorizer {
+    config: Config,
+    answers: AnswerCache<Decision>,
+}
+
+impl Authorizer {
+    /// An authorizer of this kind.
+    pub fn new(config: Config) -> Self {
+        let answers = AnswerCache::new(config.cache_capacity);
+        Self { config, answers }
+    }
+
+    /// Lets a request pass that its user may make (`WithAuthorization`).
+    ///
+    /// # Errors
+    /// 403 in kube-apiserver's words; 500 when nobody can tell.
+    pub async fn authorize(
+        &self,
+        user: &UserInfo,
+        info: &RequestInfo,
+        credentials: Option<&ClientCredentials>,
+    ) -> Result<Decision, Status> {
+        if self.config.mode == Mode::AlwaysAllow {
+            return Ok(Decision { allowed: true, ..Decision::default() });
+        }
+        let attributes = Attributes::from(info);
+        match self.check(user, &attributes, credentials).await {
+            Ok(decision) if decision.allowed => Ok(decision),
+            Ok(decision) => Err(attributes.forbidden(user, &decision.reason)),
+            Err(error) => Err(Status::internal_error(error)),
+        }
+    }
+
+    /// What the upstream says to this, whatever the mode (`WebhookAuthorizer.Authorize`). With passthrough the question is
+    /// about whoever has the credentials, and the user is not looked at.
+    ///
+    /// # Errors
+    /// When there is no answer.
+    pub async fn check(
+        &self,
+        user: &UserInfo,
+        attributes: &Attributes,
+        credentials: Option<&ClientCredentials>,
+    ) -> Result<Decision, ReviewError> {
+        match &self.config.reviewer {
+            Reviewer::Subject(client) => {
+                let spec = subject_spec(user, attributes);
+                let key = self.key(&spec, None)?;
+                self.answer(key, attributes, || self.review(client, spec)).await
+            }
+            Reviewer::Oneself(transport) => {
+                let Some(credentials) = credentials else {
+                    return Err(ReviewError("there are no credentials of the client to ask with".into()));
+                };
+                let (resource_attributes, non_resource_attributes) = attributes.to_api();
+                let spec = SelfSubjectAccessReviewSpec { resource_attributes, non_resource_attributes };
+                let key = self.key(&spec, Some(credentials))?;
+                self.answer(key, attributes, || self.review_oneself(transport, credentials, spec)).await
+            }
+        }
+    }
+
+    fn key(&self, spec: &impl Serialize, credentials: Option<&ClientCredentials>) -> Result<[u8; 32], ReviewError> {
+        let spec = serde_json::to_vec(spec).map_err(|error| ReviewError(error.to_string()))?;
+        let mut parts = vec![spec.as_slice()];
+        if let Some(credentials) = credentials {
+            parts.push(credentials.authorization.as_ref().map_or(&[], |value| value.as_bytes()));
+            for (name, value) in &credentials.impersonation {
+                parts.extend([name.as_str().as_bytes(), value.as_bytes()]);
+            }
+        }
+        Ok(self.answers.key(&parts))
+    }
+
+    async fn answer<F: Future<Output = Result<Decision, ReviewError>>>(
+        &self,
+        key: [u8; 32],
+        attributes: &Attributes,
+        look_up: impl FnOnce() -> F,
+    ) -> Result<Decision, ReviewError> {
+        let lifetime = |decision: &Decision| {
+            if decision.allowed { self.config.authorized_ttl } else { self.config.unauthorized_ttl }
+        };
+        let decision = if attributes.size() < MAX_CACHED_ATTRIBUTES_BYTES {
+            self.answers.answer(key, lifetime, look_up).await.map_err(|error| ReviewError(error.0.clone()))
+        } else {
+            Box::pin(look_up()).await
+        }?;
+        if decision.allowed && decision.denied {
+            return Err(ReviewError("webhook subject access review returned both allow and deny response".into()));
+        }
+        Ok(decision)
+    }
+
+    async fn review(&self, client: &kube::Client, spec: SubjectAccessReviewSpec) -> Result<Decision, ReviewError> {
+        let question = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let answer = review::create(client, SUBJECT_ACCESS_REVIEWS, &question, self.config.timeout).await?;
+        Ok(answer.status.unwrap_or_default().into())
+    }
+
+    async fn review_oneself(
+        &self,
+        transport: &SharedTransport,
+        credentials: &ClientCredentials,
+        spec: SelfSubjectAccessReviewSpec,
+    ) -> Result<Decision, ReviewError> {
+        let question = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+        let answer = self.create_as(transport, credentials, &question).await?;
+        // Whoever may not even ask may not do the thing either.
+        Ok(answer.and_then(|review| review.status).map(Decision::from).unwrap_or_default())
+    }
+
+    async fn create_as<T: Serialize + DeserializeOwned>(
+        &self,
+        transport: &SharedTransport,
+        credentials: &ClientCredentials,
+        question: &T,
+    ) -> Result<Option<T>, ReviewError> {
+        let timeout = self.config.timeout;
+        Ok(review::create_as(transport, credentials, SELF_SUBJECT_ACCESS_REVIEWS, question, timeout).await?.ok())
+    }
+}
+
+impl From<SubjectAccessReviewStatus> for Decision {
+    fn from(status: SubjectAccessReviewStatus) -> Self {
+        Self {
+            allowed: status.allowed,
+            denied: status.denied.unwrap_or_default(),
+            reason: status.reason.unwrap_or_default(),
+        }
+    }
+}
+
+fn subject_spec(user: &UserInfo, attributes: &Attributes) -> SubjectAccessReviewSpec {
+    let (resource_attributes, non_resource_attributes) = attributes.to_api();
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    SubjectAccessReviewSpec {
+        user: given(&user.username),
+        uid: given(&user.uid),
+        groups: (!user.groups.is_empty()).then(|| user.groups.clone()),
+        extra: (!user.extra.is_empty()).then(|| user.extra.clone()),
+        resource_attributes,
+        non_resource_attributes,
+    }
+}
+
+/// Shared handle of an authorizer.
+pub type SharedAuthorizer = Arc<Authorizer>;
+
+#[cfg(test)]
+mod tests;

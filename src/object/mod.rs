@@ -4,6 +4,7 @@ pub mod decode;
 pub mod patch;
 pub mod selector;
 pub mod schema;
+pub mod pod;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -62,38 +63,60 @@ impl GroupVersionResource {
 /// A Kubernetes object of any kind: a JSON object with access that neither panics nor inserts.
 ///
 /// Readers answer `None` (or an empty string) for what is missing or of another type.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// It remembers whether it was changed, so that one that was not can be forwarded as the bytes it came in.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Object(Map<String, Value>);
+pub struct Object {
+    fields: Map<String, Value>,
+    #[serde(skip)]
+    changed: bool,
+}
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        self.fields == other.fields
+    }
+}
 
 impl Object {
     /// The object in a JSON value; `None` if the value is no JSON object.
     pub fn from_value(value: Value) -> Option<Self> {
         match value {
-            Value::Object(map) => Some(Self(map)),
+            Value::Object(fields) => Some(Self { fields, changed: false }),
             _ => None,
         }
     }
 
+    /// Whether it was changed, or could have been, since it was made or [`Self::settle`]d.
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Counts as unchanged from here on: what was done to it so far, the API server does itself.
+    pub fn settle(&mut self) {
+        self.changed = false;
+    }
+
     /// As a JSON value.
     pub fn into_value(self) -> Value {
-        Value::Object(self.0)
+        Value::Object(self.fields)
     }
 
     /// The top-level fields.
     pub fn fields(&self) -> &Map<String, Value> {
-        &self.0
+        &self.fields
     }
 
     /// The top-level fields, to change.
     pub fn fields_mut(&mut self) -> &mut Map<String, Value> {
-        &mut self.0
+        self.changed = true;
+        &mut self.fields
     }
 
     /// The value at a path of field names.
     pub fn get(&self, path: &[&str]) -> Option<&Value> {
         let (last, parents) = path.split_last()?;
-        let mut map = &self.0;
+        let mut map = &self.fields;
         for field in parents {
             map = map.get(*field)?.as_object()?;
         }
@@ -103,7 +126,7 @@ impl Object {
     /// The value at a path of field names, to change; nothing is inserted.
     pub fn get_mut(&mut self, path: &[&str]) -> Option<&mut Value> {
         let (last, parents) = path.split_last()?;
-        let mut map = &mut self.0;
+        let mut map = self.fields_mut();
         for field in parents {
             map = map.get_mut(*field)?.as_object_mut()?;
         }
@@ -115,7 +138,7 @@ impl Object {
     #[must_use]
     pub fn set(&mut self, path: &[&str], value: Value) -> bool {
         let Some((last, parents)) = path.split_last() else { return false };
-        let mut map = &mut self.0;
+        let mut map = self.fields_mut();
         for field in parents {
             let child = map.entry(*field).or_insert(Value::Null);
             if child.is_null() {
@@ -131,7 +154,7 @@ impl Object {
     /// Removes and returns the value at a path.
     pub fn remove(&mut self, path: &[&str]) -> Option<Value> {
         let (last, parents) = path.split_last()?;
-        let mut map = &mut self.0;
+        let mut map = self.fields_mut();
         for field in parents {
             map = map.get_mut(*field)?.as_object_mut()?;
         }

@@ -1,5 +1,19 @@
-//! The listener: TLS, HTTP/1.1 and HTTP/2, reloading of certificates, drain.
+//! The listener: TLS, HTTP/1.1 and HTTP/2, reloading of certificates, drain; and the plain listener for probes.
+//!
+//! Nothing here knows what a request asks for: every request is handed to one handler, with its [`Connection`].
 
+mod listener;
+pub mod tls;
+pub mod certificates;
+pub mod reload;
+pub mod drain;
+pub mod health;
+
+pub use drain::Drain;
+pub use listener::{Bounds, Listener};
+pub use reload::Reloading;
+
+use crate::authn::VerifiedCertificates;
 use rustls_pki_types::CertificateDer;
 use std::net::SocketAddr;
 
@@ -10,4 +24,11 @@ pub struct Connection {
     pub remote: SocketAddr,
     /// The certificates that the client presented, leaf first. It holds the leaf's key; nothing else is verified yet.
     pub certificates: Vec<CertificateDer<'static>>,
+    /// What authentication found these certificates to be, so that it verifies them once a connection; starts empty.
+    pub verified: VerifiedCertificates,
 }
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

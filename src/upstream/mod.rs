@@ -1,5 +1,20 @@
 //! The API server behind the proxy: how requests get there, and as whom.
 
+mod client;
+mod connect;
+mod credentials;
+mod forward;
+mod identity;
+mod pool;
+mod remote;
+mod upgrade;
+
+pub use client::kube_client;
+pub use connect::Bounds;
+pub use forward::Forwarder;
+pub use identity::{ClientCredentials, Identity, RequestHeaders};
+pub use remote::{Remote, RemoteError};
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, Response};
@@ -47,3 +62,29 @@ pub trait Transport: Send + Sync + 'static {
 
 /// Shared handle of a transport.
 pub type SharedTransport = Arc<dyn Transport>;
+
+/// A transport made of a closure.
+#[cfg(test)]
+pub(crate) fn from_fn<F, A>(answer: F) -> SharedTransport
+where
+    F: Fn(Request<Body>) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<Response<Body>, UpstreamError>> + Send + 'static,
+{
+    struct FromFn<F>(F);
+
+    #[async_trait]
+    impl<F, A> Transport for FromFn<F>
+    where
+        F: Fn(Request<Body>) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Response<Body>, UpstreamError>> + Send + 'static,
+    {
+        async fn send(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
+            (self.0)(request).await
+        }
+    }
+
+    Arc::new(FromFn(answer))
+}
+
+#[cfg(test)]
+mod tests;

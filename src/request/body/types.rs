@@ -63,7 +63,8 @@ fn value_error(shape: &'static Shape, value: &Value, owner: &str, path: &str) ->
                 Some(format!("json: cannot unmarshal {} into Go value of type int32", go_type(other)))
             }
             (Scalar::Quantity, _) => Some(
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned(),
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                    .to_owned(),
             ),
             (_, other) => wrong(go_type(other)),
         },

@@ -1,0 +1,65 @@
+# What CI runs is here, and nothing that a developer cannot run.
+
+CARGO ?= cargo
+GO ?= go
+PYTHON ?= python3
+
+RUN_DIR := target/run
+ASSETS := target/e2e-assets
+VENV := target/e2e-python
+KUBERNETES_VERSION := 1.36.3
+
+.DEFAULT_GOAL := build
+.PHONY: build run test check deny e2e-assets e2e bench
+
+build: ## Build the binary, optimised, as target/release/kube-admission-proxy.
+	$(CARGO) build --release
+
+run: ## Serve the embedded API server on https://127.0.0.1:6443; ARGS adds flags.
+	@mkdir -p $(RUN_DIR)
+	$(CARGO) run -- serve --bind-address=127.0.0.1 --write-kubeconfig=$(RUN_DIR)/kubeconfig $(ARGS)
+
+test: ## Everything that needs no foreign binary.
+	$(CARGO) test --all-targets
+
+check: ## The gate: format, lints, documentation.
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --document-private-items
+
+deny: ## Licences, advisories and sources of the dependencies; needs cargo-deny.
+	$(CARGO) deny check
+
+# kube-apiserver, etcd and kubectl, where KUBEBUILDER_ASSETS does not name a folder that holds them.
+e2e-assets:
+ifdef KUBEBUILDER_ASSETS
+	@for binary in kube-apiserver etcd kubectl; do \
+		test -x "$(KUBEBUILDER_ASSETS)/$$binary" || { echo "KUBEBUILDER_ASSETS=$(KUBEBUILDER_ASSETS): no $$binary in it" >&2; exit 1; }; \
+	done
+else
+	@command -v $(GO) >/dev/null || { \
+		echo "e2e needs kube-apiserver, etcd and kubectl: either set KUBEBUILDER_ASSETS to a folder that holds them" >&2; \
+		echo "(setup-envtest makes one), or install Go 1.26 or newer, with which they are built" >&2; exit 1; }
+	@$(MAKE) --no-print-directory $(ASSETS)/kube-apiserver $(ASSETS)/kubectl $(ASSETS)/etcd
+endif
+
+VERSION_PACKAGE := k8s.io/component-base/version
+LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=v$(KUBERNETES_VERSION) -X $(VERSION_PACKAGE).gitMajor=1 \
+	-X $(VERSION_PACKAGE).gitMinor=36 -X $(VERSION_PACKAGE).gitTreeState=clean
+GO_BUILD = cd e2e/assets && CGO_ENABLED=0 $(GO) build -trimpath
+
+$(ASSETS)/kube-apiserver $(ASSETS)/kubectl: $(ASSETS)/%: e2e/assets/go.mod e2e/assets/go.sum
+	$(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/$*
+
+$(ASSETS)/etcd: e2e/assets/go.mod e2e/assets/go.sum
+	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
+
+# The Python client's own place.
+$(VENV)/ready: e2e/requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement e2e/requirements.txt
+	touch $@
+
+e2e: e2e-assets $(VENV)/ready ## Real clients through the proxy, in front of the embedded and of a real API server.
+	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
+		$(CARGO) test --test e2e -- $(ARGS)

@@ -1,0 +1,139 @@
+//! Who the callers are: the proxy's answers are those of the API server itself.
+
+use crate::harness::{Proxy, Request, User, folder, get, pki, post, upstream};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn who_am_i() -> Request {
+    post(
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        &json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}),
+    )
+}
+
+fn user_info(answer: &crate::harness::Answer) -> Value {
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    answer.json()["status"]["userInfo"].clone()
+}
+
+#[test]
+fn a_client_certificate_names_the_user_as_it_does_at_the_api_server() {
+    let proxy = Proxy::before(upstream(), &[]);
+    let direct = user_info(&upstream().send(&User::developer(), who_am_i()));
+    let through = user_info(&proxy.send(&User::developer(), who_am_i()));
+    assert_eq!(through["username"], "alice");
+    assert_eq!(through, direct);
+}
+
+#[test]
+fn a_service_accounts_token_is_reviewed_by_the_api_server() {
+    let proxy = Proxy::before(upstream(), &[]);
+    let namespace = upstream().namespace("tokens");
+    let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    upstream().accepts(post(&accounts, &account));
+    let ask = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    // Asked for through the proxy: a subresource with a kind of its own.
+    let answer = proxy.send(&User::admin(), post(&format!("{accounts}/robot/token"), &ask));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let robot = User::Token(answer.json()["status"]["token"].as_str().unwrap().to_owned());
+    let direct = user_info(&upstream().send(&robot, who_am_i()));
+    let through = user_info(&proxy.send(&robot, who_am_i()));
+    assert_eq!(through["username"], format!("system:serviceaccount:{namespace}:robot"));
+    assert_eq!(through, direct);
+}
+
+#[test]
+fn tokens_of_the_token_file_are_known() {
+    let file = folder("tokens").join("tokens.csv");
+    std::fs::write(&file, "sesame,bob,42,\"developers,team-b\"\n").unwrap();
+    let proxy = Proxy::embedded(&[&format!("--token-auth-file={}", file.display())]);
+    let info = user_info(&proxy.send(&User::Token("sesame".into()), who_am_i()));
+    assert_eq!(info["username"], "bob");
+    assert_eq!(info["uid"], "42");
+    assert_eq!(info["groups"], json!(["developers", "team-b", "system:authenticated"]));
+    assert!(!proxy.output().contains("sesame"));
+}
+
+#[test]
+fn who_is_nobody_gets_401_as_the_api_server_says_it() {
+    let proxy = Proxy::before(upstream(), &[]);
+    let strangers = [User::Anonymous, User::Token("guess".into())];
+    for user in strangers {
+        let answer = proxy.send(&user, get("/api/v1/namespaces"));
+        assert_eq!(answer.status, 401, "{user:?}: {}", answer.text());
+        let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                            "message": "Unauthorized", "reason": "Unauthorized", "code": 401});
+        assert_eq!(answer.json(), status);
+    }
+    let stranger = User::Certificate(Arc::new(pki().stranger("admin")));
+    match proxy.try_send(&stranger, get("/api/v1/namespaces")) {
+        Ok(answer) => assert_eq!(answer.status, 401, "{}", answer.text()),
+        // Refused in the handshake already.
+        Err(_) => assert!(upstream().try_send(&stranger, get("/version")).is_err()),
+    }
+}
+
+#[test]
+fn anonymous_callers_are_known_where_they_are_wanted() {
+    let proxy = Proxy::embedded(&["--anonymous-auth"]);
+    let info = user_info(&proxy.send(&User::Anonymous, who_am_i()));
+    assert_eq!(info["username"], "system:anonymous");
+    assert_eq!(info["groups"], json!(["system:unauthenticated"]));
+}
+
+#[test]
+fn impersonation_is_effective_for_who_may_and_refused_for_who_may_not() {
+    let proxy = Proxy::before(upstream(), &[]);
+    let request = || {
+        who_am_i()
+            .header("impersonate-user", "carol")
+            .header("impersonate-uid", "7")
+            .header("impersonate-group", "developers")
+            .header("impersonate-extra-scopes", "view")
+    };
+    let direct = user_info(&upstream().send(&User::admin(), request()));
+    assert_eq!(user_info(&proxy.send(&User::admin(), request())), direct);
+
+    let direct = upstream().send(&User::developer(), request());
+    let through = proxy.send(&User::developer(), request());
+    assert_eq!((through.status, through.json()), (direct.status, direct.json()));
+    assert_eq!(through.status, 403);
+}
+
+#[test]
+fn identity_headers_of_who_is_no_front_proxy_are_not_believed() {
+    let ca = pki().front_proxy_ca().display().to_string();
+    let flags = [
+        &*format!("--requestheader-client-ca-file={ca}"),
+        "--requestheader-allowed-names=front-proxy",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+    ];
+    let proxy = Proxy::before(upstream(), &flags);
+    let claim = || who_am_i().header("x-remote-user", "root").header("x-remote-group", "system:masters");
+    let info = user_info(&proxy.send(&User::developer(), claim()));
+    assert_eq!(info["username"], "alice");
+
+    let front = User::Certificate(Arc::new(pki().front_proxy("front-proxy")));
+    let info = user_info(&proxy.send(&front, claim()));
+    assert_eq!(
+        (&info["username"], &info["groups"]),
+        (&json!("root"), &json!(["system:masters", "system:authenticated"]))
+    );
+
+    let other = User::Certificate(Arc::new(pki().front_proxy("other")));
+    assert_eq!(proxy.send(&other, claim()).status, 401);
+}
+
+#[test]
+fn every_identity_towards_the_upstream_is_the_callers() {
+    let front = pki().front_proxy("front-proxy");
+    let certificate = format!("--proxy-client-cert-file={}", front.certificate.display());
+    let key = format!("--proxy-client-key-file={}", front.key.display());
+    let proxy = Proxy::before(upstream(), &["--upstream-identity=requestheader", &certificate, &key]);
+    let info = user_info(&proxy.send(&User::developer(), who_am_i()));
+    assert_eq!(info["username"], "alice");
+    assert_eq!(info["groups"], json!(["developers", "system:authenticated"]));
+}

@@ -1,0 +1,66 @@
+//! Who may do what: refused before anything happens, in the API server's own words.
+
+use crate::harness::{Proxy, Request, User, Webhook, delete, get, patch, post, put, upstream};
+use serde_json::json;
+
+fn requests(namespace: &str) -> Vec<Request> {
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}});
+    vec![
+        get(&maps),
+        get(&format!("{maps}?watch=true")),
+        get(&format!("{maps}/one")),
+        post(&maps, &map),
+        put(&format!("{maps}/one"), &map),
+        patch(&format!("{maps}/one"), "merge", &json!({})),
+        delete(&format!("{maps}/one")),
+        delete(&maps),
+        get("/api/v1/nodes"),
+        get("/apis/apps/v1/namespaces/default/deployments/one/scale"),
+        get("/metrics"),
+    ]
+}
+
+#[test]
+fn a_refusal_reads_as_the_api_servers() {
+    let proxy = Proxy::before(upstream(), &[]);
+    let nobody = User::named("mallory", "");
+    for request in requests("default") {
+        let what = format!("{} {}", request.method, request.path);
+        let direct = upstream().send(&nobody, request.clone());
+        let through = proxy.send(&nobody, request);
+        assert_eq!(direct.status, 403, "{what}");
+        assert_eq!((through.status, through.json()), (direct.status, direct.json()), "{what}");
+        assert_eq!(through.header("content-type"), direct.header("content-type"), "{what}");
+    }
+}
+
+#[test]
+fn who_may_not_write_causes_no_call_of_a_webhook() {
+    let proxy = Proxy::before(upstream(), &[]);
+    let webhook = Webhook::start();
+    let namespace = proxy.namespace("guarded");
+    let configuration = webhook.configuration("Mutating", &namespace, &namespace, &["/allow"]);
+    let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+    assert_eq!(proxy.send(&User::admin(), post(path, &configuration)).status, 201);
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}});
+    crate::harness::eventually("a webhook that is known", || {
+        proxy.send(&User::admin(), post(&format!("{maps}?dryRun=All"), &map));
+        (!webhook.take().is_empty()).then_some(())
+    });
+    for request in requests(&namespace) {
+        assert_eq!(proxy.send(&User::named("mallory", ""), request).status, 403);
+    }
+    assert_eq!(webhook.take(), []);
+}
+
+#[test]
+fn with_always_allow_the_api_server_refuses_itself() {
+    let proxy = Proxy::before(upstream(), &["--authorization-mode=AlwaysAllow"]);
+    let answer = proxy.send(&User::named("mallory", ""), get("/api/v1/nodes"));
+    assert_eq!(answer.status, 403);
+    let message =
+        "nodes is forbidden: User \"mallory\" cannot list resource \"nodes\" in API group \"\" at the cluster scope";
+    assert_eq!(answer.message(), message);
+}

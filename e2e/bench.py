@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""The figures of `make bench`: ratios against peers in one run, never absolute times.
+
+Machines are noisy, so every figure is the median of rounds in which the peers take turns. Load goes to 127.0.0.1 only, in a
+bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and etcd in KUBEBUILDER_ASSETS.
+
+    bench.py [--rounds N] [hop|apiserver|watches ...]
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROXY = ROOT / "target/release/kube-admission-proxy"
+TOKEN = "bench-token"
+PROXY_CPU, LOAD_CPU = "0", "1"
+NO_PLUGINS = "--disable-admission-plugins=NamespaceLifecycle,MutatingAdmissionWebhook,ValidatingAdmissionWebhook"
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def need(name):
+    assets = os.environ.get("KUBEBUILDER_ASSETS", "")
+    if assets and (pathlib.Path(assets) / name).exists():
+        return str(pathlib.Path(assets) / name)
+    found = shutil.which(name)
+    if not found:
+        sys.exit(f"bench: {name} is missing; CONTRIBUTING.md says what to install")
+    return found
+
+
+class Process:
+    """A child that is ended with the bench, and what it costs."""
+
+    running = []
+
+    def __init__(self, name, argv, cpu=None, env=None):
+        argv = ["taskset", "-c", cpu, *argv] if cpu else argv
+        self.log = WORK / f"{name}.log"
+        self.child = subprocess.Popen(argv, stdout=open(self.log, "wb"), stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
+        self.name = name
+        Process.running.append(self)
+
+    def pids(self):
+        pids = [self.child.pid]
+        for task in pathlib.Path(f"/proc/{self.child.pid}/task").iterdir():
+            pids += [int(pid) for pid in (task / "children").read_text().split()]
+        return pids
+
+    def cpu_microseconds(self):
+        nanoseconds = 0
+        for pid in self.pids():
+            for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                nanoseconds += int((task / "schedstat").read_text().split()[0])
+        return nanoseconds / 1000
+
+    def resident_kib(self):
+        status = pathlib.Path(f"/proc/{self.child.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+
+    def check(self):
+        if self.child.poll() is not None:
+            sys.exit(f"bench: {self.name} ended:\n{self.log.read_text()[-2000:]}")
+
+    def stop(self):
+        self.child.terminate()
+        self.child.wait(20)
+        Process.running.remove(self)
+
+
+def wait_for(url, process, seconds=90):
+    end = time.time() + seconds
+    while time.time() < end:
+        process.check()
+        try:
+            if urllib.request.urlopen(url, timeout=1).status == 200:
+                return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    sys.exit(f"bench: {process.name} is not ready:\n{process.log.read_text()[-2000:]}")
+
+
+def wait_for_port(port, process, seconds=90):
+    end = time.time() + seconds
+    while time.time() < end:
+        process.check()
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    sys.exit(f"bench: {process.name} does not listen")
+
+
+def certificates():
+    run = lambda *argv: subprocess.run(["openssl", *argv], cwd=WORK, check=True, capture_output=True)
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    run("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=bench")
+    run("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    (WORK / "san").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth,clientAuth\n")
+    run("x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-out", "server.crt",
+        "-days", "2", "-extfile", "san")
+    run("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "sa.key")
+    run("ec", "-in", "sa.key", "-pubout", "-out", "sa.pub")
+    (WORK / "tokens.csv").write_text(f'{TOKEN},admin,1,"system:masters"\n')
+
+
+def kubeconfig(port):
+    path = WORK / f"kubeconfig-{port}"
+    path.write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "bench",
+        "clusters": [{"name": "bench", "cluster": {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(WORK / "ca.crt")}}],
+        "users": [{"name": "bench", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}]}))
+    return path
+
+
+def proxy(upstream, *flags, cpu=PROXY_CPU, threads="1"):
+    port, health = free_port(), free_port()
+    process = Process(f"proxy-{port}", [
+        str(PROXY), "serve", f"--upstream-kubeconfig={upstream}", "--bind-address=127.0.0.1", f"--secure-port={port}",
+        f"--health-bind-address=127.0.0.1:{health}", f"--tls-cert-file={WORK}/server.crt",
+        f"--tls-private-key-file={WORK}/server.key", f"--token-auth-file={WORK}/tokens.csv",
+        "--authorization-mode=AlwaysAllow", *flags], cpu, {"TOKIO_WORKER_THREADS": threads})
+    return process, port, f"http://127.0.0.1:{health}/readyz"
+
+
+NGINX = """worker_processes 1; daemon off; pid {work}/{name}.pid; error_log {work}/{name}.err crit;
+events {{ worker_connections 4096; }}
+http {{
+  access_log off; client_body_temp_path {work}/{name}.body; proxy_temp_path {work}/{name}.proxy;
+  fastcgi_temp_path {work}/{name}.f; uwsgi_temp_path {work}/{name}.u; scgi_temp_path {work}/{name}.s;
+  keepalive_requests 100000000; default_type application/json; sendfile on;
+  {more}
+  server {{
+    listen 127.0.0.1:{port} ssl http2 reuseport; ssl_certificate {work}/server.crt; ssl_certificate_key {work}/server.key;
+    ssl_protocols TLSv1.3; http2_max_concurrent_streams 128;
+    {location}
+  }}
+}}
+"""
+
+
+def nginx(name, cpu, location, more=""):
+    port = free_port()
+    conf = WORK / f"{name}.conf"
+    conf.write_text(NGINX.format(work=WORK, name=name, port=port, location=location, more=more))
+    process = Process(name, [need("nginx"), "-p", str(WORK), "-c", str(conf)], cpu)
+    wait_for_port(port, process)
+    return process, port
+
+
+def load(port, path, requests, cpu=LOAD_CPU):
+    """p50 in microseconds of so many GETs, one at a time, over one connection."""
+    log = WORK / "h2load.log"
+    log.unlink(missing_ok=True)
+    out = subprocess.run(
+        ["taskset", "-c", cpu, need("h2load"), f"-n{requests}", "-c1", "-m1", "-t1", f"--log-file={log}",
+         "-H", f"authorization: Bearer {TOKEN}", f"https://127.0.0.1:{port}{path}"], capture_output=True, text=True, check=True).stdout
+    if f"{requests} succeeded" not in out:
+        sys.exit(f"bench: not every request succeeded:\n{out}")
+    return statistics.median(int(line.split()[2]) for line in log.read_text().splitlines())
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def spread(values):
+    return f"{median(values):.1f} ({min(values):.1f}-{max(values):.1f})"
+
+
+def hop(rounds):
+    """Pass-through GET of 1 KB and LIST of 1 MB, TLS on both sides, one thread, against nginx doing the same."""
+    static = WORK / "static"
+    folder = static / "api/v1/namespaces/default/configmaps"
+    folder.mkdir(parents=True)
+    (folder / "one").write_text(json.dumps({"kind": "ConfigMap", "apiVersion": "v1", "data": {"x": "y" * 960}}))
+    (static / "api/v1/configmaps").write_text(json.dumps({"kind": "ConfigMapList", "apiVersion": "v1", "items": [{"data": {"x": "y" * 1000}}] * 990}))
+    origin, origin_port = nginx("origin", LOAD_CPU, f"location / {{ root {static}; }}")
+    peer, peer_port = nginx(
+        "peer", PROXY_CPU,
+        f"location / {{ proxy_pass https://origin; proxy_http_version 1.1; proxy_set_header Connection ''; proxy_ssl_verify on; "
+        f"proxy_ssl_name localhost; proxy_ssl_trusted_certificate {WORK}/ca.crt; proxy_ssl_protocols TLSv1.3; proxy_buffers 8 64k; }}",
+        f"upstream origin {{ server 127.0.0.1:{origin_port}; keepalive 64; keepalive_requests 100000000; }}")
+    ours, our_port, _ = proxy(kubeconfig(origin_port), NO_PLUGINS)
+    wait_for_port(our_port, ours)
+    for what, path, requests in [("GET 1 KB", "/api/v1/namespaces/default/configmaps/one", 4000), ("LIST 1 MB", "/api/v1/configmaps", 150)]:
+        arms = {"direct": (origin, origin_port), "nginx": (peer, peer_port), "ours": (ours, our_port)}
+        latency, cpu = {name: [] for name in arms}, {name: [] for name in arms}
+        for name, (_, port) in arms.items():
+            load(port, path, max(requests // 10, 10))
+        for _ in range(rounds):
+            for name, (process, port) in arms.items():
+                before = process.cpu_microseconds()
+                latency[name].append(load(port, path, requests))
+                cpu[name].append((process.cpu_microseconds() - before) / requests)
+        added = {name: [a - b for a, b in zip(latency[name], latency["direct"])] for name in ("nginx", "ours")}
+        cpu_ratio = [a / b for a, b in zip(cpu["ours"], cpu["nginx"])]
+        added_ratio = median(added["ours"]) / max(median(added["nginx"]), 1)
+        print(f"{what}: CPU µs a request: ours {spread(cpu['ours'])}, nginx {spread(cpu['nginx'])}; ratio {median(cpu_ratio):.2f}")
+        print(f"{what}: added p50 µs: ours {spread(added['ours'])}, nginx {spread(added['nginx'])}; ratio {added_ratio:.2f}")
+    print(f"resident after the load: {ours.resident_kib() / 1024:.1f} MiB")
+    for process in (ours, peer, origin):
+        process.stop()
+
+
+def control_plane():
+    client, peer, port = free_port(), free_port(), free_port()
+    etcd = Process("etcd", [
+        need("etcd"), "--data-dir", str(WORK / "etcd"), "--listen-client-urls", f"http://127.0.0.1:{client}", "--advertise-client-urls",
+        f"http://127.0.0.1:{client}", "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--unsafe-no-fsync", "--log-level", "error"])
+    apiserver = Process("kube-apiserver", [
+        need("kube-apiserver"), f"--etcd-servers=http://127.0.0.1:{client}", f"--secure-port={port}", "--bind-address=127.0.0.1",
+        f"--tls-cert-file={WORK}/server.crt", f"--tls-private-key-file={WORK}/server.key", f"--token-auth-file={WORK}/tokens.csv",
+        f"--service-account-key-file={WORK}/sa.pub", f"--service-account-signing-key-file={WORK}/sa.key",
+        "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24",
+        "--authorization-mode=RBAC", "--endpoint-reconciler-type=none", f"--cert-dir={WORK}/run"])
+    wait_for_port(port, apiserver)
+    return etcd, apiserver, port
+
+
+def apiserver(rounds):
+    """GET through the proxy in front of a real kube-apiserver against direct, and what the proxy holds when idle."""
+    etcd, server, port = control_plane()
+    ours, our_port, ready = proxy(kubeconfig(port), cpu=None, threads="2")
+    wait_for(ready, ours)
+    time.sleep(3)
+    print(f"idle with the default plugins: {ours.resident_kib() / 1024:.1f} MiB resident")
+    path = "/api/v1/namespaces/default"
+    direct, through = [], []
+    for _ in range(20):  # the kube-apiserver creates its namespaces some time after it listens
+        try:
+            load(our_port, path, 200, "0,1")
+            break
+        except SystemExit:
+            time.sleep(1)
+    load(port, path, 200, "0,1")
+    for _ in range(rounds):
+        direct.append(load(port, path, 1500, "0,1"))
+        through.append(load(our_port, path, 1500, "0,1"))
+    ratio = [b / a for a, b in zip(direct, through)]
+    print(f"GET through kube-apiserver: p50 µs direct {spread(direct)}, through {spread(through)}; ratio {median(ratio):.3f}")
+    for process in (ours, server, etcd):
+        process.stop()
+
+
+def watches(_):
+    """What 10,000 idle watches cost the proxy."""
+    upstream_config = WORK / "embedded.kubeconfig"
+    health = free_port()
+    upstream = Process("embedded", [
+        str(PROXY), "serve", "--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--health-bind-address=127.0.0.1:{health}",
+        f"--write-kubeconfig={upstream_config}", "--max-requests-inflight=0"])
+    wait_for(f"http://127.0.0.1:{health}/readyz", upstream)
+    ours, port, ready = proxy(upstream_config, cpu=None, threads="2")
+    wait_for(ready, ours)
+    time.sleep(1)
+    before, count = ours.resident_kib(), 10_000
+    load_watches = Process("h2load", [
+        need("h2load"), f"-n{count}", "-c100", "-m100", "-t1", "-N60s", "-H", f"authorization: Bearer {TOKEN}",
+        f"https://127.0.0.1:{port}/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=600"])
+    last = 0
+    for _ in range(60):  # until it grows no more
+        time.sleep(1)
+        now = ours.resident_kib()
+        if now == last and now > before + 1024:
+            break
+        last = now
+    print(f"{count} idle watches: {(last - before) / count:.1f} KiB each ({before / 1024:.1f} -> {last / 1024:.1f} MiB)")
+    for process in (load_watches, ours, upstream):
+        process.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("parts", nargs="*", default=[])
+    arguments = parser.parse_args()
+    parts = {"hop": hop, "apiserver": apiserver, "watches": watches}
+    if not PROXY.exists():
+        sys.exit("bench: build it first: cargo build --release")
+    for name in arguments.parts or parts:
+        if name not in parts:
+            sys.exit(f"bench: no part {name}; there are {', '.join(parts)}")
+    certificates()
+    for name in arguments.parts or parts:
+        parts[name](arguments.rounds)
+
+
+with tempfile.TemporaryDirectory(prefix="kube-admission-proxy-bench-") as folder:
+    WORK = pathlib.Path(folder)
+    os.chmod(WORK, 0o755)  # nginx' workers are nobody
+    try:
+        main()
+    finally:
+        for process in list(Process.running):
+            process.child.kill()

@@ -1,0 +1,166 @@
+//! Each plugin against kube-apiserver's own.
+
+use crate::harness::differential::{Case, compare};
+use crate::harness::{User, Webhook, delete, get, patch, post, put, unique};
+use serde_json::{Value, json};
+
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+           "spec": {"containers": [{"name": "a", "image": "a", "imagePullPolicy": "IfNotPresent"}, {"name": "b", "image": "b:1"}],
+                    "initContainers": [{"name": "i", "image": "i", "imagePullPolicy": "Never"}]}})
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "v"}})
+}
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+fn as_developer(requests: Vec<crate::harness::Request>) -> Vec<(User, crate::harness::Request)> {
+    requests.into_iter().map(|request| (User::developer(), request)).collect()
+}
+
+#[test]
+fn pulls_images_always_and_keeps_namespaces_in_order() {
+    let here = unique("always-pull");
+    let pods = format!("/api/v1/namespaces/{here}/pods");
+    let one = format!("{pods}/one");
+    compare(&Case {
+        plugins: &["NamespaceLifecycle", "AlwaysPullImages"],
+        setup: vec![post("/api/v1/namespaces", &namespace(&here))],
+        webhook: None,
+        steps: as_developer(vec![
+            post(&pods, &pod("one")),
+            get(&one),
+            post(&pods, &pod("one")),
+            post(
+                &pods,
+                &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "some-"},
+                                "spec": {"containers": [{"name": "a", "image": "a"}]}}),
+            ),
+            post(&format!("{pods}?dryRun=All"), &pod("dry")),
+            post(&pods, &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "empty"}, "spec": {}})),
+            post(&pods, &json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "other"}})),
+            post(
+                &pods,
+                &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "elsewhere"}}),
+            ),
+            patch(&one, "strategic", &json!({"spec": {"containers": [{"name": "a", "image": "a:2"}]}})),
+            patch(&one, "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
+            patch(&one, "json", &json!([{"op": "add", "path": "/metadata/labels/c", "value": "d"}])),
+            patch(&one, "json", &json!([{"op": "test", "path": "/metadata/labels/c", "value": "not d"}])),
+            patch(
+                &format!("{one}?fieldManager=me"),
+                "apply",
+                &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", "annotations": {"x": "y"}}}),
+            ),
+            patch(&format!("{pods}/missing"), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
+            delete(&format!("{pods}/missing")),
+            delete(&format!("{one}?gracePeriodSeconds=0")),
+            post("/api/v1/namespaces/nowhere/pods", &pod("one")),
+            post("/api/v1/namespaces/nowhere/configmaps", &config_map("one")),
+            delete("/api/v1/namespaces/default"),
+            delete("/api/v1/namespaces/kube-system"),
+        ]),
+    });
+}
+
+#[test]
+fn writes_need_a_namespace_that_exists() {
+    let here = unique("exists");
+    let maps = format!("/api/v1/namespaces/{here}/configmaps");
+    compare(&Case {
+        plugins: &["NamespaceExists"],
+        setup: vec![post("/api/v1/namespaces", &namespace(&here))],
+        webhook: None,
+        steps: as_developer(vec![
+            post(&maps, &config_map("one")),
+            put(&format!("{maps}/one"), &config_map("one")),
+            post("/api/v1/namespaces/nowhere/configmaps", &config_map("one")),
+            delete("/api/v1/namespaces/nowhere/configmaps/one"),
+            delete(&format!("{maps}/one")),
+        ]),
+    });
+}
+
+#[test]
+fn namespaces_come_on_their_own() {
+    let fresh = unique("provisioned");
+    compare(&Case {
+        plugins: &["NamespaceAutoProvision"],
+        setup: Vec::new(),
+        webhook: None,
+        steps: as_developer(vec![
+            post(&format!("/api/v1/namespaces/{fresh}-dry/configmaps?dryRun=All"), &config_map("one")),
+            get(&format!("/api/v1/namespaces/{fresh}-dry")),
+            post(&format!("/api/v1/namespaces/{fresh}/configmaps"), &config_map("one")),
+            get(&format!("/api/v1/namespaces/{fresh}")),
+        ]),
+    });
+}
+
+#[test]
+fn everything_is_denied() {
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let steps = vec![
+        post(maps, &config_map("one")),
+        post(&format!("{maps}?dryRun=All"), &config_map("one")),
+        put(&format!("{maps}/one"), &config_map("one")),
+        post("/api/v1/namespaces", &namespace("denied")),
+        delete("/api/v1/namespaces/default"),
+        post(
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            &json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+                     "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}),
+        ),
+        get("/api/v1/namespaces/default/configmaps/one"),
+    ];
+    compare(&Case {
+        plugins: &["AlwaysDeny"],
+        setup: Vec::new(),
+        webhook: None,
+        steps: steps.into_iter().map(|request| (User::admin(), request)).collect(),
+    });
+}
+
+#[test]
+fn webhooks_are_asked_the_same_and_heeded_the_same() {
+    let webhook = Webhook::start();
+    let (open, closed) = (unique("hooked"), unique("denied"));
+    let maps = format!("/api/v1/namespaces/{open}/configmaps");
+    let pods = format!("/api/v1/namespaces/{open}/pods");
+    let denied = format!("/api/v1/namespaces/{closed}/configmaps");
+    let registrations = "/apis/admissionregistration.k8s.io/v1";
+    compare(&Case {
+        plugins: &["NamespaceLifecycle", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"],
+        setup: vec![
+            post("/api/v1/namespaces", &namespace(&open)),
+            post("/api/v1/namespaces", &namespace(&closed)),
+            post(
+                &format!("{registrations}/mutatingwebhookconfigurations"),
+                &webhook.configuration("Mutating", &open, &open, &["/label/a/b", "/label/c/d"]),
+            ),
+            post(
+                &format!("{registrations}/validatingwebhookconfigurations"),
+                &webhook.configuration("Validating", &closed, &closed, &["/deny"]),
+            ),
+            post(
+                &format!("{registrations}/validatingwebhookconfigurations"),
+                &webhook.configuration("Validating", &open, &open, &["/warn", "/allow"]),
+            ),
+        ],
+        webhook: Some((&webhook, post(&format!("{maps}?dryRun=All"), &config_map("probe")))),
+        steps: as_developer(vec![
+            post(&maps, &config_map("one")),
+            put(&format!("{maps}/one"), &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})),
+            patch(&format!("{maps}/one"), "merge", &json!({"data": {"k": "w"}})),
+            delete(&format!("{maps}/one")),
+            post(&maps, &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "some-"}})),
+            post(&pods, &pod("one")),
+            post(&denied, &config_map("one")),
+            get(&format!("{denied}/one")),
+        ]),
+    });
+}

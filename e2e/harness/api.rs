@@ -1,0 +1,132 @@
+//! Something that serves the Kubernetes API, and users of it.
+
+use super::client::{self, Answer, Request, Stream};
+use super::kubectl::Kubectl;
+use super::pki::{Pair, pki};
+use super::{folder, unique};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Who calls.
+#[derive(Clone, Debug)]
+pub enum User {
+    /// Presents a certificate.
+    Certificate(Arc<Pair>),
+    /// Presents a bearer token.
+    Token(String),
+    /// Presents nothing.
+    Anonymous,
+}
+
+impl User {
+    /// May do anything.
+    pub fn admin() -> Self {
+        Self::named("admin", "system:masters")
+    }
+
+    /// May do anything but escalate on a real API server: what it may not do, admission decided.
+    pub fn developer() -> Self {
+        Self::named("alice", "developers")
+    }
+
+    /// A user with a certificate, in at most one group.
+    pub fn named(name: &str, group: &str) -> Self {
+        Self::Certificate(pki().client(name, group))
+    }
+}
+
+/// Something that serves the Kubernetes API on this machine.
+#[derive(Clone, Debug)]
+pub struct Api {
+    /// Its port.
+    pub port: u16,
+}
+
+impl Api {
+    /// `https://127.0.0.1:port`.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// Sends a request.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    pub fn send(&self, user: &User, request: Request) -> Answer {
+        let what = format!("{} {}", request.method, request.path);
+        self.try_send(user, request).unwrap_or_else(|error| panic!("{what}: no answer: {error}"))
+    }
+
+    /// Sends a request that may get no answer.
+    pub fn try_send(&self, user: &User, request: Request) -> Result<Answer, client::Error> {
+        super::block_on(client::send(self.port, user, request))
+    }
+
+    /// Starts a request whose answer comes in pieces.
+    pub fn stream(&self, user: &User, request: Request) -> Stream {
+        super::block_on(client::stream(self.port, user, request)).unwrap()
+    }
+
+    /// Sends as the developer what must be accepted; answers with the object.
+    pub fn accepts(&self, request: Request) -> Value {
+        let what = format!("{} {}", request.method, request.path);
+        let answer = self.send(&User::developer(), request);
+        assert!(answer.status < 300, "{what}: {} {}", answer.status, answer.text());
+        answer.json()
+    }
+
+    /// Sends as the developer what must be refused with this code and this message.
+    pub fn rejects(&self, request: Request, code: u16, message: &str) -> Value {
+        let what = format!("{} {}", request.method, request.path);
+        let answer = self.send(&User::developer(), request);
+        assert_eq!(answer.status, code, "{what}: {}", answer.text());
+        let status = answer.json();
+        assert_eq!(status["message"], message, "{what}");
+        assert_eq!((&status["kind"], &status["code"]), (&json!("Status"), &json!(code)), "{what}: {status}");
+        status
+    }
+
+    /// Makes a namespace with a name of its own.
+    pub fn namespace(&self, prefix: &str) -> String {
+        let name = unique(prefix);
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let answer = self.send(&User::admin(), client::post("/api/v1/namespaces", &object));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        name
+    }
+
+    /// A kubeconfig with which this user reaches it.
+    pub fn kubeconfig(&self, user: &User) -> PathBuf {
+        let credentials = match user {
+            User::Certificate(pair) => json!({"client-certificate": pair.certificate, "client-key": pair.key}),
+            User::Token(token) => json!({ "token": token }),
+            User::Anonymous => json!({}),
+        };
+        let path = folder("kubeconfig").join("kubeconfig");
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "e2e",
+            "clusters": [{"name": "e2e", "cluster": {"server": self.url(), "certificate-authority": pki().ca()}}],
+            "users": [{"name": "e2e", "user": credentials}],
+            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
+        });
+        fs::write(&path, config.to_string()).unwrap();
+        path
+    }
+
+    /// kubectl as this user.
+    pub fn kubectl(&self, user: &User) -> Kubectl {
+        Kubectl::new(self.kubeconfig(user))
+    }
+
+    /// The `kube` crate's client as this user.
+    pub fn kube(&self, user: &User) -> kube::Client {
+        let kubeconfig = kube::config::Kubeconfig::read_from(self.kubeconfig(user)).unwrap();
+        super::block_on(async {
+            let options = kube::config::KubeConfigOptions::default();
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+            kube::Client::try_from(config).unwrap()
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! An HTTP client that sends exactly what it is told: one connection a request, HTTP/1.1 unless asked otherwise.
+
+use super::api::User;
+use super::pki::{Pair, pki};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::ClientConfig;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// A request: method, path with query, headers, body.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub method: String,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+    pub http2: bool,
+}
+
+impl Request {
+    pub fn new(method: &str, path: &str) -> Self {
+        Self { method: method.into(), path: path.into(), headers: Vec::new(), body: Bytes::new(), http2: false }
+    }
+
+    /// Adds a header.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds a body.
+    pub fn body(mut self, content_type: &str, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self.header("content-type", content_type)
+    }
+
+    /// Sends it over HTTP/2.
+    pub fn over_http2(mut self) -> Self {
+        self.http2 = true;
+        self
+    }
+}
+
+pub fn get(path: &str) -> Request {
+    Request::new("GET", path)
+}
+
+pub fn post(path: &str, object: &Value) -> Request {
+    Request::new("POST", path).body("application/json", object.to_string())
+}
+
+pub fn put(path: &str, object: &Value) -> Request {
+    Request::new("PUT", path).body("application/json", object.to_string())
+}
+
+/// A patch of this kind: `json`, `merge`, `strategic` or `apply`.
+pub fn patch(path: &str, kind: &str, body: &Value) -> Request {
+    let content_type = match kind {
+        "json" => "application/json-patch+json",
+        "merge" => "application/merge-patch+json",
+        "strategic" => "application/strategic-merge-patch+json",
+        "apply" => "application/apply-patch+yaml",
+        _ => panic!("no kind of patch: {kind}"),
+    };
+    Request::new("PATCH", path).body(content_type, body.to_string())
+}
+
+pub fn delete(path: &str) -> Request {
+    Request::new("DELETE", path)
+}
+
+/// An answer, read to its end.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: http::HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {} {}", self.status, self.text()))
+    }
+
+    /// `message` of a Status.
+    pub fn message(&self) -> String {
+        self.json()["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The values of a header.
+    pub fn header(&self, name: &str) -> Vec<String> {
+        self.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
+    }
+}
+
+/// An answer that comes in pieces.
+pub struct Stream {
+    pub status: u16,
+    body: Incoming,
+    rest: Vec<u8>,
+}
+
+impl Stream {
+    /// The next line as JSON; `None` at the end.
+    pub fn next_json(&mut self) -> Option<Value> {
+        let line = super::block_on(tokio::time::timeout(super::PATIENCE, self.line())).expect("no line, and no end");
+        line.map(|line| serde_json::from_slice(&line).unwrap())
+    }
+
+    async fn line(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                return Some(self.rest.drain(..=end).collect());
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => self.rest.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new())),
+                None => return None,
+                Some(Err(error)) => panic!("the stream broke: {error}"),
+            }
+        }
+    }
+}
+
+pub async fn send(port: u16, user: &User, request: Request) -> Result<Answer, Error> {
+    let answer =
+        tokio::time::timeout(super::PATIENCE, start(port, user, request)).await.map_err(|_| "no answer in time")??;
+    let (head, body) = answer.into_parts();
+    let body =
+        tokio::time::timeout(super::PATIENCE, body.collect()).await.map_err(|_| "no end of the answer in time")??;
+    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
+}
+
+pub async fn stream(port: u16, user: &User, request: Request) -> Result<Stream, Error> {
+    let answer = start(port, user, request).await?;
+    Ok(Stream { status: answer.status().as_u16(), body: answer.into_body(), rest: Vec::new() })
+}
+
+async fn start(port: u16, user: &User, request: Request) -> Result<http::Response<Incoming>, Error> {
+    let protocol: &[u8] = if request.http2 { b"h2" } else { b"http/1.1" };
+    let io = TokioIo::new(connect(port, user, protocol).await?);
+    let http2 = request.http2;
+    let outgoing = outgoing(port, user, request)?;
+    if http2 {
+        let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;
+        tokio::spawn(connection);
+        Ok(sender.send_request(outgoing).await?)
+    } else {
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await?;
+        tokio::spawn(connection);
+        Ok(sender.send_request(outgoing).await?)
+    }
+}
+
+fn outgoing(port: u16, user: &User, request: Request) -> Result<http::Request<Full<Bytes>>, Error> {
+    let uri = if request.http2 { format!("https://127.0.0.1:{port}{}", request.path) } else { request.path };
+    let mut builder = http::Request::builder().method(request.method.as_str()).uri(uri);
+    if !request.http2 {
+        builder = builder.header("host", format!("127.0.0.1:{port}"));
+    }
+    if let User::Token(token) = user {
+        builder = builder.header("authorization", format!("Bearer {token}"));
+    }
+    for (name, value) in &request.headers {
+        builder = builder.header(name, value);
+    }
+    Ok(builder.body(Full::new(request.body))?)
+}
+
+/// A TLS connection to a server of this run, with the user's certificate.
+pub async fn connect(port: u16, user: &User, protocol: &[u8]) -> Result<TlsStream<TcpStream>, Error> {
+    let mut config = client_config(user)?;
+    config.alpn_protocols = vec![protocol.to_vec()];
+    let tcp = TcpStream::connect(("127.0.0.1", port)).await?;
+    Ok(TlsConnector::from(Arc::new(config)).connect("127.0.0.1".try_into()?, tcp).await?)
+}
+
+fn client_config(user: &User) -> Result<ClientConfig, Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in certificates(pki().ca())? {
+        roots.add(certificate)?;
+    }
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    match user {
+        User::Certificate(pair) => {
+            let Pair { certificate, key } = &**pair;
+            Ok(config.with_client_auth_cert(certificates(certificate)?, PrivateKeyDer::from_pem_file(key)?)?)
+        }
+        User::Token(_) | User::Anonymous => Ok(config.with_no_client_auth()),
+    }
+}
+
+/// The certificates in a PEM file.
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    Ok(CertificateDer::pem_file_iter(path)?.collect::<Result<_, _>>()?)
+}

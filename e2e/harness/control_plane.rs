@@ -1,0 +1,154 @@
+//! A real kube-apiserver on etcd.
+
+use super::api::{Api, User};
+use super::client::{get, post};
+use super::pki::pki;
+use super::process::Process;
+use super::{eventually, folder, free_port, number};
+use serde_json::json;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Every admission plugin of kube-apiserver 1.36.
+pub const ALL_PLUGINS: &str = "AlwaysAdmit,NamespaceAutoProvision,NamespaceLifecycle,NamespaceExists,\
+LimitPodHardAntiAffinityTopology,LimitRanger,ServiceAccount,NodeRestriction,TaintNodesByCondition,AlwaysPullImages,\
+ImagePolicyWebhook,PodSecurity,PodNodeSelector,Priority,DefaultTolerationSeconds,PodTolerationRestriction,EventRateLimit,\
+ExtendedResourceToleration,DefaultStorageClass,StorageObjectInUseProtection,PodGroupProtection,\
+OwnerReferencesPermissionEnforcement,PersistentVolumeClaimResize,RuntimeClass,CertificateApproval,CertificateSigning,\
+ClusterTrustBundleAttest,CertificateSubjectRestriction,DefaultIngressClass,DenyServiceExternalIPs,PodTopologyLabels,\
+PodGroupWorkloadExists,NodeDeclaredFeatureValidator,JobValidation,PodResizeValidator,MutatingAdmissionPolicy,\
+MutatingAdmissionWebhook,ValidatingAdmissionPolicy,ValidatingAdmissionWebhook,ResourceQuota,AlwaysDeny";
+
+/// A binary of `KUBEBUILDER_ASSETS`.
+pub fn binary(name: &str) -> PathBuf {
+    let folder = std::env::var_os("KUBEBUILDER_ASSETS").expect("KUBEBUILDER_ASSETS is not set: run `make e2e`");
+    let path = PathBuf::from(folder).join(name);
+    assert!(path.is_file(), "there is no {}: run `make e2e-assets`", path.display());
+    path
+}
+
+/// The one that most tests' proxies have behind them: a kube-apiserver with no admission of its own.
+pub fn upstream() -> &'static ControlPlane {
+    static UPSTREAM: OnceLock<ControlPlane> = OnceLock::new();
+    UPSTREAM.get_or_init(|| ControlPlane::start("upstream", &only(&[])))
+}
+
+/// A kube-apiserver that admits with these plugins and no others: what tests expect of the proxy is what it does.
+pub fn admitting() -> &'static ControlPlane {
+    static ADMITTING: OnceLock<ControlPlane> = OnceLock::new();
+    let on = ["NamespaceLifecycle", "AlwaysPullImages", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
+    ADMITTING.get_or_init(|| ControlPlane::start("admitting", &only(&on)))
+}
+
+/// The flags with which a kube-apiserver admits with these plugins and no others.
+pub fn only(on: &[&str]) -> Vec<String> {
+    let off: Vec<&str> = ALL_PLUGINS.split(',').filter(|plugin| !on.contains(plugin)).collect();
+    vec![
+        format!("--enable-admission-plugins={}", on.join(",")),
+        format!("--disable-admission-plugins={}", off.join(",")),
+    ]
+}
+
+/// A kube-apiserver with a store of its own.
+pub struct ControlPlane {
+    api: Api,
+    _process: Process,
+}
+
+impl Deref for ControlPlane {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.api
+    }
+}
+
+impl ControlPlane {
+    /// Starts one and waits until it is ready.
+    pub fn start(name: &str, flags: &[String]) -> Self {
+        let folder = folder(name);
+        let api = Api { port: free_port() };
+        let pki = pki();
+        let path = |path: &PathBuf| path.display().to_string();
+        let mut command = Command::new(binary("kube-apiserver"));
+        command.args([
+            format!("--etcd-servers={}", etcd()),
+            // All share one etcd.
+            format!("--etcd-prefix=/{name}-{}", number()),
+            format!("--secure-port={}", api.port),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--advertise-address=127.0.0.1".to_owned(),
+            "--endpoint-reconciler-type=none".to_owned(),
+            format!("--cert-dir={}", folder.display()),
+            format!("--tls-cert-file={}", path(&pki.server.certificate)),
+            format!("--tls-private-key-file={}", path(&pki.server.key)),
+            format!("--client-ca-file={}", path(pki.ca())),
+            format!("--requestheader-client-ca-file={}", path(pki.front_proxy_ca())),
+            "--requestheader-allowed-names=front-proxy".to_owned(),
+            "--requestheader-username-headers=X-Remote-User".to_owned(),
+            "--requestheader-uid-headers=X-Remote-Uid".to_owned(),
+            "--requestheader-group-headers=X-Remote-Group".to_owned(),
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+            format!("--service-account-key-file={}", path(&pki.service_accounts.certificate)),
+            format!("--service-account-signing-key-file={}", path(&pki.service_accounts.key)),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+            "--authorization-mode=Node,RBAC".to_owned(),
+        ]);
+        let mut process = Process::start(command.args(flags), folder.join("kube-apiserver.log"));
+        eventually("a kube-apiserver that is ready", || {
+            process.must_run();
+            api.try_send(&User::admin(), get("/readyz")).ok().filter(|answer| answer.status == 200)
+        });
+        let control_plane = Self { api, _process: process };
+        control_plane.let_developers_in();
+        control_plane
+    }
+
+    /// The group `developers` may do everything but escalate.
+    fn let_developers_in(&self) {
+        let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "developers"},
+            "rules": [{"apiGroups": ["*"], "resources": ["*"],
+                       "verbs": ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]}]});
+        let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": "developers"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "developers"},
+            "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "developers"}]});
+        for (resource, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+            let path = format!("/apis/rbac.authorization.k8s.io/v1/{resource}");
+            // AlwaysDeny, for one, keeps them out; such a server is asked as admin only.
+            let answer = self.send(&User::admin(), post(&path, &object));
+            assert!(matches!(answer.status, 201 | 403 | 409), "{}", answer.text());
+        }
+        if self.send(&User::admin(), get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/developers")).status
+            == 200
+        {
+            // The authorizer reads from a cache.
+            eventually("that developers may list namespaces", || {
+                let answer = self.send(&User::developer(), get("/api/v1/namespaces"));
+                (answer.status == 200).then_some(())
+            });
+        }
+    }
+}
+
+/// The etcd of this run.
+fn etcd() -> &'static str {
+    static ETCD: OnceLock<(String, Process)> = OnceLock::new();
+    let (url, _) = ETCD.get_or_init(|| {
+        let folder = folder("etcd");
+        let (client, peer) = (format!("http://127.0.0.1:{}", free_port()), format!("http://127.0.0.1:{}", free_port()));
+        let mut command = Command::new(binary("etcd"));
+        command.arg("--data-dir").arg(folder.join("data")).args([
+            format!("--listen-client-urls={client}"),
+            format!("--advertise-client-urls={client}"),
+            format!("--listen-peer-urls={peer}"),
+            "--unsafe-no-fsync".to_owned(),
+            "--log-level=error".to_owned(),
+        ]);
+        (client, Process::start(&mut command, folder.join("etcd.log")))
+    });
+    url
+}

@@ -1,0 +1,158 @@
+//! The same requests to a kube-apiserver that admits, and through the proxy to one that does not: what comes back, and
+//! what webhooks are asked, must be the same.
+
+use super::api::{Api, User};
+use super::client::Request;
+use super::control_plane::{ControlPlane, only, upstream};
+use super::proxy::Proxy;
+use super::webhook::Webhook;
+use super::{eventually, folder};
+use serde_json::{Map, Value, json};
+use std::process::Command;
+
+/// A list of requests, and the plugins that admit them.
+pub struct Case<'a> {
+    /// The plugins that run on both sides, and no others.
+    pub plugins: &'a [&'a str],
+    /// What is sent first, as admin; it must succeed.
+    pub setup: Vec<Request>,
+    /// A webhook, and a request that it is asked about as soon as both sides know of it.
+    pub webhook: Option<(&'a Webhook, Request)>,
+    /// What is sent and compared.
+    pub steps: Vec<(User, Request)>,
+}
+
+/// What came back, without what is never the same twice.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    step: String,
+    code: u16,
+    warnings: Vec<String>,
+    body: Value,
+    reviews: Vec<Value>,
+}
+
+/// Runs the case on both sides.
+///
+/// # Panics
+/// When they differ; the message names every place.
+pub fn compare(case: &Case<'_>) {
+    let expected = {
+        let reference = ControlPlane::start("reference", &only(case.plugins));
+        run(case, &reference)
+    };
+    let known = known_plugins();
+    let off: Vec<&str> = known.iter().map(String::as_str).filter(|plugin| !case.plugins.contains(plugin)).collect();
+    let on = format!("--enable-admission-plugins={}", case.plugins.join(","));
+    let proxy = Proxy::before(upstream(), &[&on, &format!("--disable-admission-plugins={}", off.join(","))]);
+    let got = run(case, &proxy);
+    let mut differences = Vec::new();
+    for (expected, got) in expected.iter().zip(&got) {
+        if expected != got {
+            let (expected_json, got_json) = (as_json(expected), as_json(got));
+            let mut places = Vec::new();
+            differ("", &expected_json, &got_json, &mut places);
+            differences.push(format!("{}:\n    {}", expected.step, places.join("\n    ")));
+        }
+    }
+    let differences = differences.join("\n");
+    assert!(
+        differences.is_empty(),
+        "the proxy (right) does not answer as kube-apiserver (left)\n{differences}\n{}",
+        proxy.output()
+    );
+}
+
+/// The names in the table that the binary prints.
+fn known_plugins() -> Vec<String> {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).arg("plugins").current_dir(folder("plugins")).output();
+    let table = String::from_utf8(output.unwrap().stdout).unwrap();
+    table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+}
+
+fn run(case: &Case<'_>, api: &Api) -> Vec<Seen> {
+    for request in &case.setup {
+        let answer = api.send(&User::admin(), request.clone());
+        assert!(answer.status < 300, "setup: {} {}: {}", request.method, request.path, answer.text());
+    }
+    if let Some((webhook, probe)) = &case.webhook {
+        eventually("a webhook that is known", || {
+            api.send(&User::admin(), probe.clone());
+            (!webhook.take().is_empty()).then_some(())
+        });
+    }
+    case.steps.iter().map(|(user, request)| step(case, api, user, request)).collect()
+}
+
+fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
+    let answer = api.send(user, request.clone());
+    let mut body = serde_json::from_slice(&answer.body).unwrap_or_else(|_| json!(answer.text()));
+    let generated = generated_name(&body);
+    let mut reviews: Vec<Value> = Vec::new();
+    for review in case.webhook.iter().flat_map(|(webhook, _)| webhook.take()) {
+        let mut review = json!({"path": review.path, "body": review.body});
+        mask(&mut review, generated.as_deref());
+        reviews.push(review);
+    }
+    // Validating webhooks are asked at the same time.
+    reviews.sort_by_key(ToString::to_string);
+    mask(&mut body, generated.as_deref());
+    let step = format!("{} {} {}", request.method, request.path, String::from_utf8_lossy(&request.body));
+    Seen { step, code: answer.status, warnings: answer.header("warning"), body, reviews }
+}
+
+fn generated_name(object: &Value) -> Option<String> {
+    object["metadata"]["generateName"].as_str()?;
+    object["metadata"]["name"].as_str().map(str::to_owned)
+}
+
+/// Takes out what is never the same twice.
+fn mask(value: &mut Value, generated: Option<&str>) {
+    match value {
+        Value::Object(map) => {
+            map.remove("managedFields");
+            map.remove("uid");
+            for (key, value) in map.iter_mut() {
+                match key.as_str() {
+                    "resourceVersion" | "creationTimestamp" | "deletionTimestamp" if value.is_string() => {
+                        *value = json!("<masked>")
+                    }
+                    _ => mask(value, generated),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| mask(value, generated)),
+        Value::String(text) => {
+            if let Some(name) = generated {
+                *text = text.replace(name, "<generated>");
+            }
+        }
+        _ => {}
+    }
+}
+
+fn as_json(seen: &Seen) -> Value {
+    json!({"code": seen.code, "warnings": seen.warnings, "body": seen.body, "reviews": seen.reviews})
+}
+
+/// The places where two values differ.
+fn differ(path: &str, left: &Value, right: &Value, places: &mut Vec<String>) {
+    match (left, right) {
+        (Value::Object(left), Value::Object(right)) => {
+            let keys: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+            let missing = Value::String("<missing>".to_owned());
+            let of = |map: &Map<String, Value>, key: &str| map.get(key).cloned().unwrap_or_else(|| missing.clone());
+            for key in keys {
+                differ(&format!("{path}.{key}"), &of(left, key), &of(right, key), places);
+            }
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            for (index, (left, right)) in left.iter().zip(right).enumerate() {
+                differ(&format!("{path}[{index}]"), left, right, places);
+            }
+        }
+        _ if left == right => {}
+        _ => places.push(format!("{path}: {left} | {right}")),
+    }
+}

@@ -1,0 +1,75 @@
+//! The real kubectl.
+
+use super::process::Process;
+use super::{eventually, folder};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// kubectl as one user of one server.
+pub struct Kubectl {
+    kubeconfig: PathBuf,
+    home: PathBuf,
+}
+
+/// How a kubectl ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    pub success: bool,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Kubectl {
+    pub fn new(kubeconfig: PathBuf) -> Self {
+        Self { kubeconfig, home: folder("kubectl") }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(super::control_plane::binary("kubectl"));
+        command.args(arguments).env_clear().env("HOME", &self.home).env("KUBECONFIG", &self.kubeconfig);
+        command
+    }
+
+    /// Runs it to its end, with `input` as its standard input.
+    pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Done {
+        let file = self.home.join("input");
+        std::fs::write(&file, input).unwrap();
+        let input = Stdio::from(std::fs::File::open(file).unwrap());
+        let output = self.command(arguments).stdin(input).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Done { success: output.status.success(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self, arguments: &[&str]) -> Done {
+        self.run_with_input(arguments, "")
+    }
+
+    /// Runs what must succeed; answers what it printed.
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        self.ok_with_input(arguments, "")
+    }
+
+    /// Runs what must succeed with this input; answers what it printed.
+    pub fn ok_with_input(&self, arguments: &[&str], input: &str) -> String {
+        let done = self.run_with_input(arguments, input);
+        assert!(done.success, "kubectl {arguments:?}: {}{}", done.stdout, done.stderr);
+        done.stdout
+    }
+
+    /// Starts one that does not end by itself.
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        let log = folder("kubectl-running").join("output");
+        Running(Process::start(&mut self.command(arguments), log))
+    }
+}
+
+/// A kubectl that runs on.
+pub struct Running(Process);
+
+impl Running {
+    /// Waits until it has printed this.
+    pub fn prints(&mut self, text: &str) {
+        eventually(&format!("{text:?} in {}", self.0.log().display()), || self.0.output().contains(text).then_some(()));
+    }
+}

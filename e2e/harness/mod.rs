@@ -1,0 +1,90 @@
+//! Starts control planes, proxies and webhooks, and talks to them.
+//!
+//! Everything is blocking from a test's point of view: a test reads as a list of what is done and what must come back.
+
+mod api;
+mod client;
+mod control_plane;
+mod kubectl;
+mod kubelet;
+mod pki;
+mod process;
+mod proxy;
+mod relay;
+mod webhook;
+pub mod differential;
+
+pub use api::{Api, User};
+pub use client::{Answer, Request, connect, delete, get, patch, post, put};
+pub use control_plane::{admitting, upstream};
+pub use kubectl::Kubectl;
+pub use kubelet::Kubelet;
+pub use pki::pki;
+pub use proxy::Proxy;
+pub use relay::Relay;
+pub use webhook::Webhook;
+
+use std::future::Future;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// How long anything may take to come up, or a change to be seen.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Where clients and servers of this process run.
+pub fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        Runtime::new().unwrap()
+    })
+}
+
+/// Runs a future to its end.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    runtime().block_on(future)
+}
+
+/// A port that nobody listens on now.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A folder of its own below the folder of this run.
+pub fn folder(name: &str) -> PathBuf {
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    let root = ROOT.get_or_init(|| {
+        let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("e2e-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        root
+    });
+    let folder = root.join(format!("{name}-{}", number()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A name that no other test has.
+pub fn unique(prefix: &str) -> String {
+    format!("{prefix}-{}", number())
+}
+
+fn number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Asks until there is an answer; what is waited for goes into the message when patience ends.
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

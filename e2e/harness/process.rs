@@ -1,0 +1,85 @@
+//! A program that runs as long as it is wanted, and never longer than the tests.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, OnceLock};
+
+/// A running program with its output in a file. It ends when this is dropped, and when the tests' process ends in
+/// whatever way.
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts it.
+    pub fn start(command: &mut Command, log: PathBuf) -> Self {
+        let output = File::create(&log).unwrap();
+        let errors = output.try_clone().unwrap();
+        let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
+        let child = child.unwrap_or_else(|error| panic!("{:?}: {error}", command.get_program()));
+        reaper_told('+', child.id());
+        Self { child, log }
+    }
+
+    /// What it has written so far.
+    pub fn output(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Where that is.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Fails the test if it has ended.
+    pub fn must_run(&mut self) {
+        if let Some(status) = self.child.try_wait().unwrap() {
+            panic!("{} ended with {status}:\n{}", self.log.display(), self.output());
+        }
+    }
+
+    /// Asks it to end, and comes back at once.
+    pub fn terminate(&self) {
+        let status = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// How it ended; waits for that.
+    pub fn wait(&mut self) -> ExitStatus {
+        super::eventually(&format!("the end of {}", self.log.display()), || self.child.try_wait().unwrap())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        reaper_told('-', self.child.id());
+    }
+}
+
+/// Tells the reaper of a process that runs (`+`) or does no more (`-`).
+///
+/// The reaper is a shell that reads from a pipe. The pipe closes when this process ends, be it by a signal or in a
+/// destructor that never runs (those of statics), and then the reaper ends what is left.
+fn reaper_told(what: char, pid: u32) {
+    static REAPER: OnceLock<Mutex<Child>> = OnceLock::new();
+    const SCRIPT: &str = r#"
+        pids=" "
+        trap "" INT TERM
+        while read -r what pid; do
+            case $what in
+                +) pids="$pids$pid " ;;
+                -) case $pids in *" $pid "*) pids="${pids%% "$pid" *} ${pids#* "$pid" }" ;; esac ;;
+            esac
+        done
+        for pid in $pids; do kill -KILL "$pid" 2>/dev/null; done
+    "#;
+    let reaper = REAPER
+        .get_or_init(|| Mutex::new(Command::new("sh").arg("-c").arg(SCRIPT).stdin(Stdio::piped()).spawn().unwrap()));
+    let mut shell = reaper.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _ = writeln!(shell.stdin.as_mut().unwrap(), "{what} {pid}");
+}

@@ -1,0 +1,102 @@
+//! The built binary.
+
+use super::api::{Api, User};
+use super::pki::pki;
+use super::process::Process;
+use super::{eventually, folder, free_port};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+/// A running `kube-admission-proxy serve`.
+pub struct Proxy {
+    api: Api,
+    health: u16,
+    folder: PathBuf,
+    process: Process,
+}
+
+impl Deref for Proxy {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.api
+    }
+}
+
+impl Proxy {
+    /// In front of a real API server, as `admission-proxy`, and waits until it is ready.
+    pub fn before(upstream: &Api, flags: &[&str]) -> Self {
+        let kubeconfig = upstream.kubeconfig(&User::named("admission-proxy", "system:masters"));
+        Self::before_kubeconfig(&kubeconfig, flags)
+    }
+
+    /// In front of what this kubeconfig names.
+    pub fn before_kubeconfig(kubeconfig: &Path, flags: &[&str]) -> Self {
+        Self::start(&[format!("--upstream-kubeconfig={}", kubeconfig.display())], flags).ready()
+    }
+
+    /// With the API server inside it, and waits until it is ready.
+    pub fn embedded(flags: &[&str]) -> Self {
+        Self::start(&[], flags).ready()
+    }
+
+    fn start(upstream: &[String], flags: &[&str]) -> Self {
+        let folder = folder("proxy");
+        let (api, health) = (Api { port: free_port() }, free_port());
+        let pki = pki();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy"));
+        command.current_dir(&folder).arg("serve").args(upstream).args([
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--secure-port={}", api.port),
+            format!("--health-bind-address=127.0.0.1:{health}"),
+            format!("--tls-cert-file={}", pki.server.certificate.display()),
+            format!("--tls-private-key-file={}", pki.server.key.display()),
+            format!("--client-ca-file={}", pki.ca().display()),
+        ]);
+        let process = Process::start(command.args(flags), folder.join("proxy.log"));
+        Self { api, health, folder, process }
+    }
+
+    fn ready(mut self) -> Self {
+        eventually("a proxy that is ready", || {
+            self.process.must_run();
+            self.health("/readyz").filter(|(code, _)| *code == 200)
+        });
+        self
+    }
+
+    /// Code and text of a path of the health address; `None` if nobody answers.
+    pub fn health(&self, path: &str) -> Option<(u16, String)> {
+        let mut connection = TcpStream::connect(("127.0.0.1", self.health)).ok()?;
+        connection.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        write!(connection, "GET {path} HTTP/1.0\r\nHost: health\r\n\r\n").ok()?;
+        let mut text = String::new();
+        connection.read_to_string(&mut text).ok()?;
+        let code = text.split_whitespace().nth(1)?.parse().ok()?;
+        Some((code, text.split_once("\r\n\r\n")?.1.to_owned()))
+    }
+
+    /// Where it runs; relative paths in flags start here.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What it printed.
+    pub fn output(&self) -> String {
+        self.process.output()
+    }
+
+    /// Sends SIGTERM.
+    pub fn terminate(&self) {
+        self.process.terminate();
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.process.wait()
+    }
+}

@@ -1,0 +1,151 @@
+//! A webhook that records what it is asked. Its path says what it answers.
+
+use super::client::certificates;
+use super::pki::pki;
+use super::{block_on, runtime};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+/// One AdmissionReview that came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Review {
+    /// Path and query.
+    pub path: String,
+    /// The body.
+    pub body: Value,
+}
+
+/// A running webhook. Paths: `/allow`, `/deny`, `/warn`, `/label/KEY/VALUE`, `/http/CODE`, `/garbage`, and `/held`,
+/// which allows, but an
+/// object named `held` only once [`Webhook::release`] was called.
+pub struct Webhook {
+    port: u16,
+    reviews: Arc<Mutex<Vec<Review>>>,
+    released: watch::Sender<bool>,
+}
+
+impl Webhook {
+    /// Starts one.
+    pub fn start() -> Self {
+        let _ = runtime();
+        let pki = pki();
+        let chain = certificates(&pki.server.certificate).unwrap();
+        let key = PrivateKeyDer::from_pem_file(&pki.server.key).unwrap();
+        let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let reviews = Arc::new(Mutex::new(Vec::new()));
+        let (released, holds) = watch::channel(false);
+        let seen = Arc::clone(&reviews);
+        runtime().spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                let (acceptor, seen, holds) = (acceptor.clone(), Arc::clone(&seen), holds.clone());
+                tokio::spawn(async move {
+                    let connection = acceptor.accept(connection).await.ok()?;
+                    let service = service_fn(move |request| answer(request, Arc::clone(&seen), holds.clone()));
+                    let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                    server.serve_connection(TokioIo::new(connection), service).await.ok()
+                });
+            }
+        });
+        Self { port, reviews, released }
+    }
+
+    /// What came since the last call.
+    pub fn take(&self) -> Vec<Review> {
+        std::mem::take(&mut *self.reviews.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until something came.
+    pub fn asked(&self) {
+        super::eventually("a question to the webhook", || {
+            (!self.reviews.lock().unwrap_or_else(PoisonError::into_inner).is_empty()).then_some(())
+        });
+    }
+
+    /// Lets those who wait at `/held` go on.
+    pub fn release(&self) {
+        self.released.send_replace(true);
+    }
+
+    /// A configuration of this kind (`Mutating` or `Validating`) for everything in one namespace, with a webhook a path.
+    pub fn configuration(&self, kind: &str, name: &str, namespace: &str, paths: &[&str]) -> Value {
+        let authorities = STANDARD.encode(std::fs::read(pki().ca()).unwrap());
+        let webhooks: Vec<Value> = paths
+            .iter()
+            .enumerate()
+            .map(|(index, path)| {
+                json!({
+                    "name": format!("hook-{index}.e2e.test"),
+                    "clientConfig": {"url": format!("https://127.0.0.1:{}{path}", self.port), "caBundle": authorities},
+                    "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["configmaps", "pods"]}],
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                    "sideEffects": "None",
+                    "admissionReviewVersions": ["v1"],
+                })
+            })
+            .collect();
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": format!("{kind}WebhookConfiguration"),
+               "metadata": {"name": name}, "webhooks": webhooks})
+    }
+}
+
+type Reviews = Arc<Mutex<Vec<Review>>>;
+
+async fn answer(
+    request: http::Request<Incoming>,
+    seen: Reviews,
+    mut holds: watch::Receiver<bool>,
+) -> Result<http::Response<Full<Bytes>>, hyper::Error> {
+    let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+    let body = request.into_body().collect().await?.to_bytes();
+    let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+    seen.lock().unwrap_or_else(PoisonError::into_inner).push(Review { path: path.clone(), body: review.clone() });
+    let path = path.split('?').next().unwrap_or_default();
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
+    let mut code = 200;
+    match parts.as_slice() {
+        ["deny"] => {
+            response["allowed"] = json!(false);
+            response["status"] = json!({"message": "denied by the test"});
+        }
+        ["warn"] => response["warnings"] = json!(["first warning", "second warning"]),
+        ["label", key, value] => {
+            response["patchType"] = json!("JSONPatch");
+            response["patch"] = json!(STANDARD.encode(label(&review["request"]["object"], key, value).to_string()));
+        }
+        ["http", number] => code = number.parse().unwrap_or(500),
+        ["garbage"] => response = Value::Null,
+        ["held"] if review["request"]["name"] == "held" => {
+            let _ = holds.wait_for(|released| *released).await;
+        }
+        _ => {}
+    }
+    let answer = json!({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response});
+    let mut answer = http::Response::new(Full::from(answer.to_string()));
+    *answer.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+    Ok(answer)
+}
+
+/// The patch that adds a label.
+fn label(object: &Value, key: &str, value: &str) -> Value {
+    match object["metadata"].get("labels") {
+        Some(Value::Object(_)) => json!([{"op": "add", "path": format!("/metadata/labels/{key}"), "value": value}]),
+        _ => json!([{"op": "add", "path": "/metadata/labels", "value": {key: value}}]),
+    }
+}

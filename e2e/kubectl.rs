@@ -1,0 +1,123 @@
+//! kubectl's commands, in front of both kinds of API server.
+
+use crate::harness::{Kubectl, Proxy, User, admitting, pki, unique, upstream};
+
+const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: 'nginx:1'}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {app: web}, ports: [{port: 80}]}
+";
+
+const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: one}
+spec: {containers: [{name: a, image: a, imagePullPolicy: IfNotPresent}]}
+";
+
+/// What a user does in an afternoon.
+fn a_session(kubectl: &Kubectl) {
+    let namespace = unique("afternoon");
+    assert_eq!(kubectl.ok(&["create", "namespace", &namespace]), format!("namespace/{namespace} created\n"));
+    assert!(kubectl.ok(&["get", "ns"]).contains(&namespace));
+    assert!(kubectl.ok(&["get", "ns"]).starts_with("NAME"), "a table");
+    let within = |arguments: &[&str]| kubectl.ok(&[&["-n", &namespace], arguments].concat());
+    let apply = |manifest: &str, more: &[&str]| {
+        kubectl.ok_with_input(&[&["-n", &*namespace, "apply", "-f", "-"], more].concat(), manifest)
+    };
+
+    assert_eq!(apply(DEPLOYMENT, &[]), "deployment.apps/web created\nservice/web created\n");
+    assert_eq!(apply(DEPLOYMENT, &[]), "deployment.apps/web unchanged\nservice/web unchanged\n");
+    let changed = DEPLOYMENT.replace("nginx:1", "nginx:2");
+    assert_eq!(apply(&changed, &[]), "deployment.apps/web configured\nservice/web unchanged\n");
+    assert!(within(&["get", "deployment", "web", "-o", "yaml"]).contains("image: nginx:2"));
+    assert_eq!(within(&["scale", "deployment", "web", "--replicas=3"]), "deployment.apps/web scaled\n");
+    assert_eq!(within(&["get", "deployment", "web", "-o", "jsonpath={.spec.replicas}"]), "3");
+    assert_eq!(within(&["label", "deployment", "web", "tier=front"]), "deployment.apps/web labeled\n");
+    assert_eq!(within(&["get", "deployments", "-l", "tier=front", "-o", "name"]), "deployment.apps/web\n");
+    assert_eq!(within(&["annotate", "service", "web", "a=b"]), "service/web annotated\n");
+    assert!(within(&["describe", "deployment", "web"]).contains("Replicas:"));
+    assert!(within(&["set", "image", "deployment/web", "web=nginx:3"]).contains("image updated"));
+
+    let mut watch = kubectl.start(&["-n", &namespace, "get", "pods", "-w", "-o", "name"]);
+    assert_eq!(kubectl.ok_with_input(&["-n", &namespace, "create", "-f", "-"], POD), "pod/one created\n");
+    watch.prints("pod/one");
+    let policy = within(&["get", "pod", "one", "-o", "jsonpath={.spec.containers[0].imagePullPolicy}"]);
+    assert_eq!(policy, "Always");
+    assert!(within(&["describe", "pod", "one"]).contains("Name:"));
+    assert_eq!(within(&["delete", "pod", "one", "--grace-period=0", "--force", "--wait=false"]).lines().count(), 1);
+
+    assert!(within(&["api-resources"]).contains("deployments"));
+    assert!(within(&["explain", "deployment.spec.replicas"]).contains("replicas"));
+    assert_eq!(within(&["auth", "can-i", "create", "pods"]), "yes\n");
+    assert!(within(&["delete", "deployment,service", "web"]).contains("deleted"));
+    assert_eq!(within(&["get", "deployments", "-o", "name"]), "");
+    let message = "Error from server (NotFound): error when creating \"STDIN\": namespaces \"nowhere\" not found";
+    let done = kubectl.run_with_input(&["-n", "nowhere", "create", "-f", "-"], POD);
+    assert_eq!(done.stderr.trim(), message);
+    assert!(kubectl.ok(&["delete", "ns", &namespace, "--wait=false"]).contains("deleted"));
+}
+
+#[test]
+fn an_afternoon_with_kube_apiserver_itself() {
+    a_session(&admitting().kubectl(&User::admin()));
+}
+
+const PLUGINS: &str = "--enable-admission-plugins=AlwaysPullImages";
+
+#[test]
+fn an_afternoon_with_the_embedded_server() {
+    let proxy = Proxy::embedded(&[PLUGINS]);
+    a_session(&proxy.kubectl(&User::admin()));
+}
+
+#[test]
+fn an_afternoon_with_a_real_server() {
+    let proxy = Proxy::before(upstream(), &[PLUGINS]);
+    let kubectl = proxy.kubectl(&User::admin());
+    a_session(&kubectl);
+
+    let namespace = proxy.namespace("server-side");
+    let apply = ["-n", &namespace, "apply", "--server-side", "-f", "-"];
+    assert_eq!(kubectl.ok_with_input(&apply, POD), "pod/one serverside-applied\n");
+    let policy = ["-n", &namespace, "get", "pod", "one", "-o", "jsonpath={.spec.containers[0].imagePullPolicy}"];
+    assert_eq!(kubectl.ok(&policy), "Always");
+    assert_eq!(kubectl.ok_with_input(&apply, &POD.replace("image: a", "image: b")), "pod/one serverside-applied\n");
+}
+
+#[test]
+fn the_kubeconfig_that_serve_writes_is_all_a_user_needs() {
+    let proxy = Proxy::embedded(&["--write-kubeconfig=kubeconfig"]);
+    let path = proxy.folder().join("kubeconfig");
+    assert!(proxy.output().contains("kubeconfig"), "{}", proxy.output());
+    // Its authority is the server's certificate's where one was given.
+    let _ = pki();
+    assert!(Kubectl::new(path).ok(&["get", "ns", "-o", "name"]).contains("namespace/default"));
+}
+
+#[test]
+fn a_real_servers_refusals_read_the_same_through_the_proxy() {
+    let proxy = Proxy::before(upstream(), &[]);
+    for (user, arguments) in [
+        (User::named("mallory", ""), &["get", "pods"][..]),
+        (User::named("mallory", ""), &["create", "configmap", "x"]),
+        (User::admin(), &["get", "pods", "missing"]),
+        (User::admin(), &["create", "namespace", "Not_A_Name"]),
+        (User::admin(), &["get", "no-such-kind"]),
+    ] {
+        let direct = upstream().kubectl(&user).run(arguments);
+        assert!(!direct.success, "{arguments:?}");
+        assert_eq!(proxy.kubectl(&user).run(arguments), direct, "{arguments:?}");
+    }
+}

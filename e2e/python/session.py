@@ -1,0 +1,50 @@
+"""Create, update, patch, list, watch and delete with the Python client, in the namespace that is named."""
+
+import sys
+
+from kubernetes import client, config, watch
+from kubernetes.client.exceptions import ApiException
+
+namespace = sys.argv[1]
+config.load_kube_config()
+core = client.CoreV1Api()
+
+
+def config_map(value):
+    return client.V1ConfigMap(metadata=client.V1ObjectMeta(name="one"), data={"k": value})
+
+
+created = core.create_namespaced_config_map(namespace, config_map("1"))
+version = created.metadata.resource_version
+
+replaced = core.replace_namespaced_config_map("one", namespace, config_map("2"))
+assert replaced.data == {"k": "2"}, replaced
+
+patched = core.patch_namespaced_config_map("one", namespace, {"data": {"k": "3"}})
+assert patched.data == {"k": "3"}, patched
+
+names = [item.metadata.name for item in core.list_namespaced_config_map(namespace, field_selector="metadata.name=one").items]
+assert names == ["one"], names
+
+core.delete_namespaced_config_map("one", namespace)
+
+seen = []
+for event in watch.Watch().stream(core.list_namespaced_config_map, namespace, resource_version=version, timeout_seconds=30):
+    seen.append(event["type"])
+    if len(seen) == 3:
+        break
+assert seen == ["MODIFIED", "MODIFIED", "DELETED"], seen
+
+try:
+    core.read_namespaced_config_map("one", namespace)
+except ApiException as error:
+    assert error.status == 404 and error.reason == "Not Found", error
+else:
+    raise AssertionError("still there")
+
+try:
+    core.create_namespaced_config_map("nowhere", config_map("1"))
+except ApiException as error:
+    assert error.status == 404 and 'namespaces \\"nowhere\\" not found' in error.body, error.body
+else:
+    raise AssertionError("created in a namespace that is not there")

@@ -1,0 +1,234 @@
+//! Client certificates: the common name is the user, the organizations are the groups.
+//!
+//! The TLS listener has only proved that the client holds the leaf's key. Whether anybody vouches for it is decided here.
+
+use super::{Outcome, UserInfo};
+use crate::server::Connection;
+use arc_swap::ArcSwapOption;
+use rustls::RootCertStore;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, UnixTime};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// Key of the extra that names the certificate (`user.CredentialIDKey`).
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+/// Attribute of the subject that is the user's UID (`asn1.X509UID`).
+const UID_OID: &str = "1.3.6.1.4.1.57683.2";
+const COMMON_NAME_OID: &str = "2.5.4.3";
+const ORGANIZATION_OID: &str = "2.5.4.10";
+
+/// A bundle of issuers.
+pub struct CertificateAuthority {
+    roots: Vec<(CertificateDer<'static>, Validity)>,
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+impl std::fmt::Debug for CertificateAuthority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CertificateAuthority").field("roots", &self.roots.len()).finish()
+    }
+}
+
+/// Why a bundle is none.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// The PEM is malformed.
+    #[error("not a PEM bundle: {0:?}")]
+    Pem(rustls_pki_types::pem::Error),
+    /// There is nothing in it.
+    #[error("data does not contain any valid RSA or ECDSA certificates")]
+    Empty,
+    /// One certificate cannot be used.
+    #[error("certificate {0} of the bundle: {1}")]
+    Certificate(usize, String),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Validity {
+    not_before: i64,
+    not_after: i64,
+}
+
+impl Validity {
+    fn of(der: &CertificateDer<'_>) -> Result<Self, String> {
+        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
+        let validity = certificate.validity();
+        Ok(Self { not_before: validity.not_before.timestamp(), not_after: validity.not_after.timestamp() })
+    }
+
+    fn holds(self, now: UnixTime) -> bool {
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        (self.not_before..=self.not_after).contains(&now)
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { not_before: self.not_before.max(other.not_before), not_after: self.not_after.min(other.not_after) }
+    }
+}
+
+impl CertificateAuthority {
+    /// Reads a bundle of PEM certificates.
+    ///
+    /// # Errors
+    /// When there is none in it, or one that cannot be used.
+    pub fn parse(pem: &[u8]) -> Result<Self, BundleError> {
+        let mut roots = Vec::new();
+        for (index, root) in CertificateDer::pem_slice_iter(pem).enumerate() {
+            let root = root.map_err(BundleError::Pem)?;
+            let validity = Validity::of(&root).map_err(|error| BundleError::Certificate(index, error))?;
+            roots.push((root, validity));
+        }
+        if roots.is_empty() {
+            return Err(BundleError::Empty);
+        }
+        let verifier = verifier(roots.iter().map(|(root, _)| root))
+            .map_err(|error| BundleError::Certificate(roots.len().saturating_sub(1), error))?;
+        Ok(Self { roots, verifier })
+    }
+
+    /// Whether a client with this chain, leaf first, is one of ours now: signatures, times, client-auth usage.
+    fn verify(&self, chain: &[CertificateDer<'static>], now: UnixTime) -> Result<(), String> {
+        let Some((leaf, intermediates)) = chain.split_first() else {
+            return Err("no certificate".into());
+        };
+        let expired = self.roots.iter().any(|(_, validity)| !validity.holds(now));
+        // An expired root vouches for nobody; webpki does not look at a root's times, Go does.
+        let verified = if expired {
+            let current = self.roots.iter().filter(|(_, validity)| validity.holds(now)).map(|(root, _)| root);
+            verifier(current)?.verify_client_cert(leaf, intermediates, now)
+        } else {
+            self.verifier.verify_client_cert(leaf, intermediates, now)
+        };
+        verified.map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+fn verifier<'a>(
+    roots: impl Iterator<Item = &'a CertificateDer<'static>>,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let mut store = RootCertStore::empty();
+    for root in roots {
+        store.add(root.clone()).map_err(|error| error.to_string())?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let built = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider).build();
+    built.map_err(|error| error.to_string())
+}
+
+/// What a connection's certificates were found to be, once for each of the bundles that can vouch for them.
+#[derive(Debug, Default)]
+pub struct VerifiedCertificates {
+    client: Slot,
+    front_proxy: Slot,
+}
+
+type Slot = ArcSwapOption<Verified>;
+
+/// It holds for one bundle only (a reload makes another) and while all certificates are valid.
+#[derive(Debug)]
+struct Verified {
+    authority: Arc<CertificateAuthority>,
+    validity: Validity,
+    identity: Arc<Identity>,
+}
+
+/// What the leaf says.
+#[derive(Debug)]
+struct Identity {
+    common_name: String,
+    /// None without a common name.
+    user: Option<Arc<UserInfo>>,
+}
+
+/// The user of the connection's certificate, if it has one (`x509.Authenticator.AuthenticateRequest`).
+pub(super) fn authenticate(authority: &Arc<CertificateAuthority>, connection: &Connection) -> Outcome {
+    let identity = verified(authority, connection, &connection.verified.client)?;
+    Ok(identity.and_then(|identity| identity.user.clone()))
+}
+
+/// The common name of the connection's certificate, if it has one that a front proxy's issuer vouches for.
+pub(super) fn front_proxy(
+    authority: &Arc<CertificateAuthority>,
+    connection: &Connection,
+) -> Result<Option<String>, String> {
+    let identity = verified(authority, connection, &connection.verified.front_proxy)?;
+    Ok(identity.map(|identity| identity.common_name.clone()))
+}
+
+fn verified(
+    authority: &Arc<CertificateAuthority>,
+    connection: &Connection,
+    slot: &Slot,
+) -> Result<Option<Arc<Identity>>, String> {
+    let Some(leaf) = connection.certificates.first() else {
+        return Ok(None);
+    };
+    let now = UnixTime::now();
+    if let Some(known) = &*slot.load()
+        && Arc::ptr_eq(&known.authority, authority)
+        && known.validity.holds(now)
+    {
+        return Ok(Some(known.identity.clone()));
+    }
+    authority
+        .verify(&connection.certificates, now)
+        .map_err(|error| format!("verifying the client certificate failed: {error}"))?;
+    let identity = Arc::new(identity(leaf)?);
+    let mut validity = Validity::of(leaf)?;
+    for presented in connection.certificates.iter().skip(1) {
+        validity = validity.and(Validity::of(presented)?);
+    }
+    validity = authority.roots.iter().fold(validity, |validity, (_, root)| validity.and(*root));
+    slot.store(Some(Arc::new(Verified { authority: authority.clone(), validity, identity: identity.clone() })));
+    Ok(Some(identity))
+}
+
+/// `x509.CommonNameUserConversion`.
+fn identity(leaf: &CertificateDer<'_>) -> Result<Identity, String> {
+    let (_, certificate) = X509Certificate::from_der(leaf).map_err(|error| error.to_string())?;
+    let (mut common_name, mut groups, mut uids) = (String::new(), Vec::new(), Vec::new());
+    for attribute in certificate.subject().iter_attributes() {
+        let oid = attribute.attr_type().to_id_string();
+        if ![COMMON_NAME_OID, ORGANIZATION_OID, UID_OID].contains(&oid.as_str()) {
+            continue;
+        }
+        let value =
+            attribute.as_str().map_err(|_| format!("unable to parse attribute {oid} of the subject"))?.to_owned();
+        match oid.as_str() {
+            // Go keeps the last one.
+            COMMON_NAME_OID => common_name = value,
+            ORGANIZATION_OID => groups.push(value),
+            _ => uids.push(value),
+        }
+    }
+    if common_name.is_empty() {
+        return Ok(Identity { common_name, user: None });
+    }
+    let uid = match uids.as_slice() {
+        [] => String::new(),
+        [uid] if uid.is_empty() => return Err("UID cannot be an empty string".into()),
+        [uid] => uid.clone(),
+        _ => return Err(format!("expected 1 UID, but found multiple: {uids:?}")),
+    };
+    let extra = BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![credential_id(leaf)])]);
+    let user = UserInfo { username: common_name.clone(), uid, groups, extra }.with_authenticated_group();
+    Ok(Identity { common_name, user: Some(Arc::new(user)) })
+}
+
+fn credential_id(leaf: &CertificateDer<'_>) -> String {
+    Sha256::digest(leaf).iter().fold("X509SHA256=".to_owned(), |mut text, byte| {
+        // Writing to a String does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+#[path = "certificate_tests.rs"]
+mod tests;

@@ -1,0 +1,85 @@
+//! Whom the `Impersonate-*` headers ask for (`impersonation.processImpersonationHeaders`).
+
+use crate::authn::{UserInfo, text, unescape_extra_key};
+use crate::authz::quote;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::collections::BTreeMap;
+
+const PREFIX: &str = "impersonate-";
+const USER: &str = "impersonate-user";
+const UID: &str = "impersonate-uid";
+const GROUP: &str = "impersonate-group";
+const EXTRA_PREFIX: &str = "impersonate-extra-";
+
+/// Removes the headers, also those that mean nothing: the upstream must not find a meaning in them.
+pub(super) fn take(headers: &mut HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+    let names: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with(PREFIX)).cloned().collect();
+    let mut taken = Vec::new();
+    for name in names {
+        if let http::header::Entry::Occupied(entry) = headers.entry(&name) {
+            let (name, values) = entry.remove_entry_mult();
+            taken.extend(values.map(|value| (name.clone(), value)));
+        }
+    }
+    taken
+}
+
+/// Those of them that mean something.
+pub(super) fn meaningful(taken: Vec<(HeaderName, HeaderValue)>) -> Vec<(HeaderName, HeaderValue)> {
+    let known = |name: &str| matches!(name, USER | UID | GROUP) || name.starts_with(EXTRA_PREFIX);
+    taken.into_iter().filter(|(name, _)| known(name.as_str())).collect()
+}
+
+/// The user that they ask for, if any; or what about them makes no sense.
+pub(super) fn wanted_user(taken: &[(HeaderName, HeaderValue)]) -> Result<Option<UserInfo>, String> {
+    let mut wanted = UserInfo::default();
+    let (mut seen_user, mut seen_uid) = (false, false);
+    for (name, value) in taken {
+        let value = text(Some(value), name.as_str())?.to_owned();
+        match name.as_str() {
+            // Of several the first counts.
+            USER if !seen_user => (wanted.username, seen_user) = (value, true),
+            UID if !seen_uid => (wanted.uid, seen_uid) = (value, true),
+            GROUP => wanted.groups.push(value),
+            extra => {
+                if let Some(key) = extra.strip_prefix(EXTRA_PREFIX) {
+                    wanted.extra.entry(unescape_extra_key(key)).or_default().push(value);
+                }
+            }
+        }
+    }
+    if !wanted.username.is_empty() {
+        return Ok(Some(wanted));
+    }
+    if wanted == UserInfo::default() {
+        return Ok(None);
+    }
+    Err(format!("requested {} without impersonating a user name", in_go_syntax(&wanted)))
+}
+
+/// `%#v` of a `*user.DefaultInfo`.
+fn in_go_syntax(user: &UserInfo) -> String {
+    format!(
+        "&user.DefaultInfo{{Name:{}, UID:{}, Groups:{}, Extra:{}}}",
+        quote(&user.username),
+        quote(&user.uid),
+        strings(&user.groups),
+        map(&user.extra)
+    )
+}
+
+fn strings(values: &[String]) -> String {
+    if values.is_empty() {
+        return "[]string(nil)".into();
+    }
+    let values: Vec<_> = values.iter().map(|value| quote(value)).collect();
+    format!("[]string{{{}}}", values.join(", "))
+}
+
+fn map(extra: &BTreeMap<String, Vec<String>>) -> String {
+    if extra.is_empty() {
+        return "map[string][]string(nil)".into();
+    }
+    let entries: Vec<_> = extra.iter().map(|(key, values)| format!("{}:{}", quote(key), strings(values))).collect();
+    format!("map[string][]string{{{}}}", entries.join(", "))
+}

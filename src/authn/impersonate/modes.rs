@@ -1,0 +1,291 @@
+//! The ways in which impersonation can be allowed, most constrained first (`impersonation.allImpersonationModes`).
+//!
+//! Their answers are not cached here: each rests on access reviews, which are.
+
+use super::names;
+use crate::authn::{ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo};
+use crate::authz::{Attributes, Authorizer, quote};
+use crate::status::Status;
+use crate::upstream::ClientCredentials;
+use std::collections::BTreeMap;
+
+const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
+const NODES_GROUP: &str = "system:nodes";
+const PRIVILEGED_GROUP: &str = "system:masters";
+const NODE_NAME_KEY: &str = "authentication.kubernetes.io/node-name";
+const ASSOCIATED_NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
+/// So many groups or extras are first asked about all at once (`manyAuthorizationChecksInLoop`).
+const MANY: usize = 4;
+
+/// One way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// A service account of a pod impersonates the pod's node.
+    AssociatedNode,
+    /// Any node.
+    ArbitraryNode,
+    /// A service account.
+    ServiceAccount,
+    /// Anybody else.
+    UserInfo,
+    /// The verb `impersonate`, as it has always been.
+    Legacy,
+}
+
+/// In the order in which they are tried.
+pub(super) const MODES: [Mode; 5] =
+    [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
+
+/// The checks of one request.
+pub(super) struct Checks<'a> {
+    authorizer: &'a Authorizer,
+    requestor: &'a UserInfo,
+    credentials: Option<&'a ClientCredentials>,
+    left: usize,
+}
+
+impl<'a> Checks<'a> {
+    pub(super) fn new(
+        authorizer: &'a Authorizer,
+        requestor: &'a UserInfo,
+        credentials: Option<&'a ClientCredentials>,
+        max_checks: usize,
+    ) -> Self {
+        Self { authorizer, requestor, credentials, left: max_checks }
+    }
+
+    pub(super) fn requestor(&self) -> &'a UserInfo {
+        self.requestor
+    }
+
+    /// `impersonation.checkAuthorization`: no answer is a refusal too.
+    async fn require(&mut self, user: &UserInfo, attributes: &Attributes) -> Result<(), Status> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Err(attributes.forbidden(user, "too many users, groups and extras to impersonate in one request"));
+        };
+        self.left = left;
+        match self.authorizer.check(user, attributes, self.credentials).await {
+            Ok(decision) if decision.allowed => Ok(()),
+            Ok(decision) => Err(attributes.forbidden(user, &decision.reason)),
+            Err(error) => Err(attributes.forbidden(user, &error.to_string())),
+        }
+    }
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::AssociatedNode => "associated-node",
+            Self::ArbitraryNode => "arbitrary-node",
+            Self::ServiceAccount => "serviceaccount",
+            Self::UserInfo => "user-info",
+            Self::Legacy => "",
+        }
+    }
+
+    /// The verb, as an audit event names it.
+    pub(super) fn constraint(self) -> String {
+        if self == Self::Legacy { String::new() } else { self.verb() }
+    }
+
+    fn verb(self) -> String {
+        if self == Self::Legacy { "impersonate".into() } else { format!("impersonate:{}", self.name()) }
+    }
+
+    /// Whether the mode is about such a user at all.
+    fn is_about(self, wanted: &UserInfo, requestor: &UserInfo) -> bool {
+        let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
+        let node = names::node(&wanted.username);
+        let service_account = names::service_account(&wanted.username).is_some();
+        match self {
+            Self::AssociatedNode => only_name && node.is_some_and(|node| is_associated(requestor, node)),
+            Self::ArbitraryNode => only_name && node.is_some(),
+            Self::ServiceAccount => only_name && service_account,
+            Self::UserInfo => node.is_none() && !service_account,
+            Self::Legacy => true,
+        }
+    }
+
+    /// The effective user, if this mode is about such users and the requestor may.
+    pub(super) async fn check(
+        self,
+        checks: &mut Checks<'_>,
+        wanted: &UserInfo,
+        attributes: &Attributes,
+    ) -> Result<Option<UserInfo>, Status> {
+        if !self.is_about(wanted, checks.requestor) {
+            return Ok(None);
+        }
+        let requestor = self.requestor_as_asked(checks.requestor);
+        if self != Self::Legacy {
+            let verb = format!("impersonate-on:{}:{}", self.name(), attributes.verb);
+            checks.require(&requestor, &Attributes { verb, ..attributes.clone() }).await?;
+        }
+        let mut user = wanted.clone();
+        self.check_name(checks, &requestor, wanted, &mut user).await?;
+        if !wanted.uid.is_empty() {
+            checks.require(&requestor, &self.attributes(AUTHENTICATION_GROUP, "uids", &wanted.uid)).await?;
+        }
+        self.check_groups(checks, &requestor, &wanted.groups).await?;
+        self.check_extra(checks, &requestor, &wanted.extra).await?;
+        add_implied_group(&mut user);
+        Ok(Some(user))
+    }
+
+    /// The question about an associated node is the same for every node (`associatedNodeImpersonationAttributes`).
+    fn requestor_as_asked(self, requestor: &UserInfo) -> UserInfo {
+        let mut requestor = requestor.clone();
+        if self == Self::AssociatedNode {
+            let keys = requestor.extra.keys().cloned().collect();
+            requestor.extra = BTreeMap::from([(ASSOCIATED_NODE_KEYS.to_owned(), keys)]);
+        }
+        requestor
+    }
+
+    fn attributes(self, group: &str, resource: &str, name: &str) -> Attributes {
+        Attributes {
+            is_resource_request: true,
+            verb: self.verb(),
+            api_group: group.to_owned(),
+            api_version: "v1".into(),
+            resource: resource.to_owned(),
+            name: if self == Self::AssociatedNode { "*".into() } else { name.to_owned() },
+            ..Attributes::default()
+        }
+    }
+
+    /// The group of users and groups: core in the old way.
+    fn group(self) -> &'static str {
+        if self == Self::Legacy { "" } else { AUTHENTICATION_GROUP }
+    }
+
+    /// `impersonationModeState.authorizeUsername`.
+    async fn check_name(
+        self,
+        checks: &mut Checks<'_>,
+        requestor: &UserInfo,
+        wanted: &UserInfo,
+        user: &mut UserInfo,
+    ) -> Result<(), Status> {
+        let mut attributes = self.attributes(self.group(), "users", &wanted.username);
+        if self != Self::Legacy
+            && let Some(node) = names::node(&wanted.username)
+        {
+            attributes = self.attributes(self.group(), "nodes", node);
+            user.groups = vec![NODES_GROUP.into()];
+        }
+        if let Some((namespace, name)) = names::service_account(&wanted.username) {
+            attributes = self.attributes(self.group(), "serviceaccounts", name);
+            attributes.namespace = namespace.to_owned();
+            if wanted.groups.is_empty() {
+                user.groups = names::service_account_groups(namespace);
+            }
+        }
+        checks.require(requestor, &attributes).await
+    }
+
+    /// `impersonationModeState.authorizeGroups`.
+    async fn check_groups(
+        self,
+        checks: &mut Checks<'_>,
+        requestor: &UserInfo,
+        groups: &[String],
+    ) -> Result<(), Status> {
+        let of = |name: &str| self.attributes(self.group(), "groups", name);
+        if self != Self::Legacy {
+            if groups.iter().any(String::is_empty) {
+                return Err(of("").forbidden(requestor, "impersonating the empty string group is not allowed"));
+            }
+            if groups.iter().any(|group| group == PRIVILEGED_GROUP) {
+                let why = "impersonating the system:masters group is not allowed";
+                return Err(of(PRIVILEGED_GROUP).forbidden(requestor, why));
+            }
+            if groups.len() >= MANY && checks.require(requestor, &of("*")).await.is_ok() {
+                return Ok(());
+            }
+        }
+        for group in groups {
+            checks.require(requestor, &of(group)).await?;
+        }
+        Ok(())
+    }
+
+    /// `impersonationModeState.authorizeExtra`.
+    async fn check_extra(
+        self,
+        checks: &mut Checks<'_>,
+        requestor: &UserInfo,
+        extra: &BTreeMap<String, Vec<String>>,
+    ) -> Result<(), Status> {
+        let of = |key: &str, value: &str| Attributes {
+            subresource: key.to_owned(),
+            ..self.attributes(AUTHENTICATION_GROUP, "userextras", value)
+        };
+        if self != Self::Legacy {
+            extra_is_valid(extra).map_err(|why| of("", "").forbidden(requestor, &why))?;
+            let many = extra.len() >= MANY || extra.values().map(Vec::len).sum::<usize>() >= MANY;
+            if many && checks.require(requestor, &of("*", "*")).await.is_ok() {
+                return Ok(());
+            }
+        }
+        for (key, values) in extra {
+            for value in values {
+                checks.require(requestor, &of(key, value)).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `impersonation.requesterAssociatedWithRequestedNodeUsername`.
+fn is_associated(requestor: &UserInfo, node: &str) -> bool {
+    let named =
+        requestor.extra.get(NODE_NAME_KEY).is_some_and(|names| matches!(names.as_slice(), [name] if name == node));
+    named && names::service_account(&requestor.username).is_some()
+}
+
+fn add_implied_group(user: &mut UserInfo) {
+    let has = |user: &UserInfo, group: &str| user.groups.iter().any(|own| own == group);
+    let implied = match user.username == ANONYMOUS {
+        true => ALL_UNAUTHENTICATED,
+        false if has(user, ALL_UNAUTHENTICATED) => return,
+        false => ALL_AUTHENTICATED,
+    };
+    if !has(user, implied) {
+        user.groups.push(implied.into());
+    }
+}
+
+/// `impersonation.validateExtra`, with the texts of `validation.IsDomainPrefixedPath`.
+fn extra_is_valid(extra: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
+    const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+                             and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+                             validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    const PATH: &str = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
+    let invalid = |value: &str, why: &str| {
+        let value = quote(value);
+        Err(format!("impersonating an invalid key in extra is not allowed: extra.key: Invalid value: {value}: {why}"))
+    };
+    for (key, values) in extra {
+        if key.is_empty() {
+            return Err("impersonating the empty string key in extra is not allowed".into());
+        }
+        let Some((host, path)) = key.split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty()) else {
+            return invalid(key, "must be a domain-prefixed path (such as \"acme.io/foo\")");
+        };
+        if !names::is_subdomain(host) {
+            return invalid(host, SUBDOMAIN);
+        }
+        let in_path = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
+        if !path.bytes().all(in_path) {
+            return invalid(path, PATH);
+        }
+        if key.to_lowercase() != *key {
+            return Err(format!("impersonating a non-lowercase key in extra is not allowed: {}", quote(key)));
+        }
+        if values.iter().any(String::is_empty) {
+            return Err("impersonating the empty string value in extra is not allowed".into());
+        }
+    }
+    Ok(())
+}

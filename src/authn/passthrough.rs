@@ -1,0 +1,44 @@
+//! The client's own credentials, tried at the upstream: a SelfSubjectReview says whose they are.
+
+use super::{AnswerCache, Outcome, ReviewLimits, UserInfo, review};
+use crate::upstream::{ClientCredentials, SharedTransport};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use std::sync::Arc;
+
+const PATH: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+pub(super) struct Passthrough {
+    transport: SharedTransport,
+    limits: ReviewLimits,
+    answers: AnswerCache<Option<Arc<UserInfo>>>,
+}
+
+impl Passthrough {
+    pub(super) fn new(transport: SharedTransport, limits: ReviewLimits) -> Self {
+        let answers = AnswerCache::new(limits.cache_capacity);
+        Self { transport, limits, answers }
+    }
+
+    /// Whose credentials these are; nobody's only if there are none.
+    pub(super) async fn authenticate(&self, credentials: &ClientCredentials) -> Outcome {
+        let Some(authorization) = &credentials.authorization else {
+            return Ok(None);
+        };
+        let key = self.answers.key(&[authorization.as_bytes()]);
+        let lifetime = |answer: &Option<Arc<UserInfo>>| match answer {
+            Some(_) => self.limits.success_ttl,
+            None => self.limits.failure_ttl,
+        };
+        let look_up = || async {
+            let question = SelfSubjectReview::default();
+            let answer = review::create_as(&self.transport, credentials, PATH, &question, self.limits.timeout).await?;
+            let user = answer.ok().and_then(|review| review.status).and_then(|status| status.user_info);
+            Ok::<_, review::ReviewError>(user.map(|user| Arc::new(UserInfo::from(user))))
+        };
+        match self.answers.answer(key, lifetime, look_up).await {
+            Ok(Some(user)) => Ok(Some(user)),
+            Ok(None) => Err("the upstream does not accept the credentials".into()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}

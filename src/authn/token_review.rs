@@ -1,0 +1,61 @@
+//! Bearer tokens that the upstream knows: a TokenReview each, believed for a while.
+
+use super::{AnswerCache, ReviewLimits, UserInfo, review};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
+use std::sync::Arc;
+
+const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+
+pub(super) struct TokenReviews {
+    client: kube::Client,
+    limits: ReviewLimits,
+    audiences: Vec<String>,
+    answers: AnswerCache<Answer>,
+}
+
+/// A user; or none, and what the upstream found wrong.
+type Answer = Result<Arc<UserInfo>, String>;
+
+impl TokenReviews {
+    pub(super) fn new(client: kube::Client, limits: ReviewLimits, audiences: Vec<String>) -> Self {
+        let answers = AnswerCache::new(limits.cache_capacity);
+        Self { client, limits, audiences, answers }
+    }
+
+    /// Whose token this is.
+    pub(super) async fn user(&self, token: &str) -> Result<Option<Arc<UserInfo>>, String> {
+        let key = self.answers.key(&[token.as_bytes()]);
+        let lifetime = |answer: &Answer| match answer {
+            Ok(_) => self.limits.success_ttl,
+            Err(_) => self.limits.failure_ttl,
+        };
+        match self.answers.answer(key, lifetime, || self.review(token)).await {
+            Ok(Ok(user)) => Ok(Some(user)),
+            Ok(Err(reason)) if reason.is_empty() => Ok(None),
+            Ok(Err(reason)) => Err(reason),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// `WebhookTokenAuthenticator.AuthenticateToken`.
+    async fn review(&self, token: &str) -> Result<Answer, review::ReviewError> {
+        let audiences = (!self.audiences.is_empty()).then(|| self.audiences.clone());
+        let spec = TokenReviewSpec { token: token.to_owned(), audiences };
+        let question = TokenReview { spec, ..TokenReview::default() };
+        let status =
+            review::create(&self.client, PATH, &question, self.limits.timeout).await?.status.unwrap_or_default();
+        let granted = status.audiences.unwrap_or_default();
+        // A reviewer that does not speak of audiences has reviewed for its own, which are ours.
+        let fits = self.audiences.is_empty()
+            || granted.is_empty()
+            || granted.iter().any(|audience| self.audiences.contains(audience));
+        if !fits {
+            return Ok(Err(String::new()));
+        }
+        if status.authenticated != Some(true) {
+            return Ok(Err(status.error.unwrap_or_default()));
+        }
+        let user = UserInfo::from(status.user.unwrap_or_default());
+        Ok(Ok(Arc::new(user.with_authenticated_group())))
+    }
+}

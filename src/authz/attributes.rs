@@ -1,0 +1,186 @@
+//! What a user wants to do, as authorizers see it, and the text that refuses it.
+
+use super::{quote, selectors};
+use crate::authn::UserInfo;
+use crate::request::RequestInfo;
+use crate::status::Status;
+use k8s_openapi::api::authorization::v1::{
+    FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldSelectorRequirement, LabelSelectorRequirement};
+
+/// `authorizer.AttributesRecord`, without the user.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attributes {
+    /// Whether it is about a resource of the API, rather than a path.
+    pub is_resource_request: bool,
+    /// `get`, `create`, `impersonate`, …; for a path the method in lower case.
+    pub verb: String,
+    /// Namespace; empty at the cluster scope.
+    pub namespace: String,
+    /// API group.
+    pub api_group: String,
+    /// API version.
+    pub api_version: String,
+    /// Plural resource name.
+    pub resource: String,
+    /// Subresource.
+    pub subresource: String,
+    /// Name of the object; empty is all.
+    pub name: String,
+    /// The path of the request.
+    pub path: String,
+    /// What the client's field selector requires; none where it has none that can be read.
+    pub field_requirements: Vec<FieldSelectorRequirement>,
+    /// What the client's label selector requires; none where it has none that can be read.
+    pub label_requirements: Vec<LabelSelectorRequirement>,
+}
+
+/// `GetAuthorizerAttributes`.
+impl From<&RequestInfo> for Attributes {
+    fn from(info: &RequestInfo) -> Self {
+        Self {
+            is_resource_request: info.is_resource_request,
+            verb: info.verb.clone(),
+            namespace: info.namespace.clone(),
+            api_group: info.api_group.clone(),
+            api_version: info.api_version.clone(),
+            resource: info.resource.clone(),
+            subresource: info.subresource.clone(),
+            name: info.name.clone(),
+            path: info.path.clone(),
+            field_requirements: selectors::fields(&info.field_selector),
+            label_requirements: selectors::labels(&info.label_selector),
+        }
+    }
+}
+
+impl Attributes {
+    /// Bytes of what the client chose (`shouldCache`).
+    pub(super) fn size(&self) -> usize {
+        let Self { namespace, verb, api_group, api_version, resource, subresource, name, path, .. } = self;
+        [namespace, verb, api_group, api_version, resource, subresource, name, path].into_iter().map(String::len).sum()
+    }
+
+    /// One or the other, as a review has them (`resourceAttributesFrom`).
+    pub(super) fn to_api(&self) -> (Option<ResourceAttributes>, Option<NonResourceAttributes>) {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        if !self.is_resource_request {
+            return (None, Some(NonResourceAttributes { path: given(&self.path), verb: given(&self.verb) }));
+        }
+        let field_selector = (!self.field_requirements.is_empty()).then(|| FieldSelectorAttributes {
+            requirements: Some(self.field_requirements.clone()),
+            ..FieldSelectorAttributes::default()
+        });
+        let label_selector = (!self.label_requirements.is_empty()).then(|| LabelSelectorAttributes {
+            requirements: Some(self.label_requirements.clone()),
+            ..LabelSelectorAttributes::default()
+        });
+        let attributes = ResourceAttributes {
+            namespace: given(&self.namespace),
+            verb: given(&self.verb),
+            group: given(&self.api_group),
+            version: given(&self.api_version),
+            resource: given(&self.resource),
+            subresource: given(&self.subresource),
+            name: given(&self.name),
+            field_selector,
+            label_selector,
+        };
+        (Some(attributes), None)
+    }
+
+    /// The refusal (`responsewriters.ForbiddenStatusError`).
+    pub fn forbidden(&self, user: &UserInfo, reason: &str) -> Status {
+        let mut why = sanitize(&self.cannot(user));
+        if !reason.is_empty() {
+            why.push_str(": ");
+            why.push_str(reason);
+        }
+        Status::forbidden(&self.api_group, &self.resource, &self.name, &why)
+    }
+
+    /// `responsewriters.forbiddenMessage`.
+    fn cannot(&self, user: &UserInfo) -> String {
+        let (user, verb) = (quote(&user.username), &self.verb);
+        if !self.is_resource_request {
+            return format!("User {user} cannot {verb} path {}", quote(&self.path));
+        }
+        let resource = match self.subresource.as_str() {
+            "" => quote(&self.resource),
+            subresource => quote(&format!("{}/{subresource}", self.resource)),
+        };
+        let scope = match self.namespace.as_str() {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace {}", quote(namespace)),
+        };
+        format!("User {user} cannot {verb} resource {resource} in API group {} {scope}", quote(&self.api_group))
+    }
+}
+
+/// `responsewriters.sanitizer`: nothing that looks like HTML.
+fn sanitize(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attributes(verb: &str, group: &str, resource: &str, namespace: &str, name: &str) -> Attributes {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        Attributes {
+            is_resource_request: true,
+            verb: verb.into(),
+            api_group: group.into(),
+            resource: resource.into(),
+            subresource: subresource.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            ..Attributes::default()
+        }
+    }
+
+    /// Every text is one that a kube-apiserver 1.36 gave.
+    #[test]
+    fn refuses_in_the_words_of_kube_apiserver() {
+        let path =
+            |verb: &str, path: &str| Attributes { verb: verb.into(), path: path.into(), ..Attributes::default() };
+        let table = [
+            (
+                attributes("create", "", "pods", "default", ""),
+                "alice",
+                r#"pods is forbidden: User "alice" cannot create resource "pods" in API group "" in the namespace "default""#,
+            ),
+            (
+                attributes("create", "", "pods/exec", "default", "x"),
+                "alice",
+                r#"pods "x" is forbidden: User "alice" cannot create resource "pods/exec" in API group "" in the namespace "default""#,
+            ),
+            (
+                attributes("list", "apps", "deployments", "", ""),
+                "alice",
+                r#"deployments.apps is forbidden: User "alice" cannot list resource "deployments" in API group "apps" at the cluster scope"#,
+            ),
+            (path("post", "/y"), "alice", r#"forbidden: User "alice" cannot post path "/y""#),
+            (path("get", "/x"), "a&b", r#"forbidden: User "a&amp;b" cannot get path "/x""#),
+        ];
+        for (attributes, username, message) in table {
+            let user = UserInfo { username: username.into(), ..UserInfo::default() };
+            let status = attributes.forbidden(&user, "");
+            assert_eq!((status.code, status.reason.as_str(), status.message.as_str()), (403, "Forbidden", message));
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_its_reason_and_its_object() {
+        let user = UserInfo { username: "u".into(), ..UserInfo::default() };
+        let status = attributes("get", "apps", "deployments", "n", "d").forbidden(&user, "RBAC: <no>");
+        assert!(status.message.ends_with(r#"in the namespace "n": RBAC: <no>"#), "{}", status.message);
+        let details = status.details.unwrap();
+        assert_eq!(
+            (details.group.as_str(), details.kind.as_str(), details.name.as_str()),
+            ("apps", "deployments", "d")
+        );
+    }
+}

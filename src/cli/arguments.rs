@@ -1,0 +1,209 @@
+//! What can be typed. Names, defaults and syntax are kube-apiserver's where it has the flag.
+
+use crate::config::UpstreamIdentity;
+use crate::config::duration;
+use clap::{ArgAction, Args, Parser, Subcommand};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Kubernetes admission control outside kube-apiserver: a reverse proxy that runs the admission chain.
+#[derive(Debug, Parser)]
+#[command(name = "kube-admission-proxy", version, args_override_self = true)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Serve the Kubernetes API: admit what clients write, forward it to an API server.
+    ///
+    /// Without --upstream-kubeconfig an API server inside this process is behind it, for trying and for tests.
+    #[command(args_override_self = true, disable_help_flag = true)]
+    Serve(Box<Serve>),
+    /// List the admission plugins: name, phase, whether on by default, configuration kind, what it does.
+    Plugins,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Serve {
+    #[command(flatten)]
+    pub(super) admission: Admission,
+    #[command(flatten)]
+    pub(super) authentication: Authentication,
+    #[command(flatten)]
+    pub(super) authorization: Authorization,
+    #[command(flatten)]
+    pub(super) serving: Serving,
+    #[command(flatten)]
+    pub(super) upstream: Upstream,
+    #[command(flatten)]
+    pub(super) audit: Audit,
+    #[command(flatten)]
+    pub(super) refused: Refused,
+
+    /// How much is logged, to stderr: 0 what an operator wants to know, 2 decisions, 6 every request.
+    #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0, help_heading = "Misc")]
+    pub(super) verbosity: u8,
+    /// Print help.
+    #[arg(long, short = 'h', action = ArgAction::Help, help_heading = "Misc")]
+    help: Option<bool>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Admission")]
+pub(super) struct Admission {
+    /// Plugins to run besides those on by default (`kube-admission-proxy plugins` lists them). Their order does not matter.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) enable_admission_plugins: Vec<String>,
+    /// Plugins not to run although they are on by default.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) disable_admission_plugins: Vec<String>,
+    /// An AdmissionConfiguration file with plugins' configurations.
+    #[arg(long, value_name = "FILE")]
+    pub(super) admission_control_config_file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Authentication")]
+pub(super) struct Authentication {
+    /// Who presents a certificate that one of these authorities signed is the user of its common name, with its
+    /// organizations as groups.
+    #[arg(long, value_name = "FILE")]
+    pub(super) client_ca_file: Option<PathBuf>,
+    /// Authorities of the front proxies whose request headers are believed.
+    #[arg(long, value_name = "FILE")]
+    pub(super) requestheader_client_ca_file: Option<PathBuf>,
+    /// Common names of those front proxies. None: every one that the authorities signed.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) requestheader_allowed_names: Vec<String>,
+    /// Headers to look for user names. X-Remote-User is common.
+    #[arg(long, value_name = "HEADER,…", action = ArgAction::Append)]
+    pub(super) requestheader_username_headers: Vec<String>,
+    /// Headers to look for UIDs. X-Remote-Uid is suggested.
+    #[arg(long, value_name = "HEADER,…", action = ArgAction::Append)]
+    pub(super) requestheader_uid_headers: Vec<String>,
+    /// Headers to look for groups. X-Remote-Group is suggested.
+    #[arg(long, value_name = "HEADER,…", action = ArgAction::Append)]
+    pub(super) requestheader_group_headers: Vec<String>,
+    /// Prefixes of headers to look for anything else. X-Remote-Extra- is suggested.
+    #[arg(long, value_name = "PREFIX,…", action = ArgAction::Append)]
+    pub(super) requestheader_extra_headers_prefix: Vec<String>,
+    /// Whether who presents nothing may call as system:anonymous (kube-apiserver's default is true).
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) anonymous_auth: bool,
+    /// Static bearer tokens: lines of token,user,uid,"group1,group2". Others are shown to the API server behind.
+    #[arg(long, value_name = "FILE")]
+    pub(super) token_auth_file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Authorization")]
+pub(super) struct Authorization {
+    /// Webhook asks the API server behind (SubjectAccessReview) before anything else happens; AlwaysAllow lets it refuse
+    /// when the request gets there. Default: Webhook, and AlwaysAllow where that API server is the one in this process.
+    #[arg(long, value_name = "MODE", action = ArgAction::Append)]
+    pub(super) authorization_mode: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Serving")]
+pub(super) struct Serving {
+    /// Address to serve the API on.
+    #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
+    pub(super) bind_address: IpAddr,
+    /// Port to serve the API on, over TLS. 0 takes a free one, which is printed.
+    #[arg(long, value_name = "PORT", default_value_t = 6443)]
+    pub(super) secure_port: u16,
+    /// The server's certificate, its chain behind it. Without one, a self-signed one is made at start.
+    #[arg(long, value_name = "FILE")]
+    pub(super) tls_cert_file: Option<PathBuf>,
+    /// Its private key.
+    #[arg(long, value_name = "FILE")]
+    pub(super) tls_private_key_file: Option<PathBuf>,
+    /// Where /livez, /readyz and /metrics are served, in plain HTTP. Port 0 takes a free one, which is printed.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:10280")]
+    pub(super) health_bind_address: SocketAddr,
+    /// Time for a request that is no watch and no upgrade.
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration::parse)]
+    pub(super) request_timeout: Duration,
+    /// Reads in flight at a time; more get 429. 0 for no limit.
+    #[arg(long, value_name = "N", default_value_t = 400)]
+    pub(super) max_requests_inflight: usize,
+    /// Writes in flight at a time; more get 429. 0 for no limit.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(super) max_mutating_requests_inflight: usize,
+    /// On SIGTERM, how long /readyz fails before connections are no longer accepted.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    pub(super) shutdown_delay_duration: Duration,
+    /// After that, how long requests in flight may take.
+    #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration::parse)]
+    pub(super) shutdown_drain_timeout: Duration,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Upstream")]
+pub(super) struct Upstream {
+    /// The API server behind, and the proxy's own credentials for it. Without it, the API server inside this process is
+    /// behind.
+    #[arg(long, value_name = "FILE")]
+    pub(super) upstream_kubeconfig: Option<PathBuf>,
+    /// As whom requests reach it: the proxy that impersonates the caller; a front proxy with X-Remote-* headers; or the
+    /// caller itself, with the credentials it presented.
+    #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
+    pub(super) upstream_identity: UpstreamIdentity,
+    /// The front proxy's certificate for --upstream-identity=requestheader. Without it, that of the kubeconfig.
+    #[arg(long, value_name = "FILE")]
+    pub(super) proxy_client_cert_file: Option<PathBuf>,
+    /// Its private key.
+    #[arg(long, value_name = "FILE")]
+    pub(super) proxy_client_key_file: Option<PathBuf>,
+    /// Where a kubeconfig for the API server inside this process is written
+    /// [default: ./kube-admission-proxy.kubeconfig].
+    #[arg(long, value_name = "FILE")]
+    pub(super) write_kubeconfig: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Audit")]
+pub(super) struct Audit {
+    /// File that audit events are appended to, as lines of JSON. - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(super) audit_log_path: Option<PathBuf>,
+    /// The audit policy (audit.k8s.io/v1 Policy).
+    #[arg(long, value_name = "FILE")]
+    pub(super) audit_policy_file: Option<PathBuf>,
+}
+
+/// Flags of kube-apiserver that have no effect here yet. Taking them in silence would promise something.
+#[derive(Args, Debug)]
+pub(super) struct Refused {
+    #[arg(long, hide = true, num_args = 0..=1, action = ArgAction::Append, default_missing_value = "")]
+    pub(super) feature_gates: Vec<String>,
+    #[arg(long, hide = true, allow_negative_numbers = true)]
+    pub(super) default_not_ready_toleration_seconds: Option<String>,
+    #[arg(long, hide = true, allow_negative_numbers = true)]
+    pub(super) default_unreachable_toleration_seconds: Option<String>,
+    #[arg(long, hide = true)]
+    pub(super) validation_view: Option<String>,
+}
+
+/// `strconv.ParseBool`.
+fn boolean(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("must be true or false"),
+    }
+}
+
+fn identity() -> impl clap::builder::TypedValueParser<Value = UpstreamIdentity> {
+    use clap::builder::{PossibleValuesParser, TypedValueParser};
+    PossibleValuesParser::new(["impersonate", "requestheader", "passthrough"]).map(|text| match text.as_str() {
+        "requestheader" => UpstreamIdentity::RequestHeader,
+        "passthrough" => UpstreamIdentity::Passthrough,
+        _ => UpstreamIdentity::Impersonate,
+    })
+}

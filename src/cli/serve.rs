@@ -1,0 +1,352 @@
+//! From the arguments of `serve` to the configuration.
+
+use super::arguments::{self, Serve};
+use crate::admission::Spec;
+use crate::config::admission::{self, Admission};
+use crate::config::{
+    Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, Config, ConfigError, Limits,
+    RequestHeader, Serving, Upstream, UpstreamIdentity,
+};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Where the kubeconfig for the API server in this process is written unless somebody says otherwise.
+const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
+
+/// The configuration that the arguments ask for, with `all` as the plugins there are.
+///
+/// # Errors
+/// The first thing that is wrong with them.
+pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, ConfigError> {
+    not_refused(&flags.refused)?;
+    let limits = Limits {
+        request_timeout: flags.serving.request_timeout,
+        requests_inflight: flags.serving.max_requests_inflight,
+        mutating_requests_inflight: flags.serving.max_mutating_requests_inflight,
+        ..Limits::default()
+    };
+    if limits.request_timeout.is_zero() {
+        return Err(ConfigError::flag("request-timeout", "0s", "must be more than 0"));
+    }
+    let plugins = admission::enabled(
+        all,
+        &list(&flags.admission.enable_admission_plugins),
+        &list(&flags.admission.disable_admission_plugins),
+    )?;
+    let upstream = upstream(&flags.upstream)?;
+    Ok(Config {
+        serving: serving(&flags.serving)?,
+        authentication: authentication(&flags.authentication)?,
+        authorization: authorization(&flags.authorization, &upstream)?,
+        upstream,
+        admission: Admission::new(plugins, flags.admission.admission_control_config_file.as_deref())?,
+        audit: audit(&flags.audit)?,
+        limits,
+    })
+}
+
+fn not_refused(flags: &arguments::Refused) -> Result<(), ConfigError> {
+    let given = [
+        ("feature-gates", flags.feature_gates.first().map(|_| flags.feature_gates.join(","))),
+        ("default-not-ready-toleration-seconds", flags.default_not_ready_toleration_seconds.clone()),
+        ("default-unreachable-toleration-seconds", flags.default_unreachable_toleration_seconds.clone()),
+        ("validation-view", flags.validation_view.clone()),
+    ];
+    match given.into_iter().find_map(|(flag, value)| Some((flag, value?))) {
+        Some((flag, value)) => Err(ConfigError::flag(flag, value, "not supported yet; remove the flag")),
+        None => Ok(()),
+    }
+}
+
+fn serving(flags: &arguments::Serving) -> Result<Serving, ConfigError> {
+    let pair = (
+        "tls-cert-file",
+        flags.tls_cert_file.as_deref(),
+        "tls-private-key-file",
+        flags.tls_private_key_file.as_deref(),
+    );
+    Ok(Serving {
+        address: SocketAddr::new(flags.bind_address, flags.secure_port),
+        certificate: certificate(pair)?,
+        health_address: flags.health_bind_address,
+        shutdown_delay: flags.shutdown_delay_duration,
+        drain_timeout: flags.shutdown_drain_timeout,
+    })
+}
+
+fn authentication(flags: &arguments::Authentication) -> Result<Authentication, ConfigError> {
+    let request_header = RequestHeader {
+        client_ca: PathBuf::new(),
+        allowed_names: list(&flags.requestheader_allowed_names),
+        username_headers: headers("requestheader-username-headers", &flags.requestheader_username_headers)?,
+        uid_headers: headers("requestheader-uid-headers", &flags.requestheader_uid_headers)?,
+        group_headers: headers("requestheader-group-headers", &flags.requestheader_group_headers)?,
+        extra_header_prefixes: headers(
+            "requestheader-extra-headers-prefix",
+            &flags.requestheader_extra_headers_prefix,
+        )?,
+    };
+    let request_header = match readable("requestheader-client-ca-file", flags.requestheader_client_ca_file.as_deref())?
+    {
+        Some(client_ca) => Some(RequestHeader { client_ca, ..request_header }),
+        None => {
+            // kube-apiserver ignores the other flags then, which leaves an operator with a proxy that believes nobody.
+            if request_header != RequestHeader::default() {
+                let text = "the --requestheader-… flags have no effect without --requestheader-client-ca-file";
+                return Err(ConfigError::Rule(text.to_owned()));
+            }
+            None
+        }
+    };
+    Ok(Authentication {
+        client_ca: readable("client-ca-file", flags.client_ca_file.as_deref())?,
+        request_header,
+        token_file: readable("token-auth-file", flags.token_auth_file.as_deref())?,
+        anonymous: flags.anonymous_auth,
+    })
+}
+
+fn authorization(flags: &arguments::Authorization, upstream: &Upstream) -> Result<Authorization, ConfigError> {
+    let mode = match list(&flags.authorization_mode).as_slice() {
+        [] => match upstream {
+            Upstream::Embedded { .. } => AuthorizationMode::AlwaysAllow,
+            Upstream::Remote { .. } => AuthorizationMode::Webhook,
+        },
+        [mode] => match mode.as_str() {
+            "AlwaysAllow" => AuthorizationMode::AlwaysAllow,
+            "Webhook" => AuthorizationMode::Webhook,
+            _ => return Err(ConfigError::flag("authorization-mode", mode, "must be AlwaysAllow or Webhook")),
+        },
+        several => {
+            return Err(ConfigError::flag(
+                "authorization-mode",
+                several.join(","),
+                "must be one of AlwaysAllow and Webhook",
+            ));
+        }
+    };
+    Ok(Authorization { mode })
+}
+
+fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
+    let front_proxy = certificate((
+        "proxy-client-cert-file",
+        flags.proxy_client_cert_file.as_deref(),
+        "proxy-client-key-file",
+        flags.proxy_client_key_file.as_deref(),
+    ))?;
+    let identity = flags.upstream_identity;
+    if front_proxy.is_some() && identity != UpstreamIdentity::RequestHeader {
+        let text = "--proxy-client-cert-file has no effect without --upstream-identity=requestheader";
+        return Err(ConfigError::Rule(text.to_owned()));
+    }
+    let Some(kubeconfig) = readable("upstream-kubeconfig", flags.upstream_kubeconfig.as_deref())? else {
+        if identity != UpstreamIdentity::Impersonate {
+            let text = "--upstream-identity has no effect without --upstream-kubeconfig";
+            return Err(ConfigError::Rule(text.to_owned()));
+        }
+        let kubeconfig = flags.write_kubeconfig.clone().unwrap_or_else(|| PathBuf::from(KUBECONFIG));
+        return Ok(Upstream::Embedded { kubeconfig });
+    };
+    if let Some(path) = &flags.write_kubeconfig {
+        let reason = "has no effect with --upstream-kubeconfig";
+        return Err(ConfigError::flag("write-kubeconfig", path.display().to_string(), reason));
+    }
+    Ok(Upstream::Remote { kubeconfig, identity, front_proxy })
+}
+
+fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
+    let log = match flags.audit_log_path.as_deref() {
+        None => None,
+        Some(path) if path == Path::new("-") => Some(AuditLog::Stdout),
+        Some(path) => {
+            let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|reason| ConfigError::flag("audit-log-path", path.display().to_string(), reason))?;
+            Some(AuditLog::File(path.to_owned()))
+        }
+    };
+    Ok(Audit { log, policy_file: readable("audit-policy-file", flags.audit_policy_file.as_deref())? })
+}
+
+/// The values of a flag that is given several times, each with several values. Empty ones do not count.
+fn list(values: &[String]) -> Vec<String> {
+    let split = values.iter().flat_map(|value| value.split(','));
+    split.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned).collect()
+}
+
+/// The values of a flag that names headers or their prefixes (`RequestHeaderAuthenticationOptions.Validate`).
+fn headers(flag: &'static str, values: &[String]) -> Result<Vec<String>, ConfigError> {
+    let names = list(values);
+    match names.iter().find(|name| http::HeaderName::from_bytes(name.as_bytes()).is_err()) {
+        Some(name) => Err(ConfigError::flag(flag, name, "is no name of a header")),
+        None => Ok(names),
+    }
+}
+
+/// The file, if one is named and can be read.
+fn readable(flag: &'static str, path: Option<&Path>) -> Result<Option<PathBuf>, ConfigError> {
+    let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else { return Ok(None) };
+    match fs::File::open(path).and_then(|file| file.metadata()) {
+        Ok(metadata) if metadata.is_dir() => Err(ConfigError::flag(flag, path.display().to_string(), "is a directory")),
+        Ok(_) => Ok(Some(path.to_owned())),
+        Err(reason) => Err(ConfigError::flag(flag, path.display().to_string(), reason)),
+    }
+}
+
+/// Two flags that only mean something together: a certificate and its key.
+fn certificate(
+    (certificate_flag, certificate, key_flag, key): (&'static str, Option<&Path>, &'static str, Option<&Path>),
+) -> Result<Option<CertificateFiles>, ConfigError> {
+    match (readable(certificate_flag, certificate)?, readable(key_flag, key)?) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(CertificateFiles { certificate, key })),
+        (Some(path), None) => {
+            Err(ConfigError::flag(certificate_flag, path.display().to_string(), format!("needs --{key_flag}")))
+        }
+        (None, Some(path)) => {
+            Err(ConfigError::flag(key_flag, path.display().to_string(), format!("needs --{certificate_flag}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::{Arguments, Command};
+    use super::*;
+    use clap::Parser;
+    use std::time::Duration;
+
+    fn parse(arguments: &[&str]) -> Result<Config, String> {
+        let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
+        match Arguments::try_parse_from(line).map_err(|error| error.to_string())?.command {
+            Command::Serve(flags) => config(&flags, crate::plugins::ALL).map_err(|error| error.to_string()),
+            Command::Plugins => Err("not serve".to_owned()),
+        }
+    }
+
+    fn names(config: &Config) -> Vec<&'static str> {
+        config.admission.plugins.iter().map(|spec| spec.name).collect()
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_kube_apiserver() {
+        let config = parse(&[]).unwrap();
+        assert_eq!(config.serving.address, "0.0.0.0:6443".parse().unwrap());
+        assert_eq!(config.serving.drain_timeout, Duration::from_secs(60));
+        assert_eq!(config.limits, Limits::default());
+        assert_eq!(config.authorization.mode, AuthorizationMode::AlwaysAllow);
+        assert!(!config.authentication.anonymous);
+        assert!(matches!(config.upstream, Upstream::Embedded { kubeconfig } if kubeconfig == Path::new(KUBECONFIG)));
+    }
+
+    #[test]
+    fn flags_are_written_as_kube_apiserver_takes_them() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let config = parse(&[
+            "--enable-admission-plugins=AlwaysDeny,AlwaysPullImages",
+            "--enable-admission-plugins",
+            "NamespaceExists",
+            "--disable-admission-plugins=",
+            "--anonymous-auth",
+            "--secure-port=1",
+            "--secure-port",
+            "0",
+            "--request-timeout=1m30s",
+            "--requestheader-username-headers=X-A,X-B",
+            "--requestheader-username-headers=X-C",
+            "--requestheader-client-ca-file",
+            path,
+            "--upstream-kubeconfig",
+            path,
+            "-v=4",
+        ])
+        .unwrap();
+        for name in ["AlwaysDeny", "AlwaysPullImages", "NamespaceExists", "NamespaceLifecycle"] {
+            assert!(names(&config).contains(&name), "{name}");
+        }
+        assert!(config.authentication.anonymous);
+        assert_eq!(config.serving.address.port(), 0);
+        assert_eq!(config.limits.request_timeout, Duration::from_secs(90));
+        assert_eq!(config.authentication.request_header.unwrap().username_headers, ["X-A", "X-B", "X-C"]);
+        assert_eq!(config.authorization.mode, AuthorizationMode::Webhook);
+        assert!(!parse(&["--anonymous-auth=false"]).unwrap().authentication.anonymous);
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_line_that_names_flag_and_value() {
+        let missing = "/not/there: No such file or directory (os error 2)";
+        for (arguments, line) in [
+            (&["--enable-admission-plugins=X"][..], "enable-admission-plugins plugin \"X\" is unknown".to_owned()),
+            (
+                &["--enable-admission-plugins=AlwaysDeny", "--disable-admission-plugins=AlwaysDeny"],
+                "[AlwaysDeny] in enable-admission-plugins and disable-admission-plugins overlapped".to_owned(),
+            ),
+            (&["--tls-cert-file=/not/there"], format!("--tls-cert-file={missing}")),
+            (&["--client-ca-file=/not/there"], format!("--client-ca-file={missing}")),
+            (&["--client-ca-file=/"], "--client-ca-file=/: is a directory".to_owned()),
+            (&["--upstream-kubeconfig=/not/there"], format!("--upstream-kubeconfig={missing}")),
+            (&["--audit-policy-file=/not/there"], format!("--audit-policy-file={missing}")),
+            (&["--audit-log-path=/not/there"], format!("--audit-log-path={missing}")),
+            (
+                &["--admission-control-config-file=/not/there"],
+                "--admission-control-config-file=/not/there: unable to read admission control configuration from \
+                 \"/not/there\" [No such file or directory (os error 2)]"
+                    .to_owned(),
+            ),
+            (
+                &["--tls-private-key-file=Cargo.toml"],
+                "--tls-private-key-file=Cargo.toml: needs --tls-cert-file".to_owned(),
+            ),
+            (&["--tls-cert-file=Cargo.toml"], "--tls-cert-file=Cargo.toml: needs --tls-private-key-file".to_owned()),
+            (&["--authorization-mode=RBAC"], "--authorization-mode=RBAC: must be AlwaysAllow or Webhook".to_owned()),
+            (
+                &["--authorization-mode=AlwaysAllow,Webhook"],
+                "--authorization-mode=AlwaysAllow,Webhook: must be one of AlwaysAllow and Webhook".to_owned(),
+            ),
+            (
+                &["--feature-gates=A=true,B=false"],
+                "--feature-gates=A=true,B=false: not supported yet; remove the flag".to_owned(),
+            ),
+            (
+                &["--default-not-ready-toleration-seconds=300"],
+                "--default-not-ready-toleration-seconds=300: not supported yet; remove the flag".to_owned(),
+            ),
+            (
+                &["--default-unreachable-toleration-seconds", "300"],
+                "--default-unreachable-toleration-seconds=300: not supported yet; remove the flag".to_owned(),
+            ),
+            (&["--request-timeout=0"], "--request-timeout=0s: must be more than 0".to_owned()),
+            (
+                &["--requestheader-username-headers=X-Remote-User"],
+                "the --requestheader-… flags have no effect without --requestheader-client-ca-file".to_owned(),
+            ),
+            (
+                &["--requestheader-group-headers=X Y", "--requestheader-client-ca-file=Cargo.toml"],
+                "--requestheader-group-headers=X Y: is no name of a header".to_owned(),
+            ),
+            (
+                &["--upstream-kubeconfig=Cargo.toml", "--write-kubeconfig=x"],
+                "--write-kubeconfig=x: has no effect with --upstream-kubeconfig".to_owned(),
+            ),
+        ] {
+            assert_eq!(parse(arguments).unwrap_err(), line);
+        }
+    }
+
+    #[test]
+    fn the_example_configuration_is_read() {
+        let file = concat!("--admission-control-config-file=", env!("CARGO_MANIFEST_DIR"), "/config/admission.yaml");
+        let config = parse(&[file]).unwrap();
+        for plugin in ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"] {
+            let configuration = config.admission.configuration(plugin).unwrap();
+            assert_eq!(configuration.value["kind"], "WebhookAdmissionConfiguration", "{plugin}");
+            assert_eq!(configuration.value["apiVersion"], "apiserver.config.k8s.io/v1", "{plugin}");
+            let kubeconfig = configuration.value["kubeConfigFile"].as_str().unwrap();
+            assert_eq!(kubeconfig, "/etc/kube-admission-proxy/webhook-kubeconfig.yaml");
+        }
+        kube::config::Kubeconfig::read_from(concat!(env!("CARGO_MANIFEST_DIR"), "/config/webhook-kubeconfig.yaml"))
+            .unwrap();
+    }
+}

@@ -1,0 +1,44 @@
+//! The table of plugins.
+
+use crate::admission::{Phases, Spec};
+
+/// One line a plugin, in the chain's order.
+pub(super) fn plugins(all: &[&'static Spec]) -> String {
+    let mut rows = vec![["NAME", "PHASE", "DEFAULT", "CONFIGURATION", "WHAT IT DOES"]];
+    rows.extend(all.iter().map(|spec| {
+        let phase = match spec.phases {
+            Phases::Mutating => "mutating",
+            Phases::Validating => "validating",
+            Phases::Both => "both",
+        };
+        [spec.name, phase, if spec.default_on { "on" } else { "off" }, spec.configuration.unwrap_or("-"), spec.about]
+    }));
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: [usize; 4] = std::array::from_fn(width);
+    let mut table = String::new();
+    for row in &rows {
+        for (cell, width) in row.iter().zip(widths) {
+            table.push_str(&format!("{cell:width$}  "));
+        }
+        table.push_str(row[4]);
+        table.push('\n');
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_plugin_is_a_line_of_aligned_columns() {
+        let table = plugins(crate::plugins::ALL);
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines.len(), crate::plugins::ALL.len() + 1);
+        let column = lines[0].find("PHASE").unwrap();
+        for (line, spec) in lines[1..].iter().zip(crate::plugins::ALL) {
+            assert_eq!(line.split_whitespace().next(), Some(spec.name));
+            assert!(line.ends_with(spec.about) && !line[column..].starts_with(' '), "{line}");
+        }
+    }
+}

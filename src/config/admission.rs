@@ -1,0 +1,146 @@
+//! Which plugins run, and the configuration of each.
+
+use super::ConfigError;
+use super::admission_file;
+use crate::admission::Spec;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The plugins.
+#[derive(Clone)]
+pub struct Admission {
+    /// The ones that run, in the chain's order.
+    pub plugins: Vec<&'static Spec>,
+    configurations: Vec<(String, PluginConfiguration)>,
+}
+
+/// One plugin's configuration from the AdmissionConfiguration file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginConfiguration {
+    /// Where it stands, for messages: a file, or a file and the plugin's entry.
+    pub origin: String,
+    /// Relative paths inside it start here.
+    pub directory: PathBuf,
+    /// The configuration as JSON.
+    pub value: serde_json::Value,
+}
+
+impl Admission {
+    /// Reads the AdmissionConfiguration file, if there is one, for these plugins.
+    ///
+    /// # Errors
+    /// When the file, or one that it names for an enabled plugin, cannot be read.
+    pub fn new(plugins: Vec<&'static Spec>, file: Option<&Path>) -> Result<Self, ConfigError> {
+        let names: Vec<&str> = plugins.iter().map(|spec| spec.name).collect();
+        let configurations = match file {
+            Some(file) => admission_file::read(file, &names).map_err(|reason| {
+                ConfigError::flag("admission-control-config-file", file.display().to_string(), reason)
+            })?,
+            None => Vec::new(),
+        };
+        Ok(Self { plugins, configurations })
+    }
+
+    /// The plugin's own configuration, if the file has one.
+    pub fn configuration(&self, plugin: &str) -> Option<&PluginConfiguration> {
+        self.configurations.iter().find(|(name, _)| name == plugin).map(|(_, configuration)| configuration)
+    }
+}
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.plugins.iter().map(|spec| spec.name).collect();
+        f.debug_struct("Admission").field("plugins", &names).finish_non_exhaustive()
+    }
+}
+
+/// The plugins that run (`AdmissionOptions.enabledPluginNames`): those on by default and those asked for, without those
+/// refused, in the order of `all`.
+///
+/// # Errors
+/// When a name is not in `all`, or is in both lists (`AdmissionOptions.Validate`).
+pub fn enabled(
+    all: &[&'static Spec],
+    enable: &[String],
+    disable: &[String],
+) -> Result<Vec<&'static Spec>, ConfigError> {
+    let mut wrong = Vec::new();
+    for (flag, names) in [("enable-admission-plugins", enable), ("disable-admission-plugins", disable)] {
+        let unknown = names.iter().filter(|name| all.iter().all(|spec| spec.name != **name));
+        wrong.extend(unknown.map(|name| format!("{flag} plugin {name:?} is unknown")));
+    }
+    let (enable, disable): (BTreeSet<_>, BTreeSet<_>) = (enable.iter().collect(), disable.iter().collect());
+    let both: Vec<&str> = enable.intersection(&disable).map(|name| name.as_str()).collect();
+    if !both.is_empty() {
+        let both = both.join(" ");
+        wrong.push(format!("[{both}] in enable-admission-plugins and disable-admission-plugins overlapped"));
+    }
+    match wrong.as_slice() {
+        [] => {}
+        [one] => return Err(ConfigError::Rule(one.clone())),
+        // `utilerrors.Aggregate` prints several like this.
+        several => return Err(ConfigError::Rule(format!("[{}]", several.join(", ")))),
+    }
+    let has = |names: &BTreeSet<&String>, spec: &Spec| names.iter().any(|name| *name == spec.name);
+    let runs = |spec: &Spec| has(&enable, spec) || spec.default_on && !has(&disable, spec);
+    Ok(all.iter().copied().filter(|spec| runs(spec)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::{BuildError, Operations, Phases, Resources};
+
+    const fn spec(name: &'static str, default_on: bool) -> Spec {
+        Spec {
+            name,
+            default_on,
+            phases: Phases::Both,
+            operations: Operations::ALL,
+            resources: Resources::All,
+            needs: &[],
+            configuration: None,
+            about: "",
+            build: |_| Err(BuildError(String::new())),
+        }
+    }
+
+    static ON: Spec = spec("On", true);
+    static OFF: Spec = spec("Off", false);
+    static LAST: Spec = spec("Last", true);
+
+    fn names(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, String> {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        enabled(&[&ON, &OFF, &LAST], &owned(enable), &owned(disable))
+            .map(|specs| specs.iter().map(|spec| spec.name).collect())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_flags_change_the_default_set_and_never_the_order() {
+        assert_eq!(names(&[], &[]), Ok(vec!["On", "Last"]));
+        assert_eq!(names(&["Last", "Off", "Off"], &[]), Ok(vec!["On", "Off", "Last"]));
+        assert_eq!(names(&[], &["On", "Off"]), Ok(vec!["Last"]));
+    }
+
+    #[test]
+    fn unknown_and_contradicting_names_are_errors() {
+        for (enable, disable, message) in [
+            (&["X"][..], &[][..], r#"enable-admission-plugins plugin "X" is unknown"#),
+            (&[], &["X"], r#"disable-admission-plugins plugin "X" is unknown"#),
+            (
+                &["On", "Off"],
+                &["Off", "On"],
+                "[Off On] in enable-admission-plugins and disable-admission-plugins overlapped",
+            ),
+            (
+                &["X", "Y"],
+                &[],
+                r#"[enable-admission-plugins plugin "X" is unknown, enable-admission-plugins plugin "Y" is unknown]"#,
+            ),
+        ] {
+            assert_eq!(names(enable, disable), Err(message.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Every bound of the program, by name.
+
+use std::time::Duration;
+
+/// What the program takes, keeps and waits for at most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// Connections open at a time; further ones wait in the kernel's queue.
+    pub connections: usize,
+    /// Time for a TLS handshake.
+    pub handshake_timeout: Duration,
+    /// Time for a request's head to arrive over HTTP/1.1 (`http.Server.ReadHeaderTimeout`).
+    pub head_timeout: Duration,
+    /// Bytes of a request's head (`http.DefaultMaxHeaderBytes`).
+    pub head_bytes: u32,
+    /// HTTP/2 streams of one connection (`--http2-max-streams-per-connection`).
+    pub http2_streams: u32,
+    /// Bytes of a request's body (`MaxRequestBodyBytes`).
+    pub body_bytes: usize,
+    /// Bytes of an answer that the proxy itself has to read: an old object, a review, a dry run.
+    pub response_bytes: usize,
+    /// Time for a request that is no watch and no upgrade (`--request-timeout`).
+    pub request_timeout: Duration,
+    /// Time for a write, whatever it asks for (`requestTimeoutUpperBound`).
+    pub mutating_timeout: Duration,
+    /// Reads in flight (`--max-requests-inflight`); 0 for any number.
+    pub requests_inflight: usize,
+    /// Writes in flight (`--max-mutating-requests-inflight`); 0 for any number.
+    pub mutating_requests_inflight: usize,
+    /// Time to connect to the API server behind.
+    pub connect_timeout: Duration,
+    /// Idle connections kept to the API server behind.
+    pub idle_connections: usize,
+    /// Tokens whose review is remembered.
+    pub token_cache_entries: u64,
+    /// How long a token's review is remembered, good or bad (`--authentication-token-webhook-cache-ttl`).
+    pub token_cache_ttl: Duration,
+    /// Access reviews that are remembered.
+    pub authorization_cache_entries: u64,
+    /// How long a yes is remembered (`--authorization-webhook-cache-authorized-ttl`).
+    pub authorized_ttl: Duration,
+    /// How long a no is remembered (`--authorization-webhook-cache-unauthorized-ttl`).
+    pub unauthorized_ttl: Duration,
+    /// Access reviews that the impersonation headers of one request may cause.
+    pub impersonation_checks: usize,
+    /// Times that a write starts over because the object changed meanwhile.
+    pub conflict_retries: usize,
+    /// Wait for caches to hold their first list (`admission.Handler.WaitForReady`).
+    pub cache_sync_timeout: Duration,
+    /// Webhook clients that are kept.
+    pub webhook_clients: u64,
+    /// Bytes of a webhook's answer.
+    pub webhook_response_bytes: usize,
+    /// Audit events waiting to be written; what comes on top is dropped and counted.
+    pub audit_queue_events: usize,
+    /// Time to write what waits in the audit queue, at the end.
+    pub audit_flush_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const fn seconds(seconds: u64) -> Duration {
+            Duration::from_secs(seconds)
+        }
+        const MEBIBYTE: usize = 1024 * 1024;
+        Self {
+            connections: 32_768,
+            handshake_timeout: seconds(10),
+            head_timeout: seconds(32),
+            head_bytes: 1024 * 1024,
+            http2_streams: 250,
+            body_bytes: 3 * MEBIBYTE,
+            response_bytes: 64 * MEBIBYTE,
+            request_timeout: seconds(60),
+            mutating_timeout: seconds(34),
+            requests_inflight: 400,
+            mutating_requests_inflight: 200,
+            connect_timeout: seconds(10),
+            idle_connections: 64,
+            token_cache_entries: 4096,
+            token_cache_ttl: seconds(120),
+            authorization_cache_entries: 8192,
+            authorized_ttl: seconds(300),
+            unauthorized_ttl: seconds(30),
+            impersonation_checks: 64,
+            conflict_retries: 5,
+            cache_sync_timeout: seconds(10),
+            webhook_clients: 200,
+            webhook_response_bytes: 16 * MEBIBYTE,
+            audit_queue_events: 10_000,
+            audit_flush_timeout: seconds(10),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! DELETE of a collection: list, then admit and delete item by item, as kube-apiserver does.
+//!
+//! Each item goes upstream as a deletecollection of that one name, since the caller may be allowed to do just that.
+
+use super::Exchange;
+use super::delete::{delete_body, names_a_version};
+use super::write::{Write, is_conflict};
+use crate::admission::Operation;
+use crate::object::Object;
+use crate::status::Status;
+use crate::upstream::{Body, full};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Response, Uri};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Items of one page of the list (`--delete-collection` page size).
+const PAGE: usize = 500;
+
+impl Write<'_> {
+    /// Admits and deletes the objects of the collection; the first refusal ends it.
+    pub(super) async fn delete_collection(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+        let options = self.delete_options(exchange)?;
+        let mut deleted: Vec<Value> = Vec::new();
+        let mut list = json!({});
+        let mut next = Some(String::new());
+        while let Some(token) = next.take() {
+            list = self.list(&token).await?;
+            let token = list.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default();
+            next = (!token.is_empty()).then(|| token.to_owned());
+            let items = list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+            for item in items {
+                let item = Object::from_value(item).ok_or_else(|| Status::internal_error("a list's item is no object"))?;
+                if let Some(refusal) = self.delete_item(&options, item.clone(), exchange).await? {
+                    return Ok(refusal);
+                }
+                deleted.push(item.into_value());
+            }
+        }
+        if let Some(fields) = list.as_object_mut() {
+            fields.insert("items".into(), Value::Array(deleted));
+        }
+        if let Some(metadata) = list.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("continue");
+            metadata.remove("remainingItemCount");
+        }
+        let mut response = Response::new(full(serde_json::to_vec(&list).map_err(Status::internal_error)?));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Ok(response)
+    }
+
+    /// One page of what the request selects.
+    async fn list(&self, token: &str) -> Result<Value, Status> {
+        let query = self.selectors(&[("limit", &PAGE.to_string()), ("continue", token)]);
+        let path = format!("{}?{query}", self.parts.uri.path());
+        let list = self.pipeline.gateway.read(&path, self.caller).await?;
+        list.map(Object::into_value).ok_or_else(Status::no_such_path)
+    }
+
+    /// The request's own selectors and these parameters; empty ones are left out.
+    fn selectors(&self, more: &[(&str, &str)]) -> String {
+        let own = form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes());
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        for (key, value) in own {
+            let is_replaced = more.iter().any(|(name, _)| *name == key);
+            if matches!(&*key, "labelSelector" | "fieldSelector" | "resourceVersion" | "resourceVersionMatch") && !is_replaced {
+                query.append_pair(&key, &value);
+            }
+        }
+        for (key, value) in more.iter().filter(|(_, value)| !value.is_empty()) {
+            query.append_pair(key, value);
+        }
+        query.finish()
+    }
+
+    /// Admits and deletes one item; answers with the response to give if that was refused. One that is gone already counts
+    /// as deleted.
+    async fn delete_item(
+        &self,
+        options: &Object,
+        mut item: Object,
+        exchange: &mut Exchange,
+    ) -> Result<Option<Response<Body>>, Status> {
+        let mut attempt = 0;
+        loop {
+            self.check_preconditions(options, &item)?;
+            let body = delete_body(options, &item)?;
+            let name = item.name().to_owned();
+            let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(item)), options.clone());
+            let admitted = match self.admit(&mut attributes, exchange).await {
+                Ok(()) => self.validate(&attributes, exchange).await,
+                refused => refused,
+            };
+            match admitted {
+                Ok(()) => {}
+                Err(status) if status.reason == "NotFound" => return Ok(None),
+                Err(status) => return Err(status),
+            }
+            let mut outgoing = self.outgoing(body);
+            outgoing.method = Method::DELETE;
+            outgoing.uri = self.one_item_uri(&name)?;
+            let answer = self.forward(outgoing).await?;
+            attempt += 1;
+            if answer.status.is_success() || answer.status == http::StatusCode::NOT_FOUND {
+                return Ok(None);
+            }
+            let retry = is_conflict(&answer) && !names_a_version(options) && attempt < self.pipeline.limits.conflict_retries;
+            if !retry {
+                return Ok(Some(answer.into_response()));
+            }
+            match self.fresh(&name).await? {
+                Some(fresh) => item = fresh,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    async fn fresh(&self, name: &str) -> Result<Option<Object>, Status> {
+        let path = format!("{}/{name}", self.parts.uri.path().trim_end_matches('/'));
+        self.pipeline.gateway.read(&path, self.caller).await
+    }
+
+    /// The collection's URL, selecting just this name; the write options are in the body.
+    fn one_item_uri(&self, name: &str) -> Result<Uri, Status> {
+        let selector = format!("metadata.name={name}");
+        let query = self.selectors(&[("fieldSelector", &selector)]);
+        format!("{}?{query}", self.parts.uri.path()).parse().map_err(Status::internal_error)
+    }
+}

@@ -1,0 +1,104 @@
+//! exec, attach, port-forward and proxy: admitted as CONNECT, then streamed.
+
+use super::target::Target;
+use super::{Caller, Exchange, Pipeline};
+use crate::admission::{Annotations, Attributes, Operation, Reinvocation};
+use crate::object::Object;
+use crate::request::RequestInfo;
+use crate::status::Status;
+use crate::upstream::Body;
+use http::{Request, Response};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+/// Subresources of pods, services and nodes that are connected to.
+const SUBRESOURCES: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
+
+/// Whether the request may be a connect, before discovery is asked.
+pub(super) fn may_be(info: &RequestInfo) -> bool {
+    SUBRESOURCES.contains(&info.subresource.as_str())
+}
+
+impl Pipeline {
+    /// Admits the connection and passes it on. Each phase has attributes of its own, as in `handlers.ConnectResource`.
+    pub(super) async fn connect(
+        &self,
+        request: Request<Body>,
+        target: Target,
+        caller: &Caller,
+        exchange: &mut Exchange,
+    ) -> Result<Response<Body>, Status> {
+        let query = request.uri().query().unwrap_or_default();
+        if form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == "dryRun" && !value.is_empty()) {
+            return Err(Status::bad_request("dryRun is not supported"));
+        }
+        let options = connect_options(&target, query);
+        let warnings = exchange.warnings.clone();
+        let attributes = || Attributes {
+            operation: Operation::Connect,
+            kind: target.kind().clone(),
+            resource: target.resource.clone(),
+            subresource: target.subresource.clone(),
+            namespace: target.namespace.clone(),
+            name: target.name.clone(),
+            object: Some(options.clone()),
+            old_object: None,
+            options: None,
+            dry_run: false,
+            user: caller.user.clone(),
+            deadline: Instant::now() + self.limits.mutating_timeout,
+            annotations: Annotations::default(),
+            warnings: warnings.clone(),
+            reinvocation: Reinvocation::default(),
+        };
+        let mut mutating = attributes();
+        let result = self.chain.admit(&mut mutating).await;
+        super::write::publish(&mutating, exchange);
+        result?;
+        if mutating.object.as_ref() != Some(&options) {
+            return Err(Status::not_implemented("a mutating plugin changed the options of a connection"));
+        }
+        let validating = attributes();
+        let result = self.chain.validate(&validating).await;
+        super::write::publish(&validating, exchange);
+        result?;
+        self.gateway.stream(request, caller).await
+    }
+}
+
+/// The options object in a query (`getRequestOptions`): `PodExecOptions` and the like.
+fn connect_options(target: &Target, query: &str) -> Object {
+    let mut fields = Map::new();
+    fields.insert("kind".into(), target.kind().kind.as_str().into());
+    fields.insert("apiVersion".into(), target.kind().api_version().into());
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        match (target.subresource.as_str(), &*key) {
+            ("exec" | "attach", "stdin" | "stdout" | "stderr" | "tty") => {
+                // `Convert_Slice_string_To_bool`: everything but "", "0" and "false" is true, and false is left out.
+                if !matches!(&*value.to_ascii_lowercase(), "" | "0" | "false") {
+                    fields.entry(key).or_insert(true.into());
+                }
+            }
+            ("exec" | "attach", "container") if !value.is_empty() => {
+                fields.entry(key).or_insert_with(|| Value::from(&*value));
+            }
+            ("exec", "command") => push(&mut fields, "command", Value::from(&*value)),
+            ("portforward", "ports") => {
+                for port in value.split(',').filter_map(|port| port.trim().parse::<i32>().ok()) {
+                    push(&mut fields, "ports", port.into());
+                }
+            }
+            _ => {}
+        }
+    }
+    if target.subresource == "proxy" && !target.rest.is_empty() {
+        fields.insert("path".into(), target.rest.as_str().into());
+    }
+    Object::from_value(Value::Object(fields)).unwrap_or_default()
+}
+
+fn push(fields: &mut Map<String, Value>, field: &str, value: Value) {
+    if let Some(list) = fields.entry(field).or_insert_with(|| Value::Array(Vec::new())).as_array_mut() {
+        list.push(value);
+    }
+}

@@ -1,0 +1,91 @@
+//! POST: create.
+
+use super::Exchange;
+use super::write::{Write, is_already_exists, wipe_system_fields};
+use crate::admission::{Attributes, Operation};
+use crate::request::body::{OptionsKind, ensure_namespace};
+use crate::status::Status;
+use crate::upstream::Body;
+use http::Response;
+use rand::RngExt;
+use serde_json::Value;
+
+/// How often a generated name is drawn anew when it is taken (`maxNameGenerationCreateAttempts`).
+const NAME_ATTEMPTS: usize = 8;
+/// A name's length without the generated part (`names.MaxGeneratedNameLength`).
+const BASE_LENGTH: usize = 58;
+/// Length of the generated part.
+const SUFFIX_LENGTH: usize = 5;
+/// Letters of the generated part (`rand.alphanums`).
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+impl Write<'_> {
+    /// Admits and creates the object.
+    pub(super) async fn create(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+        let options = self.options(OptionsKind::Create)?;
+        let decoded = self.decode(&options, exchange)?;
+        let mut object = decoded.object;
+        if self.target.subresource.is_empty() {
+            wipe_system_fields(&mut object);
+        }
+        ensure_namespace(&mut object, self.target.expected_namespace())?;
+        object.settle();
+        let options = options.as_options_object(OptionsKind::Create);
+        let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
+        self.admit(&mut attributes, exchange).await?;
+        let base = generated_name_base(&attributes);
+        let mut attempt = 1;
+        loop {
+            if let Some(base) = &base {
+                draw_name(&mut attributes, base);
+            }
+            self.validate(&attributes, exchange).await?;
+            let answer = self.forward(self.outgoing(self.encode(&attributes, decoded.is_verbatim)?)).await?;
+            if base.is_none() || attempt == NAME_ATTEMPTS || !is_already_exists(&answer) {
+                return Ok(answer.into_response());
+            }
+            attempt += 1;
+        }
+    }
+}
+
+/// What a name is to be generated from, where the object has none (`rest.BeforeCreate`).
+fn generated_name_base(attributes: &Attributes) -> Option<String> {
+    let object = attributes.object.as_ref()?;
+    let wanted = attributes.subresource.is_empty() && object.name().is_empty() && !object.generate_name().is_empty();
+    wanted.then(|| object.generate_name().to_owned())
+}
+
+/// Draws a name, so that the validating phase sees what is stored.
+fn draw_name(attributes: &mut Attributes, base: &str) {
+    let name = generate_name(base);
+    if let Some(object) = &mut attributes.object {
+        let _metadata_is_an_object = object.set(&["metadata", "name"], Value::from(name.as_str()));
+    }
+    if attributes.resource.group.is_empty() && attributes.resource.resource == "namespaces" {
+        attributes.namespace.clone_from(&name);
+    }
+    attributes.name = name;
+}
+
+/// `names.SimpleNameGenerator.GenerateName`.
+fn generate_name(base: &str) -> String {
+    let end = base.char_indices().map(|(at, _)| at).take_while(|at| *at <= BASE_LENGTH).last().unwrap_or(0);
+    let base = if base.len() <= BASE_LENGTH { base } else { &base[..end] };
+    let mut rng = rand::rng();
+    let suffix = (0..SUFFIX_LENGTH).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())]));
+    base.chars().chain(suffix).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_name_keeps_its_base_within_the_limit() {
+        assert_eq!(generate_name("a-").len(), 7);
+        assert!(generate_name("a-").starts_with("a-"));
+        let long = generate_name(&"x".repeat(200));
+        assert_eq!(long.len(), BASE_LENGTH + SUFFIX_LENGTH);
+    }
+}

@@ -1,0 +1,91 @@
+//! DELETE of one object.
+
+use super::Exchange;
+use super::gateway::Answer;
+use super::write::{Write, is_conflict};
+use crate::admission::Operation;
+use crate::object::Object;
+use crate::request::body::{MediaType, OptionsKind, WriteOptions};
+use crate::status::Status;
+use crate::upstream::Body;
+use bytes::Bytes;
+use http::Response;
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Write<'_> {
+    /// Admits and deletes the object; on a conflict that the client did not ask for, once more with the fresh one.
+    pub(super) async fn delete(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+        let options = self.delete_options(exchange)?;
+        let mut attempt = 0;
+        loop {
+            let old = self.old_object().await?.ok_or_else(|| self.not_found())?;
+            self.check_preconditions(&options, &old)?;
+            let (answer, retry) = self.delete_existing(&options, old, exchange).await?;
+            attempt += 1;
+            if !retry || attempt >= self.pipeline.limits.conflict_retries {
+                return Ok(answer.into_response());
+            }
+        }
+    }
+
+    /// The DeleteOptions in the body, or in the query where there is no body.
+    pub(super) fn delete_options(&self, exchange: &mut Exchange) -> Result<Object, Status> {
+        let media_type = if self.body.is_empty() { MediaType::Json } else { self.media_type()? };
+        let query = self.parts.uri.query().unwrap_or_default();
+        let options = WriteOptions::for_delete(&self.body, media_type, query)?.as_options_object(OptionsKind::Delete);
+        if let (Some(event), false) = (&mut exchange.event, self.body.is_empty()) {
+            event.set_request_object(&options);
+        }
+        Ok(options)
+    }
+
+    async fn delete_existing(&self, options: &Object, old: Object, exchange: &mut Exchange) -> Result<(Answer, bool), Status> {
+        let mut outgoing = self.outgoing(delete_body(options, &old)?);
+        outgoing.uri = self.parts.uri.clone();
+        let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(old)), options.clone());
+        self.admit(&mut attributes, exchange).await?;
+        self.validate(&attributes, exchange).await?;
+        let answer = self.forward(outgoing).await?;
+        let retry = is_conflict(&answer) && !names_a_version(options);
+        Ok((answer, retry))
+    }
+
+    /// Preconditions that do not hold are a 409 before any plugin runs (`rest.BeforeDelete`).
+    pub(super) fn check_preconditions(&self, options: &Object, old: &Object) -> Result<(), Status> {
+        let (uid, version) = (options.str(&["preconditions", "uid"]), options.str(&["preconditions", "resourceVersion"]));
+        if !uid.is_empty() && uid != old.uid() {
+            let why = format!(
+                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+                old.uid()
+            );
+            return Err(self.conflict(&why));
+        }
+        if !version.is_empty() && version != old.resource_version() {
+            let why = format!(
+                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
+                old.resource_version()
+            );
+            return Err(self.conflict(&why));
+        }
+        Ok(())
+    }
+}
+
+/// DeleteOptions that delete just the object that admission saw.
+pub(super) fn delete_body(options: &Object, old: &Object) -> Result<Bytes, Status> {
+    let mut options = options.clone();
+    let pinned = options.set(&["preconditions", "uid"], Value::from(old.uid()))
+        && options.set(&["preconditions", "resourceVersion"], Value::from(old.resource_version()))
+        && options.set(&["kind"], Value::from("DeleteOptions"))
+        && options.set(&["apiVersion"], Value::from("v1"));
+    if !pinned {
+        return Err(Status::bad_request("preconditions is no object"));
+    }
+    serde_json::to_vec(&options).map(Bytes::from).map_err(Status::internal_error)
+}
+
+/// Whether the client itself insists on a version.
+pub(super) fn names_a_version(options: &Object) -> bool {
+    !options.str(&["preconditions", "resourceVersion"]).is_empty()
+}

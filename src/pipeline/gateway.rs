@@ -1,0 +1,137 @@
+//! The way to the API server: requests of callers, streamed, and requests of the proxy's own on the way to a decision.
+
+use crate::authn::UserInfo;
+use crate::object::Object;
+use crate::request::body;
+use crate::status::Status;
+use crate::upstream::{Body, ClientCredentials, Forwarder, SharedTransport, UpstreamError, full};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use std::sync::Arc;
+
+/// Whoever a request is done for.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The user that counts: after impersonation.
+    pub user: Arc<UserInfo>,
+    /// What the client presented, where it goes upstream as it is.
+    pub credentials: Option<ClientCredentials>,
+}
+
+/// The way to the API server.
+pub struct Gateway {
+    /// What carries the proxy's own requests.
+    pub transport: SharedTransport,
+    /// What passes on those of callers.
+    pub forwarder: Forwarder,
+    /// Bytes of an answer that is read as a whole.
+    pub response_bytes: usize,
+}
+
+/// An answer that was read as a whole.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Answer {
+    /// The object in it.
+    pub(super) fn object(&self) -> Result<Object, Status> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| Status::internal_error(format!("the API server answered with what is no object: {error}")))
+    }
+
+    /// It, to be sent to the client.
+    pub(super) fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(full(self.body));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response.headers_mut().remove(TRANSFER_ENCODING);
+        response
+    }
+
+    /// The refusal in it, as it was worded.
+    pub(super) fn into_refusal(self) -> Status {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| {
+            let code = self.status.as_u16();
+            Status::failure(code, "", format!("the API server answered {code}"))
+        })
+    }
+}
+
+impl Gateway {
+    /// Passes a request on as the caller's, streaming both ways.
+    ///
+    /// # Errors
+    /// When the API server does not answer.
+    pub(super) async fn stream(&self, request: Request<Body>, caller: &Caller) -> Result<Response<Body>, Status> {
+        self.forwarder.forward(request, &caller.user, caller.credentials.as_ref(), None).await
+    }
+
+    /// Sends a request as the caller's with this body, and reads the answer as a whole.
+    ///
+    /// # Errors
+    /// When the API server does not answer, or too much.
+    pub(super) async fn ask_as(&self, caller: &Caller, request: Request<Body>) -> Result<Answer, Status> {
+        let response = self.stream(request, caller).await?;
+        self.collect(response).await
+    }
+
+    /// Reads an object for admission. It is read as the proxy, for a caller who may change an object need not be allowed to
+    /// read it; in `passthrough`, where the proxy has no rights, as the caller.
+    ///
+    /// # Errors
+    /// When the API server does not answer, or refuses with anything but 404.
+    pub(super) async fn read(&self, path: &str, caller: &Caller) -> Result<Option<Object>, Status> {
+        let answer = self.collect(self.own(Method::GET, path, full(Bytes::new()), caller).await?).await?;
+        match answer.status {
+            StatusCode::OK => answer.object().map(Some),
+            StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(answer.into_refusal()),
+        }
+    }
+
+    async fn own(&self, method: Method, path: &str, body: Body, caller: &Caller) -> Result<Response<Body>, Status> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse::<Uri>().map_err(|_| Status::no_such_path())?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(credentials) = &caller.credentials {
+            credentials.write_to(request.headers_mut());
+            request.extensions_mut().insert(credentials.clone());
+        }
+        self.transport.send(request).await.map_err(unavailable)
+    }
+
+    async fn collect(&self, response: Response<Body>) -> Result<Answer, Status> {
+        let (parts, stream) = response.into_parts();
+        let body = body::read(stream, self.response_bytes)
+            .await
+            .map_err(|why| Status::internal_error(format!("the API server's answer could not be read: {why}")))?;
+        Ok(Answer { status: parts.status, headers: parts.headers, body })
+    }
+}
+
+/// A request of the caller's with another body.
+pub(super) fn with_body(method: &Method, uri: &Uri, headers: &HeaderMap, content_type: &'static str, body: Bytes) -> Request<Body> {
+    let mut request = Request::new(());
+    *request.method_mut() = method.clone();
+    *request.uri_mut() = uri.clone();
+    *request.headers_mut() = headers.clone();
+    let headers = request.headers_mut();
+    headers.remove(TRANSFER_ENCODING);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    request.map(|()| full(body))
+}
+
+/// What a client is told when the API server does not answer.
+pub(super) fn unavailable(error: UpstreamError) -> Status {
+    tracing::warn!(%error, "the API server did not answer");
+    match error {
+        UpstreamError::Timeout => Status::timeout("the API server did not answer in time"),
+        UpstreamError::Unreachable(_) => Status::service_unavailable("the API server behind is not reachable"),
+    }
+}

@@ -1,0 +1,101 @@
+//! What a mutating request is about: the resource as discovery knows it.
+
+use crate::cluster::discovery::{Discovery, Resource, Subresource};
+use crate::object::{GroupVersionKind, GroupVersionResource};
+use crate::request::RequestInfo;
+use crate::status::Status;
+use http::Method;
+use std::sync::Arc;
+
+/// The resource, subresource, namespace and name that a request names.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) resource: GroupVersionResource,
+    pub(super) subresource: String,
+    /// As the URL has it; admission sees a namespace's own name for the resource `namespaces`.
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// What stands behind a `proxy` subresource, from its slash on.
+    pub(super) rest: String,
+    facts: Arc<Resource>,
+}
+
+impl Target {
+    /// Finds it in discovery.
+    ///
+    /// # Errors
+    /// 404 when there is no such resource or subresource, 405 when it does not have the verb.
+    pub(super) async fn find(discovery: &Discovery, method: &Method, info: &RequestInfo) -> Result<Self, Status> {
+        if info.verb == "watch" || info.verb == "proxy" && info.subresource != "proxy" {
+            // The legacy paths `/api/v1/watch/…` and `/api/v1/proxy/…` have no writes.
+            return Err(not_allowed());
+        }
+        let facts = discovery.resource(&info.api_group, &info.api_version, &info.resource).await;
+        let facts = facts.ok_or_else(Status::no_such_path)?;
+        let target = Self {
+            resource: GroupVersionResource::new(&*info.api_group, &*info.api_version, &*info.resource),
+            subresource: info.subresource.clone(),
+            namespace: info.namespace.clone(),
+            name: info.name.clone(),
+            rest: info.parts.iter().skip(3).flat_map(|part| ["/", part]).collect(),
+            facts,
+        };
+        target.check_path(info)?;
+        let allowed = target.is_connect() || target.verbs().iter().any(|verb| *verb == info.verb);
+        if !allowed && *method != Method::GET {
+            return Err(not_allowed());
+        }
+        Ok(target)
+    }
+
+    /// The URL has the form that the resource is served at.
+    fn check_path(&self, info: &RequestInfo) -> Result<(), Status> {
+        let unknown_subresource = !self.subresource.is_empty() && self.sub().is_none();
+        let is_proxied = self.is_connect() && self.subresource == "proxy";
+        let too_long = info.parts.len() > 3 && !is_proxied;
+        let wrong_scope = self.facts.namespaced && self.namespace.is_empty() && info.verb != "create"
+            || !self.facts.namespaced && !self.namespace.is_empty() && self.resource.resource != "namespaces";
+        if unknown_subresource || too_long || wrong_scope { Err(Status::no_such_path()) } else { Ok(()) }
+    }
+
+    fn sub(&self) -> Option<&Subresource> {
+        self.facts.subresources.get(&self.subresource)
+    }
+
+    fn verbs(&self) -> &[String] {
+        match self.sub() {
+            Some(subresource) => &subresource.verbs,
+            None => &self.facts.verbs,
+        }
+    }
+
+    /// Kind of the body that the URL takes.
+    pub(super) fn kind(&self) -> &GroupVersionKind {
+        self.sub().map_or(&self.facts.kind, |subresource| &subresource.kind)
+    }
+
+    /// Whether it is exec, attach, portforward or proxy.
+    pub(super) fn is_connect(&self) -> bool {
+        self.sub().is_some_and(Subresource::is_connect)
+    }
+
+    /// Whether the URL, subresource included, can be read.
+    pub(super) fn can_get(&self) -> bool {
+        self.verbs().iter().any(|verb| verb == "get")
+    }
+
+    /// Whether the resource is `namespaces` itself.
+    pub(super) fn is_namespaces(&self) -> bool {
+        self.resource.group.is_empty() && self.resource.resource == "namespaces"
+    }
+
+    /// The namespace that an object in the body must have (`rest.ExpectedNamespaceForResource`).
+    pub(super) fn expected_namespace(&self) -> &str {
+        if self.is_namespaces() { "" } else { &self.namespace }
+    }
+}
+
+fn not_allowed() -> Status {
+    Status::failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        .with_details(Default::default())
+}

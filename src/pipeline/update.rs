@@ -1,0 +1,149 @@
+//! PUT: update, or create where the kind allows it.
+
+use super::Exchange;
+use super::gateway::Answer;
+use super::write::{MODIFIED, Write, is_already_exists, is_conflict};
+use crate::admission::{Attributes, Operation};
+use crate::object::Object;
+use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
+use crate::status::Status;
+use crate::upstream::Body;
+use http::{Method, Response};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Kinds that a PUT may create (`rest.RESTUpdateStrategy.AllowCreateOnUpdate`), as group and resource.
+const CREATED_BY_PUT: [(&str, &str); 12] = [
+    ("", "endpoints"),
+    ("", "events"),
+    ("", "limitranges"),
+    ("", "services"),
+    ("coordination.k8s.io", "leasecandidates"),
+    ("coordination.k8s.io", "leases"),
+    ("events.k8s.io", "events"),
+    ("node.k8s.io", "runtimeclasses"),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"),
+    ("rbac.authorization.k8s.io", "clusterroles"),
+    ("rbac.authorization.k8s.io", "rolebindings"),
+    ("rbac.authorization.k8s.io", "roles"),
+];
+
+impl Write<'_> {
+    /// Admits and updates the object; on a conflict that the client did not ask for, once more with the fresh one.
+    pub(super) async fn update(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+        let options = self.options(OptionsKind::Update)?;
+        let decoded = self.decode(&options, exchange)?;
+        let mut object = decoded.object;
+        ensure_namespace(&mut object, self.target.expected_namespace())?;
+        check_name(&object, &self.target.name)?;
+        object.settle();
+        let mut attempt = 0;
+        loop {
+            let answer = match self.old_object().await? {
+                Some(old) => self.update_existing(object.clone(), old, &options, decoded.is_verbatim, exchange).await?,
+                None => self.update_missing(object.clone(), &options, exchange).await?,
+            };
+            attempt += 1;
+            match answer {
+                Outcome::Final(answer) => return Ok(answer.into_response()),
+                Outcome::Changed(_) if attempt < self.pipeline.limits.conflict_retries => {}
+                Outcome::Changed(answer) => return Ok(answer.into_response()),
+            }
+        }
+    }
+
+    async fn update_existing(
+        &self,
+        mut object: Object,
+        old: Object,
+        options: &WriteOptions,
+        is_verbatim: bool,
+        exchange: &mut Exchange,
+    ) -> Result<Outcome, Status> {
+        let old = Arc::new(old);
+        let asked_for = object.resource_version().to_owned();
+        check_uid(self, &object, &old)?;
+        let options = options.as_options_object(OptionsKind::Update);
+        if asked_for.is_empty() {
+            // The precondition that makes sure that what was admitted is what is replaced.
+            let _metadata_is_an_object = object.set(&["metadata", "resourceVersion"], Value::from(old.resource_version()));
+        }
+        let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
+        self.admit(&mut attributes, exchange).await?;
+        if !asked_for.is_empty() && asked_for != old.resource_version() {
+            return Err(self.conflict(MODIFIED));
+        }
+        self.keep_version(&mut attributes, &old)?;
+        self.validate(&attributes, exchange).await?;
+        let answer = self.forward(self.outgoing(self.encode(&attributes, is_verbatim)?)).await?;
+        Ok(if asked_for.is_empty() && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
+    }
+
+    /// Whatever plugins did to it, the object carries the version that admission saw.
+    pub(super) fn keep_version(&self, attributes: &mut Attributes, old: &Object) -> Result<(), Status> {
+        let Some(object) = &mut attributes.object else { return Ok(()) };
+        let same = object.resource_version() == old.resource_version();
+        if same || object.set(&["metadata", "resourceVersion"], Value::from(old.resource_version())) {
+            Ok(())
+        } else {
+            Err(Status::bad_request("metadata is no object after admission"))
+        }
+    }
+
+    /// A PUT of what does not exist: a create for some kinds, 404 for the others. It goes upstream as a POST, which nobody
+    /// who was quicker can turn into an update.
+    async fn update_missing(
+        &self,
+        mut object: Object,
+        options: &WriteOptions,
+        exchange: &mut Exchange,
+    ) -> Result<Outcome, Status> {
+        let on = (&*self.target.resource.group, &*self.target.resource.resource);
+        if !self.target.subresource.is_empty() || !CREATED_BY_PUT.contains(&on) {
+            return Err(self.not_found());
+        }
+        self.authorize_create().await?;
+        object.remove(&["metadata", "resourceVersion"]);
+        let options = options.as_options_object(OptionsKind::Create);
+        let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
+        self.admit(&mut attributes, exchange).await?;
+        self.validate(&attributes, exchange).await?;
+        let mut outgoing = self.outgoing(self.encode(&attributes, false)?);
+        outgoing.method = Method::POST;
+        outgoing.uri = self.collection_uri()?;
+        let answer = self.forward(outgoing).await?;
+        Ok(if is_already_exists(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
+    }
+
+    /// Who creates by PUT or apply must be allowed to create (`handlers.withAuthorization`).
+    pub(super) async fn authorize_create(&self) -> Result<(), Status> {
+        let mut info = crate::request::info::request_info(&self.parts.method, &self.parts.uri);
+        info.verb = "create".into();
+        self.pipeline.authorizer.authorize(&self.caller.user, &info, self.caller.credentials.as_ref()).await.map(|_| ())
+    }
+
+    /// The URL of the collection that the object is in, with the request's query.
+    fn collection_uri(&self) -> Result<http::Uri, Status> {
+        let path = self.parts.uri.path().trim_end_matches('/');
+        let collection = path.rsplit_once('/').map_or("", |(collection, _)| collection);
+        let query = self.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+        format!("{collection}{query}").parse().map_err(Status::internal_error)
+    }
+}
+
+/// What came of one attempt.
+enum Outcome {
+    /// The answer for the client.
+    Final(Answer),
+    /// The object changed while it was admitted; the answer says so.
+    Changed(Answer),
+}
+
+/// A UID that the client gives is one that the object must have: no plugin runs otherwise.
+fn check_uid(write: &Write<'_>, object: &Object, old: &Object) -> Result<(), Status> {
+    let (wanted, found) = (object.uid(), old.uid());
+    if wanted.is_empty() || wanted == found {
+        return Ok(());
+    }
+    Err(write.conflict(&format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}")))
+}

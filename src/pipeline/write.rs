@@ -1,0 +1,280 @@
+//! What every kind of write has in common: its body, its options, its attributes, its way upstream.
+
+use super::gateway::{Answer, with_body};
+use super::target::Target;
+use super::{Caller, Exchange, Pipeline};
+use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
+use crate::config::duration;
+use crate::object::{GroupVersionKind, Object};
+use crate::request::body::{self, MediaType, OptionsKind, WriteOptions};
+use crate::status::Status;
+use crate::upstream::Body;
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http::{Method, Request, StatusCode, Uri};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A write on its way: the request as it came, and what it is about.
+pub(super) struct Write<'a> {
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) caller: &'a Caller,
+    pub(super) target: Target,
+    pub(super) parts: Parts,
+    pub(super) body: Bytes,
+    pub(super) deadline: Instant,
+    pub(super) warnings: Arc<Warnings>,
+}
+
+/// The object in a body.
+pub(super) struct Decoded {
+    pub(super) object: Object,
+    /// Whether the API server behind reads the very same object in the body's bytes.
+    pub(super) is_verbatim: bool,
+}
+
+/// A JSON body that is to be forwarded.
+pub(super) struct Outgoing {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) content_type: &'static str,
+    pub(super) body: Bytes,
+}
+
+impl<'a> Write<'a> {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// 413 for a body that is too large.
+    pub(super) async fn begin(
+        pipeline: &'a Pipeline,
+        request: Request<Body>,
+        target: Target,
+        caller: &'a Caller,
+        exchange: &Exchange,
+    ) -> Result<Self, Status> {
+        let (parts, stream) = request.into_parts();
+        let limits = &pipeline.limits;
+        let deadline = Instant::now() + limits.mutating_timeout.min(asked_timeout(&parts.uri));
+        let reading = body::read(stream, limits.body_bytes);
+        let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
+        Ok(Self { pipeline, caller, target, parts, body, deadline, warnings: exchange.warnings.clone() })
+    }
+
+    /// The options in the query.
+    pub(super) fn options(&self, kind: OptionsKind) -> Result<WriteOptions, Status> {
+        WriteOptions::from_query(self.parts.uri.query().unwrap_or_default(), kind)
+    }
+
+    pub(super) fn media_type(&self) -> Result<MediaType, Status> {
+        body::media_type(self.header(CONTENT_TYPE))
+    }
+
+    pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
+        self.parts.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The object in the body of a create or update, in the namespace of the request.
+    pub(super) fn decode(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Decoded, Status> {
+        let media_type = self.media_type()?;
+        let kind = self.target.kind();
+        let decoded = body::decode_object(&self.body, media_type, kind)?;
+        self.say_duplicates(options, &decoded.duplicates, |found| {
+            let name = &kind.kind;
+            format!("{name} in version {:?} cannot be handled as a {name}: strict decoding error: {found}", kind.version)
+        })?;
+        if let Some(event) = &mut exchange.event {
+            event.set_request_object(&decoded.object);
+        }
+        // The API server behind must not see a field twice: it could take the other one.
+        let is_verbatim = media_type == MediaType::Json && decoded.duplicates.is_empty();
+        Ok(Decoded { object: decoded.object, is_verbatim })
+    }
+
+    /// Fields that a body has twice: refused, warned of or ignored, as `fieldValidation` says.
+    pub(super) fn say_duplicates(
+        &self,
+        options: &WriteOptions,
+        duplicates: &[String],
+        refusal: impl Fn(&str) -> String,
+    ) -> Result<(), Status> {
+        match options.validation_directive() {
+            "Strict" if !duplicates.is_empty() => return Err(Status::bad_request(refusal(&duplicates.join(", ")))),
+            "Warn" => duplicates.iter().for_each(|text| self.warnings.add(text)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The record that plugins see.
+    pub(super) fn attributes(
+        &self,
+        operation: Operation,
+        object: Option<Object>,
+        old_object: Option<Arc<Object>>,
+        options: Object,
+    ) -> Attributes {
+        let target = &self.target;
+        let mut attributes = Attributes {
+            operation,
+            kind: target.kind().clone(),
+            resource: target.resource.clone(),
+            subresource: target.subresource.clone(),
+            namespace: target.namespace.clone(),
+            name: target.name.clone(),
+            object,
+            old_object,
+            dry_run: options.items(&["dryRun"]).iter().any(|value| value == "All"),
+            options: Some(Arc::new(options)),
+            user: self.caller.user.clone(),
+            deadline: self.deadline,
+            annotations: Annotations::default(),
+            warnings: self.warnings.clone(),
+            reinvocation: Reinvocation::default(),
+        };
+        if operation == Operation::Create
+            && let Some(object) = &attributes.object
+        {
+            if attributes.name.is_empty() {
+                attributes.name = object.name().to_owned();
+            }
+            if target.is_namespaces() && attributes.namespace.is_empty() {
+                attributes.namespace = attributes.name.clone();
+            }
+        }
+        attributes
+    }
+
+    /// The mutating phase. Afterwards the object still has the name, namespace and kind that the URL is about: a plugin
+    /// may change what is stored, not where.
+    pub(super) async fn admit(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+        let result = self.pipeline.chain.admit(attributes).await;
+        publish(attributes, exchange);
+        result?;
+        match &attributes.object {
+            Some(object) if object.is_changed() => self.check_identity(object, attributes.operation),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_identity(&self, object: &Object, operation: Operation) -> Result<(), Status> {
+        let (kind, namespace) = (self.target.kind(), self.target.expected_namespace());
+        let is_kind = object.kind() == kind.kind && object.api_version() == kind.api_version();
+        let is_there = object.namespace() == namespace || object.namespace().is_empty();
+        if !is_kind || !is_there {
+            return Err(Status::bad_request("admission changed the kind or the namespace of the object"));
+        }
+        if operation == Operation::Update { body::check_name(object, &self.target.name) } else { Ok(()) }
+    }
+
+    /// The validating phase.
+    pub(super) async fn validate(&self, attributes: &Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+        let result = self.pipeline.chain.validate(attributes).await;
+        publish(attributes, exchange);
+        result
+    }
+
+    /// The object that is stored now, at the URL itself or, where a subresource cannot be read, at its parent's.
+    pub(super) async fn old_object(&self) -> Result<Option<Object>, Status> {
+        let path = self.parts.uri.path().trim_end_matches('/');
+        let path = match path.rsplit_once('/') {
+            Some((parent, _)) if !self.target.subresource.is_empty() && !self.target.can_get() => parent,
+            _ => path,
+        };
+        self.pipeline.gateway.read(path, self.caller).await
+    }
+
+    /// Sends what was admitted as the caller's request, and reads the answer.
+    pub(super) async fn forward(&self, outgoing: Outgoing) -> Result<Answer, Status> {
+        let Outgoing { method, uri, content_type, body } = outgoing;
+        let request = with_body(&method, &uri, &self.parts.headers, content_type, body);
+        self.pipeline.gateway.ask_as(self.caller, request).await
+    }
+
+    /// The same, where the answer is for the proxy: in JSON, whatever the client accepts.
+    pub(super) async fn forward_for_json(&self, outgoing: Outgoing) -> Result<Answer, Status> {
+        let Outgoing { method, uri, content_type, body } = outgoing;
+        let mut request = with_body(&method, &uri, &self.parts.headers, content_type, body);
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        request.headers_mut().remove(ACCEPT_ENCODING);
+        self.pipeline.gateway.ask_as(self.caller, request).await
+    }
+
+    /// A JSON body for the request's own method and URL.
+    pub(super) fn outgoing(&self, body: Bytes) -> Outgoing {
+        Outgoing {
+            method: self.parts.method.clone(),
+            uri: self.parts.uri.clone(),
+            content_type: "application/json",
+            body,
+        }
+    }
+
+    /// The admitted object as bytes: those that came, where nothing differs from what they say.
+    pub(super) fn encode(&self, attributes: &Attributes, came_as_json: bool) -> Result<Bytes, Status> {
+        let Some(object) = &attributes.object else { return Ok(Bytes::new()) };
+        if came_as_json && !object.is_changed() {
+            return Ok(self.body.clone());
+        }
+        serde_json::to_vec(object).map(Bytes::from).map_err(Status::internal_error)
+    }
+
+    /// 404 in the words of the API server.
+    pub(super) fn not_found(&self) -> Status {
+        Status::not_found(&self.target.resource.group, &self.target.resource.resource, &self.target.name)
+    }
+
+    /// 409 in the words of the API server.
+    pub(super) fn conflict(&self, why: &str) -> Status {
+        Status::conflict(&self.target.resource.group, &self.target.resource.resource, &self.target.name, why)
+    }
+}
+
+/// How long the client wants to wait (`?timeout=`); what is no duration is as if it were not there.
+fn asked_timeout(uri: &Uri) -> Duration {
+    let mut pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    let asked = pairs.find(|(key, _)| key == "timeout").and_then(|(_, value)| duration::parse(&value).ok());
+    asked.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX)
+}
+
+/// Why a write with an old resourceVersion is refused (`registry.OptimisticLockErrorMsg`).
+pub(super) const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// The answer to a write that took too long.
+pub(super) fn out_of_time() -> Status {
+    Status::timeout("request did not complete within requested timeout - context deadline exceeded")
+}
+
+/// Whether the API server refused because the object is not the one that admission saw.
+pub(super) fn is_conflict(answer: &Answer) -> bool {
+    answer.status == StatusCode::CONFLICT && serde_json::from_slice::<Status>(&answer.body).is_ok_and(|s| s.reason == "Conflict")
+}
+
+/// Whether the API server refused because there is such an object already.
+pub(super) fn is_already_exists(answer: &Answer) -> bool {
+    answer.status == StatusCode::CONFLICT
+        && serde_json::from_slice::<Status>(&answer.body).is_ok_and(|s| s.reason == "AlreadyExists")
+}
+
+/// Hands the annotations of the phase that ended to the audit event, whether it accepted or not.
+pub(super) fn publish(attributes: &Attributes, exchange: &mut Exchange) {
+    match &mut exchange.event {
+        Some(event) => event.annotate_all(&attributes.annotations),
+        None => drop(attributes.annotations.take()),
+    }
+}
+
+/// Fields that only the API server sets (`rest.WipeObjectMetaSystemFields`).
+pub(super) fn wipe_system_fields(object: &mut Object) {
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
+        object.remove(&["metadata", field]);
+    }
+}
+
+/// A kind that is decoded with a schema: what has none is a custom resource's or an aggregated API's.
+pub(super) fn schema(kind: &GroupVersionKind) -> Option<&'static crate::object::schema::Type> {
+    crate::object::schema::of(kind)
+}

@@ -1,0 +1,32 @@
+//! AlwaysAdmit: accepts everything.
+
+use crate::admission::{Operations, Phases, Plugin, Resources, Spec};
+
+/// The plugin's facts.
+pub static SPEC: Spec = Spec {
+    name: "AlwaysAdmit",
+    default_on: false,
+    phases: Phases::Both,
+    operations: Operations::ALL,
+    resources: Resources::All,
+    needs: &[],
+    configuration: None,
+    about: "Accepts every request; deprecated, as it changes nothing.",
+    build: |_| Ok(Box::new(AlwaysAdmit)),
+};
+
+struct AlwaysAdmit;
+
+impl Plugin for AlwaysAdmit {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::checker::check;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn accepts_a_create() {
+        check(&AlwaysAdmit).create("", "pods", json!({"metadata": {"name": "a"}})).await.is_unchanged();
+    }
+}

@@ -1,0 +1,139 @@
+//! The one way in which plugins are tested: feed a request, look at what becomes of the object.
+
+use crate::admission::{Annotations, Attributes, Denial, Operation, Plugin, Reinvocation};
+use crate::authn::UserInfo;
+use crate::cluster::{Cluster, FixedState, Namespace};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::status::Status;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A cluster with these namespaces in the cache (those that end in `-terminating` are), and these at the server only.
+pub(crate) fn cluster(cached: &[&str], live: &[&str]) -> Arc<Cluster> {
+    let namespaces = |names: &[&str]| names.iter().map(|name| namespace(name)).collect();
+    Cluster::fixed(FixedState {
+        namespaces: namespaces(cached),
+        live_namespaces: Some(namespaces(live)),
+        ..FixedState::default()
+    })
+}
+
+fn namespace(name: &str) -> Namespace {
+    Namespace { name: name.into(), terminating: name.ends_with("-terminating"), ..Namespace::default() }
+}
+
+/// Starts the check of a plugin in its mutating phase.
+pub(crate) fn check(plugin: &dyn Plugin) -> Check<'_> {
+    Check { plugin, validating: false, dry_run: false }
+}
+
+/// A check that is being put together.
+pub(crate) struct Check<'a> {
+    plugin: &'a dyn Plugin,
+    validating: bool,
+    dry_run: bool,
+}
+
+/// What came of it.
+pub(crate) struct Checked {
+    before: Option<Value>,
+    after: Option<Value>,
+    result: Result<(), Status>,
+}
+
+impl Check<'_> {
+    pub(crate) fn validating(mut self) -> Self {
+        self.validating = true;
+        self
+    }
+
+    pub(crate) fn dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
+    }
+
+    pub(crate) async fn create(self, group: &str, resource: &str, object: Value) -> Checked {
+        self.run(Operation::Create, group, resource, Some(object), None).await
+    }
+
+    pub(crate) async fn update(self, group: &str, resource: &str, old: Value, new: Value) -> Checked {
+        self.run(Operation::Update, group, resource, Some(new), Some(old)).await
+    }
+
+    pub(crate) async fn delete(self, group: &str, resource: &str, old: Value) -> Checked {
+        self.run(Operation::Delete, group, resource, None, Some(old)).await
+    }
+
+    async fn run(self, operation: Operation, group: &str, resource: &str, new: Option<Value>, old: Option<Value>) -> Checked {
+        let mut attributes = attributes(operation, group, resource, new.clone(), old);
+        attributes.dry_run = self.dry_run;
+        let result = self.call(&mut attributes).await;
+        let after = attributes.object.clone();
+        if result.is_ok() {
+            // A second pass changes nothing more.
+            self.call(&mut attributes).await.expect("the second pass refuses what the first one accepted");
+            assert_eq!(attributes.object, after, "the second pass gives another object");
+        }
+        let result = result.map_err(|denial| denial.into_status(&attributes));
+        Checked { before: new, after: after.map(Object::into_value), result }
+    }
+
+    async fn call(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        if self.validating { self.plugin.validate(attributes).await } else { self.plugin.admit(attributes).await }
+    }
+}
+
+/// Attributes of a request by an ordinary user.
+pub(crate) fn attributes(
+    operation: Operation,
+    group: &str,
+    resource: &str,
+    new: Option<Value>,
+    old: Option<Value>,
+) -> Attributes {
+    let object = new.map(|value| Object::from_value(value).expect("a JSON object"));
+    let old_object = old.map(|value| Arc::new(Object::from_value(value).expect("a JSON object")));
+    let subject = object.as_ref().or(old_object.as_deref()).cloned().unwrap_or_default();
+    let namespace = if resource == "namespaces" { subject.name() } else { subject.namespace() };
+    let kind = if resource == "namespaces" { "Namespace" } else { "Any" };
+    Attributes {
+        operation,
+        kind: GroupVersionKind::new(group, "v1", kind),
+        resource: GroupVersionResource::new(group, "v1", resource),
+        subresource: String::new(),
+        namespace: namespace.to_owned(),
+        name: subject.name().to_owned(),
+        object,
+        old_object,
+        options: None,
+        dry_run: false,
+        user: Arc::new(UserInfo { username: "alice".into(), ..UserInfo::default() }),
+        deadline: Instant::now() + Duration::from_secs(34),
+        annotations: Annotations::default(),
+        warnings: Arc::default(),
+        reinvocation: Reinvocation::default(),
+    }
+}
+
+impl Checked {
+    #[track_caller]
+    pub(crate) fn becomes(self, want: Value) {
+        self.result.expect("the plugin refuses the request");
+        assert_eq!(self.after, Some(want));
+    }
+
+    #[track_caller]
+    pub(crate) fn is_unchanged(self) {
+        self.result.expect("the plugin refuses the request");
+        assert_eq!(self.after, self.before);
+    }
+
+    #[track_caller]
+    pub(crate) fn is_refused(self, code: u16, message: &str) -> Status {
+        let status = self.result.expect_err("the plugin accepts the request");
+        assert_eq!((status.code, status.message.as_str()), (code, message));
+        status
+    }
+}

@@ -1,0 +1,33 @@
+//! MutatingAdmissionWebhook: ask the webhooks of MutatingWebhookConfigurations. What it does is in `webhooks/`.
+
+use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::cluster::Need;
+use crate::webhooks::{Mutating, config};
+use async_trait::async_trait;
+
+/// MutatingAdmissionWebhook's facts.
+pub static SPEC: Spec = Spec {
+    name: "MutatingAdmissionWebhook",
+    default_on: true,
+    phases: Phases::Mutating,
+    operations: Operations::ALL,
+    resources: Resources::All,
+    needs: &[Need::Namespaces, Need::MutatingWebhooks, Need::Services],
+    configuration: Some("WebhookAdmissionConfiguration"),
+    about: "Asks mutating webhooks, one after the other, and applies their patches",
+    build,
+};
+
+struct MutatingAdmissionWebhook(Mutating);
+
+fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+    config::check(environment.configuration)?;
+    Ok(Box::new(MutatingAdmissionWebhook(Mutating::new(environment.cluster.clone(), environment.metrics.clone()))))
+}
+
+#[async_trait]
+impl Plugin for MutatingAdmissionWebhook {
+    async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        self.0.admit(attributes).await
+    }
+}

@@ -1,0 +1,75 @@
+//! NamespaceAutoProvision: creates the namespace that a new object is to live in.
+
+use super::namespace_lifecycle::is_in_a_namespace;
+use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
+use crate::cluster::{Cluster, Need};
+use async_trait::async_trait;
+use std::sync::Arc;
+
+/// The plugin's facts.
+pub static SPEC: Spec = Spec {
+    name: "NamespaceAutoProvision",
+    default_on: false,
+    phases: Phases::Mutating,
+    operations: Operations::CREATE,
+    resources: Resources::All,
+    needs: &[Need::Namespaces],
+    configuration: None,
+    about: "Creates the namespace of a new object where it is missing.",
+    build: |environment| Ok(Box::new(NamespaceAutoProvision { cluster: environment.cluster.clone() })),
+};
+
+struct NamespaceAutoProvision {
+    cluster: Arc<Cluster>,
+}
+
+#[async_trait]
+impl Plugin for NamespaceAutoProvision {
+    async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        if attributes.dry_run || !is_in_a_namespace(attributes) {
+            return Ok(());
+        }
+        if !self.cluster.wait_synced().await {
+            return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        if self.cluster.namespace(&attributes.namespace).is_some() {
+            return Ok(());
+        }
+        self.cluster.create_namespace(&attributes.namespace).await.map_err(|status| {
+            // `NewForbidden` returns an error that is a Forbidden already as it is.
+            if status.reason == "Forbidden" { status.into() } else { Denial::forbidden(status.message) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::checker::{check, cluster};
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn creates_a_missing_namespace() {
+        let cluster = cluster(&["here"], &[]);
+        let plugin = NamespaceAutoProvision { cluster: cluster.clone() };
+        check(&plugin).create("", "pods", json!({"metadata": {"name": "a", "namespace": "new"}})).await.is_unchanged();
+        assert!(cluster.live_namespace("new").await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn creates_nothing_in_a_dry_run() {
+        let cluster = cluster(&[], &[]);
+        let plugin = NamespaceAutoProvision { cluster: cluster.clone() };
+        let object = json!({"metadata": {"name": "a", "namespace": "new"}});
+        check(&plugin).dry_run().create("", "pods", object).await.is_unchanged();
+        assert!(cluster.live_namespace("new").await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn leaves_namespaces_themselves_alone() {
+        let cluster = cluster(&[], &[]);
+        let plugin = NamespaceAutoProvision { cluster: cluster.clone() };
+        check(&plugin).create("", "namespaces", json!({"metadata": {"name": "new"}})).await.is_unchanged();
+        assert!(cluster.live_namespace("new").await.unwrap().is_none());
+    }
+}

@@ -1,0 +1,185 @@
+//! NamespaceLifecycle: nothing new in a namespace that is missing or going, and the first namespaces stay.
+
+use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::cluster::{Cluster, Need};
+use crate::status::{Cause, Status};
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The plugin's facts.
+pub static SPEC: Spec = Spec {
+    name: "NamespaceLifecycle",
+    default_on: true,
+    phases: Phases::Mutating,
+    operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
+    resources: Resources::All,
+    needs: &[Need::Namespaces],
+    configuration: None,
+    about: "Refuses new objects in a missing or terminating namespace, and deletion of the first namespaces.",
+    build: |environment| Ok(Box::new(NamespaceLifecycle::new(environment.cluster.clone()))),
+};
+
+/// Namespaces that may not be deleted.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+/// How long a create waits for the cache to see a namespace (`missingNamespaceWait`).
+const MISSING_NAMESPACE_WAIT: Duration = Duration::from_millis(50);
+/// How long a deleted namespace is looked up at the server whatever the cache says (`forceLiveLookupTTL`).
+const FORCE_LIVE_LOOKUP_TIME_TO_LIVE: Duration = Duration::from_secs(30);
+/// How many deleted namespaces are remembered.
+const FORCE_LIVE_LOOKUP_ENTRIES: u64 = 100;
+
+struct NamespaceLifecycle {
+    cluster: Arc<Cluster>,
+    force_live_lookup: moka::sync::Cache<String, ()>,
+}
+
+/// Whether the request is on an object in a namespace, other than a Namespace.
+pub(super) fn is_in_a_namespace(attributes: &Attributes) -> bool {
+    !attributes.namespace.is_empty() && !is_namespace(attributes)
+}
+
+/// A live look-up that failed: NotFound as it is, anything else an internal error.
+pub(super) fn internal_unless_not_found(status: Status) -> Denial {
+    if status.reason == "NotFound" { status.into() } else { Status::internal_error(status.message).into() }
+}
+
+fn is_namespace(attributes: &Attributes) -> bool {
+    attributes.kind.group.is_empty() && attributes.kind.kind == "Namespace"
+}
+
+impl NamespaceLifecycle {
+    fn new(cluster: Arc<Cluster>) -> Self {
+        let force_live_lookup = moka::sync::Cache::builder()
+            .max_capacity(FORCE_LIVE_LOOKUP_ENTRIES)
+            .time_to_live(FORCE_LIVE_LOOKUP_TIME_TO_LIVE)
+            .build();
+        Self { cluster, force_live_lookup }
+    }
+
+    /// Whether the namespace is terminating, from the cache where it can be trusted, else from the server.
+    async fn is_terminating(&self, attributes: &Attributes) -> Result<bool, Denial> {
+        let name = &attributes.namespace;
+        let mut cached = self.cluster.namespace(name);
+        if cached.is_none() && attributes.operation == Operation::Create {
+            tokio::time::sleep(MISSING_NAMESPACE_WAIT).await;
+            cached = self.cluster.namespace(name);
+        }
+        if let Some(namespace) = cached
+            && (namespace.terminating || !self.force_live_lookup.contains_key(name))
+        {
+            return Ok(namespace.terminating);
+        }
+        match self.cluster.live_namespace(name).await {
+            Ok(Some(namespace)) => Ok(namespace.terminating),
+            Ok(None) => Err(Status::not_found("", "namespaces", name).into()),
+            Err(status) => Err(internal_unless_not_found(status)),
+        }
+    }
+}
+
+#[async_trait]
+impl Plugin for NamespaceLifecycle {
+    async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        if is_namespace(attributes) {
+            if attributes.operation == Operation::Delete {
+                if IMMORTAL.contains(&attributes.name.as_str()) {
+                    let resource = &attributes.resource;
+                    let why = "this namespace may not be deleted";
+                    return Err(Status::forbidden(&resource.group, &resource.resource, &attributes.name, why).into());
+                }
+                self.force_live_lookup.insert(attributes.name.clone(), ());
+            }
+            return Ok(());
+        }
+        let is_access_review = attributes.resource.group == "authorization.k8s.io"
+            && attributes.resource.resource == "localsubjectaccessreviews";
+        if attributes.namespace.is_empty() || attributes.operation == Operation::Delete || is_access_review {
+            return Ok(());
+        }
+        if !self.cluster.wait_synced().await {
+            return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        if !self.is_terminating(attributes).await? || attributes.operation != Operation::Create {
+            return Ok(());
+        }
+        let name = &attributes.namespace;
+        let why = format!("unable to create new content in namespace {name} because it is being terminated");
+        let mut status = Denial::forbidden(why).into_status(attributes);
+        status.details.get_or_insert_default().causes.push(Cause {
+            reason: "NamespaceTerminating".into(),
+            message: format!("namespace {name} is being terminated"),
+            field: "metadata.namespace".into(),
+        });
+        Err(status.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::checker::{check, cluster};
+    use serde_json::{Value, json};
+
+    fn plugin() -> NamespaceLifecycle {
+        NamespaceLifecycle::new(cluster(&["here", "going-terminating"], &["only-live"]))
+    }
+
+    fn pod_in(namespace: &str) -> Value {
+        json!({"metadata": {"name": "p", "namespace": namespace}})
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn accepts_a_create_in_a_namespace_of_the_cache_or_of_the_server() {
+        check(&plugin()).create("", "pods", pod_in("here")).await.is_unchanged();
+        check(&plugin()).create("", "pods", pod_in("only-live")).await.is_unchanged();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refuses_a_create_and_an_update_in_a_missing_namespace() {
+        let refusal = "namespaces \"x\" not found";
+        check(&plugin()).create("", "pods", pod_in("x")).await.is_refused(404, refusal);
+        check(&plugin()).update("", "pods", pod_in("x"), pod_in("x")).await.is_refused(404, refusal);
+    }
+
+    #[tokio::test]
+    async fn accepts_an_access_review_in_a_missing_namespace() {
+        let review = json!({"metadata": {"namespace": "x"}});
+        check(&plugin()).create("authorization.k8s.io", "localsubjectaccessreviews", review).await.is_unchanged();
+    }
+
+    #[tokio::test]
+    async fn refuses_new_content_in_a_terminating_namespace_and_says_the_cause() {
+        let checked = check(&plugin()).create("", "pods", pod_in("going-terminating")).await;
+        let status = checked.is_refused(
+            403,
+            "pods \"p\" is forbidden: unable to create new content in namespace going-terminating because it is being terminated",
+        );
+        assert_eq!(status.details.unwrap().causes[0].reason, "NamespaceTerminating");
+    }
+
+    #[tokio::test]
+    async fn accepts_updates_and_deletes_in_a_terminating_namespace() {
+        let pod = pod_in("going-terminating");
+        check(&plugin()).update("", "pods", pod.clone(), pod.clone()).await.is_unchanged();
+        check(&plugin()).delete("", "pods", pod).await.is_unchanged();
+    }
+
+    #[tokio::test]
+    async fn keeps_the_first_namespaces_but_not_the_node_leases() {
+        for name in IMMORTAL {
+            let checked = check(&plugin()).delete("", "namespaces", json!({"metadata": {"name": name}})).await;
+            checked.is_refused(403, &format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"));
+        }
+        let leases = json!({"metadata": {"name": "kube-node-lease"}});
+        check(&plugin()).delete("", "namespaces", leases).await.is_unchanged();
+    }
+
+    #[tokio::test]
+    async fn asks_the_server_after_a_delete_though_the_cache_says_active() {
+        let plugin = NamespaceLifecycle::new(cluster(&["cached"], &[]));
+        check(&plugin).create("", "pods", pod_in("cached")).await.is_unchanged();
+        check(&plugin).delete("", "namespaces", json!({"metadata": {"name": "cached"}})).await.is_unchanged();
+        check(&plugin).create("", "pods", pod_in("cached")).await.is_refused(404, "namespaces \"cached\" not found");
+    }
+}

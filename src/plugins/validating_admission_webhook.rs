@@ -1,0 +1,33 @@
+//! ValidatingAdmissionWebhook: ask the webhooks of ValidatingWebhookConfigurations. What it does is in `webhooks/`.
+
+use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::cluster::Need;
+use crate::webhooks::{Validating, config};
+use async_trait::async_trait;
+
+/// ValidatingAdmissionWebhook's facts.
+pub static SPEC: Spec = Spec {
+    name: "ValidatingAdmissionWebhook",
+    default_on: true,
+    phases: Phases::Validating,
+    operations: Operations::ALL,
+    resources: Resources::All,
+    needs: &[Need::Namespaces, Need::ValidatingWebhooks, Need::Services],
+    configuration: Some("WebhookAdmissionConfiguration"),
+    about: "Asks validating webhooks, all at once",
+    build,
+};
+
+struct ValidatingAdmissionWebhook(Validating);
+
+fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+    config::check(environment.configuration)?;
+    Ok(Box::new(ValidatingAdmissionWebhook(Validating::new(environment.cluster.clone(), environment.metrics.clone()))))
+}
+
+#[async_trait]
+impl Plugin for ValidatingAdmissionWebhook {
+    async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+        self.0.validate(attributes).await
+    }
+}

@@ -1,0 +1,112 @@
+//! Certificates for a server that was given none: an authority of its own, valid for a year, never written by itself.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, Error, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+
+/// A certificate and its key, both as PEM.
+#[derive(Clone)]
+pub struct Issued {
+    /// The certificate.
+    pub certificate_pem: String,
+    /// Its private key, PKCS#8.
+    pub key_pem: String,
+}
+
+/// A certificate authority that lives in memory.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// A new authority of this name.
+    ///
+    /// # Errors
+    /// When no key can be made.
+    pub fn generate(common_name: &str) -> Result<Self, Error> {
+        let mut parameters = parameters(common_name, &[])?;
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters.key_usages =
+            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        Ok(Self { issuer: CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)? })
+    }
+
+    /// The authority's certificate, for clients to trust.
+    pub fn pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// A serving certificate for these DNS names and IP addresses.
+    ///
+    /// # Errors
+    /// When a name is neither.
+    pub fn serving(&self, names: &[String]) -> Result<Issued, Error> {
+        let common_name = names.first().map_or("localhost", String::as_str);
+        let mut parameters = parameters(common_name, names)?;
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.issue(parameters)
+    }
+
+    /// A client certificate for this user and this group.
+    ///
+    /// # Errors
+    /// When a name cannot stand in a certificate.
+    pub fn client(&self, user: &str, group: &str) -> Result<Issued, Error> {
+        let mut parameters = parameters(user, &[])?;
+        parameters.distinguished_name.push(DnType::OrganizationName, group);
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(parameters)
+    }
+
+    fn issue(&self, mut parameters: CertificateParams) -> Result<Issued, Error> {
+        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        let key = KeyPair::generate()?;
+        let certificate = parameters.signed_by(&key, &self.issuer)?;
+        Ok(Issued { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
+    }
+}
+
+fn parameters(common_name: &str, names: &[String]) -> Result<CertificateParams, Error> {
+    let mut parameters = CertificateParams::new(names)?;
+    parameters.distinguished_name = rcgen::DistinguishedName::new();
+    parameters.distinguished_name.push(DnType::CommonName, common_name);
+    parameters.use_authority_key_identifier_extension = true;
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let day = |date: jiff::civil::Date| {
+        date_time_ymd(date.year().into(), date.month().unsigned_abs(), date.day().unsigned_abs())
+    };
+    // A day early, for clients whose clock is behind.
+    parameters.not_before = day(today.yesterday().unwrap_or(today));
+    parameters.not_after = day(today.saturating_add(jiff::Span::new().days(365)));
+    Ok(parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use x509_parser::prelude::*;
+
+    #[test]
+    fn a_client_certificate_carries_user_and_group_and_is_valid_now() {
+        let authority = Authority::generate("test").unwrap();
+        let issued = authority.client("jane", "system:masters").unwrap();
+        let (_, pem) = parse_x509_pem(issued.certificate_pem.as_bytes()).unwrap();
+        let certificate = pem.parse_x509().unwrap();
+        assert!(certificate.validity().is_valid());
+        let subject = certificate.subject();
+        assert_eq!(subject.iter_common_name().next().unwrap().as_str(), Ok("jane"));
+        let groups: Vec<_> = subject.iter_organization().map(|group| group.as_str().unwrap()).collect();
+        assert_eq!(groups, ["system:masters"]);
+    }
+
+    #[test]
+    fn a_serving_certificate_names_hosts_and_addresses() {
+        let authority = Authority::generate("test").unwrap();
+        let issued = authority.serving(&["localhost".into(), "127.0.0.1".into()]).unwrap();
+        let (_, pem) = parse_x509_pem(issued.certificate_pem.as_bytes()).unwrap();
+        let certificate = pem.parse_x509().unwrap();
+        let names = certificate.subject_alternative_name().unwrap().unwrap();
+        assert_eq!(names.value.general_names.len(), 2);
+    }
+}

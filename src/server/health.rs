@@ -1,0 +1,240 @@
+//! `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP. The main port's own paths belong to the upstream.
+
+use super::{Drain, Listener};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus::{Encoder, Registry, TextEncoder};
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Connections of probes and scrapers at a time.
+const MAX_CONNECTIONS: usize = 64;
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
+
+type Probe = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+struct Check {
+    name: &'static str,
+    of_life: bool,
+    probe: Probe,
+}
+
+/// The named checks of liveness and readiness. Clones share them.
+#[derive(Clone, Default)]
+pub struct Checks(Arc<RwLock<Vec<Check>>>);
+
+impl Checks {
+    /// No checks but kube-apiserver's `ping`, and `shutdown` for readiness.
+    pub fn new(drain: &Drain) -> Self {
+        let checks = Self::default();
+        checks.live("ping", || Ok(()));
+        let drain = drain.clone();
+        checks.ready("shutdown", move || {
+            if drain.is_announced() { Err("process is shutting down".into()) } else { Ok(()) }
+        });
+        checks
+    }
+
+    /// Adds a check of liveness, which is one of readiness too. It must be quick; why it fails is only logged.
+    pub fn live(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.add(Check { name, of_life: true, probe: Box::new(probe) });
+    }
+
+    /// Adds a check of readiness.
+    pub fn ready(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.add(Check { name, of_life: false, probe: Box::new(probe) });
+    }
+
+    fn add(&self, check: Check) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).push(check);
+    }
+
+    /// Whether everything is ready.
+    pub fn is_ready(&self) -> bool {
+        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        checks.iter().all(|check| (check.probe)().is_ok())
+    }
+
+    /// `healthz.handleRootHealth`: whether all is well, and the lines that say so.
+    fn run(&self, endpoint: &str, query: &str) -> (StatusCode, String) {
+        let parameters = || form_urlencoded::parse(query.as_bytes());
+        let excluded: Vec<String> =
+            parameters().filter(|(key, _)| key == "exclude").map(|(_, name)| name.into_owned()).collect();
+        let mut unknown: Vec<&String> = excluded.iter().collect();
+        let (mut lines, mut failed) = (String::new(), false);
+        for check in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            if endpoint == "livez" && !check.of_life {
+                continue;
+            }
+            let name = check.name;
+            let written = if excluded.iter().any(|excluded| excluded == name) {
+                unknown.retain(|unknown| *unknown != name);
+                writeln!(lines, "[+]{name} excluded: ok")
+            } else if let Err(reason) = (check.probe)() {
+                failed = true;
+                tracing::info!(check = name, %reason, "{endpoint} check failed");
+                writeln!(lines, "[-]{name} failed: reason withheld")
+            } else {
+                writeln!(lines, "[+]{name} ok")
+            };
+            debug_assert!(written.is_ok());
+        }
+        if !unknown.is_empty() {
+            let names: Vec<String> = unknown.iter().map(|name| format!("{name:?}")).collect();
+            lines += &format!(
+                "warn: some health checks cannot be excluded: no matches for {}\n",
+                names.join(", ")
+            );
+        }
+        if failed {
+            return (StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{endpoint} check failed\n"));
+        }
+        if parameters().any(|(key, _)| key == "verbose") {
+            return (StatusCode::OK, format!("{lines}{endpoint} check passed\n"));
+        }
+        (StatusCode::OK, "ok".into())
+    }
+
+    /// One check by its name (`healthz.adaptCheckToHandler`).
+    fn one(&self, endpoint: &str, name: &str) -> (StatusCode, String) {
+        let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(check) = checks.iter().find(|check| check.name == name && (check.of_life || endpoint != "livez")) else {
+            return (StatusCode::NOT_FOUND, "404 page not found\n".into());
+        };
+        match (check.probe)() {
+            Ok(()) => (StatusCode::OK, "ok".into()),
+            Err(reason) => (StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n")),
+        }
+    }
+}
+
+/// Serves the checks and the registry's metrics, also while the proxy drains, until the future is dropped.
+pub async fn serve(listener: Listener, checks: Checks, registry: Registry) {
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    while let Some((stream, permit)) = listener.accept_plain(&permits).await {
+        let (checks, registry) = (checks.clone(), registry.clone());
+        tokio::spawn(async move {
+            let _permit = permit;
+            let service = service_fn(move |request: Request<_>| {
+                let response = answer(request.method(), request.uri(), &checks, &registry);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
+            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+fn answer(method: &Method, uri: &http::Uri, checks: &Checks, registry: &Registry) -> Response<Full<Bytes>> {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed\n".into());
+    }
+    let (endpoint, name) = uri.path().trim_start_matches('/').split_once('/').unwrap_or((uri.path().trim_matches('/'), ""));
+    let (code, body) = match (endpoint, name) {
+        ("metrics", "") => return metrics(registry),
+        ("livez" | "readyz" | "healthz", "") => checks.run(endpoint, uri.query().unwrap_or_default()),
+        ("livez" | "readyz" | "healthz", name) => checks.one(endpoint, name),
+        _ => (StatusCode::NOT_FOUND, "404 page not found\n".into()),
+    };
+    text(code, body)
+}
+
+fn metrics(registry: &Registry) -> Response<Full<Bytes>> {
+    let mut body = Vec::new();
+    let encoder = TextEncoder::new();
+    match encoder.encode(&registry.gather(), &mut body) {
+        Ok(()) => with_type(StatusCode::OK, encoder.format_type(), body),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+fn text(code: StatusCode, body: String) -> Response<Full<Bytes>> {
+    with_type(code, "text/plain; charset=utf-8", body.into_bytes())
+}
+
+fn with_type(code: StatusCode, media_type: &str, body: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    if let Ok(media_type) = media_type.parse() {
+        headers.insert(header::CONTENT_TYPE, media_type);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, http::HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, http::HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    fn checks(upstream: Result<(), &'static str>) -> Checks {
+        let checks = Checks::new(&Drain::new());
+        checks.ready("upstream", move || upstream.map_err(str::to_owned));
+        checks
+    }
+
+    async fn ask(checks: &Checks, path: &str) -> (u16, String) {
+        let response = answer(&Method::GET, &path.parse().unwrap(), checks, &Registry::new());
+        let code = response.status().as_u16();
+        (code, String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn answers_as_an_api_server_does() {
+        let good = checks(Ok(()));
+        let bad = checks(Err("secret address"));
+        for (checks, path, code, body) in [
+            (&good, "/livez", 200, "ok"),
+            (&good, "/readyz/", 200, "ok"),
+            (&good, "/readyz?verbose", 200, "[+]ping ok\n[+]shutdown ok\n[+]upstream ok\nreadyz check passed\n"),
+            (&good, "/livez?verbose=1", 200, "[+]ping ok\nlivez check passed\n"),
+            (&bad, "/livez", 200, "ok"),
+            (&bad, "/healthz", 500, "[+]ping ok\n[+]shutdown ok\n[-]upstream failed: reason withheld\nhealthz check failed\n"),
+            (&bad, "/readyz?exclude=upstream", 200, "ok"),
+            (
+                &bad,
+                "/readyz?exclude=upstream&exclude=x&verbose",
+                200,
+                "[+]ping ok\n[+]shutdown ok\n[+]upstream excluded: ok\n\
+                 warn: some health checks cannot be excluded: no matches for \"x\"\nreadyz check passed\n",
+            ),
+            (&good, "/readyz/upstream", 200, "ok"),
+            (&good, "/livez/upstream", 404, "404 page not found\n"),
+            (&good, "/api", 404, "404 page not found\n"),
+        ] {
+            assert_eq!(ask(checks, path).await, (code, body.to_owned()), "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn is_not_ready_once_the_end_is_announced() {
+        let drain = Drain::new();
+        let checks = Checks::new(&drain);
+        assert!(checks.is_ready());
+        drain.start(Duration::ZERO).await;
+        assert!(!checks.is_ready());
+        assert_eq!(ask(&checks, "/readyz").await.0, 500);
+        assert_eq!(ask(&checks, "/livez").await.0, 200);
+    }
+
+    #[tokio::test]
+    async fn metrics_are_in_the_text_format() {
+        let registry = Registry::new();
+        let counter = prometheus::IntCounter::new("a_total", "help").unwrap();
+        registry.register(Box::new(counter.clone())).unwrap();
+        counter.inc();
+        let response = answer(&Method::GET, &"/metrics".parse().unwrap(), &Checks::default(), &registry);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(body.ends_with(b"a_total 1\n"));
+    }
+}

@@ -1,0 +1,236 @@
+//! Accepts connections, makes requests of them, hands each to the handler.
+
+use super::{Connection, Drain, Reloading};
+use crate::upstream::Body;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_util::task::TaskTracker;
+
+/// What a connection may cost.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Open connections; more wait in the kernel's queue.
+    pub max_connections: usize,
+    /// Requests at a time on one HTTP/2 connection (`--http2-max-streams-per-connection`).
+    pub max_concurrent_streams: u32,
+    /// A request's header lines in bytes (`http.Server.MaxHeaderBytes` of kube-apiserver).
+    pub max_header_bytes: u32,
+    /// How long a TLS handshake may take.
+    pub handshake_timeout: Duration,
+    /// How long an HTTP/1.1 connection may wait for a complete request head, idle time included.
+    pub header_read_timeout: Duration,
+    /// After how long without a frame an HTTP/2 client is asked whether it is still there.
+    pub keep_alive_interval: Duration,
+    /// How long it may take to say so.
+    pub keep_alive_timeout: Duration,
+    /// Bytes of one request body that a client may send ahead of their reader.
+    pub stream_window: u32,
+    /// The same for all requests of a connection.
+    pub connection_window: u32,
+    /// Bytes of one response that wait for the client.
+    pub max_send_buffer: usize,
+    /// How long requests in flight may go on once the drain has started.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            max_connections: 20_000,
+            max_concurrent_streams: 100,
+            max_header_bytes: 1 << 20,
+            handshake_timeout: Duration::from_secs(10),
+            header_read_timeout: Duration::from_secs(90),
+            keep_alive_interval: Duration::from_secs(30),
+            keep_alive_timeout: Duration::from_secs(15),
+            stream_window: 1 << 20,
+            connection_window: 4 << 20,
+            max_send_buffer: 400 << 10,
+            drain_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// How long to wait after the kernel refused to hand out a connection, as it does when file descriptors run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_QUEUE: u32 = 4096;
+const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
+
+/// A bound socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+}
+
+impl Listener {
+    /// Binds; clients can connect from here on, and wait until [`serve`](Self::serve).
+    ///
+    /// # Errors
+    /// When the address is not free or not this machine's.
+    pub fn bind(address: SocketAddr) -> std::io::Result<Self> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        Ok(Self { socket: socket.listen(ACCEPT_QUEUE)? })
+    }
+
+    /// Where it is bound, with the port the kernel chose.
+    ///
+    /// # Errors
+    /// When the socket is broken.
+    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// The next connection as it is, without TLS; none once `permits` are closed.
+    pub(super) async fn accept_plain(&self, permits: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        while !permits.is_closed() {
+            if let Some((stream, _, permit)) = accept(&self.socket, permits).await {
+                return Some((stream, permit));
+            }
+        }
+        None
+    }
+
+    /// Serves until the drain has started and everything in flight has finished, or its time is over. Every request
+    /// has an `Arc<Connection>` as extension.
+    pub async fn serve<H, F>(self, tls: Arc<Reloading<ServerConfig>>, bounds: Bounds, drain: Drain, handler: H)
+    where
+        H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let permits = Arc::new(Semaphore::new(bounds.max_connections));
+        let server = Arc::new(Server::new(bounds, drain.clone()));
+        let connections = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = accept(&self.socket, &permits) => accepted,
+                () = drain.started() => break,
+            };
+            let Some((stream, remote, permit)) = accepted else { continue };
+            let acceptor = TlsAcceptor::from(tls.load_full());
+            let (server, handler) = (Arc::clone(&server), handler.clone());
+            connections.spawn(async move {
+                let _permit = permit;
+                // Boxed apart, so that the handshake's state is gone while the connection lives.
+                let handshake = Box::pin(tokio::time::timeout(server.bounds.handshake_timeout, acceptor.accept(stream)));
+                match handshake.await {
+                    Ok(Ok(stream)) => server.serve(stream, remote, handler).await,
+                    Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake failed"),
+                    Err(_) => tracing::debug!(%remote, "TLS handshake took too long"),
+                }
+            });
+        }
+        drop(self.socket);
+        connections.close();
+        let finish = async {
+            connections.wait().await;
+            drain.finished().await;
+        };
+        // Connections cut themselves off at the same bound; this is for what else was spawned.
+        let _ = tokio::time::timeout(server.bounds.drain_timeout + Duration::from_secs(1), finish).await;
+    }
+}
+
+async fn accept(socket: &TcpListener, permits: &Arc<Semaphore>) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+    match socket.accept().await {
+        Ok((stream, remote)) => {
+            // Neither is needed to serve.
+            let _ = stream.set_nodelay(true);
+            let keep_alive = socket2::TcpKeepalive::new().with_time(TCP_KEEP_ALIVE);
+            let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
+            Some((stream, remote, permit))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept a connection");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+/// What all connections share.
+struct Server {
+    bounds: Bounds,
+    drain: Drain,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+impl Server {
+    fn new(bounds: Bounds, drain: Drain) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(bounds.header_read_timeout)
+            .max_buf_size(bounds.max_header_bytes.max(8192) as usize);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(bounds.stream_window)
+            .initial_connection_window_size(bounds.connection_window)
+            .max_concurrent_streams(bounds.max_concurrent_streams)
+            // Clients of Kubernetes cancel many watches at once; more than all of them at once is an attack.
+            .max_pending_accept_reset_streams(bounds.max_concurrent_streams as usize)
+            .max_header_list_size(bounds.max_header_bytes)
+            .max_send_buf_size(bounds.max_send_buffer)
+            .keep_alive_interval(bounds.keep_alive_interval)
+            .keep_alive_timeout(bounds.keep_alive_timeout);
+        Self { bounds, drain, http1, http2 }
+    }
+
+    async fn serve<H, F>(&self, stream: TlsStream<TcpStream>, remote: SocketAddr, handler: H)
+    where
+        H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let session = stream.get_ref().1;
+        let is_http2 = session.alpn_protocol() == Some(b"h2");
+        let certificates = session.peer_certificates().unwrap_or_default();
+        let certificates = certificates.iter().map(|certificate| certificate.clone().into_owned()).collect();
+        let connection = Arc::new(Connection { remote, certificates, verified: Default::default() });
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Arc::clone(&connection));
+            let response = handler(request);
+            async move { Ok::<_, Infallible>(response.await) }
+        });
+        let io = TokioIo::new(stream);
+        let result = if is_http2 {
+            let mut serving = pin!(self.http2.serve_connection(io, service));
+            tokio::select! {
+                result = serving.as_mut() => Some(result),
+                () = self.drain.started() => {
+                    serving.as_mut().graceful_shutdown();
+                    tokio::time::timeout(self.bounds.drain_timeout, serving).await.ok()
+                }
+            }
+        } else {
+            let mut serving = pin!(self.http1.serve_connection(io, service).with_upgrades());
+            tokio::select! {
+                result = serving.as_mut() => Some(result),
+                () = self.drain.started() => {
+                    serving.as_mut().graceful_shutdown();
+                    tokio::time::timeout(self.bounds.drain_timeout, serving).await.ok()
+                }
+            }
+        };
+        match result {
+            Some(Ok(())) => {}
+            Some(Err(error)) => tracing::debug!(%remote, %error, "connection ended"),
+            None => tracing::info!(%remote, "requests in flight cut off at the end of the drain"),
+        }
+    }
+}

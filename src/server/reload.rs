@@ -1,0 +1,231 @@
+//! Values made of files, made anew when the files change.
+//!
+//! Kubernetes updates a mounted secret by swapping a symlink beside the files, so it is their directories that are
+//! watched. A slow poll catches what the watch misses, and takes over where no watch can be had.
+
+use arc_swap::{ArcSwap, Guard};
+use notify::{EventKind, RecursiveMode, Watcher};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+/// How often files are read again even if nothing was heard of them.
+const POLL_INTERVAL: Duration = Duration::from_secs(60);
+
+/// A value that follows the files it was made of. Dropping it ends the watch.
+#[derive(Debug)]
+pub struct Reloading<T> {
+    current: Arc<ArcSwap<T>>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl<T> Reloading<T> {
+    /// A value that never changes.
+    pub fn fixed(value: T) -> Self {
+        Self { current: Arc::new(ArcSwap::from_pointee(value)), task: None }
+    }
+
+    /// The current value, for a short look.
+    pub fn load(&self) -> Guard<Arc<T>> {
+        self.current.load()
+    }
+
+    /// The value as others can follow it, for as long as this one lives.
+    pub fn shared(&self) -> Arc<ArcSwap<T>> {
+        Arc::clone(&self.current)
+    }
+
+    /// The current value, to keep.
+    pub fn load_full(&self) -> Arc<T> {
+        self.current.load_full()
+    }
+}
+
+impl<T> Drop for Reloading<T> {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+/// Makes a value of these files, now and whenever one of them changes. Where a later `load` fails, the value stays as
+/// it is and the failure is logged. Must be called inside a tokio runtime.
+///
+/// # Errors
+/// When the first `load` fails.
+pub fn watch<T, E>(
+    paths: Vec<PathBuf>,
+    load: impl Fn() -> Result<T, E> + Send + Sync + 'static,
+) -> Result<Reloading<T>, E>
+where
+    T: Send + Sync + 'static,
+    E: std::fmt::Display + Send + 'static,
+{
+    // Taken and watched before the first load, so that no change falls between the two.
+    let seen = fingerprint(&paths);
+    let changed = Arc::new(Notify::new());
+    let watcher = watch_directories(&paths, Arc::clone(&changed));
+    let current = Arc::new(ArcSwap::from_pointee(load()?));
+    let task = tokio::spawn(follow(paths, seen, Arc::new(load), Arc::clone(&current), changed, watcher));
+    Ok(Reloading { current, task: Some(task) })
+}
+
+async fn follow<T, E>(
+    paths: Vec<PathBuf>,
+    mut seen: [u8; 32],
+    load: Arc<impl Fn() -> Result<T, E> + Send + Sync + 'static>,
+    current: Arc<ArcSwap<T>>,
+    changed: Arc<Notify>,
+    _watcher: Option<notify::RecommendedWatcher>,
+) where
+    T: Send + Sync + 'static,
+    E: std::fmt::Display + Send + 'static,
+{
+    let paths = Arc::new(paths);
+    let mut failed = false;
+    loop {
+        let _ = tokio::time::timeout(POLL_INTERVAL, changed.notified()).await;
+        let (files, load) = (Arc::clone(&paths), Arc::clone(&load));
+        let attempt = tokio::task::spawn_blocking(move || {
+            let now = fingerprint(&files);
+            (now != seen || failed).then(|| (now, load()))
+        });
+        let Ok(Some((now, result))) = attempt.await else { continue };
+        seen = now;
+        failed = result.is_err();
+        match result {
+            Ok(value) => {
+                current.store(Arc::new(value));
+                tracing::info!(files = ?paths, "reloaded");
+            }
+            Err(error) => tracing::error!(files = ?paths, %error, "cannot reload; keeping what was loaded before"),
+        }
+    }
+}
+
+/// A digest of the files' contents, so that nothing secret is kept. A file that cannot be read counts as such.
+fn fingerprint(paths: &[PathBuf]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for path in paths {
+        match std::fs::read(path) {
+            Ok(content) => {
+                digest.update((content.len() as u64).to_be_bytes());
+                digest.update(content);
+            }
+            Err(_) => digest.update(u64::MAX.to_be_bytes()),
+        }
+    }
+    digest.finalize().into()
+}
+
+fn watch_directories(paths: &[PathBuf], changed: Arc<Notify>) -> Option<notify::RecommendedWatcher> {
+    let on_event = move |event: notify::Result<notify::Event>| {
+        // Reading the files is an event too, and must not lead to reading them again.
+        if !matches!(&event, Ok(event) if matches!(event.kind, EventKind::Access(_)) && !event.need_rescan()) {
+            changed.notify_one();
+        }
+    };
+    let directories: BTreeSet<&Path> = paths
+        .iter()
+        .map(|path| match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        })
+        .collect();
+    let watching = notify::recommended_watcher(on_event).and_then(|mut watcher| {
+        for directory in directories {
+            watcher.watch(directory, RecursiveMode::NonRecursive)?;
+        }
+        Ok(watcher)
+    });
+    watching.inspect_err(|error| tracing::warn!(%error, "cannot watch files; polling them every minute")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::sync::mpsc;
+
+    fn number(path: &Path) -> Result<u32, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        text.trim().parse().map_err(|_| "no number".to_owned())
+    }
+
+    /// A watch of one number, and what every load after the first gave.
+    fn watched(path: &Path) -> (Reloading<u32>, mpsc::UnboundedReceiver<bool>) {
+        let (loaded, loads) = mpsc::unbounded_channel();
+        let (file, first) = (path.to_owned(), AtomicUsize::new(0));
+        let load = move || {
+            let result = number(&file);
+            if first.fetch_add(1, Ordering::Relaxed) > 0 {
+                loaded.send(result.is_ok()).unwrap();
+            }
+            result
+        };
+        (watch(vec![path.to_owned()], load).unwrap(), loads)
+    }
+
+    async fn becomes(value: &Reloading<u32>, wanted: u32) {
+        while **value.load() != wanted {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn follows_a_changed_file_and_keeps_the_old_value_when_the_new_is_bad() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("number");
+        std::fs::write(&file, "1").unwrap();
+        let (value, mut loads) = watched(&file);
+        assert_eq!(**value.load(), 1);
+
+        std::fs::write(&file, "none").unwrap();
+        while loads.recv().await.unwrap() {}
+        assert_eq!(**value.load(), 1);
+
+        std::fs::write(&file, "2").unwrap();
+        becomes(&value, 2).await;
+    }
+
+    #[tokio::test]
+    async fn follows_a_swapped_symlink_as_kubernetes_mounts_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for (version, content) in [("v1", "1"), ("v2", "2")] {
+            std::fs::create_dir(at(version)).unwrap();
+            std::fs::write(at(version).join("number"), content).unwrap();
+        }
+        std::os::unix::fs::symlink("v1", at("..data")).unwrap();
+        std::os::unix::fs::symlink("..data/number", at("number")).unwrap();
+        let (value, _loads) = watched(&at("number"));
+        assert_eq!(**value.load(), 1);
+
+        std::os::unix::fs::symlink("v2", at("..data_tmp")).unwrap();
+        std::fs::rename(at("..data_tmp"), at("..data")).unwrap();
+        becomes(&value, 2).await;
+    }
+
+    #[tokio::test]
+    async fn the_watch_ends_with_its_value() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("number");
+        std::fs::write(&file, "1").unwrap();
+        let (value, mut loads) = watched(&file);
+        drop(value);
+        // The sender lives in the task's closure.
+        assert_eq!(loads.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_first_load_that_fails_is_the_callers_error() {
+        let missing = PathBuf::from("/nonexistent/number");
+        let file = missing.clone();
+        assert!(watch(vec![missing], move || number(&file)).is_err());
+    }
+}

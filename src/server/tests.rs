@@ -1,0 +1,127 @@
+//! The listener over real sockets.
+
+use super::certificates::Authority;
+use super::testing::{ask, serve, serve_with, silent};
+use super::{Connection, Drain, tls};
+use crate::upstream::{Body, full};
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Incoming;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+async fn text(body: impl http_body::Body<Data = Bytes, Error: std::fmt::Debug>) -> String {
+    String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+/// Answers with how many certificates the client presented.
+async fn count_certificates(request: Request<Incoming>) -> Response<Body> {
+    let connection = request.extensions().get::<Arc<Connection>>().unwrap();
+    assert!(connection.remote.ip().is_loopback());
+    Response::new(full(connection.certificates.len().to_string()))
+}
+
+#[tokio::test]
+async fn takes_both_protocols_with_and_without_a_client_certificate() {
+    let served = serve(count_certificates);
+    // Of an authority that the server never heard of: that is for authentication to refuse.
+    let stranger = Authority::generate("stranger").unwrap().client("jane", "").unwrap();
+    for (certificate, count) in [(None, "0"), (Some(&stranger), "1")] {
+        let answer = served.http2(certificate).await.send_request(ask("/")).await.unwrap();
+        assert_eq!(text(answer.into_body()).await, count);
+        let answer = served.http1(certificate).await.send_request(ask("/")).await.unwrap();
+        assert_eq!(text(answer.into_body()).await, count);
+    }
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_served_to_new_connections_and_old_ones_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let (certificate, key) = (directory.path().join("tls.crt"), directory.path().join("tls.key"));
+    let authority = Authority::generate("test").unwrap();
+    let write = || {
+        let issued = authority.serving(&["127.0.0.1".into()]).unwrap();
+        std::fs::write(&certificate, &issued.certificate_pem).unwrap();
+        std::fs::write(&key, &issued.key_pem).unwrap();
+    };
+    write();
+    let tls = tls::watch_certificate(&certificate, &key).unwrap();
+    write();
+    let again = authority.serving(&["127.0.0.1".into()]).unwrap();
+    let served = serve_with(authority, tls, Drain::new(), count_certificates);
+    let peer = async || {
+        let stream = served.connect("h2", None).await;
+        stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
+    };
+    let before = peer().await;
+    let mut open = served.http2(None).await;
+
+    std::fs::write(&certificate, &again.certificate_pem).unwrap();
+    std::fs::write(&key, &again.key_pem).unwrap();
+    while peer().await == before {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(text(open.send_request(ask("/")).await.unwrap().into_body()).await, "0");
+}
+
+#[tokio::test]
+async fn a_drain_ends_watches_and_lets_requests_in_flight_finish() {
+    let drain = Drain::new();
+    let (finish, finished) = oneshot::channel::<()>();
+    let finished = Arc::new(Mutex::new(Some(finished)));
+    let signal = drain.clone();
+    let (arrive, arrived) = oneshot::channel::<()>();
+    let arrive = Arc::new(Mutex::new(Some(arrive)));
+    let handler = move |request: Request<Incoming>| {
+        let (signal, finished, arrive) = (signal.clone(), Arc::clone(&finished), Arc::clone(&arrive));
+        async move {
+            if request.uri().path() == "/watch" {
+                return Response::new(signal.ending(silent().0));
+            }
+            let wait = finished.lock().unwrap().take().unwrap();
+            arrive.lock().unwrap().take().unwrap().send(()).unwrap();
+            wait.await.unwrap();
+            Response::new(full("done"))
+        }
+    };
+    let authority = Authority::generate("test").unwrap();
+    let issued = authority.serving(&["127.0.0.1".into()]).unwrap();
+    let config = tls::server_config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes()).unwrap();
+    let served = serve_with(authority, super::Reloading::fixed(config), drain.clone(), handler);
+
+    let mut http2 = served.http2(None).await;
+    let watch = http2.send_request(ask("/watch")).await.unwrap();
+    let mut http1 = served.http1(None).await;
+    let watch1 = http1.send_request(ask("/watch")).await.unwrap();
+    let slow = tokio::spawn(http2.send_request(ask("/slow")));
+    arrived.await.unwrap();
+
+    drain.start(Duration::ZERO).await;
+    assert_eq!(text(watch.into_body()).await, "");
+    assert_eq!(text(watch1.into_body()).await, "");
+    while TcpStream::connect(served.address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!served.serving.is_finished());
+    finish.send(()).unwrap();
+    assert_eq!(text(slow.await.unwrap().unwrap().into_body()).await, "done");
+    served.serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn trailers_pass_in_both_directions() {
+    let served = serve(|request: Request<Incoming>| async move {
+        Response::new(request.into_body().map_err(Into::into).boxed_unsync())
+    });
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-end", "1".parse().unwrap());
+    let frames = [Ok(http_body::Frame::data(Bytes::from("data"))), Ok(http_body::Frame::trailers(trailers.clone()))];
+    let body = StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync();
+    let answer = served.http2(None).await.send_request(ask("/").map(|_| body)).await.unwrap();
+    let collected = answer.into_body().collect().await.unwrap();
+    assert_eq!(collected.trailers(), Some(&trailers));
+    assert_eq!(collected.to_bytes(), "data");
+}

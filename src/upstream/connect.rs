@@ -1,0 +1,196 @@
+//! Dials the server: TCP, TLS, and HTTP/2 or HTTP/1.1 as the two agree on.
+
+use super::{Body, BoxError};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+const TCP_KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// What the connections to the upstream may cost.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// HTTP/2 connections.
+    pub max_connections: usize,
+    /// Requests at a time on each; the server's own limit if that is lower.
+    pub max_streams: usize,
+    /// Requests at a time where the server speaks HTTP/1.1 only, each on a connection.
+    pub max_http1_connections: usize,
+    /// Such connections kept for the next request.
+    pub max_idle_http1_connections: usize,
+    /// How long TCP and TLS may take.
+    pub connect_timeout: Duration,
+    /// How long a request may wait for a place on a connection, dialling included.
+    pub acquire_timeout: Duration,
+    /// After how long without a frame the server is asked whether it is still there.
+    pub keep_alive_interval: Duration,
+    /// How long it may take to say so.
+    pub keep_alive_timeout: Duration,
+    /// Bytes of one answer that the server may send ahead of its reader.
+    pub stream_window: u32,
+    /// The same for all answers of a connection.
+    pub connection_window: u32,
+    /// An answer's header lines in bytes.
+    pub max_header_bytes: u32,
+    /// Bytes of one request body that wait for the server.
+    pub max_send_buffer: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            max_connections: 256,
+            max_streams: 100,
+            max_http1_connections: 4096,
+            max_idle_http1_connections: 64,
+            connect_timeout: Duration::from_secs(5),
+            acquire_timeout: Duration::from_secs(10),
+            keep_alive_interval: Duration::from_secs(30),
+            keep_alive_timeout: Duration::from_secs(15),
+            stream_window: 1 << 20,
+            connection_window: 16 << 20,
+            max_header_bytes: 1 << 20,
+            max_send_buffer: 1 << 20,
+        }
+    }
+}
+
+/// A new connection, ready for requests.
+pub(super) enum Connected {
+    /// With how many streams at a time the server takes, as it says it.
+    Http2(http2::SendRequest<Body>, Arc<AtomicUsize>),
+    Http1(http1::SendRequest<Body>),
+}
+
+/// How to reach the server.
+#[derive(Clone)]
+pub(super) struct Connector {
+    /// Host name or address, an IPv6 address without brackets.
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) tls: Option<Tls>,
+    pub(super) bounds: Bounds,
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+/// What TLS needs. The two configurations differ in what they offer by ALPN.
+#[derive(Clone)]
+pub(super) struct Tls {
+    any: TlsConnector,
+    http1: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl Tls {
+    pub(super) fn new(mut config: ClientConfig, name: ServerName<'static>) -> Self {
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let http1 = Arc::new(config.clone()).into();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Self { any: Arc::new(config).into(), http1, name }
+    }
+}
+
+impl Connector {
+    /// A connection for the pool.
+    pub(super) async fn connect(&self) -> Result<Connected, BoxError> {
+        self.within_timeout(async {
+            let stream = self.dial().await?;
+            let Some(tls) = &self.tls else { return Ok(Connected::Http1(self.http1(stream).await?)) };
+            let stream = tls.any.connect(tls.name.clone(), stream).await?;
+            if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                self.http2(stream).await
+            } else {
+                Ok(Connected::Http1(self.http1(stream).await?))
+            }
+        })
+        .await
+    }
+
+    /// An HTTP/1.1 connection for an upgrade, which takes it over.
+    pub(super) async fn connect_http1(&self) -> Result<http1::SendRequest<Body>, BoxError> {
+        self.within_timeout(async {
+            let stream = self.dial().await?;
+            match &self.tls {
+                Some(tls) => self.http1(tls.http1.connect(tls.name.clone(), stream).await?).await,
+                None => self.http1(stream).await,
+            }
+        })
+        .await
+    }
+
+    async fn within_timeout<T>(&self, connecting: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
+        match tokio::time::timeout(self.bounds.connect_timeout, connecting).await {
+            Ok(result) => result,
+            Err(_) => Err(format!("connecting to {self:?} took too long").into()),
+        }
+    }
+
+    async fn dial(&self) -> Result<TcpStream, BoxError> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        stream.set_nodelay(true)?;
+        let keep_alive = socket2::TcpKeepalive::new().with_time(TCP_KEEP_ALIVE).with_interval(TCP_KEEP_ALIVE);
+        // A connection without it still works.
+        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
+        Ok(stream)
+    }
+
+    async fn http2<S>(&self, stream: S) -> Result<Connected, BoxError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let (sender, mut connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(self.bounds.stream_window)
+            .initial_connection_window_size(self.bounds.connection_window)
+            .max_header_list_size(self.bounds.max_header_bytes)
+            .max_send_buf_size(self.bounds.max_send_buffer)
+            .keep_alive_interval(self.bounds.keep_alive_interval)
+            .keep_alive_timeout(self.bounds.keep_alive_timeout)
+            .keep_alive_while_idle(true)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        let limit = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
+        let current = Arc::clone(&limit);
+        tokio::spawn(async move {
+            // The server says its limit after the handshake, and may change it; every request polls the connection.
+            let running = std::future::poll_fn(|context| {
+                let polled = Pin::new(&mut connection).poll(context);
+                if polled.is_pending() {
+                    current.store(connection.current_max_send_streams(), Ordering::Relaxed);
+                }
+                polled
+            });
+            if let Err(error) = running.await {
+                tracing::debug!(%error, "connection to the upstream ended");
+            }
+        });
+        Ok(Connected::Http2(sender, limit))
+    }
+
+    async fn http1<S>(&self, stream: S) -> Result<http1::SendRequest<Body>, BoxError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::debug!(%error, "connection to the upstream ended");
+            }
+        });
+        Ok(sender)
+    }
+}

@@ -1,0 +1,222 @@
+//! Passes a request on to the API server, as its user, and the answer back.
+
+use super::identity::{ClientCredentials, Identity};
+use super::{Body, SharedTransport, UpstreamError, pool, upgrade};
+use crate::authn::UserInfo;
+use crate::server::{Connection, Drain};
+use crate::status::Status;
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Headers that are about one connection only (RFC 9110, 7.6.1), besides those that `Connection` names. `Expect` is
+/// among them because the listener has answered it already.
+const HOP_BY_HOP: [HeaderName; 10] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::EXPECT,
+    HeaderName::from_static("http2-settings"),
+];
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Passes requests on.
+#[derive(Clone)]
+pub struct Forwarder {
+    transport: SharedTransport,
+    identity: Arc<Identity>,
+    drain: Drain,
+}
+
+impl Forwarder {
+    /// Over this transport, in this way of saying who asks; upgrades end with `drain`.
+    pub fn new(transport: SharedTransport, identity: Identity, drain: Drain) -> Self {
+        Self { transport, identity: Arc::new(identity), drain }
+    }
+
+    /// Sends a request as `user` and brings the answer, whatever its status. Body and trailers stream in both
+    /// directions. What the request said of its sender's identity is gone; `credentials` are what of it may pass.
+    /// `deadline` is for the answer's head; its body may take as long as it likes.
+    ///
+    /// # Errors
+    /// 503 where there is no answer, 504 where it comes too late, 500 where the user cannot be expressed.
+    pub async fn forward(
+        &self,
+        mut request: Request<Body>,
+        user: &UserInfo,
+        credentials: Option<&ClientCredentials>,
+        deadline: Option<Instant>,
+    ) -> Result<Response<Body>, Status> {
+        let client = hyper::upgrade::on(&mut request);
+        let protocol = upgrade::protocol(request.headers());
+        let remote = request.extensions().get::<Arc<Connection>>().map(|connection| connection.remote.ip());
+        strip_hop_by_hop(request.headers_mut());
+        append_forwarded_for(request.headers_mut(), remote);
+        let is_upgrade = protocol.is_some();
+        if let Some(protocol) = protocol {
+            request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+            request.headers_mut().insert(header::UPGRADE, protocol);
+        }
+        request.extensions_mut().clear();
+        if let Some(credentials) = self.identity.apply(request.headers_mut(), user, credentials)? {
+            request.extensions_mut().insert(credentials);
+        }
+        request.headers_mut().remove(header::HOST);
+        *request.uri_mut() = request.uri().path_and_query().cloned().map_or_else(Uri::default, Uri::from);
+        *request.version_mut() = Version::HTTP_11;
+
+        let response = within(deadline, self.transport.send(request)).await?;
+        self.answer(response, is_upgrade.then_some(client))
+    }
+
+    fn answer(
+        &self,
+        mut response: Response<Body>,
+        client: Option<hyper::upgrade::OnUpgrade>,
+    ) -> Result<Response<Body>, Status> {
+        *response.version_mut() = Version::HTTP_11;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return upgrade::tie(client, response, &self.drain);
+        }
+        strip_hop_by_hop(response.headers_mut());
+        Ok(response)
+    }
+}
+
+async fn within(
+    deadline: Option<Instant>,
+    sending: impl Future<Output = Result<Response<Body>, UpstreamError>>,
+) -> Result<Response<Body>, Status> {
+    let result = match deadline {
+        Some(deadline) => match tokio::time::timeout_at(deadline, sending).await {
+            Ok(result) => result,
+            // `filters.WithTimeoutForNonLongRunningRequests`.
+            Err(_) => return Err(Status::timeout("request did not complete within the allotted timeout")),
+        },
+        None => sending.await,
+    };
+    result.map_err(|error| {
+        tracing::warn!(error = pool::chain(&error), "no answer from the API server");
+        bad_gateway()
+    })
+}
+
+/// What a client is told when the API server gave no answer; where it is and why is not the client's business.
+pub(super) fn bad_gateway() -> Status {
+    Status::service_unavailable("error trying to reach service: no answer from the API server behind the proxy")
+}
+
+/// Removes what is about the connection that the message came on. `TE: trailers` stays: gRPC-like servers ask for it.
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(header::CONNECTION) {
+        let named: Vec<HeaderName> = headers
+            .get_all(header::CONNECTION)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .filter_map(|name| name.trim().parse().ok())
+            .collect();
+        for name in named {
+            headers.remove(name);
+        }
+    }
+    let takes_trailers = headers.get_all(header::TE).iter().any(|value| {
+        value.to_str().is_ok_and(|value| value.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("trailers")))
+    });
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+    if takes_trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// As Go's `httputil.ReverseProxy` does: the client's address after those that are there.
+fn append_forwarded_for(headers: &mut HeaderMap, remote: Option<IpAddr>) {
+    let Some(remote) = remote else { return };
+    let remote = remote.to_canonical().to_string();
+    let mut prior = headers.get_all(FORWARDED_FOR).iter();
+    let value = match prior.next() {
+        None => HeaderValue::from_str(&remote),
+        Some(first) => {
+            let mut joined = first.as_bytes().to_vec();
+            for value in prior.map(HeaderValue::as_bytes).chain([remote.as_bytes()]) {
+                joined.extend_from_slice(b", ");
+                joined.extend_from_slice(value);
+            }
+            HeaderValue::from_bytes(&joined)
+        }
+    };
+    // An address, and what was a header's value before: always one again.
+    if let Ok(value) = value {
+        headers.insert(FORWARDED_FOR, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn what_is_about_one_connection_stays_there() {
+        for (given, kept) in [
+            (&[("accept", "a"), ("cookie", "c")][..], &[("accept", "a"), ("cookie", "c")][..]),
+            (&[("connection", "close"), ("accept", "a")], &[("accept", "a")]),
+            (&[("connection", "x-one, X-Two"), ("x-one", "1"), ("x-two", "2"), ("x-three", "3")], &[("x-three", "3")]),
+            (&[("connection", "x-one"), ("connection", "x-two"), ("x-one", "1"), ("x-two", "2")], &[]),
+            (&[("te", "trailers, deflate")], &[("te", "trailers")]),
+            (&[("te", "deflate")], &[]),
+            (&[("transfer-encoding", "chunked"), ("keep-alive", "5"), ("expect", "100-continue")], &[]),
+            (&[("connection", "upgrade, http2-settings"), ("upgrade", "h2c"), ("http2-settings", "x")], &[]),
+            (&[("proxy-authorization", "x"), ("proxy-authenticate", "x"), ("proxy-connection", "x")], &[]),
+            (&[("connection", "é, ,\"")], &[]),
+        ] {
+            let mut headers = map(given);
+            strip_hop_by_hop(&mut headers);
+            assert_eq!(headers, map(kept), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn only_kubernetes_protocols_are_upgraded_to() {
+        for (given, upgrades) in [
+            (&[("connection", "Upgrade"), ("upgrade", "SPDY/3.1")][..], true),
+            (&[("connection", "keep-alive, upgrade"), ("upgrade", "websocket")], true),
+            (&[("connection", "upgrade"), ("upgrade", "h2c")], false),
+            (&[("connection", "upgrade"), ("upgrade", "websocket, h2c")], false),
+            (&[("connection", "keep-alive"), ("upgrade", "websocket")], false),
+            (&[("upgrade", "websocket")], false),
+            (&[("connection", "upgrade")], false),
+        ] {
+            assert_eq!(upgrade::is_upgrade(&map(given)), upgrades, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn the_clients_address_comes_last() {
+        for (given, remote, wanted) in [
+            (&[][..], "10.0.0.1", "10.0.0.1"),
+            (&[("x-forwarded-for", "1.1.1.1")], "::ffff:10.0.0.1", "1.1.1.1, 10.0.0.1"),
+            (&[("x-forwarded-for", "a"), ("x-forwarded-for", "b")], "::1", "a, b, ::1"),
+        ] {
+            let mut headers = map(given);
+            append_forwarded_for(&mut headers, Some(remote.parse().unwrap()));
+            assert_eq!(headers, map(&[("x-forwarded-for", wanted)]));
+        }
+    }
+}

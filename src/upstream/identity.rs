@@ -1,0 +1,346 @@
+//! Who a request is from, as the API server is told.
+
+use crate::authn::UserInfo;
+use crate::status::Status;
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue};
+
+/// Subprotocol that carries a bearer token (`websocket.bearerProtocolPrefix`).
+const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+const ANONYMOUS: &str = "system:anonymous";
+
+/// How the API server learns who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// By `Impersonate-` headers, which the proxy's user must be allowed to send.
+    Impersonate,
+    /// By the headers of a front proxy, which the API server must know as one.
+    RequestHeader(RequestHeaders),
+    /// By the client's own credentials.
+    Passthrough,
+}
+
+/// The headers of a front proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestHeaders {
+    /// Carries the user name.
+    pub username: HeaderName,
+    /// Carries the UID.
+    pub uid: HeaderName,
+    /// Carries a group; there may be many.
+    pub group: HeaderName,
+    /// Start of the names of those that carry anything else, in lower case.
+    pub extra_prefix: String,
+}
+
+impl Default for RequestHeaders {
+    fn default() -> Self {
+        Self {
+            username: HeaderName::from_static("x-remote-user"),
+            uid: HeaderName::from_static("x-remote-uid"),
+            group: HeaderName::from_static("x-remote-group"),
+            extra_prefix: "x-remote-extra-".to_owned(),
+        }
+    }
+}
+
+/// Whose credentials a request carries when they are the client's own (passthrough): an extension of the request. The
+/// transport then sends these, and never the proxy's, also when there are none.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ClientCredentials {
+    /// The client's `Authorization` header; none for an anonymous client.
+    pub authorization: Option<HeaderValue>,
+    /// The client's `Impersonate-*` headers, once it has been found to be allowed them.
+    pub impersonation: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl ClientCredentials {
+    /// Puts the credentials in a request's headers, in place of any that are there.
+    pub fn write_to(&self, headers: &mut HeaderMap) {
+        headers.remove(header::AUTHORIZATION);
+        if let Some(authorization) = &self.authorization {
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        for (name, value) in &self.impersonation {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+}
+
+/// Credentials are no text for a log.
+impl std::fmt::Debug for ClientCredentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientCredentials").finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// Replaces what a request says of its sender by what the API server is to know. Returns what the transport must
+    /// send instead of the proxy's own credentials, if anything.
+    ///
+    /// # Errors
+    /// When the user cannot be expressed: then nobody else's name may stand there either.
+    pub fn apply(
+        &self,
+        headers: &mut HeaderMap,
+        user: &UserInfo,
+        credentials: Option<&ClientCredentials>,
+    ) -> Result<Option<ClientCredentials>, Status> {
+        self.strip(headers);
+        match self {
+            Self::Impersonate => {
+                let names = RequestHeaders {
+                    username: HeaderName::from_static("impersonate-user"),
+                    uid: HeaderName::from_static("impersonate-uid"),
+                    group: HeaderName::from_static("impersonate-group"),
+                    extra_prefix: "impersonate-extra-".to_owned(),
+                };
+                names.write(headers, user).map(|()| None)
+            }
+            Self::RequestHeader(names) => names.write(headers, user).map(|()| None),
+            Self::Passthrough => pass(headers, user, credentials).map(Some),
+        }
+    }
+
+    /// Removes every header that somebody could take for a statement of who asks, in any spelling: servers behind
+    /// a gateway may read an underscore as a dash. Cookies stay; API servers do not look at them.
+    fn strip(&self, headers: &mut HeaderMap) {
+        let suspects: Vec<HeaderName> = headers.keys().filter(|name| self.is_identity(name)).cloned().collect();
+        for name in suspects {
+            headers.remove(name);
+        }
+        strip_bearer_protocols(headers);
+    }
+
+    fn is_identity(&self, name: &HeaderName) -> bool {
+        let name = name.as_str();
+        if name == "authorization" || starts_like(name, "impersonate-") || starts_like(name, "x-remote-") {
+            return true;
+        }
+        let Self::RequestHeader(names) = self else { return false };
+        [&names.username, &names.uid, &names.group]
+            .into_iter()
+            .any(|own| own.as_str().len() == name.len() && starts_like(name, own.as_str()))
+            || starts_like(name, &names.extra_prefix)
+    }
+}
+
+/// Whether a name starts with this, dashes and underscores being one.
+fn starts_like(name: &str, prefix: &str) -> bool {
+    let fold = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    name.len() >= prefix.len() && name.bytes().zip(prefix.bytes()).all(|(a, b)| fold(a) == fold(b))
+}
+
+fn pass(
+    headers: &mut HeaderMap,
+    user: &UserInfo,
+    credentials: Option<&ClientCredentials>,
+) -> Result<ClientCredentials, Status> {
+    let credentials = credentials.cloned().unwrap_or_default();
+    if credentials.authorization.is_none() && user.username != ANONYMOUS {
+        // A client certificate cannot be shown twice.
+        return Err(inexpressible("it did not authenticate by a token"));
+    }
+    credentials.write_to(headers);
+    Ok(credentials)
+}
+
+impl RequestHeaders {
+    fn write(&self, headers: &mut HeaderMap, user: &UserInfo) -> Result<(), Status> {
+        // An API server takes an empty name for none, and the request for the proxy's own.
+        if user.username.is_empty() {
+            return Err(inexpressible("it has no name"));
+        }
+        headers.insert(&self.username, header_value(&user.username)?);
+        if !user.uid.is_empty() {
+            headers.insert(&self.uid, header_value(&user.uid)?);
+        }
+        for group in &user.groups {
+            headers.append(&self.group, header_value(group)?);
+        }
+        for (key, values) in &user.extra {
+            let name = format!("{}{}", self.extra_prefix, escape(key));
+            let name = HeaderName::try_from(name).map_err(|_| inexpressible("a key of its extra is too long"))?;
+            for value in values {
+                headers.append(&name, header_value(value)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value that arrives as it is: control characters cannot be sent, and space around it would be cut off.
+fn header_value(text: &str) -> Result<HeaderValue, Status> {
+    if text.trim_matches([' ', '\t']).len() != text.len() {
+        return Err(inexpressible("there is space around one of its names"));
+    }
+    HeaderValue::from_str(text).map_err(|_| inexpressible("one of its names has control characters"))
+}
+
+/// As `transport.headerKeyEscape` of client-go. Capitals are escaped as well, since API servers read header names in
+/// lower case before they unescape them.
+fn escape(key: &str) -> String {
+    let mut escaped = String::with_capacity(key.len());
+    for byte in key.bytes() {
+        if byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$&'*+-.^_`|~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}
+
+fn inexpressible(why: &str) -> Status {
+    Status::internal_error(format!("the API server behind the proxy cannot be told who the user is: {why}"))
+}
+
+/// The protocols without those that carry a token; none where nothing is to be taken out.
+fn without_bearer(value: &HeaderValue) -> Option<Vec<u8>> {
+    let is_bearer = |protocol: &[u8]| protocol.trim_ascii().starts_with(BEARER_PROTOCOL.as_bytes());
+    let protocols = || value.as_bytes().split(|byte| *byte == b',');
+    if !protocols().any(is_bearer) {
+        return None;
+    }
+    let kept: Vec<&[u8]> = protocols().filter(|protocol| !is_bearer(protocol)).map(<[u8]>::trim_ascii).collect();
+    Some(kept.join(&b", "[..]))
+}
+
+/// As `websocket.ProtocolAuthenticator` does with the token that it took.
+fn strip_bearer_protocols(headers: &mut HeaderMap) {
+    if !headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().any(|value| without_bearer(value).is_some()) {
+        return;
+    }
+    let values: Vec<HeaderValue> = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().cloned().collect();
+    headers.remove(header::SEC_WEBSOCKET_PROTOCOL);
+    for value in values {
+        let kept = match without_bearer(&value) {
+            None => Some(value),
+            Some(kept) if kept.is_empty() => None,
+            Some(kept) => HeaderValue::from_bytes(&kept).ok(),
+        };
+        if let Some(kept) = kept {
+            headers.append(header::SEC_WEBSOCKET_PROTOCOL, kept);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn map(lines: &[(&str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(HeaderName::try_from(*name).unwrap(), HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    fn user(name: &str) -> UserInfo {
+        UserInfo { username: name.into(), groups: vec!["a".into(), "system:authenticated".into()], ..UserInfo::default() }
+    }
+
+    const FORGED: [(&str, &str); 14] = [
+        ("Impersonate-User", "admin"),
+        ("IMPERSONATE-GROUP", "system:masters"),
+        ("impersonate_user", "admin"),
+        ("Impersonate_Extra-scopes", "x"),
+        ("impersonate-anything", "x"),
+        ("X-Remote-User", "admin"),
+        ("x_remote_user", "admin"),
+        ("X-Remote_Group", "system:masters"),
+        ("X-Remote-Extra-Scopes", "x"),
+        ("X-Remote-Uid", "0"),
+        ("X-Own-User", "admin"),
+        ("x_own-extra_y", "x"),
+        ("Authorization", "Bearer secret"),
+        ("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io.eA,v5.channel.k8s.io"),
+    ];
+
+    fn own() -> Identity {
+        Identity::RequestHeader(RequestHeaders {
+            username: HeaderName::from_static("x-own-user"),
+            uid: HeaderName::from_static("x-own-uid"),
+            group: HeaderName::from_static("x-own-group"),
+            extra_prefix: "x-own-extra-".into(),
+        })
+    }
+
+    #[test]
+    fn no_spelling_of_a_forged_identity_gets_through() {
+        let rest = [("cookie", "c"), ("x-remot", "kept"), ("sec-websocket-protocol", "v5.channel.k8s.io")];
+        let mut headers = map(&FORGED);
+        headers.extend(map(&rest[..2]));
+        own().apply(&mut headers, &user("jane"), None).unwrap();
+        let mut wanted = map(&rest);
+        wanted.extend(map(&[("x-own-user", "jane"), ("x-own-group", "a"), ("x-own-group", "system:authenticated")]));
+        assert_eq!(headers, wanted);
+    }
+
+    #[test]
+    fn impersonates_the_user_exactly() {
+        let mut user = user("jane");
+        user.uid = "1".into();
+        user.extra = BTreeMap::from([("example.com/Scopes%".into(), vec!["one".into(), "zwei ü".into()])]);
+        let mut headers = map(&FORGED[..10]);
+        assert!(Identity::Impersonate.apply(&mut headers, &user, None).unwrap().is_none());
+        assert_eq!(
+            headers,
+            map(&[
+                ("impersonate-user", "jane"),
+                ("impersonate-uid", "1"),
+                ("impersonate-group", "a"),
+                ("impersonate-group", "system:authenticated"),
+                ("impersonate-extra-example.com%2F%53copes%25", "one"),
+                ("impersonate-extra-example.com%2F%53copes%25", "zwei ü"),
+            ])
+        );
+    }
+
+    #[test]
+    fn a_user_that_would_arrive_as_another_is_refused() {
+        for name in ["", " admin", "admin ", "\tadmin", "a\nb", "a\0b"] {
+            for identity in [Identity::Impersonate, own()] {
+                let refused = identity.apply(&mut HeaderMap::new(), &user(name), None).unwrap_err();
+                assert_eq!(refused.code, 500, "{name:?}");
+            }
+        }
+        let mut grouped = user("jane");
+        grouped.groups.push("system:masters ".into());
+        assert!(Identity::Impersonate.apply(&mut HeaderMap::new(), &grouped, None).is_err());
+    }
+
+    fn credentials() -> ClientCredentials {
+        let impersonation = vec![(HeaderName::from_static("impersonate-user"), HeaderValue::from_static("bob"))];
+        ClientCredentials { authorization: Some(HeaderValue::from_static("Bearer secret")), impersonation }
+    }
+
+    #[test]
+    fn passthrough_sends_the_clients_token_and_whom_it_may_impersonate_and_nothing_else() {
+        let mut headers = map(&FORGED);
+        let passed = Identity::Passthrough.apply(&mut headers, &user("jane"), Some(&credentials())).unwrap();
+        assert!(passed.is_some());
+        let wanted = map(&[
+            ("authorization", "Bearer secret"),
+            ("impersonate-user", "bob"),
+            ("sec-websocket-protocol", "v5.channel.k8s.io"),
+            ("x-own-user", "admin"),
+            ("x_own-extra_y", "x"),
+        ]);
+        assert_eq!(headers, wanted);
+    }
+
+    #[test]
+    fn passthrough_refuses_who_has_no_token_unless_anonymous() {
+        let pass = |name| Identity::Passthrough.apply(&mut HeaderMap::new(), &user(name), None);
+        assert!(pass("jane").is_err());
+        assert!(pass("system:anonymous").is_ok());
+    }
+
+    #[test]
+    fn credentials_do_not_show_in_logs() {
+        assert!(!format!("{:?}", credentials()).contains("secret"));
+    }
+}

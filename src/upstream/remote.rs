@@ -1,0 +1,211 @@
+//! The API server that a kubeconfig names.
+
+use super::connect::{Bounds, Connector, Tls};
+use super::credentials::Credentials;
+use super::identity::ClientCredentials;
+use super::pool::Pool;
+use super::upgrade;
+use super::{Body, BoxError, Transport, UpstreamError};
+use crate::server::reload::{self, Reloading};
+use async_trait::async_trait;
+use http::uri::{PathAndQuery, Scheme};
+use http::{HeaderValue, Request, Response, Uri, header};
+use http_body_util::BodyExt;
+use kube::client::ConfigExt;
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use rustls_pki_types::ServerName;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a kubeconfig cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// It cannot be read, or lacks something.
+    #[error(transparent)]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// Its TLS files or credentials cannot be used.
+    #[error(transparent)]
+    Client(#[from] kube::Error),
+    /// It asks for something that there is not.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+/// The API server that a kubeconfig names. Follows the kubeconfig and the files it names; a change makes new
+/// connections, and what runs on the old ones goes on to its end.
+#[derive(Debug)]
+pub struct Remote {
+    target: Reloading<Target>,
+}
+
+impl Remote {
+    /// Reads the kubeconfig. Connections are made when they are needed.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be used.
+    pub async fn from_kubeconfig(path: &Path, bounds: Bounds) -> Result<Self, RemoteError> {
+        let path = path.to_owned();
+        // Reading files, and running what an `exec` entry names.
+        let reading = tokio::task::spawn_blocking(move || {
+            let paths = files(&path, &Kubeconfig::read_from(&path)?);
+            let runtime = tokio::runtime::Handle::current();
+            reload::watch(paths, move || {
+                let _guard = runtime.enter();
+                runtime.block_on(Target::read(&path, &bounds))
+            })
+        });
+        let target = reading.await.map_err(|error| RemoteError::Unsupported(error.to_string()))??;
+        Ok(Self { target })
+    }
+
+    /// Where the API server is, for messages.
+    pub fn url(&self) -> String {
+        self.target.load().url.clone()
+    }
+}
+
+#[async_trait]
+impl Transport for Remote {
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
+        let target = self.target.load_full();
+        target.address(&mut request)?;
+        let is_clients = request.extensions().get::<ClientCredentials>().is_some();
+        if !is_clients {
+            target.credentials.apply(request.headers_mut()).await.map_err(UpstreamError::Unreachable)?;
+        }
+        let pool = if is_clients { &target.without_certificate } else { &target.own };
+        if upgrade::is_upgrade(request.headers()) {
+            return pool.connector.upgrade(request).await;
+        }
+        pool.connections.send(request).await
+    }
+}
+
+/// One state of the kubeconfig.
+#[derive(Debug)]
+struct Target {
+    url: String,
+    scheme: Scheme,
+    authority: http::uri::Authority,
+    host: HeaderValue,
+    /// Path that stands before every request's, without a slash at its end.
+    prefix: String,
+    credentials: Credentials,
+    own: Side,
+    /// For requests that carry the client's own credentials: on a connection with the proxy's certificate they would
+    /// be the proxy's, since an API server looks at the certificate first.
+    without_certificate: Side,
+}
+
+#[derive(Debug)]
+struct Side {
+    connector: Connector,
+    connections: Arc<Pool>,
+}
+
+impl Side {
+    fn new(connector: Connector) -> Self {
+        let connections = Pool::new(connector.clone(), connector.bounds.clone());
+        Self { connector, connections }
+    }
+}
+
+impl Target {
+    async fn read(path: &Path, bounds: &Bounds) -> Result<Self, RemoteError> {
+        let kubeconfig = Kubeconfig::read_from(path)?;
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        Self::new(config, bounds)
+    }
+
+    fn new(config: kube::Config, bounds: &Bounds) -> Result<Self, RemoteError> {
+        let unsupported = |what: &str| Err(RemoteError::Unsupported(what.to_owned()));
+        if config.proxy_url.is_some() {
+            return unsupported("proxy-url is not supported");
+        }
+        if config.auth_info.impersonate.is_some() || config.auth_info.impersonate_groups.is_some() {
+            return unsupported("as and as-groups are not supported: the proxy impersonates its clients");
+        }
+        let Some(authority) = config.cluster_url.authority().cloned() else {
+            return unsupported("the server's URL names no host");
+        };
+        let scheme = config.cluster_url.scheme().cloned().unwrap_or(Scheme::HTTP);
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let is_tls = scheme == Scheme::HTTPS;
+        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let connector = |config: &kube::Config| -> Result<Connector, RemoteError> {
+            let tls = if is_tls { Some(tls(config, &host)?) } else { None };
+            Ok(Connector { host: host.clone(), port, tls, bounds: bounds.clone() })
+        };
+        let own = Side::new(connector(&config)?);
+        let mut bare = config.clone();
+        bare.auth_info = AuthInfo::default();
+        let without_certificate = Side::new(connector(&bare)?);
+        let host = HeaderValue::from_str(authority.as_str())
+            .map_err(|_| RemoteError::Unsupported("the server's URL cannot stand in a Host header".to_owned()))?;
+        Ok(Self {
+            url: config.cluster_url.to_string(),
+            scheme,
+            host,
+            prefix: config.cluster_url.path().trim_end_matches('/').to_owned(),
+            credentials: Credentials::new(&config)?,
+            own,
+            without_certificate,
+            authority,
+        })
+    }
+
+    /// Makes the request's URI and Host those of the server.
+    fn address(&self, request: &mut Request<Body>) -> Result<(), UpstreamError> {
+        let unreachable = |error: http::Error| UpstreamError::Unreachable(error.into());
+        let path = match request.uri().path_and_query() {
+            Some(path) if self.prefix.is_empty() => path.clone(),
+            Some(path) => {
+                PathAndQuery::try_from(format!("{}{path}", self.prefix)).map_err(|error| unreachable(error.into()))?
+            }
+            None => PathAndQuery::from_static("/"),
+        };
+        *request.uri_mut() = Uri::builder()
+            .scheme(self.scheme.clone())
+            .authority(self.authority.clone())
+            .path_and_query(path)
+            .build()
+            .map_err(unreachable)?;
+        request.headers_mut().insert(header::HOST, self.host.clone());
+        Ok(())
+    }
+}
+
+fn tls(config: &kube::Config, host: &str) -> Result<Tls, RemoteError> {
+    let name = config.tls_server_name.as_deref().unwrap_or(host).to_owned();
+    let name = ServerName::try_from(name)
+        .map_err(|_| RemoteError::Unsupported("the server's name is neither a DNS name nor an address".to_owned()))?;
+    Ok(Tls::new(config.rustls_client_config()?, name))
+}
+
+impl Connector {
+    /// An upgrade has a connection of its own.
+    async fn upgrade(&self, mut request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
+        let mut sender = self.connect_http1().await.map_err(UpstreamError::Unreachable)?;
+        origin_form(&mut request);
+        let response = sender.send_request(request).await.map_err(|error| UpstreamError::Unreachable(error.into()))?;
+        Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
+    }
+}
+
+/// HTTP/1.1 asks an origin server for a path, not a URL.
+pub(super) fn origin_form(request: &mut Request<Body>) {
+    if let Some(path) = request.uri().path_and_query() {
+        *request.uri_mut() = Uri::from(path.clone());
+    }
+}
+
+/// The kubeconfig and what it names.
+fn files(path: &Path, kubeconfig: &Kubeconfig) -> Vec<PathBuf> {
+    let mut files = vec![path.to_owned()];
+    let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
+    files.extend(clusters.filter_map(|cluster| cluster.certificate_authority.as_ref()).map(PathBuf::from));
+    for user in kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref()) {
+        files.extend([&user.client_certificate, &user.client_key].into_iter().flatten().map(PathBuf::from));
+    }
+    files
+}

@@ -1,0 +1,359 @@
+//! The way to the API server over real sockets.
+
+use super::*;
+use crate::authn::UserInfo;
+use crate::server::certificates::Issued;
+use crate::server::testing::{Served, ask, serve, silent};
+use crate::server::{Connection, Drain};
+use crate::status::Status;
+use http::{HeaderMap, StatusCode, header};
+use http_body_util::StreamBody;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+/// Writes a kubeconfig for a server.
+fn kubeconfig(directory: &Path, url: &str, authority: Option<&str>, user: &serde_json::Value) -> PathBuf {
+    let path = directory.join("kubeconfig");
+    let mut cluster = serde_json::json!({"server": url});
+    if let Some(pem) = authority {
+        std::fs::write(directory.join("ca.crt"), pem).unwrap();
+        cluster["certificate-authority"] = "ca.crt".into();
+    }
+    let config = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "c", "user": user}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    });
+    std::fs::write(&path, config.to_string()).unwrap();
+    path
+}
+
+async fn remote_of(served: &Served, prefix: &str, user: serde_json::Value) -> (Remote, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("https://{}{prefix}", served.address);
+    let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &user);
+    (Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap(), directory)
+}
+
+async fn plain_remote(address: SocketAddr, bounds: Bounds) -> (Remote, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = kubeconfig(directory.path(), &format!("http://{address}"), None, &serde_json::json!({}));
+    (Remote::from_kubeconfig(&path, bounds).await.unwrap(), directory)
+}
+
+fn get(path: &str) -> Request<Body> {
+    Request::get(path).body(empty()).unwrap()
+}
+
+fn jane() -> UserInfo {
+    UserInfo { username: "jane".into(), groups: vec!["system:authenticated".into()], ..UserInfo::default() }
+}
+
+fn forwarder(transport: SharedTransport) -> Forwarder {
+    Forwarder::new(transport, Identity::Impersonate, Drain::new())
+}
+
+async fn text(response: Response<Body>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+/// Answers with what it saw of the request, one fact a line.
+async fn describe(request: Request<Incoming>) -> Response<Body> {
+    let connection = request.extensions().get::<Arc<Connection>>().unwrap();
+    let header = |name| request.headers().get(name).map_or("-", |value| value.to_str().unwrap());
+    Response::new(full(format!(
+        "{} {} {} {}",
+        request.uri().path_and_query().unwrap(),
+        header(header::AUTHORIZATION.as_str()),
+        header("impersonate-user"),
+        connection.certificates.len(),
+    )))
+}
+
+fn files_of(issued: &Issued) -> serde_json::Value {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    serde_json::json!({
+        "client-certificate-data": STANDARD.encode(&issued.certificate_pem),
+        "client-key-data": STANDARD.encode(&issued.key_pem),
+        "token": "own",
+    })
+}
+
+#[tokio::test]
+async fn sends_the_proxys_own_credentials_below_the_urls_path() {
+    let served = serve(describe);
+    let issued = served.authority.client("proxy", "system:masters").unwrap();
+    let (remote, _directory) = remote_of(&served, "/prefix/", files_of(&issued)).await;
+    let forwarder = forwarder(Arc::new(remote));
+    let mut request = get("/api/v1/pods?watch=1");
+    request.headers_mut().insert(header::AUTHORIZATION, "Bearer client".parse().unwrap());
+    let response = forwarder.forward(request, &jane(), None, None).await.unwrap();
+    assert_eq!(text(response).await, "/prefix/api/v1/pods?watch=1 Bearer own jane 1");
+}
+
+#[tokio::test]
+async fn a_client_that_speaks_for_itself_never_travels_on_the_proxys_certificate() {
+    let served = serve(describe);
+    let issued = served.authority.client("proxy", "system:masters").unwrap();
+    let (remote, _directory) = remote_of(&served, "", files_of(&issued)).await;
+    let forwarder = Forwarder::new(Arc::new(remote), Identity::Passthrough, Drain::new());
+    let authorization = Some("Bearer client".parse().unwrap());
+    let credentials = ClientCredentials { authorization, impersonation: Vec::new() };
+    let response = forwarder.forward(get("/api"), &jane(), Some(&credentials), None).await.unwrap();
+    assert_eq!(text(response).await, "/api Bearer client - 0");
+}
+
+#[tokio::test]
+async fn follows_a_changed_kubeconfig() {
+    let served = serve(describe);
+    let (remote, directory) = remote_of(&served, "", serde_json::json!({"token": "one"})).await;
+    let asked = async || text(remote.send(get("/")).await.unwrap()).await;
+    assert_eq!(asked().await, "/ Bearer one - 0");
+    let url = format!("https://{}", served.address);
+    let ca = served.authority.pem();
+    kubeconfig(directory.path(), &url, Some(&ca), &serde_json::json!({"token": "two"}));
+    while asked().await != "/ Bearer two - 0" {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn refuses_a_kubeconfig_that_wants_a_proxy_in_between() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = kubeconfig(directory.path(), "https://127.0.0.1:1", None, &serde_json::json!({}));
+    let with_proxy = std::fs::read_to_string(&path).unwrap().replace("\"server\"", "\"proxy-url\":\"http://p\",\"server\"");
+    std::fs::write(&path, with_proxy).unwrap();
+    let error = Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), "proxy-url is not supported");
+}
+
+#[tokio::test]
+async fn trailers_pass_in_both_directions() {
+    let served = serve(|request: Request<Incoming>| async move {
+        Response::new(request.into_body().map_err(Into::into).boxed_unsync())
+    });
+    let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-end", "1".parse().unwrap());
+    let frames = [Ok(http_body::Frame::data(Bytes::from("data"))), Ok(http_body::Frame::trailers(trailers.clone()))];
+    let body = StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync();
+    let request = Request::post("/").body(body).unwrap();
+    let response = forwarder(Arc::new(remote)).forward(request, &jane(), None, None).await.unwrap();
+    let collected = response.into_body().collect().await.unwrap();
+    assert_eq!(collected.trailers(), Some(&trailers));
+    assert_eq!(collected.to_bytes(), "data");
+}
+
+#[tokio::test]
+async fn three_hundred_watches_share_three_connections_and_leave_room_when_they_end() {
+    let seen = Arc::new(Mutex::new(HashSet::new()));
+    let connections = Arc::clone(&seen);
+    let served = serve(move |request: Request<Incoming>| {
+        connections.lock().unwrap().insert(request.extensions().get::<Arc<Connection>>().unwrap().remote);
+        async { Response::new(silent().0) }
+    });
+    let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
+    for _ in 0..2 {
+        let watches = futures_util::future::join_all((0..300).map(|_| remote.send(get("/watch")))).await;
+        assert!(watches.iter().all(Result::is_ok));
+        assert_eq!(seen.lock().unwrap().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_its_request_upstream() {
+    let (ends, mut ended) = mpsc::unbounded_channel();
+    let served = serve(move |_| {
+        let (body, dropped) = silent();
+        ends.send(dropped).unwrap();
+        async { Response::new(body) }
+    });
+    let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
+    let watch = remote.send(get("/watch")).await.unwrap();
+    let dropped = ended.recv().await.unwrap();
+    drop(watch);
+    assert!(dropped.await.is_err());
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_never_looks_complete() {
+    let served = serve(|_| async {
+        let frames = [Ok(http_body::Frame::data(Bytes::from("half"))), Err(BoxError::from("broken"))];
+        Response::new(StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync())
+    });
+    let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
+    let forwarder = forwarder(Arc::new(remote));
+    let front = serve(move |request: Request<Incoming>| {
+        let forwarder = forwarder.clone();
+        async move {
+            let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+            forwarder.forward(request, &jane(), None, None).await.unwrap()
+        }
+    });
+    let answer = front.http2(None).await.send_request(ask("/")).await;
+    assert!(async { answer?.into_body().collect().await }.await.is_err());
+    let answer = front.http1(None).await.send_request(ask("/")).await;
+    assert!(async { answer?.into_body().collect().await }.await.is_err());
+}
+
+async fn refused(address: SocketAddr, deadline: Option<Instant>) -> Status {
+    let (remote, _directory) = plain_remote(address, Bounds::default()).await;
+    forwarder(Arc::new(remote)).forward(get("/"), &jane(), None, deadline).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_or_resets_is_a_503() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    assert_eq!(refused(address, None).await.code, 503);
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            // Something of the request first, so that it is cut off under way.
+            let _ = stream.read_u8().await;
+        }
+    });
+    let status = refused(address, None).await;
+    assert_eq!((status.code, status.reason.as_str()), (503, "ServiceUnavailable"));
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_a_504_at_the_deadline() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let status = refused(address, Some(Instant::now() + Duration::from_millis(50))).await;
+    assert_eq!(status.code, 504);
+    assert_eq!(status.message, "Timeout: request did not complete within the allotted timeout");
+}
+
+/// A server without TLS that answers with the number of the connection.
+async fn plain_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut number = 0;
+        while let Ok((stream, _)) = listener.accept().await {
+            number += 1;
+            let service = hyper::service::service_fn(move |request: Request<Incoming>| async move {
+                assert_eq!(request.uri().authority(), None);
+                Ok::<_, std::convert::Infallible>(Response::new(full(number.to_string())))
+            });
+            tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_connection_without_http2_is_used_again_when_its_answer_was_read() {
+    let (remote, _directory) = plain_remote(plain_server().await, Bounds::default()).await;
+    assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "1");
+    // The connection is free once its task has seen the end of the answer.
+    tokio::task::yield_now().await;
+    assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "1");
+    let unread = remote.send(get("/")).await.unwrap();
+    assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "2");
+    assert_eq!(text(unread).await, "1");
+}
+
+#[tokio::test]
+async fn who_finds_no_place_waits_for_one_and_not_for_ever() {
+    let bounds = Bounds { max_http1_connections: 1, acquire_timeout: Duration::from_millis(50), ..Bounds::default() };
+    let (remote, _directory) = plain_remote(plain_server().await, bounds).await;
+    let unread = remote.send(get("/")).await.unwrap();
+    assert!(matches!(remote.send(get("/")).await, Err(UpstreamError::Timeout)));
+    let (answer, ()) = tokio::join!(remote.send(get("/")), async { drop(unread) });
+    assert!(answer.is_ok());
+}
+
+/// Upgrades and sends back what it gets.
+async fn echo_upgrade(mut request: Request<Incoming>) -> Response<Body> {
+    assert_eq!(request.headers()["impersonate-user"], "jane");
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let (mut read, mut write) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
+        let _ = tokio::io::copy(&mut read, &mut write).await;
+    });
+    Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header(header::CONNECTION, "Upgrade")
+        .header(header::UPGRADE, "SPDY/3.1")
+        .body(empty())
+        .unwrap()
+}
+
+#[tokio::test]
+async fn an_upgrade_passes_bytes_both_ways_and_ends_with_the_drain() {
+    let served = serve(echo_upgrade);
+    let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
+    let drain = Drain::new();
+    let forwarder = Forwarder::new(Arc::new(remote), Identity::Impersonate, drain.clone());
+    let front = serve(move |request: Request<Incoming>| {
+        let forwarder = forwarder.clone();
+        async move {
+            let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+            forwarder.forward(request, &jane(), None, None).await.unwrap()
+        }
+    });
+    let mut request = ask("/exec");
+    request.headers_mut().insert(header::CONNECTION, "Upgrade".parse().unwrap());
+    request.headers_mut().insert(header::UPGRADE, "SPDY/3.1".parse().unwrap());
+    let mut response = front.http1(None).await.send_request(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+    assert_eq!(response.headers()[header::UPGRADE], "SPDY/3.1");
+    let mut stream = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
+    stream.write_all(b"hello").await.unwrap();
+    let mut back = [0; 5];
+    stream.read_exact(&mut back).await.unwrap();
+    assert_eq!(&back, b"hello");
+
+    drain.start(Duration::ZERO).await;
+    drain.finished().await;
+    // Without a farewell of TLS's that is an error, which is an end as well.
+    let end = stream.read(&mut back).await;
+    assert!(matches!(end, Ok(0) | Err(_)));
+}
+
+#[tokio::test]
+async fn an_upgrade_that_the_server_refuses_is_passed_as_it_is() {
+    let served = serve(|_| async { Response::builder().status(403).body(full("no")).unwrap() });
+    let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
+    let mut request = get("/exec");
+    request.headers_mut().insert(header::CONNECTION, "Upgrade".parse().unwrap());
+    request.headers_mut().insert(header::UPGRADE, "websocket".parse().unwrap());
+    let response = forwarder(Arc::new(remote)).forward(request, &jane(), None, None).await.unwrap();
+    assert_eq!(response.status(), 403);
+    assert_eq!(text(response).await, "no");
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_while_it_waits_is_cancelled() {
+    let (started, start) = oneshot::channel();
+    let started = Mutex::new(Some(started));
+    let transport = from_fn(move |_| {
+        let guard = started.lock().unwrap().take().unwrap();
+        async move {
+            let _guard: oneshot::Sender<()> = guard;
+            std::future::pending().await
+        }
+    });
+    let forwarder = forwarder(transport);
+    let user = jane();
+    let waiting = forwarder.forward(get("/"), &user, None, Some(Instant::now()));
+    assert_eq!(waiting.await.unwrap_err().code, 504);
+    assert!(start.await.is_err());
+}

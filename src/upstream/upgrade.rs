@@ -1,0 +1,58 @@
+//! SPDY and WebSocket: the request goes as any other, and once both sides agreed, bytes pass as they come.
+
+use super::Body;
+use super::forward::bad_gateway;
+use crate::server::Drain;
+use crate::status::Status;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+
+/// Bytes on their way in one direction of one upgraded connection.
+const BUFFER_SIZE: usize = 16 << 10;
+
+/// Whether a request asks for one of the protocols that Kubernetes upgrades to (`httpstream.IsUpgradeRequest`). Any
+/// other, `h2c` above all, would be a way past the proxy for what is asked inside.
+pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
+    protocol(headers).is_some()
+}
+
+/// The protocol that is asked for.
+pub(super) fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
+    let upgrade = headers.get(header::UPGRADE)?;
+    let asks = headers.get_all(header::CONNECTION).iter().any(|value| {
+        value.to_str().is_ok_and(|value| value.split(',').any(|token| token.trim().eq_ignore_ascii_case("upgrade")))
+    });
+    let known = upgrade.to_str().is_ok_and(|name| {
+        name.eq_ignore_ascii_case("websocket")
+            || name.get(..5).is_some_and(|family| family.eq_ignore_ascii_case("spdy/"))
+    });
+    (asks && known).then(|| upgrade.clone())
+}
+
+/// Ties the two sides together if the upstream agreed; passes its answer in any case. The tie ends with either side,
+/// or when the drain starts.
+pub(super) fn tie(
+    client: Option<OnUpgrade>,
+    mut response: Response<Body>,
+    drain: &Drain,
+) -> Result<Response<Body>, Status> {
+    let upstream = hyper::upgrade::on(&mut response);
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(response);
+    }
+    let Some(client) = client else { return Err(bad_gateway()) };
+    let signal = drain.clone();
+    drain.spawn(async move {
+        // Nothing to tie where a side went before it came to that.
+        let Ok((client, upstream)) = tokio::try_join!(client, upstream) else { return };
+        let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
+        let tie = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut upstream, BUFFER_SIZE, BUFFER_SIZE);
+        tokio::select! {
+            // That a side is reset is how many of these end.
+            _ = tie => {}
+            () = signal.started() => {}
+        }
+    });
+    Ok(response)
+}

@@ -1,0 +1,313 @@
+//! What a webhook's HTTP answer says: client-go's decoding, then `request.VerifyAdmissionResponse`.
+
+use super::client::Answer;
+use super::hook::ReviewVersion;
+use crate::object::decode::{self, go_quote, go_type};
+use crate::object::split_api_version;
+use crate::status::{Details, Status};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+/// What a webhook decided.
+#[derive(Debug, Default)]
+pub struct Response {
+    /// Whether the request may pass.
+    pub allowed: bool,
+    /// Why not, or what else it says.
+    pub status: Option<Status>,
+    /// Its patch, undecoded.
+    pub patch: Vec<u8>,
+    /// What kind of patch it says that is.
+    pub patch_type: String,
+    /// Its audit annotations.
+    pub audit_annotations: Vec<(String, String)>,
+    /// Its warnings.
+    pub warnings: Vec<String>,
+}
+
+/// Why an answer is no decision.
+#[derive(Debug, PartialEq)]
+pub enum AnswerError {
+    /// The server answered with an error, or with something that is no review; the code is for metrics.
+    Call(String, u16),
+    /// The review breaks a rule.
+    Invalid(String),
+}
+
+/// A Go error that is no Status counts as this one (`error calling webhook`).
+const UNAVAILABLE: u16 = 503;
+
+/// Reads and verifies an answer.
+///
+/// # Errors
+/// When it is no valid review.
+pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) -> Result<Response, AnswerError> {
+    let call = |text: String| AnswerError::Call(text, UNAVAILABLE);
+    if let Err(why) = media_type(&answer.content_type) {
+        return Err(AnswerError::Call(format!("Internal error occurred: mime: {why}"), 500));
+    }
+    if !(200..=206).contains(&answer.status.as_u16()) {
+        let status = server_error(answer);
+        return Err(AnswerError::Call(status.message, status.code));
+    }
+    if answer.body.is_empty() {
+        return Err(call(format!(
+            "0-length response with status code: {} and content type: {}",
+            answer.status.as_u16(),
+            if answer.content_type.is_empty() { "application/json" } else { &answer.content_type }
+        )));
+    }
+    let review = object(&answer.body).map_err(call)?;
+    let (api_version, kind) = type_of(&review).map_err(call)?;
+    check_type(version, api_version, kind).map_err(call)?;
+    let fields = match review.get("response") {
+        None | Some(Value::Null) => return Err(AnswerError::Invalid("webhook response was absent".into())),
+        Some(Value::Object(fields)) => fields,
+        Some(other) => return Err(call(wrong_type(other, "AdmissionReview.response", &format!("{}.AdmissionResponse", version.short())))),
+    };
+    let parsed = Fields::read(fields).map_err(call)?;
+    match version {
+        ReviewVersion::V1 => parsed.verify_v1(uid, api_version, kind, mutating).map_err(AnswerError::Invalid),
+        ReviewVersion::V1Beta1 => Ok(parsed.as_v1beta1(mutating)),
+    }
+}
+
+/// `mime.ParseMediaType`, as far as its errors go.
+fn media_type(content_type: &str) -> Result<(), &'static str> {
+    let media = content_type.split(';').next().unwrap_or_default().trim();
+    if media.is_empty() {
+        return if content_type.is_empty() { Ok(()) } else { Err("no media type") };
+    }
+    let token = |c: char| c.is_ascii_graphic() && !"()<>@,;:\\\"/[]?=".contains(c);
+    let rest = media.trim_start_matches(token);
+    match rest.strip_prefix('/') {
+        _ if rest.is_empty() => Ok(()),
+        _ if rest.len() == media.len() => Err("no media type"),
+        None => Err("expected slash after first token"),
+        Some(subtype) if subtype.is_empty() || !subtype.starts_with(token) => Err("expected token after slash"),
+        Some(subtype) if subtype.contains(|c| !token(c)) => Err("unexpected content after media subtype"),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The body as a JSON object: JSON if it begins like an object, else YAML.
+fn object(body: &[u8]) -> Result<Map<String, Value>, String> {
+    let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    let broken = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    let value = if is_json {
+        decode::json(body).map_err(broken)?.value
+    } else {
+        decode::yaml(body).map_err(|why| if why.starts_with("yaml:") { why } else { broken(why) })?.value
+    };
+    match value {
+        Value::Object(fields) => Ok(fields),
+        other => Err(broken(format!(
+            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+             Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            go_type(&other)
+        ))),
+    }
+}
+
+fn type_of(review: &Map<String, Value>) -> Result<(&str, &str), String> {
+    let text = |field: &str, name: &str| match review.get(field) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(&**text),
+        Some(other) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{name} of type string",
+            go_type(other)
+        )),
+    };
+    Ok((text("apiVersion", "apiVersion")?, text("kind", "kind")?))
+}
+
+/// Whether client-go decodes such an object into a review: what is missing is as expected.
+fn check_type(version: ReviewVersion, api_version: &str, kind: &str) -> Result<(), String> {
+    let kind = if kind.is_empty() { "AdmissionReview" } else { kind };
+    let api_version = if api_version.is_empty() { version.api_version() } else { api_version };
+    let wanted = version.short();
+    match (api_version, kind) {
+        (api_version, "AdmissionReview") if api_version == version.api_version() => Ok(()),
+        ("admission.k8s.io/v1" | "admission.k8s.io/v1beta1", "AdmissionReview") => {
+            let (_, got) = split_api_version(api_version);
+            Err(format!("converting ({got}.AdmissionReview) to ({wanted}.AdmissionReview): unknown conversion"))
+        }
+        ("v1", "Status") => Err(format!("converting (v1.Status) to ({wanted}.AdmissionReview): unknown conversion")),
+        _ => Err(format!(
+            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        )),
+    }
+}
+
+fn wrong_type(value: &Value, field: &str, wanted: &str) -> String {
+    format!("json: cannot unmarshal {} into Go struct field {field} of type {wanted}", go_type(value))
+}
+
+impl ReviewVersion {
+    fn short(self) -> &'static str {
+        split_api_version(self.api_version()).1
+    }
+}
+
+/// The fields of a response, as they stand there.
+#[derive(Default)]
+struct Fields {
+    uid: String,
+    patch_type: Option<String>,
+    response: Response,
+}
+
+impl Fields {
+    fn read(fields: &Map<String, Value>) -> Result<Self, String> {
+        let mut read = Self::default();
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+            let wrong = |value: &Value, wanted: &str| wrong_type(value, &format!("AdmissionResponse.response.{name}"), wanted);
+            let text = |value: &Value, wanted: &str| match value {
+                Value::String(text) => Ok(text.clone()),
+                Value::Null => Ok(String::new()),
+                other => Err(wrong(other, wanted)),
+            };
+            let response = &mut read.response;
+            match &**name {
+                "uid" => read.uid = text(value, "types.UID")?,
+                "allowed" => response.allowed = value.as_bool().ok_or_else(|| wrong(value, "bool"))?,
+                "status" => {
+                    let Value::Object(_) = value else { return Err(wrong(value, "v1.Status")) };
+                    let status = serde_json::from_value(value.clone());
+                    response.status = Some(status.map_err(|error| format!("json: cannot unmarshal response.status: {error}"))?);
+                }
+                "patch" => response.patch = base64_bytes(value, &wrong)?,
+                "patchType" => read.patch_type = Some(text(value, "v1.PatchType")?),
+                "auditAnnotations" => {
+                    let Value::Object(pairs) = value else { return Err(wrong(value, "map[string]string")) };
+                    for (key, value) in pairs {
+                        response.audit_annotations.push((key.clone(), text(value, "string")?));
+                    }
+                }
+                "warnings" => {
+                    let Value::Array(items) = value else { return Err(wrong(value, "[]string")) };
+                    for item in items {
+                        response.warnings.push(text(item, "string")?);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(read)
+    }
+
+    /// A v1 answer must repeat the uid and say what it is; patch and patch type come together, and only from a mutating hook.
+    fn verify_v1(self, uid: &str, api_version: &str, kind: &str, mutating: bool) -> Result<Response, String> {
+        let Self { uid: got, patch_type, mut response } = self;
+        if got != uid {
+            return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(&got)));
+        }
+        if (api_version, kind) != (ReviewVersion::V1.api_version(), "AdmissionReview") {
+            let got = if api_version.is_empty() { "/" } else { api_version };
+            let got = if got.contains('/') { got.to_owned() } else { format!("/{got}") };
+            return Err(format!(
+                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}, Kind={kind}"
+            ));
+        }
+        match (mutating, response.patch.is_empty(), patch_type) {
+            (true, false, None) => Err("webhook returned response.patch but not response.patchType".into()),
+            (true, true, Some(_)) => Err("webhook returned response.patchType but not response.patch".into()),
+            (true, _, Some(kind)) if kind.is_empty() => Err("webhook returned invalid response.patchType of \"\"".into()),
+            (false, false, _) => Err("validating webhook may not return response.patch".into()),
+            (false, true, Some(_)) => Err("validating webhook may not return response.patchType".into()),
+            (_, _, patch_type) => {
+                response.patch_type = patch_type.unwrap_or_default();
+                Ok(response)
+            }
+        }
+    }
+
+    /// In v1beta1 neither uid nor kind nor patch type was ever looked at.
+    fn as_v1beta1(self, mutating: bool) -> Response {
+        let mut response = self.response;
+        if mutating {
+            response.patch_type = "JSONPatch".into();
+        } else {
+            response.patch.clear();
+        }
+        response
+    }
+}
+
+/// A `[]byte`: base64 text, or a list of numbers.
+fn base64_bytes(value: &Value, wrong: &dyn Fn(&Value, &str) -> String) -> Result<Vec<u8>, String> {
+    match value {
+        Value::String(text) => {
+            let packed: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+            STANDARD.decode(&packed).map_err(|error| {
+                let at = match error {
+                    base64::DecodeError::InvalidByte(at, _) => at,
+                    _ => packed.len(),
+                };
+                format!("illegal base64 data at input byte {at}")
+            })
+        }
+        Value::Array(items) => {
+            let byte = |item: &Value| item.as_u64().and_then(|number| u8::try_from(number).ok()).ok_or_else(|| wrong(item, "uint8"));
+            items.iter().map(byte).collect()
+        }
+        // A number is decoded into the list's first byte: its text is what is then no patch.
+        other => Ok(other.to_string().into_bytes()),
+    }
+}
+
+/// The error of an answer that is no success: the Status in it, or what client-go makes of the code.
+fn server_error(answer: &Answer) -> Status {
+    if let Ok(fields) = object(&answer.body)
+        && let Ok((api_version, kind)) = type_of(&fields)
+        && matches!(api_version, "" | "v1")
+        && kind == "Status"
+        && let Ok(status) = serde_json::from_value::<Status>(Value::Object(fields))
+        && status.status == "Failure"
+    {
+        return status;
+    }
+    let media = answer.content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_text = media.is_empty() || media.starts_with("text/");
+    let cut = answer.body.get(..MAX_TEXT_BYTES).unwrap_or(&answer.body);
+    let text = if is_text { String::from_utf8_lossy(cut).trim().to_owned() } else { "unknown".into() };
+    generic_server_response(answer.status.as_u16(), &text)
+}
+
+/// How much of an answer's text an error repeats (`maxUnstructuredResponseTextBytes`).
+const MAX_TEXT_BYTES: usize = 2048;
+
+/// `errors.NewGenericServerResponse` for a POST without a resource.
+fn generic_server_response(code: u16, text: &str) -> Status {
+    let (reason, message) = match code {
+        400 => ("BadRequest", "the server rejected our request for an unknown reason"),
+        401 => ("Unauthorized", "the server has asked for the client to provide credentials"),
+        403 => ("Forbidden", text),
+        404 => ("NotFound", "the server could not find the requested resource"),
+        405 => ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
+        406 if text.is_empty() || text == "unknown" => {
+            ("NotAcceptable", "the server was unable to respond with a content type that the client supports")
+        }
+        406 => ("NotAcceptable", text),
+        409 => ("AlreadyExists", "the server reported a conflict"),
+        415 => ("UnsupportedMediaType", text),
+        422 => ("Invalid", "the server rejected our request due to an error in our request"),
+        429 => ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
+        503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
+        504 => (
+            "Timeout",
+            "the server was unable to return a response in the time allotted, but may still be processing the request",
+        ),
+        500.. => ("InternalError", ""),
+        _ => ("", ""),
+    };
+    let message = match (message, reason) {
+        ("", "InternalError") => {
+            format!("an error on the server ({}) has prevented the request from succeeding", go_quote(text))
+        }
+        ("", "") => format!("the server responded with the status code {code} but did not return more information"),
+        (message, _) => message.to_owned(),
+    };
+    Status::failure(code, reason, message).with_details(Details::default())
+}

@@ -1,0 +1,211 @@
+//! One call of one hook: what it is sent, how its answer is taken, and what its failure means.
+
+use super::answer::{self, AnswerError, Response};
+use super::client::Answer;
+use super::hook::{Hook, SideEffects};
+use super::review::Review;
+use crate::cluster::Cluster;
+use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
+use crate::admission::Attributes;
+use crate::status::Status;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How often a call is repeated because the answer asks for it (client-go's `maxRetries`).
+const RETRIES: usize = 10;
+
+/// Why a hook's call did not let the request pass.
+#[derive(Debug)]
+pub enum CallError {
+    /// `ErrCallingWebhook`: the hook could not be asked, which its failure policy is for. The code is for metrics.
+    Calling {
+        /// Why.
+        reason: String,
+        /// The code of the Status that kube-apiserver attaches.
+        code: u16,
+    },
+    /// `ErrWebhookRejection`: it said no.
+    Rejected(Box<Status>),
+    /// Anything else, which no failure policy covers.
+    Internal(Box<Status>),
+}
+
+impl CallError {
+    fn calling(reason: impl Into<String>, code: u16) -> Self {
+        Self::Calling { reason: reason.into(), code }
+    }
+}
+
+/// Which of the two plugins calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// MutatingAdmissionWebhook.
+    Mutating,
+    /// ValidatingAdmissionWebhook.
+    Validating,
+}
+
+impl Caller {
+    /// The `type` label of its metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Mutating => "admit",
+            Self::Validating => "validating",
+        }
+    }
+}
+
+/// Calls a hook and takes in its annotations and warnings.
+///
+/// # Errors
+/// When it refuses, or could not be asked.
+pub async fn call(
+    caller: Caller,
+    hook: &Hook,
+    attributes: &Attributes,
+    review: &Review,
+    cluster: &Cluster,
+) -> Result<Response, CallError> {
+    if attributes.dry_run {
+        match hook.side_effects {
+            SideEffects::None => {}
+            SideEffects::Unset => return Err(CallError::calling("Webhook SideEffects is nil", 400)),
+            SideEffects::Some => {
+                let text = format!("admission webhook \"{}\" does not support dry run", hook.name);
+                return Err(CallError::Internal(Box::new(Status::bad_request(text))));
+            }
+        }
+    }
+    let Some(version) = hook.review_version else {
+        let reason = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
+        return Err(CallError::calling(reason, 400));
+    };
+    let request = review.request(version);
+    let answer = send(hook, attributes, &request.body, cluster).await?;
+    let response = answer::read(&answer, version, &request.uid, caller == Caller::Mutating).map_err(|error| match error {
+        AnswerError::Call(why, code) => CallError::calling(format!("failed to call webhook: {why}"), code),
+        AnswerError::Invalid(why) => CallError::calling(format!("received invalid webhook response: {why}"), 503),
+    })?;
+    for (key, value) in &response.audit_annotations {
+        attributes.annotations.add(format!("{}/{key}", hook.name), value);
+    }
+    for warning in &response.warnings {
+        attributes.warnings.add(warning);
+    }
+    if response.allowed { Ok(response) } else { Err(CallError::Rejected(Box::new(rejection(&hook.name, response.status)))) }
+}
+
+async fn send(
+    hook: &Hook,
+    attributes: &Attributes,
+    body: &[bytes::Bytes; 4],
+    cluster: &Cluster,
+) -> Result<Answer, CallError> {
+    let client = hook.client.as_ref();
+    let client = client.map_err(|why| CallError::calling(format!("could not get REST client: {why}"), 500))?;
+    let failed = |why: String| CallError::calling(format!("failed to call webhook: {why}"), 503);
+    let now = Instant::now();
+    let deadline = (now + hook.timeout).min(attributes.deadline);
+    let left = deadline.saturating_duration_since(now);
+    if left.is_zero() {
+        return Err(failed("context deadline exceeded".into()));
+    }
+    let timeout_seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+    let mut retries = 0;
+    loop {
+        let answer = client.post(cluster, body.clone(), timeout_seconds, deadline).await.map_err(failed)?;
+        let code = answer.status.as_u16();
+        match answer.retry_after_seconds {
+            Some(seconds) if (code == 429 || code >= 500) && retries < RETRIES => {
+                retries += 1;
+                // The next try finds the deadline passed if the wait is cut short by it.
+                let left = deadline.saturating_duration_since(Instant::now());
+                sleep(Duration::from_secs(seconds).min(left)).await;
+            }
+            _ => return Ok(answer),
+        }
+    }
+}
+
+/// `errors.ToStatusErr`.
+fn rejection(webhook: &str, status: Option<Status>) -> Status {
+    let mut status = status.unwrap_or_else(|| Status::failure(0, "", ""));
+    status.code = status.code.max(400);
+    if matches!(&*status.status, "" | "Success") {
+        status.status = "Failure".into();
+    }
+    let denied = format!("admission webhook \"{webhook}\" denied the request");
+    status.message = match (&*status.message, &*status.reason) {
+        ("", "") => format!("{denied} without explanation"),
+        ("", reason) => format!("{denied}: {reason}"),
+        (message, _) => format!("{denied}: {message}"),
+    };
+    status
+}
+
+/// Counts a call and decides what its error means: the Status to refuse with, if the request is to be refused.
+/// `fail_open` is called when a failed call is ignored.
+pub fn settle(
+    caller: Caller,
+    hook: &Hook,
+    attributes: &Attributes,
+    elapsed: Duration,
+    error: Option<&CallError>,
+    metrics: &Metrics,
+) -> Outcome {
+    let observe = |code: u16, rejected: bool, error: Option<RejectionError>| {
+        let call = WebhookCall { name: &hook.name, kind: caller.label(), operation: attributes.operation };
+        if let Some(error) = error {
+            metrics.observe_webhook_rejection(&call, error, code);
+        }
+        metrics.observe_webhook(&call, elapsed, rejected, code);
+    };
+    match error {
+        None => {
+            observe(200, false, None);
+            Outcome::Passed
+        }
+        Some(CallError::Calling { reason, code }) => {
+            if hook.ignores_failure {
+                observe(*code, false, None);
+                metrics.observe_webhook_fail_open(&hook.name, caller.label());
+                tracing::warn!(webhook = hook.name, reason, "failed calling webhook, failing open");
+                return Outcome::FailedOpen;
+            }
+            observe(*code, true, Some(RejectionError::CallingWebhook));
+            tracing::warn!(webhook = hook.name, reason, "failed calling webhook, failing closed");
+            Outcome::Refused(Status::internal_error(format!("failed calling webhook \"{}\": {reason}", hook.name)))
+        }
+        Some(CallError::Rejected(status)) => {
+            observe(status.code, true, Some(RejectionError::None));
+            Outcome::Refused((**status).clone())
+        }
+        Some(CallError::Internal(status)) => {
+            observe(0, true, Some(RejectionError::ApiServerInternal));
+            Outcome::Refused((**status).clone())
+        }
+    }
+}
+
+/// What becomes of the request after a call.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The hook let it pass.
+    Passed,
+    /// The hook could not be asked, and does not mind.
+    FailedOpen,
+    /// The request is refused.
+    Refused(Status),
+}
+
+impl CallError {
+    /// A failure to make sense of the answer, which the failure policy covers.
+    pub fn in_answer(reason: String, code: u16) -> Self {
+        Self::Calling { reason, code }
+    }
+
+    /// `NewInternalError`, which no failure policy covers.
+    pub fn internal(why: impl std::fmt::Display) -> Self {
+        Self::Internal(Box::new(Status::internal_error(why)))
+    }
+}

@@ -1,0 +1,180 @@
+//! Where a webhook is: a URL, or a Service whose address is looked up at each new connection.
+
+use crate::cluster::Cluster;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// What Go's `URL.EscapedPath` leaves as it is.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'@');
+
+/// Where a webhook is, and which CA vouches for it: all that two hooks must have in common to share connections.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    authority: String,
+    host: String,
+    port: u16,
+    path: String,
+    ca: Vec<u8>,
+    service: Option<Service>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Service {
+    namespace: String,
+    name: String,
+    port: i32,
+}
+
+/// Where to connect to.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Address {
+    /// An IP address, or a name to resolve.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+impl Endpoint {
+    /// From `clientConfig.service`.
+    pub fn service(namespace: &str, name: &str, port: i32, path: &str, ca: Vec<u8>) -> Self {
+        let host = format!("{name}.{namespace}.svc");
+        Self {
+            authority: format!("{host}:{port}"),
+            host,
+            port: u16::try_from(port).unwrap_or_default(),
+            path: escaped_path(path),
+            ca,
+            service: Some(Service { namespace: namespace.to_owned(), name: name.to_owned(), port }),
+        }
+    }
+
+    /// From `clientConfig.url`.
+    ///
+    /// # Errors
+    /// When it is no https URL.
+    pub fn url(url: &str, ca: Vec<u8>) -> Result<Self, String> {
+        let broken = |why: &str| format!("parse \"{url}\": {why}");
+        let rest = url.strip_prefix("https://").ok_or_else(|| broken("'https' is the only allowed URL scheme"))?;
+        let rest = rest.split(['?', '#']).next().unwrap_or_default();
+        let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => {
+                (host, if port.is_empty() { 443 } else { port.parse().map_err(|_| broken("invalid port"))? })
+            }
+            _ => (authority, 443),
+        };
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if host.is_empty() || authority.contains('@') {
+            return Err(broken("no host in request URL"));
+        }
+        let path = percent_decode_str(path).decode_utf8().map_err(|_| broken("invalid URL escape"))?;
+        Ok(Self {
+            authority: authority.to_owned(),
+            host: host.to_owned(),
+            port,
+            path: escaped_path(&path),
+            ca,
+            service: None,
+        })
+    }
+
+    /// Scheme and authority, as they stand in the configuration.
+    pub fn base(&self) -> String {
+        format!("https://{}", self.authority)
+    }
+
+    /// The `Host` header.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// The name that the certificate must have.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The path, cleaned and escaped.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The CA bundle; empty stands for the system's.
+    pub fn ca(&self) -> &[u8] {
+        &self.ca
+    }
+
+    /// Where to connect to; a Service is looked up each time (`proxy.ResolveCluster`).
+    ///
+    /// # Errors
+    /// When there is no such Service or port, or it has no address.
+    pub fn address(&self, cluster: &Cluster) -> Result<Address, String> {
+        let Some(Service { namespace, name, port }) = &self.service else {
+            return Ok(Address { host: self.host.clone(), port: self.port });
+        };
+        let service = cluster.service(namespace, name).ok_or_else(|| format!("service \"{name}\" not found"))?;
+        let spec = service.spec.as_ref();
+        let cluster_ip = spec.and_then(|spec| spec.cluster_ip.as_deref()).unwrap_or_default();
+        match spec.and_then(|spec| spec.type_.as_deref()).unwrap_or("ClusterIP") {
+            "ClusterIP" if cluster_ip == "None" => Err("cannot route to service with ClusterIP \"None\"".into()),
+            "ClusterIP" | "LoadBalancer" | "NodePort" => {
+                let ports = spec.and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
+                if !ports.iter().any(|listed| listed.port == *port) {
+                    return Err(format!("no service port {port} found for service \"{name}\""));
+                }
+                Ok(Address { host: cluster_ip.to_owned(), port: self.port })
+            }
+            "ExternalName" => {
+                let host = spec.and_then(|spec| spec.external_name.clone()).unwrap_or_default();
+                Ok(Address { host, port: self.port })
+            }
+            other => Err(format!("unsupported service type \"{other}\"")),
+        }
+    }
+}
+
+/// `path.Join("/", path)`, escaped.
+fn escaped_path(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    format!("/{}", utf8_percent_encode(&segments.join("/"), PATH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_as_client_go_reads_them() {
+        for (url, base, path, host, port) in [
+            ("https://127.0.0.1:1", "https://127.0.0.1:1", "/", "127.0.0.1", 1),
+            ("https://a.example/a%20b//c/", "https://a.example", "/a%20b/c", "a.example", 443),
+            ("https://[::1]:8443/x", "https://[::1]:8443", "/x", "::1", 8443),
+            ("https://[::1]/x", "https://[::1]", "/x", "::1", 443),
+        ] {
+            let endpoint = Endpoint::url(url, Vec::new()).unwrap();
+            let got = (&*endpoint.base(), endpoint.path(), endpoint.host(), endpoint.port);
+            assert_eq!(got, (base, path, host, port), "{url}");
+        }
+        for url in ["http://a/", "https://", "https://u@h/", "https://a:x/", "nonsense"] {
+            assert!(Endpoint::url(url, Vec::new()).is_err(), "{url}");
+        }
+    }
+}

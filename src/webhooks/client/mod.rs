@@ -1,0 +1,229 @@
+//! The client that calls webhooks: HTTP/1.1 over TLS, warm connections per endpoint, every wait and body bounded.
+//!
+//! It uses no proxy from the environment. Failures are worded as Go's `net/http` words them, since they reach the
+//! requesting client inside "failed calling webhook …".
+
+mod endpoint;
+mod failure;
+mod pool;
+mod tls;
+
+pub use endpoint::Endpoint;
+
+use crate::cluster::Cluster;
+use bytes::Bytes;
+use endpoint::Address;
+use failure::Failure;
+use flate2::read::GzDecoder;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use pool::{Chunks, Connection, Pool};
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
+
+/// How many clients are kept that no configuration uses any more (`defaultCacheSize`).
+const CLIENTS: u64 = 200;
+/// The longest body that a webhook may answer with, also after decompression.
+const MAX_ANSWER_BYTES: usize = 8 << 20;
+/// How long a TLS handshake may take, as in Go's default transport.
+const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The least that one of several addresses is given to connect.
+const MIN_DIAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// The user agent of kube-apiserver's admission.
+const AGENT: &str = "kube-apiserver-admission";
+
+/// All clients, by endpoint. Equal endpoints share connections, also across changes of the configurations.
+#[derive(Debug)]
+pub struct Clients(moka::sync::Cache<Endpoint, Arc<Client>>);
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self(moka::sync::Cache::new(CLIENTS))
+    }
+}
+
+impl Clients {
+    /// The client of an endpoint.
+    ///
+    /// # Errors
+    /// When its CA bundle or its host name cannot be used.
+    pub fn client(&self, endpoint: Endpoint) -> Result<Arc<Client>, String> {
+        if let Some(client) = self.0.get(&endpoint) {
+            return Ok(client);
+        }
+        let client = Arc::new(Client::new(endpoint.clone())?);
+        self.0.insert(endpoint, client.clone());
+        Ok(client)
+    }
+}
+
+/// Calls the webhook at one endpoint.
+pub struct Client {
+    endpoint: Endpoint,
+    host: HeaderValue,
+    tls: TlsConnector,
+    server_name: rustls_pki_types::ServerName<'static>,
+    pool: Arc<Pool>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("endpoint", &self.endpoint.base()).finish_non_exhaustive()
+    }
+}
+
+/// What a webhook answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// `Content-Type`, or empty.
+    pub content_type: String,
+    /// `Retry-After` in seconds.
+    pub retry_after_seconds: Option<u64>,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+impl Client {
+    fn new(endpoint: Endpoint) -> Result<Self, String> {
+        let host = HeaderValue::try_from(endpoint.authority()).map_err(|error| error.to_string())?;
+        let server_name = tls::server_name(endpoint.host())?;
+        let tls = TlsConnector::from(tls::config(endpoint.ca())?);
+        Ok(Self { endpoint, host, tls, server_name, pool: Arc::default() })
+    }
+
+    /// Posts a review. `timeout_seconds` is told to the webhook; the deadline is what counts.
+    ///
+    /// # Errors
+    /// The text of the error that Go's client would give.
+    pub async fn post(
+        &self,
+        cluster: &Cluster,
+        body: [Bytes; 4],
+        timeout_seconds: u64,
+        deadline: Instant,
+    ) -> Result<Answer, String> {
+        let url = format!("{}{}?timeout={timeout_seconds}s", self.endpoint.base(), self.endpoint.path());
+        let in_post = |failure: Failure| format!("Post \"{url}\": {failure}");
+        let sent = timeout_at(deadline, self.send(cluster, Chunks::new(body), timeout_seconds, deadline)).await;
+        let (connection, response) = sent.unwrap_or(Err(Failure::Deadline)).map_err(in_post)?;
+        let (head, body) = response.into_parts();
+        let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let read = timeout_at(deadline, collect(body, &connection)).await.unwrap_or(Err(Failure::Deadline));
+        let mut body = read.map_err(in_body)?;
+        self.pool.put_back(connection);
+        if text(CONTENT_ENCODING).eq_ignore_ascii_case("gzip") {
+            body = gunzip(&body).map_err(in_body)?;
+        }
+        Ok(Answer {
+            status: head.status,
+            content_type: text(CONTENT_TYPE).to_owned(),
+            retry_after_seconds: text(RETRY_AFTER).parse().ok(),
+            body,
+        })
+    }
+
+    /// Sends the request on a warm connection, or on a new one. A warm connection that turns out to be closed before
+    /// the request went out costs nothing but another try.
+    async fn send(
+        &self,
+        cluster: &Cluster,
+        body: Chunks,
+        timeout_seconds: u64,
+        deadline: Instant,
+    ) -> Result<(Connection, Response<Incoming>), Failure> {
+        loop {
+            let (mut connection, warm) = match self.pool.take() {
+                Some(connection) => (connection, true),
+                None => (self.connect(cluster, deadline).await?, false),
+            };
+            let request = self.request(body.clone(), timeout_seconds)?;
+            match connection.sender.try_send_request(request).await {
+                Ok(response) => return Ok((connection, response)),
+                Err(mut error) => {
+                    let unsent = error.take_message().is_some();
+                    if !(warm && unsent) {
+                        return Err(Failure::of_hyper(error.error(), &connection.route, "EOF"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn request(&self, body: Chunks, timeout_seconds: u64) -> Result<Request<Chunks>, Failure> {
+        Request::post(format!("{}?timeout={timeout_seconds}s", self.endpoint.path()))
+            .header(HOST, &self.host)
+            .header(USER_AGENT, AGENT)
+            .header(ACCEPT, "application/json, */*")
+            .header(ACCEPT_ENCODING, "gzip")
+            .header(CONTENT_TYPE, "application/json")
+            .body(body)
+            .map_err(|error| Failure::Other(error.to_string()))
+    }
+
+    async fn connect(&self, cluster: &Cluster, deadline: Instant) -> Result<Connection, Failure> {
+        let stream = self.dial(cluster, deadline).await?;
+        let route = failure::Route::of(&stream);
+        let handshake = self.tls.connect(self.server_name.clone(), stream);
+        let stream = match timeout(TLS_HANDSHAKE_TIMEOUT, handshake).await {
+            Ok(stream) => stream.map_err(|error| Failure::of_io(&error, &route, "EOF"))?,
+            Err(_) => return Err(Failure::Other("net/http: TLS handshake timeout".into())),
+        };
+        Connection::new(stream, route).await
+    }
+
+    async fn dial(&self, cluster: &Cluster, deadline: Instant) -> Result<TcpStream, Failure> {
+        let Address { host, port } = self.endpoint.address(cluster).map_err(Failure::Other)?;
+        let lookup = lookup_host((&*host, port)).await;
+        let addresses: Vec<_> = lookup.map_err(|error| Failure::of_lookup(&host, &error))?.collect();
+        let mut first = None;
+        for (tried, address) in addresses.iter().enumerate() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1);
+            let failure = match timeout(share.max(MIN_DIAL_TIMEOUT), TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    // Reviews are written in one piece: waiting for more only delays them.
+                    stream.set_nodelay(true).ok();
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => Failure::of_dial(*address, &error),
+                Err(_) => Failure::Other(format!("dial tcp {address}: i/o timeout")),
+            };
+            first.get_or_insert(failure);
+        }
+        Err(first.unwrap_or_else(|| Failure::Other(format!("dial tcp: lookup {host}: no such host"))))
+    }
+}
+
+fn in_body(failure: Failure) -> String {
+    format!("unexpected error when reading response body. Please retry. Original error: {failure}")
+}
+
+async fn collect(mut body: Incoming, connection: &Connection) -> Result<Bytes, Failure> {
+    let mut collected = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failure::of_hyper(&error, &connection.route, "unexpected EOF"))?;
+        if let Some(data) = frame.data_ref() {
+            if collected.len() + data.len() > MAX_ANSWER_BYTES {
+                return Err(Failure::TooLong(MAX_ANSWER_BYTES));
+            }
+            collected.extend_from_slice(data);
+        }
+    }
+    Ok(collected.into())
+}
+
+fn gunzip(body: &[u8]) -> Result<Bytes, Failure> {
+    let mut unpacked = Vec::new();
+    let limit = u64::try_from(MAX_ANSWER_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    let read = GzDecoder::new(body).take(limit).read_to_end(&mut unpacked);
+    read.map_err(|_| Failure::Other("gzip: invalid header".into()))?;
+    if unpacked.len() > MAX_ANSWER_BYTES { Err(Failure::TooLong(MAX_ANSWER_BYTES)) } else { Ok(unpacked.into()) }
+}

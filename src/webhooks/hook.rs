@@ -1,0 +1,271 @@
+//! Webhook configurations, compiled once per change: matchers prepared, and an index by resource and operation.
+
+use super::client::{Client, Clients, Endpoint};
+use super::rules::Rule;
+use crate::admission::Operation;
+use crate::object::selector::LabelSelector as Selector;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook, ValidatingWebhookConfiguration,
+    WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a hook may take if its configuration does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The port of a service if its configuration does not say.
+const DEFAULT_SERVICE_PORT: i32 = 443;
+
+/// An AdmissionReview version that is known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReviewVersion {
+    /// `admission.k8s.io/v1`.
+    V1,
+    /// `admission.k8s.io/v1beta1`.
+    V1Beta1,
+}
+
+impl ReviewVersion {
+    /// The version as a review writes it.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "admission.k8s.io/v1",
+            Self::V1Beta1 => "admission.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// What a hook says of its side effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SideEffects {
+    /// Nothing: an error in a dry run.
+    Unset,
+    /// None in a dry run.
+    None,
+    /// Some: a dry run cannot be sent.
+    Some,
+}
+
+/// One webhook, ready to be matched and called.
+#[derive(Debug)]
+pub struct Hook {
+    /// `<configuration>/<hook>/<n-th of that name>`.
+    pub uid: String,
+    /// Name of its configuration.
+    pub configuration: String,
+    /// Its own name.
+    pub name: String,
+    /// Whether a failed call is ignored.
+    pub ignores_failure: bool,
+    /// How long a call may take.
+    pub timeout: Duration,
+    /// What it says of its side effects.
+    pub side_effects: SideEffects,
+    /// The first version that it accepts and that is known here.
+    pub review_version: Option<ReviewVersion>,
+    /// Whether a rule also means the resources that are equivalent to those it names.
+    pub equivalent: bool,
+    /// Which requests it wants.
+    pub rules: Vec<Rule>,
+    /// From which namespaces; or what is wrong with the selector.
+    pub namespace_selector: Result<Selector, String>,
+    /// For which objects; or what is wrong with the selector.
+    pub object_selector: Result<Selector, String>,
+    /// Whether it has matchConditions.
+    pub has_match_conditions: bool,
+    /// Whether it is called again when a later change asks for it.
+    pub reinvocable: bool,
+    /// Where it is; or why it cannot be called.
+    pub client: Result<Arc<Client>, String>,
+}
+
+/// The fields that both kinds of webhook have.
+struct Fields<'a> {
+    name: &'a str,
+    client_config: &'a WebhookClientConfig,
+    failure_policy: Option<&'a str>,
+    match_policy: Option<&'a str>,
+    namespace_selector: Option<&'a LabelSelector>,
+    object_selector: Option<&'a LabelSelector>,
+    rules: &'a [RuleWithOperations],
+    side_effects: &'a str,
+    timeout_seconds: Option<i32>,
+    review_versions: &'a [String],
+    has_match_conditions: bool,
+    reinvocation_policy: Option<&'a str>,
+}
+
+impl<'a> From<&'a MutatingWebhook> for Fields<'a> {
+    fn from(hook: &'a MutatingWebhook) -> Self {
+        Self {
+            name: &hook.name,
+            client_config: &hook.client_config,
+            failure_policy: hook.failure_policy.as_deref(),
+            match_policy: hook.match_policy.as_deref(),
+            namespace_selector: hook.namespace_selector.as_ref(),
+            object_selector: hook.object_selector.as_ref(),
+            rules: hook.rules.as_deref().unwrap_or_default(),
+            side_effects: &hook.side_effects,
+            timeout_seconds: hook.timeout_seconds,
+            review_versions: &hook.admission_review_versions,
+            has_match_conditions: hook.match_conditions.as_ref().is_some_and(|conditions| !conditions.is_empty()),
+            reinvocation_policy: hook.reinvocation_policy.as_deref(),
+        }
+    }
+}
+
+impl<'a> From<&'a ValidatingWebhook> for Fields<'a> {
+    fn from(hook: &'a ValidatingWebhook) -> Self {
+        Self {
+            name: &hook.name,
+            client_config: &hook.client_config,
+            failure_policy: hook.failure_policy.as_deref(),
+            match_policy: hook.match_policy.as_deref(),
+            namespace_selector: hook.namespace_selector.as_ref(),
+            object_selector: hook.object_selector.as_ref(),
+            rules: hook.rules.as_deref().unwrap_or_default(),
+            side_effects: &hook.side_effects,
+            timeout_seconds: hook.timeout_seconds,
+            review_versions: &hook.admission_review_versions,
+            has_match_conditions: hook.match_conditions.as_ref().is_some_and(|conditions| !conditions.is_empty()),
+            reinvocation_policy: None,
+        }
+    }
+}
+
+impl Hook {
+    fn new(uid: String, configuration: &str, fields: &Fields<'_>, clients: &Clients) -> Self {
+        let known = |version: &String| match &**version {
+            "v1" => Some(ReviewVersion::V1),
+            "v1beta1" => Some(ReviewVersion::V1Beta1),
+            _ => None,
+        };
+        Self {
+            uid,
+            configuration: configuration.to_owned(),
+            name: fields.name.to_owned(),
+            ignores_failure: fields.failure_policy == Some("Ignore"),
+            timeout: fields.timeout_seconds.map_or(DEFAULT_TIMEOUT, |s| Duration::from_secs(u64::try_from(s).unwrap_or(0))),
+            side_effects: match fields.side_effects {
+                "" => SideEffects::Unset,
+                "None" | "NoneOnDryRun" => SideEffects::None,
+                _ => SideEffects::Some,
+            },
+            review_version: fields.review_versions.iter().find_map(known),
+            equivalent: matches!(fields.match_policy, None | Some("Equivalent")),
+            rules: fields.rules.iter().map(Rule::new).collect(),
+            namespace_selector: selector(fields.namespace_selector),
+            object_selector: selector(fields.object_selector),
+            has_match_conditions: fields.has_match_conditions,
+            reinvocable: fields.reinvocation_policy == Some("IfNeeded"),
+            client: endpoint(fields.name, fields.client_config).and_then(|endpoint| clients.client(endpoint)),
+        }
+    }
+}
+
+/// A selector that is not given is the API's default, which selects everything.
+fn selector(selector: Option<&LabelSelector>) -> Result<Selector, String> {
+    selector.map_or_else(|| Ok(Selector::everything()), |selector| Selector::from_api(Some(selector)))
+}
+
+/// Where the hook is (`ClientManager.hookClientConfig`).
+fn endpoint(name: &str, config: &WebhookClientConfig) -> Result<Endpoint, String> {
+    let ca = config.ca_bundle.as_ref().map(|ByteString(ca)| ca.clone()).unwrap_or_default();
+    if let Some(service) = &config.service {
+        let port = service.port.filter(|port| *port != 0).unwrap_or(DEFAULT_SERVICE_PORT);
+        let path = service.path.as_deref().unwrap_or_default();
+        return Ok(Endpoint::service(&service.namespace, &service.name, port, path, ca));
+    }
+    match config.url.as_deref() {
+        None | Some("") => {
+            Err(format!("failed calling webhook \"{name}\": webhook configuration must have either service or URL"))
+        }
+        Some(url) => Endpoint::url(url, ca)
+            .map_err(|error| format!("failed calling webhook \"{name}\": Unparsable URL: {error}")),
+    }
+}
+
+/// All hooks of one kind at one time, in the order in which they are called.
+#[derive(Debug, Default)]
+pub struct Hooks {
+    all: Vec<Hook>,
+    /// By resource name: the hooks with a rule that names it or any.
+    by_resource: HashMap<String, ByOperation>,
+    /// The hooks with a rule for any resource.
+    any_resource: ByOperation,
+}
+
+/// Positions in the list of all hooks, by operation, ascending.
+#[derive(Clone, Debug, Default)]
+struct ByOperation([Vec<usize>; 4]);
+
+const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
+
+impl ByOperation {
+    fn of(&self, operation: Operation) -> &[usize] {
+        let [create, update, delete, connect] = &self.0;
+        match operation {
+            Operation::Create => create,
+            Operation::Update => update,
+            Operation::Delete => delete,
+            Operation::Connect => connect,
+        }
+    }
+
+    fn collect(hooks: &[Hook], wanted: impl Fn(&str) -> bool) -> Self {
+        Self(OPERATIONS.map(|operation| {
+            let wants = |rule: &Rule| rule.has_operation(operation) && rule.resource_names().any(&wanted);
+            (0..hooks.len()).filter(|&position| hooks[position].rules.iter().any(wants)).collect()
+        }))
+    }
+}
+
+impl Hooks {
+    /// Compiles MutatingWebhookConfigurations.
+    pub fn mutating(configurations: &[Arc<MutatingWebhookConfiguration>], clients: &Clients) -> Self {
+        Self::compile(clients, configurations.iter().map(|configuration| {
+            let name = configuration.metadata.name.as_deref().unwrap_or_default();
+            (name, configuration.webhooks.iter().flatten().map(Fields::from).collect())
+        }))
+    }
+
+    /// Compiles ValidatingWebhookConfigurations.
+    pub fn validating(configurations: &[Arc<ValidatingWebhookConfiguration>], clients: &Clients) -> Self {
+        Self::compile(clients, configurations.iter().map(|configuration| {
+            let name = configuration.metadata.name.as_deref().unwrap_or_default();
+            (name, configuration.webhooks.iter().flatten().map(Fields::from).collect())
+        }))
+    }
+
+    fn compile<'a>(clients: &Clients, configurations: impl Iterator<Item = (&'a str, Vec<Fields<'a>>)>) -> Self {
+        let mut sorted: Vec<_> = configurations.collect();
+        sorted.sort_by_key(|(name, _)| *name);
+        let mut all = Vec::new();
+        for (configuration, hooks) in &sorted {
+            let mut seen: HashMap<&str, usize> = HashMap::new();
+            for fields in hooks {
+                let nth = seen.entry(fields.name).or_default();
+                let uid = format!("{configuration}/{}/{nth}", fields.name);
+                *nth += 1;
+                all.push(Hook::new(uid, configuration, fields, clients));
+            }
+        }
+        let any_resource = ByOperation::collect(&all, |name| name == "*");
+        let mut by_resource = HashMap::new();
+        for name in all.iter().flat_map(|hook| &hook.rules).flat_map(Rule::resource_names) {
+            if name != "*" && !by_resource.contains_key(name) {
+                by_resource.insert(name.to_owned(), ByOperation::collect(&all, |other| other == "*" || other == name));
+            }
+        }
+        Self { all, by_resource, any_resource }
+    }
+
+    /// The hooks that may want such a request, each with its position among all.
+    pub fn candidates(&self, resource: &str, operation: Operation) -> impl Iterator<Item = (usize, &Hook)> {
+        let positions = self.by_resource.get(resource).unwrap_or(&self.any_resource).of(operation);
+        positions.iter().filter_map(|&position| Some((position, self.all.get(position)?)))
+    }
+}

@@ -1,0 +1,267 @@
+//! MutatingAdmissionWebhook's calls: one after the other, each with the object as patched so far (`mutatingDispatcher`).
+
+use super::call::{CallError, Caller, Outcome, call, settle};
+use super::client::Clients;
+use super::hook::{Hook, Hooks};
+use super::matching::{Matcher, is_exempt};
+use super::patch::{Patch, mutation_annotation, patch_annotation};
+use super::review::Review;
+use super::answer::Response;
+use crate::cluster::Cluster;
+use crate::admission::metrics::Metrics;
+use crate::admission::{Attributes, Denial, Level};
+use crate::object::Object;
+use crate::object::decode::go_type;
+use crate::status::Status;
+use arc_swap::ArcSwap;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+const PLUGIN: &str = "MutatingAdmissionWebhook";
+/// Says of each called hook whether it changed the object.
+const MUTATION: &str = "mutation.webhook.admission.k8s.io/";
+/// Says what a hook changed.
+const PATCH: &str = "patch.webhook.admission.k8s.io/";
+/// Names the hooks that could not be asked and do not mind.
+const FAILED_OPEN: &str = "failed-open.mutation.webhook.admission.k8s.io/";
+
+/// Calls mutating webhooks.
+pub struct Mutating {
+    cluster: Arc<Cluster>,
+    metrics: Arc<Metrics>,
+    clients: Clients,
+    compiled: ArcSwap<Compiled>,
+}
+
+/// The hooks, and of which configurations they are.
+#[derive(Default)]
+struct Compiled {
+    configurations: Arc<Vec<Arc<MutatingWebhookConfiguration>>>,
+    hooks: Hooks,
+}
+
+/// What the two passes tell each other (`webhookReinvokeContext`).
+#[derive(Default)]
+struct Reinvocation {
+    /// Reinvocable hooks that were called since the object last changed.
+    called: HashSet<String>,
+    /// Hooks to call in the second pass.
+    again: HashSet<String>,
+    /// The object after the first pass; kept only while a hook waits for it to change.
+    last: Option<Object>,
+}
+
+impl Reinvocation {
+    fn require(&mut self) {
+        self.again.extend(self.called.drain());
+    }
+}
+
+impl Mutating {
+    /// With this state of the cluster.
+    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Self {
+        Self { cluster, metrics, clients: Clients::default(), compiled: ArcSwap::default() }
+    }
+
+    fn compiled(&self) -> Arc<Compiled> {
+        let compiled = self.compiled.load();
+        let configurations = self.cluster.mutating_webhooks();
+        if Arc::ptr_eq(&compiled.configurations, &configurations) {
+            return Arc::clone(&compiled);
+        }
+        let hooks = Hooks::mutating(&configurations, &self.clients);
+        let fresh = Arc::new(Compiled { configurations, hooks });
+        self.compiled.store(fresh.clone());
+        fresh
+    }
+
+    /// Calls the hooks that want the request; they may change its object.
+    ///
+    /// # Errors
+    /// The first hook's refusal, or its failure where it minds.
+    pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        if is_exempt(attributes) {
+            return Ok(());
+        }
+        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+            return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        let compiled = self.compiled();
+        let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
+        if attributes.reinvocation.is_reinvoke && !again.called.is_empty() && again.last != attributes.object {
+            // A plugin changed the object since the first pass.
+            again.require();
+        }
+        let result = self.dispatch(&compiled.hooks, attributes, &mut again).await;
+        again.last = if again.called.is_empty() { None } else { attributes.object.clone() };
+        attributes.reinvocation.leave(PLUGIN, again);
+        result
+    }
+
+    async fn dispatch(
+        &self,
+        hooks: &Hooks,
+        attributes: &mut Attributes,
+        again: &mut Reinvocation,
+    ) -> Result<(), Denial> {
+        let mut matcher = Matcher::new(&self.cluster);
+        let mut review = None;
+        let resource = attributes.resource.resource.clone();
+        for (index, hook) in hooks.candidates(&resource, attributes.operation) {
+            if !matcher.wants(hook, attributes).await? {
+                continue;
+            }
+            // A hook that the first pass did not call is not called in the second.
+            if attributes.reinvocation.is_reinvoke && !again.again.contains(&hook.uid) {
+                continue;
+            }
+            let review = match &mut review {
+                Some(review) => review,
+                empty => empty.insert(Review::new(attributes).map_err(Status::internal_error)?),
+            };
+            let started = Instant::now();
+            let key = Key::new(attributes, index);
+            let called = self.call(hook, attributes, review, &key).await;
+            let changed = matches!(called, Ok(true));
+            attributes.annotations.add(key.with(MUTATION), mutation_annotation(&hook.configuration, &hook.name, changed));
+            let outcome = settle(Caller::Mutating, hook, attributes, started.elapsed(), called.as_ref().err(), &self.metrics);
+            if changed {
+                again.require();
+                attributes.reinvocation.requested = true;
+            }
+            if hook.reinvocable {
+                again.called.insert(hook.uid.clone());
+            }
+            match outcome {
+                Outcome::Passed => {}
+                Outcome::Refused(status) => return Err(status.into()),
+                Outcome::FailedOpen => {
+                    attributes.annotations.add(key.with(FAILED_OPEN), &*hook.name);
+                    if Instant::now() >= attributes.deadline {
+                        return Err(Status::timeout("request did not complete within requested timeout").into());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls one hook and applies its patch. Answers whether that changed the object.
+    async fn call(
+        &self,
+        hook: &Hook,
+        attributes: &mut Attributes,
+        review: &mut Review,
+        key: &Key,
+    ) -> Result<bool, CallError> {
+        let response = call(Caller::Mutating, hook, attributes, review, &self.cluster).await?;
+        let Some(patch) = decode_patch(&response)? else { return Ok(false) };
+        let Some(object) = &attributes.object else {
+            return Err(CallError::internal(format!(
+                "admission webhook \"{}\" attempted to modify the object, which is not supported for this operation",
+                hook.name
+            )));
+        };
+        if response.patch_type != "JSONPatch" {
+            let reason = format!("unsupported patch type \"{}\"", response.patch_type);
+            return Err(CallError::in_answer(reason, response.status.map_or(400, |status| status.code.max(400))));
+        }
+        let patched = patch.apply(object).and_then(|patched| decode_object(patched, attributes));
+        let patched = patched.map_err(CallError::internal)?;
+        let changed = attributes.object.as_ref().is_none_or(|object| !equal(object, &patched));
+        if let Some(text) = patch_annotation(&hook.configuration, &hook.name, &response.patch) {
+            attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
+        }
+        attributes.object = Some(patched);
+        review.set_object(attributes.object.as_ref()).map_err(CallError::internal)?;
+        Ok(changed)
+    }
+}
+
+/// The patch of an answer; none if there is nothing to apply.
+fn decode_patch(response: &Response) -> Result<Option<Patch>, CallError> {
+    if response.patch.is_empty() {
+        return Ok(None);
+    }
+    let patch = Patch::decode(&response.patch).map_err(|why| {
+        CallError::in_answer(format!("received undecodable patch in webhook response: {why}"), 503)
+    })?;
+    Ok(if patch.is_empty() { None } else { Some(patch) })
+}
+
+/// What was patched, as the kind that it must still be: kube-apiserver decodes it into that kind.
+fn decode_object(patched: Value, attributes: &Attributes) -> Result<Object, String> {
+    let found = go_type(&patched);
+    let mut object = Object::from_value(patched).ok_or_else(|| {
+        format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ \
+             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        )
+    })?;
+    let (api_version, kind) = (attributes.kind.api_version(), &attributes.kind.kind);
+    for (field, wanted) in [("apiVersion", &api_version), ("kind", kind)] {
+        if object.str(&[field]).is_empty() && !object.set(&[field], Value::from(&**wanted)) {
+            return Err("the patched object has no fields".into());
+        }
+    }
+    if (object.api_version(), object.kind()) != (&*api_version, kind) {
+        let (version, kind) = (object.api_version(), object.kind());
+        return Err(format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""));
+    }
+    for field in ["labels", "annotations"] {
+        let wrong = |value: &Value, wanted: &str| {
+            let found = go_type(value);
+            Err(format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{field} of type {wanted}"))
+        };
+        match object.get(&["metadata", field]) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(entries)) => {
+                if let Some(value) = entries.values().find(|value| !value.is_string() && !value.is_null()) {
+                    return wrong(value, "string");
+                }
+            }
+            Some(other) => return wrong(other, "map[string]string"),
+        }
+    }
+    Ok(object)
+}
+
+/// `apiequality.Semantic.DeepEqual`: what is null or an empty list is as good as missing.
+fn equal(a: &Object, b: &Object) -> bool {
+    fields_equal(a.fields(), b.fields())
+}
+
+fn fields_equal(a: &serde_json::Map<String, Value>, b: &serde_json::Map<String, Value>) -> bool {
+    let nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    let within = |a: &serde_json::Map<String, Value>, b: &serde_json::Map<String, Value>| {
+        a.iter().all(|(key, value)| match b.get(key) {
+            Some(other) => values_equal(value, other) || (nothing(value) && nothing(other)),
+            None => nothing(value),
+        })
+    };
+    within(a, b) && b.iter().all(|(key, value)| a.contains_key(key) || nothing(value))
+}
+
+fn values_equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => fields_equal(a, b),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| values_equal(a, b)),
+        (a, b) => a == b,
+    }
+}
+
+/// The end of a call's audit keys.
+struct Key(String);
+
+impl Key {
+    fn new(attributes: &Attributes, index: usize) -> Self {
+        Self(format!("round_{}_index_{index}", u8::from(attributes.reinvocation.is_reinvoke)))
+    }
+
+    fn with(&self, prefix: &str) -> String {
+        format!("{prefix}{}", self.0)
+    }
+}

@@ -1,0 +1,126 @@
+//! The AdmissionReview that a hook is sent (`request.CreateV1AdmissionReview`).
+//!
+//! What all hooks of a request are told is serialized once; only the uid and the review's version differ between them.
+
+use super::hook::ReviewVersion;
+use crate::admission::Attributes;
+use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use bytes::Bytes;
+use serde::Serialize;
+
+/// The parts of a review that every hook gets.
+#[derive(Debug)]
+pub struct Review {
+    /// From `kind` up to the value of `object`.
+    before: Bytes,
+    object: Bytes,
+    /// From `oldObject` to the end.
+    after: Bytes,
+}
+
+/// A review for one hook: its uid, and its text in pieces.
+#[derive(Debug)]
+pub struct Request {
+    /// The uid that the answer must repeat.
+    pub uid: String,
+    /// The body.
+    pub body: [Bytes; 4],
+}
+
+#[derive(Serialize)]
+struct Kind<'a> {
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+}
+
+#[derive(Serialize)]
+struct Resource<'a> {
+    group: &'a str,
+    version: &'a str,
+    resource: &'a str,
+}
+
+/// The fields between the uid and the objects, in kube-apiserver's order.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Head<'a> {
+    kind: Kind<'a>,
+    resource: Resource<'a>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    sub_resource: &'a str,
+    request_kind: Kind<'a>,
+    request_resource: Resource<'a>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    request_sub_resource: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    namespace: &'a str,
+    operation: &'a str,
+    user_info: &'a crate::authn::UserInfo,
+}
+
+fn kind(GroupVersionKind { group, version, kind }: &GroupVersionKind) -> Kind<'_> {
+    Kind { group, version, kind }
+}
+
+fn resource(GroupVersionResource { group, version, resource }: &GroupVersionResource) -> Resource<'_> {
+    Resource { group, version, resource }
+}
+
+/// The object as JSON, or `null`.
+fn object(object: Option<&Object>) -> Result<Vec<u8>, serde_json::Error> {
+    serde_json::to_vec(&object)
+}
+
+impl Review {
+    /// Serializes the request.
+    ///
+    /// # Errors
+    /// When something in it has no JSON form, which does not happen to what came as JSON.
+    pub fn new(attributes: &Attributes) -> Result<Self, serde_json::Error> {
+        let mut before = serde_json::to_vec(&Head {
+            kind: kind(&attributes.kind),
+            resource: resource(&attributes.resource),
+            sub_resource: &attributes.subresource,
+            request_kind: kind(&attributes.kind),
+            request_resource: resource(&attributes.resource),
+            request_sub_resource: &attributes.subresource,
+            name: &attributes.name,
+            namespace: &attributes.namespace,
+            operation: attributes.operation.as_str(),
+            user_info: &attributes.user,
+        })?;
+        // `{…}` becomes `,…,"object":`: it goes on where the uid ends.
+        if let Some(first) = before.first_mut() {
+            *first = b',';
+        }
+        before.pop();
+        before.extend_from_slice(b",\"object\":");
+        let mut after = b",\"oldObject\":".to_vec();
+        after.extend(object(attributes.old_object.as_deref())?);
+        after.extend_from_slice(if attributes.dry_run { b",\"dryRun\":true" } else { b",\"dryRun\":false" });
+        after.extend_from_slice(b",\"options\":");
+        after.extend(object(attributes.options.as_deref())?);
+        after.extend_from_slice(b"}}\n");
+        Ok(Self { before: before.into(), object: object(attributes.object.as_ref())?.into(), after: after.into() })
+    }
+
+    /// Takes in an object that a hook changed.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn set_object(&mut self, changed: Option<&Object>) -> Result<(), serde_json::Error> {
+        self.object = object(changed)?.into();
+        Ok(())
+    }
+
+    /// A review with a uid of its own. Only references to the text are copied.
+    pub fn request(&self, version: ReviewVersion) -> Request {
+        let uid = uuid::Uuid::new_v4().to_string();
+        let api_version = version.api_version();
+        let start = format!(r#"{{"kind":"AdmissionReview","apiVersion":"{api_version}","request":{{"uid":"{uid}""#);
+        Request { uid, body: [start.into(), self.before.clone(), self.object.clone(), self.after.clone()] }
+    }
+}

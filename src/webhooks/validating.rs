@@ -1,0 +1,104 @@
+//! ValidatingAdmissionWebhook's calls: all at once, all awaited (`validatingDispatcher`).
+
+use super::call::{Caller, Outcome, call, settle};
+use super::client::Clients;
+use super::hook::{Hook, Hooks};
+use super::matching::{Matcher, is_exempt};
+use super::review::Review;
+use crate::cluster::Cluster;
+use crate::admission::metrics::Metrics;
+use crate::admission::{Attributes, Denial};
+use crate::status::Status;
+use arc_swap::ArcSwap;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Names the hooks that could not be asked and do not mind.
+const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/";
+
+/// Calls validating webhooks.
+pub struct Validating {
+    cluster: Arc<Cluster>,
+    metrics: Arc<Metrics>,
+    clients: Clients,
+    compiled: ArcSwap<Compiled>,
+}
+
+/// The hooks, and of which configurations they are.
+#[derive(Default)]
+struct Compiled {
+    configurations: Arc<Vec<Arc<ValidatingWebhookConfiguration>>>,
+    hooks: Hooks,
+}
+
+impl Validating {
+    /// With this state of the cluster.
+    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Self {
+        Self { cluster, metrics, clients: Clients::default(), compiled: ArcSwap::default() }
+    }
+
+    fn compiled(&self) -> Arc<Compiled> {
+        let compiled = self.compiled.load();
+        let configurations = self.cluster.validating_webhooks();
+        if Arc::ptr_eq(&compiled.configurations, &configurations) {
+            return Arc::clone(&compiled);
+        }
+        let hooks = Hooks::validating(&configurations, &self.clients);
+        let fresh = Arc::new(Compiled { configurations, hooks });
+        self.compiled.store(fresh.clone());
+        fresh
+    }
+
+    /// Calls the hooks that want the request.
+    ///
+    /// # Errors
+    /// The refusal, or the failure that it minds, of the hook that is through with it first.
+    pub async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+        if is_exempt(attributes) {
+            return Ok(());
+        }
+        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+            return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        let compiled = self.compiled();
+        let mut matcher = Matcher::new(&self.cluster);
+        let mut wanted = Vec::new();
+        for (_, hook) in compiled.hooks.candidates(&attributes.resource.resource, attributes.operation) {
+            if matcher.wants(hook, attributes).await? {
+                wanted.push(hook);
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= attributes.deadline {
+            return Err(Status::timeout("request did not complete within requested timeout").into());
+        }
+        let review = Review::new(attributes).map_err(Status::internal_error)?;
+        let calls = wanted.iter().enumerate().map(|(index, hook)| self.call(index, hook, attributes, &review));
+        let mut calls: FuturesUnordered<_> = calls.collect();
+        let mut first = None;
+        while let Some(refusal) = calls.next().await {
+            if first.is_none() {
+                first = refusal;
+            }
+        }
+        first.map_or(Ok(()), |status| Err(status.into()))
+    }
+
+    async fn call(&self, index: usize, hook: &Hook, attributes: &Attributes, review: &Review) -> Option<Status> {
+        let started = Instant::now();
+        let called = call(Caller::Validating, hook, attributes, review, &self.cluster).await;
+        match settle(Caller::Validating, hook, attributes, started.elapsed(), called.as_ref().err(), &self.metrics) {
+            Outcome::Passed => None,
+            Outcome::FailedOpen => {
+                attributes.annotations.add(format!("{FAILED_OPEN}round_0_index_{index}"), &*hook.name);
+                None
+            }
+            Outcome::Refused(status) => Some(status),
+        }
+    }
+}
