@@ -61,9 +61,11 @@ impl ClientCredentials {
     /// Copies them out of a request as it came: the bearer token, wherever it is, and whom the client impersonates.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut taken = Vec::new();
+        let has_bearer_protocol = has_bearer_protocol(headers);
         for (name, value) in headers {
             let is_token = name == header::AUTHORIZATION
-                || (name == header::SEC_WEBSOCKET_PROTOCOL && without_bearer(value).is_some());
+                // All of them: their order is the client's preference.
+                || (name == header::SEC_WEBSOCKET_PROTOCOL && has_bearer_protocol);
             if is_token || name.as_str().starts_with("impersonate-") {
                 taken.push((name.clone(), value.clone()));
             }
@@ -123,7 +125,7 @@ impl Identity {
         [&names.username, &names.uid, &names.group]
             .into_iter()
             .any(|own| own.as_str().len() == name.len() && starts_like(name, own.as_str()))
-            || starts_like(name, &names.extra_prefix)
+            || (!names.extra_prefix.is_empty() && starts_like(name, &names.extra_prefix))
     }
 }
 
@@ -214,9 +216,13 @@ fn without_bearer(value: &HeaderValue) -> Option<Vec<u8>> {
     Some(kept.join(&b", "[..]))
 }
 
+fn has_bearer_protocol(headers: &HeaderMap) -> bool {
+    headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().any(|value| without_bearer(value).is_some())
+}
+
 /// As `websocket.ProtocolAuthenticator` does with the token that it took.
 fn strip_bearer_protocols(headers: &mut HeaderMap) {
-    if !headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().any(|value| without_bearer(value).is_some()) {
+    if !has_bearer_protocol(headers) {
         return;
     }
     let values: Vec<HeaderValue> = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().cloned().collect();
@@ -344,6 +350,23 @@ mod tests {
         let pass = |name| Identity::Passthrough.apply(&mut HeaderMap::new(), &user(name), None);
         assert!(pass("jane").is_err());
         assert!(pass("system:anonymous").is_ok());
+    }
+
+    #[test]
+    fn websocket_protocols_keep_their_order_on_the_way_to_who_takes_the_token() {
+        let given = map(&[
+            ("sec-websocket-protocol", "v5.channel.k8s.io"),
+            ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.eA, v4.channel.k8s.io"),
+        ]);
+        let mut passed = given.clone();
+        let credentials = ClientCredentials::of(&given);
+        Identity::Passthrough.apply(&mut passed, &user("jane"), Some(&credentials)).unwrap();
+        assert_eq!(passed, given);
+
+        let mut impersonated = given;
+        strip_bearer_protocols(&mut impersonated);
+        let kept = ["v5.channel.k8s.io", "v4.channel.k8s.io"].map(|value| ("sec-websocket-protocol", value));
+        assert_eq!(impersonated, map(&kept));
     }
 
     #[test]
