@@ -253,7 +253,11 @@ mod tests {
     }
 
     fn user(name: &str) -> UserInfo {
-        UserInfo { username: name.into(), groups: vec!["a".into(), "system:authenticated".into()], ..UserInfo::default() }
+        UserInfo {
+            username: name.into(),
+            groups: vec!["a".into(), "system:authenticated".into()],
+            ..UserInfo::default()
+        }
     }
 
     const FORGED: [(&str, &str); 14] = [

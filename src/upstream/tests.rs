@@ -133,7 +133,8 @@ async fn follows_a_changed_kubeconfig() {
 async fn refuses_a_kubeconfig_that_wants_a_proxy_in_between() {
     let directory = tempfile::tempdir().unwrap();
     let path = kubeconfig(directory.path(), "https://127.0.0.1:1", None, &serde_json::json!({}));
-    let with_proxy = std::fs::read_to_string(&path).unwrap().replace("\"server\"", "\"proxy-url\":\"http://p\",\"server\"");
+    let with_proxy =
+        std::fs::read_to_string(&path).unwrap().replace("\"server\"", "\"proxy-url\":\"http://p\",\"server\"");
     std::fs::write(&path, with_proxy).unwrap();
     let error = Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "proxy-url is not supported");
