@@ -3,6 +3,7 @@
 use super::call::Call;
 use super::{body, convert, invalid, respond, write};
 use crate::object::{GroupVersionKind, Object};
+use crate::request::body::OptionsKind;
 use crate::status::Status;
 use crate::upstream::Body;
 use http::{Response, StatusCode};
@@ -47,7 +48,7 @@ fn kind() -> GroupVersionKind {
 }
 
 fn change(call: &Call, wanted: impl FnOnce(&Object) -> Result<Object, Status>) -> Result<Response<Body>, Status> {
-    let dry_run = call.dry_run()?;
+    let dry_run = call.dry_run(OptionsKind::Update)?;
     let stored = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
         let scale = wanted(&current)?;
