@@ -134,12 +134,11 @@ pub fn is_over(object: &Object) -> bool {
 /// Removes an object, and with the last object of a terminating namespace the namespace.
 pub fn finish(state: &mut State, collection: Collection, key: &str, last: Object) -> Arc<Object> {
     let namespace = last.namespace().to_owned();
-    let before = last.clone();
-    let removed = state.remove(collection, key, last);
+    let removed = state.remove(collection, key, last.clone());
     if collection != initial::NAMESPACES && !namespace.is_empty() {
         finish_namespace(state, &namespace);
     }
-    removed.unwrap_or_else(|| Arc::new(before))
+    removed.unwrap_or_else(|| Arc::new(last))
 }
 
 impl Options {
@@ -171,7 +170,8 @@ impl Options {
                 object.uid()
             ));
         }
-        if let Some(version) = self.resource_version.as_deref().filter(|version| *version != object.resource_version()) {
+        if let Some(version) = self.resource_version.as_deref().filter(|version| *version != object.resource_version())
+        {
             return conflict(format!(
                 "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
                  The object might have been modified",
@@ -312,7 +312,8 @@ fn empty_namespace(state: &mut State, namespace: &str) {
     // Nothing runs here, so no pod needs time to stop.
     let options = Options { grace_seconds: Some(0), ..Options::default() };
     for collection in state.collections_in(namespace) {
-        let of_collection = |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
+        let of_collection =
+            |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
         let Some(resource) = catalog::resources().iter().find(of_collection) else { continue };
         for (key, object) in state.objects(collection, &store::prefix(namespace)) {
             // Without preconditions a deletion cannot fail; and what stays keeps the namespace.

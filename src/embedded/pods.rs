@@ -55,7 +55,9 @@ pub fn bind(call: &Call) -> Result<Response<Body>, Status> {
         for (field, wanted) in [("uid", binding.uid()), ("resourceVersion", binding.resource_version())] {
             let actual = current.str(&["metadata", field]);
             if !wanted.is_empty() && wanted != actual {
-                return conflict(format!("Precondition failed: {field} in precondition: {wanted}, in object meta: {actual}"));
+                return conflict(format!(
+                    "Precondition failed: {field} in precondition: {wanted}, in object meta: {actual}"
+                ));
             }
         }
         let mut pod = Object::clone(&current);

@@ -144,10 +144,10 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
         return Err(Status::plain("resourceVersion should not be set on objects to be created"));
     }
     let mut object = convert::stored(resource, object);
-    metadata::begin(resource, &mut object);
-    initial::prepare(resource, &mut object, &call.caller);
     let collection = call.collection();
+    metadata::begin(resource, &mut object);
     name_object(state, call, collection, &mut object)?;
+    initial::prepare(resource, &mut object, &call.caller);
     let key = store::key(call.namespace(), object.name());
     if let Some(current) = state.object(collection, &key) {
         return Err(taken(resource, &object, &current));

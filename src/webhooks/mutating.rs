@@ -163,8 +163,7 @@ impl Mutating {
             return Err(CallError::in_answer(reason, response.status.map_or(400, |status| status.code.max(400))));
         }
         let patched = patch.apply(object).map_err(CallError::internal)?;
-        let patched =
-            decode_object(patched, &attributes.kind).map_err(|status| CallError::Internal(Box::new(status)))?;
+        let patched = decode_object(patched, &attributes.kind).map_err(CallError::Internal)?;
         let changed = !equal(object, &patched);
         if let Some(text) = patch_annotation(&hook.configuration, &hook.name, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
@@ -188,7 +187,7 @@ fn decode_patch(response: &Response) -> Result<Option<Patch>, CallError> {
 }
 
 /// What was patched, as the kind that it must still be: kube-apiserver decodes it into its kind, and that into the request's.
-fn decode_object(patched: Value, kind: &GroupVersionKind) -> Result<Object, Status> {
+fn decode_object(patched: Value, kind: &GroupVersionKind) -> Result<Object, Box<Status>> {
     let found = go_type(&patched);
     let mut object = Object::from_value(patched).ok_or_else(|| {
         Status::internal_error(format!(
@@ -207,21 +206,21 @@ fn decode_object(patched: Value, kind: &GroupVersionKind) -> Result<Object, Stat
     if now != *kind && schema.is_none() {
         let (kind, version) = (go_quote(object.kind()), go_quote(object.api_version()));
         let why = format!("no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\"");
-        return Err(Status::internal_error(why));
+        return Err(Status::internal_error(why).into());
     }
     let wrong = match schema {
         Some(schema) => types::error(schema, object.fields()),
         None => types::custom_metadata_error(object.fields()),
     };
     if let Some(why) = wrong {
-        return Err(Status::internal_error(why));
+        return Err(Status::internal_error(why).into());
     }
     if now == *kind {
         return Ok(object);
     }
     let internal = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
     let (version, from, to) = (&now.version, &now.kind, &kind.kind);
-    Err(Status::plain(format!("converting ({version}.{from}) to ({internal}.{to}): unknown conversion")))
+    Err(Status::plain(format!("converting ({version}.{from}) to ({internal}.{to}): unknown conversion")).into())
 }
 
 /// `apiequality.Semantic.DeepEqual`: what is null or an empty list is as good as missing.

@@ -30,10 +30,7 @@ async fn a_name_is_drawn_for_generate_name() {
     let created = client.post(CONFIG_MAPS, json!({"metadata": {"generateName": "a-"}})).await.with_code(201);
     assert_eq!(created["metadata"]["name"].as_str().unwrap().len(), 7);
     let message = client.post(CONFIG_MAPS, json!({})).await.refused(422);
-    assert_eq!(
-        message,
-        "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required"
-    );
+    assert_eq!(message, "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required");
 }
 
 #[tokio::test]
@@ -275,7 +272,8 @@ async fn a_secrets_strings_become_data() {
 async fn a_service_gets_an_address_and_keeps_it() {
     let client = Client::new();
     let services = "/api/v1/namespaces/default/services";
-    let service = |name: &str, kind: &str| json!({"metadata": {"name": name}, "spec": {"type": kind, "ports": [{"port": 80}]}});
+    let service =
+        |name: &str, kind: &str| json!({"metadata": {"name": name}, "spec": {"type": kind, "ports": [{"port": 80}]}});
     let a = client.post(services, service("a", "NodePort")).await.with_code(201);
     let b = client.post(services, service("b", "ClusterIP")).await.with_code(201);
     assert_ne!(a["spec"]["clusterIP"], b["spec"]["clusterIP"]);
@@ -297,7 +295,8 @@ async fn one_object_is_served_in_both_its_versions() {
     let client = Client::new();
     let v1 = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
     let v2 = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
-    let submitted = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 2, "targetCPUUtilizationPercentage": 50}});
+    let submitted =
+        json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 2, "targetCPUUtilizationPercentage": 50}});
     client.post(v1, submitted).await.with_code(201);
     let shown = client.get(&format!("{v2}/a")).await.with_code(200);
     assert_eq!(shown["apiVersion"], "autoscaling/v2");
