@@ -93,7 +93,8 @@ fn an_afternoon_with_a_real_server() {
     assert_eq!(kubectl.ok_with_input(&apply, POD), "pod/one serverside-applied\n");
     let policy = ["-n", &namespace, "get", "pod", "one", "-o", "jsonpath={.spec.containers[0].imagePullPolicy}"];
     assert_eq!(kubectl.ok(&policy), "Always");
-    assert_eq!(kubectl.ok_with_input(&apply, &POD.replace("image: a", "image: b")), "pod/one serverside-applied\n");
+    let changed = POD.replace("image: a, imagePullPolicy: IfNotPresent", "image: b");
+    assert_eq!(kubectl.ok_with_input(&apply, &changed), "pod/one serverside-applied\n");
 }
 
 #[test]

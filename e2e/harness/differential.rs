@@ -94,6 +94,10 @@ fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
     for review in case.webhook.iter().flat_map(|(webhook, _)| webhook.take()) {
         let mut review = json!({"path": review.path, "body": review.body});
         mask(&mut review, generated.as_deref());
+        // The proxy shows what is submitted; kube-apiserver's validating phase what is about to be stored.
+        if let Some(metadata) = review.pointer_mut("/body/request/object/metadata").and_then(Value::as_object_mut) {
+            ["creationTimestamp", "generation", "resourceVersion"].map(|field| metadata.remove(field));
+        }
         reviews.push(review);
     }
     // Validating webhooks are asked at the same time.

@@ -2,6 +2,7 @@
 
 pub mod decode;
 pub mod patch;
+pub mod protobuf;
 pub mod selector;
 pub mod schema;
 pub mod pod;

@@ -8,6 +8,7 @@ pub(crate) mod types;
 pub use options::{OptionsKind, WriteOptions};
 
 use crate::object::decode::{self, Decoded, go_quote};
+use crate::object::protobuf::{self, ProtobufError};
 use crate::object::{GroupVersionKind, Object, schema};
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
@@ -139,7 +140,8 @@ impl DecodedObject {
 /// not built in are decoded as custom resources are.
 ///
 /// # Errors
-/// 400 with kube-apiserver's text for what is no object of this kind; 501 for protobuf.
+/// 400 with kube-apiserver's text for what is no object of this kind; 501 for protobuf of a kind whose messages are not
+/// known.
 pub fn decode_object(
     bytes: &[u8],
     media_type: MediaType,
@@ -183,7 +185,13 @@ fn decode(bytes: &[u8], media_type: MediaType) -> Result<Result<Decoded, String>
             Ok(decode::json(bytes).map_err(|why| format!("couldn't get version/kind; json parse error: {why}")))
         }
         MediaType::Yaml => Ok(decode::yaml(bytes)),
-        MediaType::Protobuf => Err(Status::not_implemented("its body is protobuf")),
+        MediaType::Protobuf => match protobuf::decode(bytes) {
+            Ok(value) => Ok(Ok(Decoded { value, duplicates: Vec::new() })),
+            Err(ProtobufError::UnknownKind { api_version, kind }) => {
+                Err(Status::not_implemented(&format!("its body is protobuf of kind {kind} of {api_version}")))
+            }
+            Err(error) => Ok(Err(error.to_string())),
+        },
     }
 }
 
