@@ -73,11 +73,9 @@ fn connect_options(target: &Target, query: &str) -> Object {
     fields.insert("apiVersion".into(), target.kind().api_version().into());
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         match (target.subresource.as_str(), &*key) {
-            ("exec" | "attach", "stdin" | "stdout" | "stderr" | "tty") => {
-                // `Convert_Slice_string_To_bool`: everything but "", "0" and "false" is true, and false is left out.
-                if !matches!(&*value.to_ascii_lowercase(), "" | "0" | "false") {
-                    fields.entry(key).or_insert(true.into());
-                }
+            // `Convert_Slice_string_To_bool`: everything but "0" and "false" is true, and false is left out.
+            ("exec" | "attach", "stdin" | "stdout" | "stderr" | "tty") if !is_false(&value) => {
+                fields.entry(key).or_insert(true.into());
             }
             ("exec" | "attach", "container") if !value.is_empty() => {
                 fields.entry(key).or_insert_with(|| Value::from(&*value));
@@ -95,6 +93,10 @@ fn connect_options(target: &Target, query: &str) -> Object {
         fields.insert("path".into(), target.rest.as_str().into());
     }
     Object::from_value(Value::Object(fields)).unwrap_or_default()
+}
+
+fn is_false(value: &str) -> bool {
+    value == "0" || value.eq_ignore_ascii_case("false")
 }
 
 fn push(fields: &mut Map<String, Value>, field: &str, value: Value) {

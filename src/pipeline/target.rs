@@ -41,7 +41,7 @@ impl Target {
             facts,
         };
         target.check_path(info)?;
-        let allowed = target.is_connect() || target.verbs().iter().any(|verb| *verb == info.verb);
+        let allowed = target.is_connect() || target.verbs().contains(&info.verb);
         if !allowed && *method != Method::GET {
             return Err(not_allowed());
         }

@@ -44,14 +44,14 @@ mod tests {
     #[tokio::test]
     async fn names_the_object_in_its_refusal() {
         let checked = check(&AlwaysDeny).create("", "pods", json!({"metadata": {"name": "a"}})).await;
-        checked.is_refused(403, "pods \"a\" is forbidden: admission control is denying all modifications");
+        checked.was_refused(403, "pods \"a\" is forbidden: admission control is denying all modifications");
         let checked = check(&AlwaysDeny).create("", "pods", json!({"metadata": {"generateName": "a-"}})).await;
-        checked.is_refused(403, "pods \"a-\" is forbidden: admission control is denying all modifications");
+        checked.was_refused(403, "pods \"a-\" is forbidden: admission control is denying all modifications");
     }
 
     #[tokio::test]
     async fn refuses_a_delete_in_the_validating_phase_too() {
         let checked = check(&AlwaysDeny).validating().delete("apps", "deployments", json!({"metadata": {"name": "d"}})).await;
-        checked.is_refused(403, "deployments.apps \"d\" is forbidden: admission control is denying all modifications");
+        checked.was_refused(403, "deployments.apps \"d\" is forbidden: admission control is denying all modifications");
     }
 }

@@ -157,12 +157,12 @@ mod tests {
             error("spec.ephemeralContainers[0].imagePullPolicy"),
             error("spec.volumes[1].image.pullPolicy"),
         ];
-        checked.is_refused(500, &format!("[{}]", all.join(", ")));
+        checked.was_refused(500, &format!("[{}]", all.join(", ")));
     }
 
     #[tokio::test]
     async fn leaves_an_update_alone_that_brings_no_new_image() {
-        check(&AlwaysPullImages).update("", "pods", pod("Never"), pod("IfNotPresent")).await.is_unchanged();
+        check(&AlwaysPullImages).update("", "pods", pod("Never"), pod("IfNotPresent")).await.stays_unchanged();
     }
 
     #[tokio::test]
@@ -177,7 +177,7 @@ mod tests {
     async fn refuses_what_is_no_pod() {
         for spec in [json!("text"), json!({"containers": {}}), json!({"containers": ["c"]}), json!({"volumes": [{"image": 1}]})] {
             let checked = check(&AlwaysPullImages).create("", "pods", json!({"metadata": {"name": "p"}, "spec": spec})).await;
-            checked.is_refused(400, "Resource was marked with kind Pod but was unable to be converted");
+            checked.was_refused(400, "Resource was marked with kind Pod but was unable to be converted");
         }
     }
 }

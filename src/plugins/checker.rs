@@ -125,13 +125,13 @@ impl Checked {
     }
 
     #[track_caller]
-    pub(crate) fn is_unchanged(self) {
+    pub(crate) fn stays_unchanged(self) {
         self.result.expect("the plugin refuses the request");
         assert_eq!(self.after, self.before);
     }
 
     #[track_caller]
-    pub(crate) fn is_refused(self, code: u16, message: &str) -> Status {
+    pub(crate) fn was_refused(self, code: u16, message: &str) -> Status {
         let status = self.result.expect_err("the plugin accepts the request");
         assert_eq!((status.code, status.message.as_str()), (code, message));
         status

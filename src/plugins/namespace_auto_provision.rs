@@ -52,7 +52,7 @@ mod tests {
     async fn creates_a_missing_namespace() {
         let cluster = cluster(&["here"], &[]);
         let plugin = NamespaceAutoProvision { cluster: cluster.clone() };
-        check(&plugin).create("", "pods", json!({"metadata": {"name": "a", "namespace": "new"}})).await.is_unchanged();
+        check(&plugin).create("", "pods", json!({"metadata": {"name": "a", "namespace": "new"}})).await.stays_unchanged();
         assert!(cluster.live_namespace("new").await.unwrap().is_some());
     }
 
@@ -61,7 +61,7 @@ mod tests {
         let cluster = cluster(&[], &[]);
         let plugin = NamespaceAutoProvision { cluster: cluster.clone() };
         let object = json!({"metadata": {"name": "a", "namespace": "new"}});
-        check(&plugin).dry_run().create("", "pods", object).await.is_unchanged();
+        check(&plugin).dry_run().create("", "pods", object).await.stays_unchanged();
         assert!(cluster.live_namespace("new").await.unwrap().is_none());
     }
 
@@ -69,7 +69,7 @@ mod tests {
     async fn leaves_namespaces_themselves_alone() {
         let cluster = cluster(&[], &[]);
         let plugin = NamespaceAutoProvision { cluster: cluster.clone() };
-        check(&plugin).create("", "namespaces", json!({"metadata": {"name": "new"}})).await.is_unchanged();
+        check(&plugin).create("", "namespaces", json!({"metadata": {"name": "new"}})).await.stays_unchanged();
         assert!(cluster.live_namespace("new").await.unwrap().is_none());
     }
 }

@@ -58,19 +58,19 @@ mod tests {
     async fn accepts_a_namespace_of_the_cache_or_of_the_server() {
         for namespace in ["here", "only-live"] {
             let object = json!({"metadata": {"name": "a", "namespace": namespace}});
-            check(&plugin()).validating().create("", "pods", object).await.is_unchanged();
+            check(&plugin()).validating().create("", "pods", object).await.stays_unchanged();
         }
     }
 
     #[tokio::test]
     async fn refuses_even_a_delete_in_a_missing_namespace() {
         let object = json!({"metadata": {"name": "a", "namespace": "gone"}});
-        check(&plugin()).validating().delete("", "pods", object).await.is_refused(404, "namespaces \"gone\" not found");
+        check(&plugin()).validating().delete("", "pods", object).await.was_refused(404, "namespaces \"gone\" not found");
     }
 
     #[tokio::test]
     async fn does_not_look_at_cluster_scoped_objects_and_namespaces() {
-        check(&plugin()).validating().create("", "nodes", json!({"metadata": {"name": "a"}})).await.is_unchanged();
-        check(&plugin()).validating().create("", "namespaces", json!({"metadata": {"name": "a"}})).await.is_unchanged();
+        check(&plugin()).validating().create("", "nodes", json!({"metadata": {"name": "a"}})).await.stays_unchanged();
+        check(&plugin()).validating().create("", "namespaces", json!({"metadata": {"name": "a"}})).await.stays_unchanged();
     }
 }

@@ -131,27 +131,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn accepts_a_create_in_a_namespace_of_the_cache_or_of_the_server() {
-        check(&plugin()).create("", "pods", pod_in("here")).await.is_unchanged();
-        check(&plugin()).create("", "pods", pod_in("only-live")).await.is_unchanged();
+        check(&plugin()).create("", "pods", pod_in("here")).await.stays_unchanged();
+        check(&plugin()).create("", "pods", pod_in("only-live")).await.stays_unchanged();
     }
 
     #[tokio::test(start_paused = true)]
     async fn refuses_a_create_and_an_update_in_a_missing_namespace() {
         let refusal = "namespaces \"x\" not found";
-        check(&plugin()).create("", "pods", pod_in("x")).await.is_refused(404, refusal);
-        check(&plugin()).update("", "pods", pod_in("x"), pod_in("x")).await.is_refused(404, refusal);
+        check(&plugin()).create("", "pods", pod_in("x")).await.was_refused(404, refusal);
+        check(&plugin()).update("", "pods", pod_in("x"), pod_in("x")).await.was_refused(404, refusal);
     }
 
     #[tokio::test]
     async fn accepts_an_access_review_in_a_missing_namespace() {
         let review = json!({"metadata": {"namespace": "x"}});
-        check(&plugin()).create("authorization.k8s.io", "localsubjectaccessreviews", review).await.is_unchanged();
+        check(&plugin()).create("authorization.k8s.io", "localsubjectaccessreviews", review).await.stays_unchanged();
     }
 
     #[tokio::test]
     async fn refuses_new_content_in_a_terminating_namespace_and_says_the_cause() {
         let checked = check(&plugin()).create("", "pods", pod_in("going-terminating")).await;
-        let status = checked.is_refused(
+        let status = checked.was_refused(
             403,
             "pods \"p\" is forbidden: unable to create new content in namespace going-terminating because it is being terminated",
         );
@@ -161,25 +161,25 @@ mod tests {
     #[tokio::test]
     async fn accepts_updates_and_deletes_in_a_terminating_namespace() {
         let pod = pod_in("going-terminating");
-        check(&plugin()).update("", "pods", pod.clone(), pod.clone()).await.is_unchanged();
-        check(&plugin()).delete("", "pods", pod).await.is_unchanged();
+        check(&plugin()).update("", "pods", pod.clone(), pod.clone()).await.stays_unchanged();
+        check(&plugin()).delete("", "pods", pod).await.stays_unchanged();
     }
 
     #[tokio::test]
     async fn keeps_the_first_namespaces_but_not_the_node_leases() {
         for name in IMMORTAL {
             let checked = check(&plugin()).delete("", "namespaces", json!({"metadata": {"name": name}})).await;
-            checked.is_refused(403, &format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"));
+            checked.was_refused(403, &format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"));
         }
         let leases = json!({"metadata": {"name": "kube-node-lease"}});
-        check(&plugin()).delete("", "namespaces", leases).await.is_unchanged();
+        check(&plugin()).delete("", "namespaces", leases).await.stays_unchanged();
     }
 
     #[tokio::test]
     async fn asks_the_server_after_a_delete_though_the_cache_says_active() {
         let plugin = NamespaceLifecycle::new(cluster(&["cached"], &[]));
-        check(&plugin).create("", "pods", pod_in("cached")).await.is_unchanged();
-        check(&plugin).delete("", "namespaces", json!({"metadata": {"name": "cached"}})).await.is_unchanged();
-        check(&plugin).create("", "pods", pod_in("cached")).await.is_refused(404, "namespaces \"cached\" not found");
+        check(&plugin).create("", "pods", pod_in("cached")).await.stays_unchanged();
+        check(&plugin).delete("", "namespaces", json!({"metadata": {"name": "cached"}})).await.stays_unchanged();
+        check(&plugin).create("", "pods", pod_in("cached")).await.was_refused(404, "namespaces \"cached\" not found");
     }
 }
