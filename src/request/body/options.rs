@@ -104,7 +104,7 @@ impl WriteOptions {
         }
         let (value, sent) = read(body, media_type).map_err(Status::bad_request)?;
         if !sent.kind.is_empty() && sent.kind != "DeleteOptions" {
-            let version = if sent.version.is_empty() { "v1".to_owned() } else { sent.group_version() };
+            let version = if sent.version.is_empty() { "meta.k8s.io/v1".to_owned() } else { sent.group_version() };
             return Err(Status::bad_request(not_registered(&sent.kind, &version)));
         }
         let fields = value.as_object().cloned().unwrap_or_default();
@@ -247,7 +247,7 @@ fn read(body: &[u8], media_type: MediaType) -> Result<(Value, Sent), String> {
         MediaType::Yaml => decode::yaml(body)?.value,
         MediaType::Protobuf => {
             let envelope = protobuf::open(body)?;
-            let sent = Sent::of_protobuf(&envelope, &GroupVersionKind::new("", "v1", "DeleteOptions"));
+            let sent = Sent::of_protobuf(&envelope, &GroupVersionKind::new("meta.k8s.io", "v1", "DeleteOptions"));
             let is_options = sent.kind == "DeleteOptions";
             let fields = if is_options { envelope.object(&sent.group, &sent.version, &sent.kind)? } else { Map::new() };
             return Ok((Value::Object(fields), sent));
