@@ -25,18 +25,28 @@ fn a_client_certificate_names_the_user_as_it_does_at_the_api_server() {
     assert_eq!(through, direct);
 }
 
-#[test]
-fn a_service_accounts_token_is_reviewed_by_the_api_server() {
-    let proxy = Proxy::before(upstream(), &[]);
+/// A service account's namespace and token.
+fn token_of_a_robot() -> (String, String) {
     let namespace = upstream().namespace("tokens");
     let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
     upstream().accepts(post(&accounts, &account));
     let ask = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    // Asked for through the proxy: a subresource with a kind of its own.
-    let answer = proxy.send(&User::admin(), post(&format!("{accounts}/robot/token"), &ask));
+    let answer = upstream().send(&User::admin(), post(&format!("{accounts}/robot/token"), &ask));
     assert_eq!(answer.status, 201, "{}", answer.text());
-    let robot = User::Token(answer.json()["status"]["token"].as_str().unwrap().to_owned());
+    (namespace, answer.json()["status"]["token"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_service_accounts_token_is_reviewed_by_the_api_server() {
+    let proxy = Proxy::before(upstream(), &[]);
+    let (namespace, token) = token_of_a_robot();
+    // A token for who has a token: a subresource with a kind of its own.
+    let ask = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/robot/token");
+    let answer = proxy.send(&User::admin(), post(&path, &ask));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let robot = User::Token(token);
     let direct = user_info(&upstream().send(&robot, who_am_i()));
     let through = user_info(&proxy.send(&robot, who_am_i()));
     assert_eq!(through["username"], format!("system:serviceaccount:{namespace}:robot"));
@@ -127,13 +137,53 @@ fn identity_headers_of_who_is_no_front_proxy_are_not_believed() {
     assert_eq!(proxy.send(&other, claim()).status, 401);
 }
 
+/// A token of a service account that may do anything.
+fn token_for_the_proxy() -> String {
+    let accounts = "/api/v1/namespaces/kube-system/serviceaccounts";
+    let send = |request| {
+        let answer = upstream().send(&User::admin(), request);
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        answer.json()
+    };
+    send(post(
+        accounts,
+        &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "admission-proxy"}}),
+    ));
+    send(post(
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        &json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "admission-proxy"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"kind": "ServiceAccount", "name": "admission-proxy", "namespace": "kube-system"}]}),
+    ));
+    let ask = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    send(post(&format!("{accounts}/admission-proxy/token"), &ask))["status"]["token"].as_str().unwrap().to_owned()
+}
+
 #[test]
-fn every_identity_towards_the_upstream_is_the_callers() {
-    let front = pki().front_proxy("front-proxy");
-    let certificate = format!("--proxy-client-cert-file={}", front.certificate.display());
-    let key = format!("--proxy-client-key-file={}", front.key.display());
-    let proxy = Proxy::before(upstream(), &["--upstream-identity=requestheader", &certificate, &key]);
-    let info = user_info(&proxy.send(&User::developer(), who_am_i()));
-    assert_eq!(info["username"], "alice");
-    assert_eq!(info["groups"], json!(["developers", "system:authenticated"]));
+fn as_a_front_proxy_requests_reach_the_upstream_in_the_callers_name() {
+    let kubeconfig = upstream().kubeconfig(&User::Certificate(Arc::new(pki().front_proxy("front-proxy"))));
+    let mut config: Value = serde_json::from_slice(&std::fs::read(&kubeconfig).unwrap()).unwrap();
+    config["users"][0]["user"]["token"] = json!(token_for_the_proxy());
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let proxy = Proxy::before_kubeconfig(&kubeconfig, &["--upstream-identity=requestheader"]);
+    let through = user_info(&proxy.send(&User::developer(), who_am_i()));
+    assert_eq!(through, user_info(&upstream().send(&User::developer(), who_am_i())));
+}
+
+#[test]
+fn with_passthrough_the_caller_shows_the_upstream_its_own_token_and_the_proxy_needs_no_rights() {
+    let token = User::Token(token_of_a_robot().1);
+    let kubeconfig = upstream().kubeconfig(&User::named("powerless", ""));
+    let proxy = Proxy::before_kubeconfig(
+        &kubeconfig,
+        &[
+            "--upstream-identity=passthrough",
+            "--disable-admission-plugins=NamespaceLifecycle,MutatingAdmissionWebhook,ValidatingAdmissionWebhook",
+        ],
+    );
+    let through = user_info(&proxy.send(&token, who_am_i()));
+    assert_eq!(through, user_info(&upstream().send(&token, who_am_i())));
+    let direct = upstream().send(&token, get("/api/v1/nodes"));
+    let answer = proxy.send(&token, get("/api/v1/nodes"));
+    assert_eq!((answer.status, answer.json()), (403, direct.json()));
 }

@@ -1,6 +1,6 @@
 //! kubectl's commands, in front of both kinds of API server.
 
-use crate::harness::{Kubectl, Proxy, User, admitting, pki, unique, upstream};
+use crate::harness::{Kubectl, Proxy, User, admitting, eventually, unique, upstream};
 
 const DEPLOYMENT: &str = "
 apiVersion: apps/v1
@@ -93,17 +93,19 @@ fn an_afternoon_with_a_real_server() {
     assert_eq!(kubectl.ok_with_input(&apply, POD), "pod/one serverside-applied\n");
     let policy = ["-n", &namespace, "get", "pod", "one", "-o", "jsonpath={.spec.containers[0].imagePullPolicy}"];
     assert_eq!(kubectl.ok(&policy), "Always");
-    assert_eq!(kubectl.ok_with_input(&apply, &POD.replace("image: a", "image: b")), "pod/one serverside-applied\n");
+    let changed = POD.replace("image: a, imagePullPolicy: IfNotPresent", "image: b");
+    assert_eq!(kubectl.ok_with_input(&apply, &changed), "pod/one serverside-applied\n");
 }
 
 #[test]
 fn the_kubeconfig_that_serve_writes_is_all_a_user_needs() {
-    let proxy = Proxy::embedded(&["--write-kubeconfig=kubeconfig"]);
-    let path = proxy.folder().join("kubeconfig");
-    assert!(proxy.output().contains("kubeconfig"), "{}", proxy.output());
-    // Its authority is the server's certificate's where one was given.
-    let _ = pki();
-    assert!(Kubectl::new(path).ok(&["get", "ns", "-o", "name"]).contains("namespace/default"));
+    let proxy = Proxy::alone(&["--write-kubeconfig=mine/kubeconfig"]);
+    let path = proxy.folder().join("mine/kubeconfig");
+    let line = format!("export KUBECONFIG={}\n", path.display());
+    eventually("the line that a shell takes", || proxy.output().contains(&line).then_some(()));
+    let kubectl = Kubectl::new(path);
+    assert!(kubectl.ok(&["get", "ns", "-o", "name"]).contains("namespace/default"));
+    assert!(kubectl.ok(&["auth", "whoami"]).contains("system:masters"));
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn pipeline(
     let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| Environment {
         cluster: cluster.clone(),
         configuration: config.admission.configuration(spec.name),
-        config,
+        limits,
         metrics: metrics.clone(),
     })?;
     Ok(Pipeline {

@@ -5,11 +5,14 @@
 mod arguments;
 mod serve;
 mod table;
+#[cfg(test)]
+mod readme;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::error::Error;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Something is wrong with what was asked for, or went wrong while doing it.
@@ -59,7 +62,8 @@ fn start_log(verbosity: u8) {
         _ => ("trace", "debug"),
     };
     let filter = tracing_subscriber::EnvFilter::new(format!("{others},{}={own}", env!("CARGO_CRATE_NAME")));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let is_terminal = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr);
     // A log that somebody else set up before (a test, say) stays.
     let _ = log.try_init();
 }

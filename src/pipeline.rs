@@ -107,6 +107,9 @@ impl Pipeline {
         info: &RequestInfo,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
+        if info.is_undetermined() {
+            return Err(Status::internal_error(format!("unable to determine kind and namespace from url, {}", info.path)));
+        }
         let caller = self.identify(&mut request, info, exchange).await?;
         let _seat = self.in_flight.enter(info)?;
         let connect = self.connect_target(request.method(), info).await?;
@@ -214,6 +217,9 @@ impl Pipeline {
         tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(write::out_of_time()))
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 /// Whether the method changes nothing.
 fn is_read(method: &Method) -> bool {

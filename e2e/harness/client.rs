@@ -122,7 +122,8 @@ pub struct Stream {
 impl Stream {
     /// The next line as JSON; `None` at the end.
     pub fn next_json(&mut self) -> Option<Value> {
-        let line = super::block_on(tokio::time::timeout(super::PATIENCE, self.line())).expect("no line, and no end");
+        let line = super::block_on(async { tokio::time::timeout(super::PATIENCE, self.line()).await });
+        let line = line.expect("no line, and no end");
         line.map(|line| serde_json::from_slice(&line).unwrap())
     }
 

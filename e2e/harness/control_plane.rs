@@ -4,7 +4,7 @@ use super::api::{Api, User};
 use super::client::{get, post};
 use super::pki::pki;
 use super::process::Process;
-use super::{eventually, folder, free_port, number};
+use super::{eventually, folder, free_port, unique};
 use serde_json::json;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -54,6 +54,7 @@ pub fn only(on: &[&str]) -> Vec<String> {
 /// A kube-apiserver with a store of its own.
 pub struct ControlPlane {
     api: Api,
+    name: String,
     _process: Process,
 }
 
@@ -66,9 +67,22 @@ impl Deref for ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts one and waits until it is ready.
+    /// Starts one with an empty store and waits until it is ready.
     pub fn start(name: &str, flags: &[String]) -> Self {
-        let folder = folder(name);
+        let control_plane = Self::with_store(unique(name), flags);
+        control_plane.let_developers_in();
+        control_plane
+    }
+
+    /// Ends it and starts another on its store.
+    pub fn restarted(self, flags: &[String]) -> Self {
+        let name = self.name.clone();
+        drop(self);
+        Self::with_store(name, flags)
+    }
+
+    fn with_store(name: String, flags: &[String]) -> Self {
+        let folder = folder(&name);
         let api = Api { port: free_port() };
         let pki = pki();
         let path = |path: &PathBuf| path.display().to_string();
@@ -76,7 +90,7 @@ impl ControlPlane {
         command.args([
             format!("--etcd-servers={}", etcd()),
             // All share one etcd.
-            format!("--etcd-prefix=/{name}-{}", number()),
+            format!("--etcd-prefix=/{name}"),
             format!("--secure-port={}", api.port),
             "--bind-address=127.0.0.1".to_owned(),
             "--advertise-address=127.0.0.1".to_owned(),
@@ -102,9 +116,7 @@ impl ControlPlane {
             process.must_run();
             api.try_send(&User::admin(), get("/readyz")).ok().filter(|answer| answer.status == 200)
         });
-        let control_plane = Self { api, _process: process };
-        control_plane.let_developers_in();
-        control_plane
+        Self { api, name, _process: process }
     }
 
     /// The group `developers` may do everything but escalate.
@@ -125,6 +137,10 @@ impl ControlPlane {
         if self.send(&User::admin(), get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/developers")).status
             == 200
         {
+            // The server makes it too, but says that it is ready before.
+            let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+            let answer = self.send(&User::admin(), post("/api/v1/namespaces", &default));
+            assert!(matches!(answer.status, 201 | 409), "{}", answer.text());
             // The authorizer reads from a cache.
             eventually("that developers may list namespaces", || {
                 let answer = self.send(&User::developer(), get("/api/v1/namespaces"));

@@ -44,18 +44,29 @@ impl Proxy {
         Self::start(&[], flags).ready()
     }
 
+    /// With the API server inside it and certificates of its own making.
+    pub fn alone(flags: &[&str]) -> Self {
+        Self::bare(&[], flags).ready()
+    }
+
     fn start(upstream: &[String], flags: &[&str]) -> Self {
-        let folder = folder("proxy");
-        let (api, health) = (Api { port: free_port() }, free_port());
         let pki = pki();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy"));
-        command.current_dir(&folder).arg("serve").args(upstream).args([
-            "--bind-address=127.0.0.1".to_owned(),
-            format!("--secure-port={}", api.port),
-            format!("--health-bind-address=127.0.0.1:{health}"),
+        let certificates = [
             format!("--tls-cert-file={}", pki.server.certificate.display()),
             format!("--tls-private-key-file={}", pki.server.key.display()),
             format!("--client-ca-file={}", pki.ca().display()),
+        ];
+        Self::bare(&[upstream, &certificates].concat(), flags)
+    }
+
+    fn bare(first: &[String], flags: &[&str]) -> Self {
+        let folder = folder("proxy");
+        let (api, health) = (Api { port: free_port() }, free_port());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy"));
+        command.current_dir(&folder).arg("serve").args(first).args([
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--secure-port={}", api.port),
+            format!("--health-bind-address=127.0.0.1:{health}"),
         ]);
         let process = Process::start(command.args(flags), folder.join("proxy.log"));
         Self { api, health, folder, process }

@@ -82,7 +82,8 @@ impl Attributes {
             return &self.name;
         }
         let Some(object) = &self.object else { return "Unknown/errorGettingName" };
-        if object.get(&["metadata"]).is_none() {
+        // The options of a connect are the one kind of object without metadata.
+        if self.operation == Operation::Connect {
             return "Unknown/errorGettingName";
         }
         [object.name(), object.generate_name()].into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")

@@ -90,8 +90,8 @@ pub struct Environment<'a> {
     pub cluster: Arc<Cluster>,
     /// The plugin's own configuration from the AdmissionConfiguration file.
     pub configuration: Option<&'a crate::config::PluginConfiguration>,
-    /// The server's configuration as a whole.
-    pub config: &'a crate::config::Config,
+    /// Every bound.
+    pub limits: &'a crate::config::Limits,
     /// Where metrics are registered.
     pub metrics: Arc<super::metrics::Metrics>,
 }

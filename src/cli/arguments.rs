@@ -150,18 +150,13 @@ pub(super) struct Upstream {
     /// behind.
     #[arg(long, value_name = "FILE")]
     pub(super) upstream_kubeconfig: Option<PathBuf>,
-    /// As whom requests reach it: the proxy that impersonates the caller; a front proxy with X-Remote-* headers; or the
-    /// caller itself, with the credentials it presented.
+    /// As whom requests reach it: the proxy that impersonates the caller; a front proxy with X-Remote-* headers (the
+    /// kubeconfig has its client certificate, and a token for the proxy's own requests); or the caller itself, with the
+    /// credentials it presented.
     #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
     pub(super) upstream_identity: UpstreamIdentity,
-    /// The front proxy's certificate for --upstream-identity=requestheader. Without it, that of the kubeconfig.
-    #[arg(long, value_name = "FILE")]
-    pub(super) proxy_client_cert_file: Option<PathBuf>,
-    /// Its private key.
-    #[arg(long, value_name = "FILE")]
-    pub(super) proxy_client_key_file: Option<PathBuf>,
-    /// Where a kubeconfig for the API server inside this process is written
-    /// [default: ./kube-admission-proxy.kubeconfig].
+    /// Where a kubeconfig for the API server inside this process is written, if the server's certificate and the
+    /// clients' authority are its own [default: ./kube-admission-proxy.kubeconfig].
     #[arg(long, value_name = "FILE")]
     pub(super) write_kubeconfig: Option<PathBuf>,
 }

@@ -35,6 +35,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         &list(&flags.admission.disable_admission_plugins),
     )?;
     let upstream = upstream(&flags.upstream)?;
+    not_in_vain(flags)?;
     Ok(Config {
         serving: serving(&flags.serving)?,
         authentication: authentication(&flags.authentication)?,
@@ -56,6 +57,21 @@ fn not_refused(flags: &arguments::Refused) -> Result<(), ConfigError> {
     match given.into_iter().find_map(|(flag, value)| Some((flag, value?))) {
         Some((flag, value)) => Err(ConfigError::flag(flag, value, "not supported yet; remove the flag")),
         None => Ok(()),
+    }
+}
+
+/// A kubeconfig is asked for, but the files that are named leave nothing to write: who made them has the keys.
+fn not_in_vain(flags: &Serve) -> Result<(), ConfigError> {
+    let files =
+        [("tls-cert-file", &flags.serving.tls_cert_file), ("client-ca-file", &flags.authentication.client_ca_file)];
+    let given = files.into_iter().find(|(_, path)| path.is_some());
+    match (&flags.upstream.write_kubeconfig, given) {
+        (Some(path), Some((flag, _))) => Err(ConfigError::flag(
+            "write-kubeconfig",
+            path.display().to_string(),
+            format!("has no effect with --{flag}"),
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -130,17 +146,7 @@ fn authorization(flags: &arguments::Authorization, upstream: &Upstream) -> Resul
 }
 
 fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
-    let front_proxy = certificate((
-        "proxy-client-cert-file",
-        flags.proxy_client_cert_file.as_deref(),
-        "proxy-client-key-file",
-        flags.proxy_client_key_file.as_deref(),
-    ))?;
     let identity = flags.upstream_identity;
-    if front_proxy.is_some() && identity != UpstreamIdentity::RequestHeader {
-        let text = "--proxy-client-cert-file has no effect without --upstream-identity=requestheader";
-        return Err(ConfigError::Rule(text.to_owned()));
-    }
     let Some(kubeconfig) = readable("upstream-kubeconfig", flags.upstream_kubeconfig.as_deref())? else {
         if identity != UpstreamIdentity::Impersonate {
             let text = "--upstream-identity has no effect without --upstream-kubeconfig";
@@ -153,7 +159,7 @@ fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
         let reason = "has no effect with --upstream-kubeconfig";
         return Err(ConfigError::flag("write-kubeconfig", path.display().to_string(), reason));
     }
-    Ok(Upstream::Remote { kubeconfig, identity, front_proxy })
+    Ok(Upstream::Remote { kubeconfig, identity })
 }
 
 fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
@@ -329,6 +335,10 @@ mod tests {
             (
                 &["--upstream-kubeconfig=Cargo.toml", "--write-kubeconfig=x"],
                 "--write-kubeconfig=x: has no effect with --upstream-kubeconfig".to_owned(),
+            ),
+            (
+                &["--client-ca-file=Cargo.toml", "--write-kubeconfig=x"],
+                "--write-kubeconfig=x: has no effect with --client-ca-file".to_owned(),
             ),
         ] {
             assert_eq!(parse(arguments).unwrap_err(), line);

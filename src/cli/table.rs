@@ -5,14 +5,7 @@ use crate::admission::{Phases, Spec};
 /// One line a plugin, in the chain's order.
 pub(super) fn plugins(all: &[&'static Spec]) -> String {
     let mut rows = vec![["NAME", "PHASE", "DEFAULT", "CONFIGURATION", "WHAT IT DOES"]];
-    rows.extend(all.iter().map(|spec| {
-        let phase = match spec.phases {
-            Phases::Mutating => "mutating",
-            Phases::Validating => "validating",
-            Phases::Both => "both",
-        };
-        [spec.name, phase, if spec.default_on { "on" } else { "off" }, spec.configuration.unwrap_or("-"), spec.about]
-    }));
+    rows.extend(self::rows(all));
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: [usize; 4] = std::array::from_fn(width);
     let mut table = String::new();
@@ -24,6 +17,18 @@ pub(super) fn plugins(all: &[&'static Spec]) -> String {
         table.push('\n');
     }
     table
+}
+
+/// The cells of each plugin's line.
+pub(super) fn rows(all: &[&'static Spec]) -> impl Iterator<Item = [&'static str; 5]> {
+    all.iter().map(|spec| {
+        let phase = match spec.phases {
+            Phases::Mutating => "mutating",
+            Phases::Validating => "validating",
+            Phases::Both => "both",
+        };
+        [spec.name, phase, if spec.default_on { "on" } else { "off" }, spec.configuration.unwrap_or("-"), spec.about]
+    })
 }
 
 #[cfg(test)]

@@ -111,7 +111,8 @@ pub enum UpstreamIdentity {
     /// As the proxy, impersonating the caller.
     #[default]
     Impersonate,
-    /// As a front proxy that names the caller in `X-Remote-*` headers.
+    /// As a front proxy that names the caller in `X-Remote-*` headers: the kubeconfig's client certificate must be one's.
+    /// What the proxy asks on its own behalf goes by the kubeconfig's token then.
     RequestHeader,
     /// With the credentials that the caller presented.
     Passthrough,
@@ -131,8 +132,6 @@ pub enum Upstream {
         kubeconfig: PathBuf,
         /// As whom requests reach it.
         identity: UpstreamIdentity,
-        /// The front proxy's certificate for [`UpstreamIdentity::RequestHeader`]; else that of the kubeconfig.
-        front_proxy: Option<CertificateFiles>,
     },
 }
 

@@ -5,6 +5,7 @@ use super::negotiate::Form;
 use super::store::{self, Collection, Store};
 use super::{Limits, convert};
 use crate::authn::UserInfo;
+use crate::request::body::{OptionsKind, WriteOptions};
 use crate::request::{RequestInfo, query};
 use crate::status::Status;
 use bytes::Bytes;
@@ -51,7 +52,7 @@ impl Call {
 
     /// The first value of a query parameter.
     pub fn parameter(&self, name: &str) -> Option<String> {
-        query::query_value(self.uri.query().unwrap_or_default(), name)
+        query::query_value(self.query(), name)
     }
 
     /// A query parameter, `None` if it is missing or empty.
@@ -80,24 +81,17 @@ impl Call {
         Ok(Some(number))
     }
 
-    /// Whether nothing is to be stored: `dryRun=All`.
+    /// Whether nothing is to be stored.
     ///
     /// # Errors
-    /// For any other value.
-    pub fn dry_run(&self) -> Result<bool, Status> {
-        match self.parameter("dryRun").as_deref() {
-            None | Some("") => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => {
-                let kind = match self.info.verb.as_str() {
-                    "create" => "CreateOptions",
-                    "patch" => "PatchOptions",
-                    "delete" | "deletecollection" => "DeleteOptions",
-                    _ => "UpdateOptions",
-                };
-                Err(super::invalid::unsupported_dry_run(kind, other))
-            }
-        }
+    /// When the query's options cannot be read, or are not allowed.
+    pub fn dry_run(&self, kind: OptionsKind) -> Result<bool, Status> {
+        Ok(WriteOptions::from_query(self.query(), kind)?.is_dry_run())
+    }
+
+    /// The query, empty where there is none.
+    pub fn query(&self) -> &str {
+        self.uri.query().unwrap_or_default()
     }
 
     /// The 404 of the object that the URL names.

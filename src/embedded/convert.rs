@@ -81,8 +81,9 @@ fn rename(object: &mut Object, direction: impl Fn((&'static str, &'static str)) 
 
 /// `Convert_v2_HorizontalPodAutoscaler` towards v1: the CPU's utilization becomes a field, the rest annotations.
 fn autoscaler_v1(object: &mut Object) {
-    let (cpu, others): (Vec<Value>, Vec<Value>) =
-        taken_items(object, &["spec", "metrics"]).into_iter().partition(|metric| utilization(metric, "target").is_some());
+    let (cpu, others): (Vec<Value>, Vec<Value>) = taken_items(object, &["spec", "metrics"])
+        .into_iter()
+        .partition(|metric| utilization(metric, "target").is_some());
     if let Some(target) = cpu.first().and_then(|metric| utilization(metric, "target")) {
         let _ = object.set(&["spec", "targetCPUUtilizationPercentage"], target);
     }
@@ -107,7 +108,8 @@ fn autoscaler_v1(object: &mut Object) {
 fn autoscaler_v2(object: &mut Object) {
     let cpu = |side: &str, value: Value| json!({"type": "Resource", "resource": {"name": "cpu", side: {"averageUtilization": value}}});
     let mut metrics = unannotated_items(object, METRICS);
-    if let Some(target) = object.remove(&["spec", "targetCPUUtilizationPercentage"]).filter(|target| !target.is_null()) {
+    if let Some(target) = object.remove(&["spec", "targetCPUUtilizationPercentage"]).filter(|target| !target.is_null())
+    {
         let mut metric = cpu("target", target);
         if let Some(target) = metric.pointer_mut("/resource/target").and_then(Value::as_object_mut) {
             target.insert("type".into(), Value::from("Utilization"));
@@ -115,13 +117,16 @@ fn autoscaler_v2(object: &mut Object) {
         metrics.insert(0, metric);
     }
     let mut current = unannotated_items(object, CURRENT_METRICS);
-    if let Some(value) = object.remove(&["status", "currentCPUUtilizationPercentage"]).filter(|value| !value.is_null()) {
+    if let Some(value) = object.remove(&["status", "currentCPUUtilizationPercentage"]).filter(|value| !value.is_null())
+    {
         current.insert(0, cpu("current", value));
     }
     let conditions = unannotated_items(object, CONDITIONS);
-    for (path, items) in
-        [(["spec", "metrics"], metrics), (["status", "currentMetrics"], current), (["status", "conditions"], conditions)]
-    {
+    for (path, items) in [
+        (["spec", "metrics"], metrics),
+        (["status", "currentMetrics"], current),
+        (["status", "conditions"], conditions),
+    ] {
         if !items.is_empty() {
             let _ = object.set(&path, Value::Array(items));
         }

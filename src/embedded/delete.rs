@@ -5,8 +5,9 @@ use super::catalog::{self, Resource};
 use super::respond::{self, ListMeta};
 use super::select::Selection;
 use super::store::{self, Collection, State};
-use super::{body, initial, invalid, metadata};
+use super::{body, initial, metadata};
 use crate::object::Object;
+use crate::request::body::{MediaType, OptionsKind, WriteOptions};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::{Response, StatusCode};
@@ -66,7 +67,7 @@ struct Outcome {
 /// # Errors
 /// When there is no such object, or it is not the one that was meant.
 pub fn delete(call: &Call) -> Result<Response<Body>, Status> {
-    let options = Options::of(call, &body::options(call)?.unwrap_or_default())?;
+    let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let outcome = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
         delete_in(state, call.resource, call.collection(), &call.key(), &current, &options)
@@ -89,7 +90,7 @@ pub fn delete(call: &Call) -> Result<Response<Body>, Status> {
 /// # Errors
 /// When a selector makes no sense, or a deletion fails.
 pub fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
-    let options = Options::of(call, &body::options(call)?.unwrap_or_default())?;
+    let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let selection = Selection::new(call)?;
     let collection = call.collection();
     let (revision, objects) = call.store.with(|state| {
@@ -110,9 +111,9 @@ pub fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// As a delete.
-pub fn evict(call: &Call, options: &Object) -> Result<(), Status> {
-    let mut options = Options::of(call, options)?;
-    options.dry_run |= call.dry_run()?;
+pub fn evict(call: &Call, options: &[u8]) -> Result<(), Status> {
+    let mut options = Options::of(call, options, MediaType::Json)?;
+    options.dry_run |= call.dry_run(OptionsKind::Create)?;
     call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
         delete_in(state, call.resource, call.collection(), &call.key(), &current, &options).map(drop)
@@ -133,64 +134,30 @@ pub fn is_over(object: &Object) -> bool {
 /// Removes an object, and with the last object of a terminating namespace the namespace.
 pub fn finish(state: &mut State, collection: Collection, key: &str, last: Object) -> Arc<Object> {
     let namespace = last.namespace().to_owned();
-    let before = last.clone();
-    let removed = state.remove(collection, key, last);
+    let removed = state.remove(collection, key, last.clone());
     if collection != initial::NAMESPACES && !namespace.is_empty() {
         finish_namespace(state, &namespace);
     }
-    removed.unwrap_or_else(|| Arc::new(before))
+    removed.unwrap_or_else(|| Arc::new(last))
 }
 
 impl Options {
     /// From the body, or the query where there is none.
-    fn of(call: &Call, body: &Object) -> Result<Self, Status> {
-        let text = |path: &[&str]| Some(body.str(path).to_owned()).filter(|text| !text.is_empty());
-        let mut options = if body.fields().is_empty() {
-            Self {
-                grace_seconds: call.number("gracePeriodSeconds")?,
-                orphan: call.flag("orphanDependents"),
-                policy: call.text("propagationPolicy"),
-                ..Self::default()
-            }
-        } else {
-            Self {
-                grace_seconds: body.get(&["gracePeriodSeconds"]).and_then(Value::as_i64),
-                orphan: body.get(&["orphanDependents"]).and_then(Value::as_bool),
-                policy: text(&["propagationPolicy"]),
-                uid: text(&["preconditions", "uid"]),
-                resource_version: text(&["preconditions", "resourceVersion"]),
-                dry_run: false,
-            }
+    fn of(call: &Call, body: &[u8], media_type: MediaType) -> Result<Self, Status> {
+        let options = WriteOptions::for_delete(body, media_type, call.query())?;
+        let precondition = |name: &str| {
+            let value = options.preconditions.as_ref()?.get(name)?.as_str()?;
+            Some(value.to_owned())
         };
-        options.dry_run = call.dry_run()?;
-        match body.items(&["dryRun"]) {
-            [] => {}
-            [Value::String(all)] if all == "All" => options.dry_run = true,
-            [other, ..] => {
-                return Err(invalid::unsupported_dry_run("DeleteOptions", other.as_str().unwrap_or_default()));
-            }
-        }
-        // Negative values count as one second.
-        options.grace_seconds = options.grace_seconds.map(|s| if s < 0 { 1 } else { s.min(MAX_GRACE_SECONDS) });
-        options.check()?;
-        Ok(options)
-    }
-
-    /// `validation.ValidateDeleteOptions`.
-    fn check(&self) -> Result<(), Status> {
-        let mut causes = Vec::new();
-        let field = "propagationPolicy";
-        if let Some(policy) = &self.policy {
-            if self.orphan.is_some() {
-                let why = "orphanDependents and deletionPropagation cannot be both set";
-                causes.push(invalid::invalid(field, &format!("{policy:?}"), why));
-            }
-            let policies = ["Background", "Foreground", "Orphan"];
-            if !policies.contains(&policy.as_str()) {
-                causes.push(invalid::not_supported(field, policy, &["Background", "Foreground", "Orphan", "nil"]));
-            }
-        }
-        invalid::options("DeleteOptions", causes).map_or(Ok(()), Err)
+        Ok(Self {
+            uid: precondition("uid"),
+            resource_version: precondition("resourceVersion"),
+            dry_run: options.is_dry_run(),
+            // Negative values count as one second.
+            grace_seconds: options.grace_period_seconds.map(|s| if s < 0 { 1 } else { s.min(MAX_GRACE_SECONDS) }),
+            orphan: options.orphan_dependents,
+            policy: options.propagation_policy,
+        })
     }
 
     /// The preconditions (`rest.BeforeDelete`).
@@ -203,7 +170,8 @@ impl Options {
                 object.uid()
             ));
         }
-        if let Some(version) = self.resource_version.as_deref().filter(|version| *version != object.resource_version()) {
+        if let Some(version) = self.resource_version.as_deref().filter(|version| *version != object.resource_version())
+        {
             return conflict(format!(
                 "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
                  The object might have been modified",
@@ -344,7 +312,8 @@ fn empty_namespace(state: &mut State, namespace: &str) {
     // Nothing runs here, so no pod needs time to stop.
     let options = Options { grace_seconds: Some(0), ..Options::default() };
     for collection in state.collections_in(namespace) {
-        let of_collection = |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
+        let of_collection =
+            |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
         let Some(resource) = catalog::resources().iter().find(of_collection) else { continue };
         for (key, object) in state.objects(collection, &store::prefix(namespace)) {
             // Without preconditions a deletion cannot fail; and what stays keeps the namespace.

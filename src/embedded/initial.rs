@@ -25,7 +25,8 @@ const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "servicea
 /// Namespaces of every cluster (`systemnamespaces.Controller`).
 const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// `--service-cluster-ip-range`: 10.0.0.0/24 as kube-apiserver's default, but with room for more.
+/// Where services' addresses come from (`--service-cluster-ip-range`): 10.96.0.0/16, as kubeadm sets it but smaller.
+/// The first stands for the API server itself.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 96, 0, 1]);
 const ADDRESSES: u32 = 1 << 16;
 /// `--service-node-port-range`.
@@ -122,11 +123,8 @@ fn prepare_namespace(object: &mut Object) {
 }
 
 fn label_namespace(object: &mut Object) {
-    let name = object.name().to_owned();
-    // A name that is yet to be drawn gets no label, in kube-apiserver too.
-    if !name.is_empty() {
-        put(object, &["metadata", "labels", "kubernetes.io/metadata.name"], Value::from(name));
-    }
+    let name = Value::from(object.name());
+    put(object, &["metadata", "labels", "kubernetes.io/metadata.name"], name);
 }
 
 /// `Convert_v1_Secret_To_core_Secret`: plain strings become data.
@@ -159,7 +157,8 @@ fn quality_of_service(pod: &Object) -> &'static str {
     let containers = pod.items(&["spec", "containers"]).iter().chain(pod.items(&["spec", "initContainers"]));
     for container in containers {
         let amounts = |side: &str| -> Map<String, Value> {
-            let amounts = container.get("resources").and_then(|resources| resources.get(side)).and_then(Value::as_object);
+            let amounts =
+                container.get("resources").and_then(|resources| resources.get(side)).and_then(Value::as_object);
             amounts.cloned().unwrap_or_default()
         };
         let (requests, limits) = (amounts("requests"), amounts("limits"));

@@ -8,12 +8,6 @@ pub fn invalid(field: &str, value: &str, why: &str) -> Cause {
     cause("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
 }
 
-/// `field.Required`.
-pub fn required(field: &str, why: &str) -> Cause {
-    let message = if why.is_empty() { "Required value".to_owned() } else { format!("Required value: {why}") };
-    cause("FieldValueRequired", field, message)
-}
-
 /// `field.Forbidden`.
 pub fn forbidden(field: &str, why: &str) -> Cause {
     cause("FieldValueForbidden", field, format!("Forbidden: {why}"))
@@ -40,12 +34,6 @@ pub fn status(kind: &GroupVersionKind, name: &str, causes: Vec<Cause>) -> Option
 /// The same for options of a request, whose kinds are of `meta.k8s.io`.
 pub fn options(kind: &str, causes: Vec<Cause>) -> Option<Status> {
     status(&GroupVersionKind::new("meta.k8s.io", "v1", kind), "", causes)
-}
-
-/// `validation.ValidateDryRun`.
-pub fn unsupported_dry_run(kind: &str, value: &str) -> Status {
-    let cause = not_supported("dryRun", value, &["All"]);
-    Status::invalid("meta.k8s.io", kind, "", &format!("dryRun: {}", cause.message), vec![cause])
 }
 
 fn cause(reason: &str, field: &str, message: String) -> Cause {

@@ -86,7 +86,9 @@ mod tests {
             (Some("application/vnd.kubernetes.protobuf"), None),
             (Some("application/vnd.kubernetes.protobuf, application/json"), Some(Form::Object)),
             (
-                Some("application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"),
+                Some(
+                    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                ),
                 Some(Form::Table("meta.k8s.io/v1")),
             ),
             (Some("application/json;as=Table;v=v9;g=meta.k8s.io, application/json"), Some(Form::Object)),

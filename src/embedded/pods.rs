@@ -4,6 +4,7 @@ use super::call::Call;
 use super::store::{Collection, key};
 use super::{body, delete, initial, metadata, respond};
 use crate::object::{GroupVersionKind, Object};
+use crate::request::body::OptionsKind;
 use crate::status::Status;
 use crate::upstream::Body;
 use base64::Engine;
@@ -22,7 +23,7 @@ const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 /// # Errors
 /// When the pod is bound already, or on its way out.
 pub fn bind(call: &Call) -> Result<Response<Body>, Status> {
-    let dry_run = call.dry_run()?;
+    let dry_run = call.dry_run(OptionsKind::Create)?;
     let binding = body::object(call, &GroupVersionKind::new("", "v1", "Binding"))?;
     let name = if call.info.name.is_empty() { binding.name() } else { &call.info.name };
     if !binding.name().is_empty() && binding.name() != name {
@@ -54,7 +55,9 @@ pub fn bind(call: &Call) -> Result<Response<Body>, Status> {
         for (field, wanted) in [("uid", binding.uid()), ("resourceVersion", binding.resource_version())] {
             let actual = current.str(&["metadata", field]);
             if !wanted.is_empty() && wanted != actual {
-                return conflict(format!("Precondition failed: {field} in precondition: {wanted}, in object meta: {actual}"));
+                return conflict(format!(
+                    "Precondition failed: {field} in precondition: {wanted}, in object meta: {actual}"
+                ));
             }
         }
         let mut pod = Object::clone(&current);
@@ -94,8 +97,8 @@ pub fn evict(call: &Call) -> Result<Response<Body>, Status> {
     if !matches!(eviction.name(), "" | "undefined") && eviction.name() != call.info.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
-    let options = eviction.get(&["deleteOptions"]).cloned().and_then(Object::from_value).unwrap_or_default();
-    delete::evict(call, &options)?;
+    let options = eviction.get(&["deleteOptions"]).map(Value::to_string).unwrap_or_default();
+    delete::evict(call, options.as_bytes())?;
     Ok(respond::success(StatusCode::CREATED, None))
 }
 

@@ -73,7 +73,9 @@ pub fn revision(call: &Call) -> Result<Option<u64>, Status> {
     let Some(text) = call.text("resourceVersion") else { return Ok(None) };
     let revision: u64 = text.parse().map_err(|_| {
         let quoted = text.escape_debug();
-        Status::bad_request(format!("invalid resource version: strconv.ParseUint: parsing \"{quoted}\": invalid syntax"))
+        Status::bad_request(format!(
+            "invalid resource version: strconv.ParseUint: parsing \"{quoted}\": invalid syntax"
+        ))
     })?;
     Ok(Some(revision).filter(|revision| *revision > 0))
 }
@@ -149,7 +151,10 @@ fn check_options(call: &Call) -> Result<(), Status> {
         let field = "resourceVersionMatch";
         let version = call.text("resourceVersion");
         if version.is_none() {
-            causes.push(invalid::forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+            causes.push(invalid::forbidden(
+                field,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
         }
         if call.text("continue").is_some() {
             causes.push(invalid::forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
@@ -190,7 +195,8 @@ fn encode_token(rv: i64, start: String) -> String {
 /// `storage.DecodeContinue`.
 fn decode_token(text: &str) -> Result<Token, Status> {
     let invalid = |why: &str| Status::bad_request(why.to_owned());
-    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
+    let bytes =
+        URL_SAFE_NO_PAD.decode(text).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
     let token: Token =
         serde_json::from_slice(&bytes).map_err(|error| invalid(&format!("continue key is not valid: {error}")))?;
     if token.v != TOKEN_VERSION {

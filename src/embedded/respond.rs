@@ -2,9 +2,9 @@
 
 use super::call::Call;
 use super::catalog::Resource;
+use super::convert;
 use super::negotiate::Form;
 use super::table::{self, IncludeObject};
-use super::convert;
 use crate::object::Object;
 use crate::status::Status;
 use crate::upstream::{Body, full};

@@ -2,7 +2,9 @@
 
 use super::call::Call;
 use super::catalog::{self, Resource};
-use super::{Server, body, caller, delete, discovery, document, negotiate, openapi, pods, read, respond, review, scale};
+use super::{
+    Server, body, caller, delete, discovery, document, negotiate, openapi, pods, read, respond, review, scale,
+};
 use super::{watch, write};
 use crate::request::{RequestInfo, request_info};
 use crate::status::{Details, Status};
@@ -58,8 +60,8 @@ fn document(uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
         return Some(respond::text("ok"));
     }
     let accept = header(headers, ACCEPT).unwrap_or_default();
-    let document = discovery::respond(path, accept)
-        .or_else(|| openapi::respond(path, uri.query().unwrap_or_default(), accept))?;
+    let document =
+        discovery::respond(path, accept).or_else(|| openapi::respond(path, uri.query().unwrap_or_default(), accept))?;
     match header(headers, IF_NONE_MATCH) {
         Some(known) => Some(document::conditional(document, known)),
         None => Some(document),
@@ -77,7 +79,8 @@ fn resource(info: &RequestInfo) -> Result<&'static Resource, Status> {
     let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
     let is_in_place = if resource.namespaced {
         // Across namespaces objects can only be listed and watched, and a few reviews created.
-        !info.namespace.is_empty() || (info.parts.len() == 1 && matches!(info.verb.as_str(), "list" | "watch" | "create"))
+        !info.namespace.is_empty()
+            || (info.parts.len() == 1 && matches!(info.verb.as_str(), "list" | "watch" | "create"))
     } else {
         is_namespace || info.namespace.is_empty()
     };

@@ -3,11 +3,11 @@
 use super::call::Call;
 use super::{body, convert, invalid, respond, write};
 use crate::object::{GroupVersionKind, Object};
+use crate::request::body::OptionsKind;
 use crate::status::Status;
 use crate::upstream::Body;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// Answers a get.
 ///
@@ -47,7 +47,7 @@ fn kind() -> GroupVersionKind {
 }
 
 fn change(call: &Call, wanted: impl FnOnce(&Object) -> Result<Object, Status>) -> Result<Response<Body>, Status> {
-    let dry_run = call.dry_run()?;
+    let dry_run = call.dry_run(OptionsKind::Update)?;
     let stored = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
         let scale = wanted(&current)?;
@@ -61,7 +61,7 @@ fn change(call: &Call, wanted: impl FnOnce(&Object) -> Result<Object, Status>) -
         let _ = object.set(&["spec", "replicas"], replicas);
         let _ = object.set(&["metadata", "resourceVersion"], Value::from(scale.resource_version()));
         let object = convert::stored(call.resource, object);
-        Ok::<Arc<Object>, Status>(write::replace(state, call, &current, object, dry_run)?)
+        write::replace(state, call, &current, object, dry_run)
     })?;
     Ok(respond::value(StatusCode::OK, &scale(&stored).into_value()))
 }
@@ -93,7 +93,10 @@ fn scale(object: &Object) -> Object {
 /// The object's selector as one string (`metav1.FormatLabelSelector`); a replication controller has labels only.
 fn selector(object: &Object) -> String {
     let is_labels_only = object.kind() == "ReplicationController";
-    let labels = body::strings(object, if is_labels_only { &["spec", "selector"] } else { &["spec", "selector", "matchLabels"] });
+    let labels = body::strings(
+        object,
+        if is_labels_only { &["spec", "selector"] } else { &["spec", "selector", "matchLabels"] },
+    );
     let mut terms: Vec<(String, String)> = labels
         .into_iter()
         .map(|(label, value)| {

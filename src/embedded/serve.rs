@@ -13,6 +13,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 /// How long connections may take to end once the server is to stop.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -23,6 +24,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// reaches the listener may do everything.
 pub async fn serve(server: Arc<Server>, listener: TcpListener, shutdown: impl Future<Output = ()>) {
     let connections = GracefulShutdown::new();
+    let mut tasks = JoinSet::new();
     tokio::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
@@ -46,7 +48,10 @@ pub async fn serve(server: Arc<Server>, listener: TcpListener, shutdown: impl Fu
         let builder = Builder::new(TokioExecutor::new());
         let connection = connections.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
         // How a client's connection ends is the client's affair.
-        tokio::spawn(async move { drop(connection.await) });
+        tasks.spawn(async move { drop(connection.await) });
+        while tasks.try_join_next().is_some() {}
     }
+    // Watches do not end by themselves; with the tasks their connections go.
     let _ = tokio::time::timeout(DRAIN, connections.shutdown()).await;
+    tasks.shutdown().await;
 }

@@ -214,8 +214,13 @@ impl State {
     pub fn remove(&mut self, collection: Collection, key: &str, last: Object) -> Option<Arc<Object>> {
         let before = self.tables.get_mut(&collection)?.objects.remove(key)?;
         let (revision, object) = self.stamp(last);
-        let change =
-            Change { revision, key: key.to_owned(), action: Action::Deleted, object: object.clone(), before: Some(before) };
+        let change = Change {
+            revision,
+            key: key.to_owned(),
+            action: Action::Deleted,
+            object: object.clone(),
+            before: Some(before),
+        };
         self.publish(collection, change);
         Some(object)
     }
@@ -313,10 +318,7 @@ mod tests {
             state.put(PODS, "a/3", named("3", 1));
             let old = state.objects_at(PODS, "a/", then).unwrap();
             assert_eq!(seen(old), [("a/1".to_owned(), json!(1)), ("a/2".to_owned(), json!(1))]);
-            assert_eq!(
-                seen(state.objects(PODS, "a/")),
-                [("a/1".to_owned(), json!(2)), ("a/3".to_owned(), json!(1))]
-            );
+            assert_eq!(seen(state.objects(PODS, "a/")), [("a/1".to_owned(), json!(2)), ("a/3".to_owned(), json!(1))]);
         });
     }
 

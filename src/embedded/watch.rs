@@ -49,6 +49,7 @@ pub fn watch(call: Call) -> Result<Response<Body>, Status> {
     let mut watch = Watch {
         selection,
         prefix,
+        after: if let Start::After(revision) = start { revision } else { 0 },
         with_bookmarks,
         has_sent_columns: false,
         deadline,
@@ -72,6 +73,8 @@ struct Watch {
     call: Call,
     selection: Selection,
     prefix: String,
+    /// Nothing up to here is shown, which matters where a client starts in the future.
+    after: u64,
     with_bookmarks: bool,
     has_sent_columns: bool,
     deadline: Instant,
@@ -128,7 +131,7 @@ impl Watch {
 
     /// What a change is to a client that sees only what is selected (`cacheWatcher.convertToWatchEvent`).
     fn change(&mut self, change: &Change) -> Option<Bytes> {
-        if !change.key.starts_with(&self.prefix) {
+        if change.revision <= self.after || !change.key.starts_with(&self.prefix) {
             return None;
         }
         let was = change.before.as_ref().is_some_and(|before| self.selection.matches(before));

@@ -4,8 +4,9 @@ use super::call::Call;
 use super::catalog::{self, Resource};
 use super::store::{self, Collection, State};
 use super::{body, convert, delete, initial, invalid, metadata, respond};
-use crate::object::{GroupVersionKind, Object, patch, schema};
-use crate::object::patch::PatchType;
+use crate::object::patch::{self, PatchType};
+use crate::object::{GroupVersionKind, Object, schema};
+use crate::request::body::OptionsKind;
 use crate::status::Status;
 use crate::upstream::Body;
 use http::{Response, StatusCode};
@@ -54,9 +55,9 @@ const UPDATED_CONDITIONALLY: [(&str, &str); 13] = [
 /// # Errors
 /// When the object cannot be created.
 pub fn create(call: &Call) -> Result<Response<Body>, Status> {
-    let dry_run = call.dry_run()?;
+    let dry_run = call.dry_run(OptionsKind::Create)?;
     let mut object = body::object(call, &call.resource.gvk())?;
-    settle_namespace(call, &mut object)?;
+    body::ensure_namespace(&mut object, call.namespace())?;
     let created = call.store.with(|state| create_in(state, call, object, dry_run))?;
     Ok(respond::object(call, StatusCode::CREATED, &created))
 }
@@ -66,7 +67,7 @@ pub fn create(call: &Call) -> Result<Response<Body>, Status> {
 /// # Errors
 /// When the object cannot be updated.
 pub fn update(call: &Call) -> Result<Response<Body>, Status> {
-    let dry_run = call.dry_run()?;
+    let dry_run = call.dry_run(OptionsKind::Update)?;
     let object = body::object(call, &call.resource.gvk())?;
     check_name(call, &object)?;
     let (code, stored) = call.store.with(|state| {
@@ -79,7 +80,7 @@ pub fn update(call: &Call) -> Result<Response<Body>, Status> {
                 return Err(call.not_found());
             }
             let mut object = object;
-            settle_namespace(call, &mut object)?;
+            body::ensure_namespace(&mut object, call.namespace())?;
             return Ok((StatusCode::CREATED, create_in(state, call, object, dry_run)?));
         };
         check_uid(call, &object, &current)?;
@@ -94,8 +95,8 @@ pub fn update(call: &Call) -> Result<Response<Body>, Status> {
 /// # Errors
 /// When the object cannot be patched.
 pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
-    let dry_run = call.dry_run()?;
     let (patch_type, patch) = patch_of(call)?;
+    let dry_run = call.dry_run(OptionsKind::Patch(patch_type))?;
     let kind = call.resource.gvk();
     let stored = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
@@ -133,22 +134,7 @@ pub fn apply(
     kind: &GroupVersionKind,
 ) -> Result<Object, Status> {
     let patched = patch::apply(patch_type, &original.into_value(), patch, schema::of(kind))?;
-    let mut patched = patched;
-    if kind.kind != "ControllerRevision" {
-        body::drop_nulls(&mut patched);
-    }
-    let patched = Object::from_value(patched).unwrap_or_default();
-    if patched.api_version() != kind.api_version() || patched.kind() != kind.kind {
-        let text = format!(
-            "{} in version {:?} cannot be handled as a {}: the patch must not change apiVersion or kind",
-            patched.kind(),
-            patched.api_version(),
-            kind.kind
-        );
-        return Err(Status::bad_request(text));
-    }
-    body::well_formed_metadata(&patched, kind)?;
-    Ok(patched)
+    body::patched(&patched, kind)
 }
 
 /// Creates an object, under a name that is drawn if it has none.
@@ -158,10 +144,10 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
         return Err(Status::plain("resourceVersion should not be set on objects to be created"));
     }
     let mut object = convert::stored(resource, object);
-    metadata::begin(resource, &mut object);
-    initial::prepare(resource, &mut object, &call.caller);
     let collection = call.collection();
+    metadata::begin(resource, &mut object);
     name_object(state, call, collection, &mut object)?;
+    initial::prepare(resource, &mut object, &call.caller);
     let key = store::key(call.namespace(), object.name());
     if let Some(current) = state.object(collection, &key) {
         return Err(taken(resource, &object, &current));
@@ -181,11 +167,8 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
 
 fn name_object(state: &State, call: &Call, collection: Collection, object: &mut Object) -> Result<(), Status> {
     if object.name().is_empty() {
+        body::check_new_name(object, &call.resource.gvk())?;
         let prefix = object.generate_name().to_owned();
-        if prefix.is_empty() {
-            let cause = invalid::required("metadata.name", "name or generateName is required");
-            return invalid::status(&call.resource.gvk(), "", vec![cause]).map_or(Ok(()), Err);
-        }
         let mut name = metadata::generate_name(&prefix);
         for _ in 1..NAME_ATTEMPTS {
             if state.object(collection, &store::key(call.namespace(), &name)).is_none() {
@@ -321,38 +304,14 @@ fn check_uid(call: &Call, object: &Object, current: &Object) -> Result<(), Statu
 /// # Errors
 /// When the object's name or namespace is not the URL's.
 pub fn check_name(call: &Call, object: &Object) -> Result<(), Status> {
-    let (name, namespace) = (&call.info.name, call.namespace());
-    if object.name().is_empty() {
-        let text = format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
-        return Err(Status::bad_request(text));
-    }
-    if object.name() != name {
-        let object = object.name();
-        let text = format!("the name of the object ({object}) does not match the name on the URL ({name})");
-        return Err(Status::bad_request(text));
-    }
-    if !namespace.is_empty() && !object.namespace().is_empty() && object.namespace() != namespace {
-        let object = object.namespace();
-        let text =
-            format!("the namespace of the object ({object}) does not match the namespace on the request ({namespace})");
-        return Err(Status::bad_request(text));
-    }
-    Ok(())
-}
-
-/// `rest.EnsureObjectNamespaceMatchesRequestNamespace`.
-fn settle_namespace(call: &Call, object: &mut Object) -> Result<(), Status> {
-    let namespace = call.namespace();
-    if namespace.is_empty() {
-        object.remove(&["metadata", "namespace"]);
+    body::check_name(object, &call.info.name)?;
+    let (found, namespace) = (object.namespace(), call.namespace());
+    if namespace.is_empty() || found.is_empty() || found == namespace {
         return Ok(());
     }
-    if !matches!(object.namespace(), "") && object.namespace() != namespace {
-        let text = "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(Status::bad_request(text));
-    }
-    let _ = object.set(&["metadata", "namespace"], Value::from(namespace));
-    Ok(())
+    Err(Status::bad_request(format!(
+        "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
+    )))
 }
 
 fn listed(list: &[(&str, &str)], resource: &catalog::Resource) -> bool {

@@ -31,7 +31,7 @@ pub struct Decoded {
 /// # Errors
 /// When the bytes are no JSON, with the text of Go's `encoding/json`; or when the document is nested too deep.
 pub fn json(bytes: &[u8]) -> Result<Decoded, String> {
-    let mut parser = Parser { bytes, at: 0, depth: 0, path: Vec::new(), duplicates: Vec::new() };
+    let mut parser = Parser { bytes, at: 0, depth: 0, path: Vec::new(), duplicates: Vec::new(), seen_duplicates: 0 };
     let value = parser.value()?;
     parser.skip_whitespace();
     match parser.peek() {
@@ -103,6 +103,7 @@ struct Parser<'a> {
     depth: usize,
     path: Vec<Step>,
     duplicates: Vec<String>,
+    seen_duplicates: usize,
 }
 
 impl Parser<'_> {
@@ -221,9 +222,11 @@ impl Parser<'_> {
     }
 
     fn note_duplicate(&mut self) {
-        if self.duplicates.len() >= MAX_DUPLICATES {
+        // Repeated ones count too: writing down a long path again and again would take long.
+        if self.seen_duplicates >= MAX_DUPLICATES {
             return;
         }
+        self.seen_duplicates += 1;
         let mut path = String::new();
         for step in &self.path {
             match step {
@@ -425,7 +428,10 @@ mod tests {
     #[test]
     fn broken_text_becomes_replacement_characters() {
         assert_eq!(json(b"\"a\xff\xfeb\"").unwrap().value, json!("a\u{fffd}\u{fffd}b"));
-        assert_eq!(json(br#""\ud800\/\udc00\ud83d\ude00\ud800A""#).unwrap().value, json!("\u{fffd}/\u{fffd}😀\u{fffd}A"));
+        assert_eq!(
+            json(br#""\ud800\/\udc00\ud83d\ude00\ud800A""#).unwrap().value,
+            json!("\u{fffd}/\u{fffd}😀\u{fffd}A")
+        );
     }
 
     #[test]
@@ -437,7 +443,8 @@ mod tests {
 
     #[test]
     fn numbers_keep_what_they_are() {
-        let value = json(b"[0,-0,9223372036854775807,18446744073709551615,1.0,1e2,36893488147419103232]").unwrap().value;
+        let value =
+            json(b"[0,-0,9223372036854775807,18446744073709551615,1.0,1e2,36893488147419103232]").unwrap().value;
         assert_eq!(value, json!([0, 0, i64::MAX, u64::MAX, 1.0, 100.0, 36893488147419103232.0]));
     }
 

@@ -1,8 +1,8 @@
 //! The dynamic Kubernetes object and what is done with it: checked access, decoding, patches, selectors.
 
 pub mod decode;
-pub mod protobuf;
 pub mod patch;
+pub mod protobuf;
 pub mod selector;
 pub mod schema;
 pub mod pod;
@@ -64,13 +64,14 @@ impl GroupVersionResource {
 /// A Kubernetes object of any kind: a JSON object with access that neither panics nor inserts.
 ///
 /// Readers answer `None` (or an empty string) for what is missing or of another type.
-/// It remembers whether it was changed, so that one that was not can be forwarded as the bytes it came in.
+/// It remembers whether it is still what a request's bytes say, so that it can be forwarded as those.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Object {
     fields: Map<String, Value>,
+    /// Never of itself: whatever takes the object's place counts as changed.
     #[serde(skip)]
-    changed: bool,
+    settled: bool,
 }
 
 impl PartialEq for Object {
@@ -83,19 +84,19 @@ impl Object {
     /// The object in a JSON value; `None` if the value is no JSON object.
     pub fn from_value(value: Value) -> Option<Self> {
         match value {
-            Value::Object(fields) => Some(Self { fields, changed: false }),
+            Value::Object(fields) => Some(Self { fields, settled: false }),
             _ => None,
         }
     }
 
-    /// Whether it was changed, or could have been, since it was made or [`Self::settle`]d.
+    /// Whether it may differ from what was [`Self::settle`]d.
     pub fn is_changed(&self) -> bool {
-        self.changed
+        !self.settled
     }
 
     /// Counts as unchanged from here on: what was done to it so far, the API server does itself.
     pub fn settle(&mut self) {
-        self.changed = false;
+        self.settled = true;
     }
 
     /// As a JSON value.
@@ -110,7 +111,7 @@ impl Object {
 
     /// The top-level fields, to change.
     pub fn fields_mut(&mut self) -> &mut Map<String, Value> {
-        self.changed = true;
+        self.settled = false;
         &mut self.fields
     }
 
@@ -222,6 +223,18 @@ impl Object {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn only_an_object_that_was_settled_and_left_alone_is_unchanged() {
+        let mut object = Object::from_value(json!({"a": 1})).unwrap();
+        assert!(object.is_changed());
+        object.settle();
+        assert!(!object.clone().is_changed());
+        let another = Object::from_value(json!({"a": 1})).unwrap();
+        assert!(another.is_changed() && another == object);
+        object.remove(&["a"]);
+        assert!(object.is_changed());
+    }
 
     #[test]
     fn set_does_not_replace_what_is_of_another_type() {

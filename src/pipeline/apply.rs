@@ -8,7 +8,8 @@ use super::gateway::Answer;
 use super::write::{Outgoing, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::schema::Type;
-use crate::object::{Object, decode};
+use crate::object::Object;
+use crate::object::patch::{self, PatchType};
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::Status;
 use crate::upstream::Body;
@@ -24,8 +25,10 @@ const NO_VERSION: &str = "1";
 impl Write<'_> {
     /// Admits what the apply comes to, and applies it.
     pub(super) async fn apply(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
-        let decoded = decode::yaml(&self.body).map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
-        self.say_duplicates(options, &decoded.duplicates, |found| format!("error strict decoding YAML: {found}"))?;
+        let decoded = patch::decode(PatchType::Apply, &self.body)?;
+        self.say_duplicates(options, &decoded.duplicates, || {
+            format!("error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}", decoded.duplicates.join("\n  "))
+        })?;
         if let Some(event) = &mut exchange.event {
             event.set_request_patch(&decoded.value);
         }
@@ -64,7 +67,8 @@ impl Write<'_> {
         if !rehearsed.status.is_success() {
             return Ok(rehearsed);
         }
-        let outcome = rehearsed.object()?;
+        let mut outcome = rehearsed.object()?;
+        outcome.settle();
         let (operation, kind) = match &old {
             Some(_) => (Operation::Update, OptionsKind::Update),
             None => (Operation::Create, OptionsKind::Create),
@@ -86,7 +90,7 @@ impl Write<'_> {
 
     fn apply_patch(&self, configuration: &Object) -> Result<Outgoing, Status> {
         let mut outgoing = self.outgoing(Bytes::from(serde_json::to_vec(configuration).map_err(Status::internal_error)?));
-        outgoing.content_type = crate::object::patch::PatchType::Apply.content_type();
+        outgoing.content_type = PatchType::Apply.content_type();
         Ok(outgoing)
     }
 }

@@ -3,7 +3,7 @@
 use super::Exchange;
 use super::write::{Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
-use crate::request::body::{OptionsKind, ensure_namespace};
+use crate::request::body::{OptionsKind, check_new_name, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::Response;
@@ -33,6 +33,12 @@ impl Write<'_> {
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
         self.admit(&mut attributes, exchange).await?;
+        if let Some(object) = &attributes.object
+            && self.target.subresource.is_empty()
+            && self.target.must_be_named()
+        {
+            check_new_name(object, self.target.kind())?;
+        }
         let base = generated_name_base(&attributes);
         let mut attempt = 1;
         loop {

@@ -9,9 +9,8 @@ use super::gateway::Answer;
 use super::write::{MODIFIED, Outgoing, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
-use crate::object::decode;
 use crate::object::patch::{self, PatchType, merge_diff};
-use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
+use crate::request::body::{OptionsKind, WriteOptions, check_name, check_patched, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -31,8 +30,10 @@ impl Write<'_> {
         if patch_type == PatchType::Apply {
             return self.apply(&options, exchange).await;
         }
-        let decoded = decode::json(&self.body).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-        self.say_duplicates(&options, &decoded.duplicates, |found| format!("strict decoding error: {found}"))?;
+        let decoded = patch::decode(patch_type, &self.body)?;
+        self.say_duplicates(&options, &decoded.duplicates, || {
+            format!("strict decoding error: {}", decoded.duplicates.join(", "))
+        })?;
         if let Some(event) = &mut exchange.event {
             event.set_request_patch(&decoded.value);
         }
@@ -58,6 +59,7 @@ impl Write<'_> {
     ) -> Result<(Answer, bool), Status> {
         let stored = old.clone().into_value();
         let patched = patch::apply(patch_type, &stored, patch, schema(self.target.kind()))?;
+        check_patched(&patched, self.target.kind())?;
         let mut object = Object::from_value(patched).ok_or_else(|| Status::bad_request("the patched object is no object"))?;
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;

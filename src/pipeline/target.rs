@@ -84,6 +84,11 @@ impl Target {
         self.verbs().iter().any(|verb| verb == "get")
     }
 
+    /// Whether objects are stored under a name: not those of reviews, which can only be created.
+    pub(super) fn must_be_named(&self) -> bool {
+        self.can_get()
+    }
+
     /// Whether the resource is `namespaces` itself.
     pub(super) fn is_namespaces(&self) -> bool {
         self.resource.group.is_empty() && self.resource.resource == "namespaces"

@@ -81,8 +81,9 @@ impl<'a> Write<'a> {
         let media_type = self.media_type()?;
         let kind = self.target.kind();
         let decoded = body::decode_object(&self.body, media_type, kind)?;
-        self.say_duplicates(options, &decoded.duplicates, |found| {
-            let name = &kind.kind;
+        let strict_errors = decoded.strict_errors(media_type);
+        self.say_duplicates(options, &decoded.duplicates, || {
+            let (name, found) = (&kind.kind, strict_errors.unwrap_or_default());
             format!("{name} in version {:?} cannot be handled as a {name}: strict decoding error: {found}", kind.version)
         })?;
         if let Some(event) = &mut exchange.event {
@@ -98,10 +99,10 @@ impl<'a> Write<'a> {
         &self,
         options: &WriteOptions,
         duplicates: &[String],
-        refusal: impl Fn(&str) -> String,
+        refusal: impl FnOnce() -> String,
     ) -> Result<(), Status> {
         match options.validation_directive() {
-            "Strict" if !duplicates.is_empty() => return Err(Status::bad_request(refusal(&duplicates.join(", ")))),
+            "Strict" if !duplicates.is_empty() => return Err(Status::bad_request(refusal())),
             "Warn" => duplicates.iter().for_each(|text| self.warnings.add(text)),
             _ => {}
         }

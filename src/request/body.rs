@@ -3,7 +3,7 @@
 //! The errors are those of `handlers/create.go`, `update.go` and `rest.go`, text for text. Options are in `body/options.rs`.
 
 mod options;
-mod types;
+pub(crate) mod types;
 
 pub use options::{OptionsKind, WriteOptions};
 
@@ -122,8 +122,20 @@ fn are_parameters(text: &str) -> bool {
 pub struct DecodedObject {
     /// The object; apiVersion and kind are those of the URL's resource also where the client left them out.
     pub object: Object,
-    /// What strict decoding says of duplicate keys, as `fieldValidation` reports it: `duplicate field "data.a"`.
+    /// What strict decoding says of duplicate keys, one warning each: `duplicate field "data.a"`; for YAML
+    /// `line 4: key "a" already set in map`.
     pub duplicates: Vec<String>,
+}
+
+impl DecodedObject {
+    /// The errors that `fieldValidation=Strict` puts first after `strict decoding error: `; none without duplicates.
+    pub fn strict_errors(&self, media_type: MediaType) -> Option<String> {
+        match (self.duplicates.is_empty(), media_type) {
+            (true, _) => None,
+            (false, MediaType::Yaml) => Some(format!("yaml: unmarshal errors:\n  {}", self.duplicates.join("\n  "))),
+            (false, _) => Some(self.duplicates.join(", ")),
+        }
+    }
 }
 
 /// Decodes the body of a create or update. `expected` is the kind of the URL's resource or subresource: kinds that are
@@ -153,9 +165,10 @@ pub fn decode_object(
     };
     match schema::of(expected) {
         Some(schema) => {
-            check_built_in(bytes, &sent, expected)?;
-            let unusable = |why: String| cannot_be_handled(&expected.kind, &expected.version, expected, &why);
-            types::error(schema, &fields).map_or(Ok(()), |why| Err(unusable(why)))?;
+            check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
+            if let Some(why) = types::error(schema, &fields) {
+                return Err(cannot_be_handled(&expected.kind, &expected.version, expected, &why));
+            }
             fields.insert("apiVersion".into(), expected.api_version().into());
             fields.insert("kind".into(), expected.kind.clone().into());
         }
@@ -187,7 +200,7 @@ fn decode_protobuf(
     }
     let envelope = protobuf::open(bytes).map_err(|why| unrecognized(&why))?;
     let sent = Sent::of_protobuf(&envelope, expected);
-    check_built_in(bytes, &sent, expected)?;
+    check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
     let fields = envelope.object(&sent.group, &sent.version, &sent.kind);
     let mut fields = fields.map_err(|why| cannot_be_handled(&sent.kind, &sent.version, expected, &why))?;
     fields.insert("apiVersion".into(), expected.api_version().into());
@@ -211,7 +224,8 @@ impl Sent {
             [group, version] => (group, version),
             _ => ("", ""),
         };
-        let (group, version) = if version.is_empty() { (&*expected.group, &*expected.version) } else { (group, version) };
+        let (group, version) =
+            if version.is_empty() { (&*expected.group, &*expected.version) } else { (group, version) };
         let kind = if envelope.kind.is_empty() { &expected.kind } else { &envelope.kind };
         Self { group: group.into(), version: version.into(), kind: kind.clone() }
     }
@@ -236,9 +250,9 @@ fn sent_kind(value: &Value) -> Result<Sent, String> {
     };
     // encoding/json, which kube-apiserver looks with, does not mind the case.
     let field = |name: &str| {
-        let found = fields.get(name).or_else(|| {
-            fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-        });
+        let found = fields
+            .get(name)
+            .or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
         match found {
             None | Some(Value::Null) => Ok(""),
             Some(Value::String(text)) => Ok(text.as_str()),
@@ -289,10 +303,27 @@ const UNSERVED_VERSIONS: [(&str, &[&str]); 18] = [
     ("storage.k8s.io", &["v1alpha1", "v1beta1"]),
 ];
 
-/// Kinds that moved out of the group `extensions`.
-const EXTENSIONS_KINDS: [&str; 5] = ["DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet"];
+/// Kinds that moved from one group to another.
+const MOVED_KINDS: [&str; 6] = ["DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet", "Scale"];
 
-fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionKind) -> Result<(), Status> {
+/// Why a body's kind is not the one that its URL asks for.
+enum Misfit {
+    /// The kind in another version.
+    Version(String),
+    /// Another kind, or one that does not exist.
+    Kind { kind: String, version: String, why: String },
+}
+
+impl Misfit {
+    fn into_status(self, expected: &GroupVersionKind) -> Status {
+        match self {
+            Self::Version(message) => Status::bad_request(message),
+            Self::Kind { kind, version, why } => cannot_be_handled(&kind, &version, expected, &why),
+        }
+    }
+}
+
+fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionKind) -> Result<(), Misfit> {
     let kind = if sent.kind.is_empty() { &expected.kind } else { &sent.kind };
     let unset = sent.version.is_empty() && (sent.group.is_empty() || sent.group == expected.group);
     if unset || (sent.group == expected.group && sent.version == expected.version) {
@@ -301,7 +332,7 @@ fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionKind) -> Res
         }
     } else if sent.version.is_empty() {
         let why = format!("Object 'apiVersion' is missing in '{}'", String::from_utf8_lossy(bytes));
-        return Err(cannot_be_handled(kind, "", expected, &why));
+        return Err(Misfit::Kind { kind: kind.clone(), version: String::new(), why });
     }
     let sent = if unset {
         GroupVersionKind::new(&*expected.group, &*expected.version, &**kind)
@@ -310,20 +341,22 @@ fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionKind) -> Res
     };
     let unserved = UNSERVED_VERSIONS.iter().any(|(group, versions)| {
         let here = *group == sent.group && versions.contains(&sent.version.as_str());
-        here && (sent.group == expected.group || EXTENSIONS_KINDS.contains(&sent.kind.as_str()))
+        here && (sent.group == expected.group || MOVED_KINDS.contains(&sent.kind.as_str()))
     });
-    let same_kind = sent.kind == expected.kind && sent.kind != "Scale";
+    let same_kind = sent.kind == expected.kind;
     let is_eviction = sent.kind == "Eviction" && sent.group == "policy" && sent.version == "v1beta1";
     if same_kind && is_eviction {
         return Ok(());
     }
     let registered = schema::of(&sent).is_some()
-        || META_KINDS.contains(&sent.kind.as_str()) && schema::kinds().any(|(kind, _)| kind.api_version() == sent.api_version())
+        || META_KINDS.contains(&sent.kind.as_str())
+            && schema::kinds().any(|(kind, _)| kind.api_version() == sent.api_version())
         || (sent.kind == "List" && sent.api_version() == "v1");
     if same_kind && (registered || unserved) {
         let (found, wanted) = (sent.api_version(), expected.api_version());
-        let message = format!("the API version in the data ({found}) does not match the expected API version ({wanted})");
-        return Err(Status::bad_request(message));
+        let message =
+            format!("the API version in the data ({found}) does not match the expected API version ({wanted})");
+        return Err(Misfit::Version(message));
     }
     let why = if registered {
         let internal = match expected.group.as_str() {
@@ -334,7 +367,32 @@ fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionKind) -> Res
     } else {
         not_registered(&sent.kind, &sent.api_version())
     };
-    Err(cannot_be_handled(&sent.kind, &sent.version, expected, &why))
+    Err(Misfit::Kind { kind: sent.kind, version: sent.version, why })
+}
+
+/// Whether what a patch made of an object is still an object of its kind (`jsonPatcher.applyPatchToCurrentObject`).
+///
+/// # Errors
+/// 422 when apiVersion or kind changed or a field has another type; 400 when a custom resource changed its version.
+pub fn check_patched(patched: &Value, expected: &GroupVersionKind) -> Result<(), Status> {
+    let why = match (sent_kind(patched), patched, schema::of(expected)) {
+        (Err(why), ..) => Some(why),
+        (Ok(sent), Value::Object(fields), Some(schema)) => match check_built_in(b"", &sent, expected) {
+            Ok(()) => types::error(schema, fields),
+            Err(Misfit::Version(why) | Misfit::Kind { why, .. }) => Some(why),
+        },
+        (Ok(sent), Value::Object(fields), None) => match check_custom(b"", &sent, expected, fields) {
+            Ok(()) => None,
+            Err(Custom::Unrecognized(why)) => Some(why),
+            Err(Custom::Refused(status)) => return Err(status),
+        },
+        _ => Some("the patched object is no object".to_owned()),
+    };
+    let Some(why) = why else { return Ok(()) };
+    let why = format!("Invalid value: {}: {why}", go_quote(&patched.to_string()));
+    let text = format!("patch: {why}");
+    let cause = Cause { reason: "FieldValueInvalid".into(), message: why, field: "patch".into() };
+    Err(Status::invalid("", "", "", &text, vec![cause]))
 }
 
 /// `runtime.notRegisteredErr`; the scheme's name is where kube-apiserver 1.36 makes it.
@@ -363,7 +421,8 @@ fn check_custom(
     }
     let (found, wanted) = (sent.group_version(), expected.api_version());
     if found != wanted {
-        let message = format!("the API version in the data ({found}) does not match the expected API version ({wanted})");
+        let message =
+            format!("the API version in the data ({found}) does not match the expected API version ({wanted})");
         return Err(Custom::Refused(Status::bad_request(message)));
     }
     if sent.kind != expected.kind {

@@ -95,7 +95,7 @@ fn unescape_field_value(value: &str) -> Option<String> {
 
 /// Whether `labels.Parse` accepts the selector.
 pub(super) fn is_label_selector(selector: &str) -> bool {
-    let Some(tokens) = label_tokens(selector) else { return false };
+    let tokens = label_tokens(selector);
     let mut tokens = tokens.as_slice();
     while !tokens.is_empty() {
         let Some(rest) = label_requirement(tokens) else { return false };
@@ -112,36 +112,36 @@ fn is_special(byte: u8) -> bool {
     matches!(byte, b'=' | b'!' | b'(' | b')' | b',' | b'>' | b'<')
 }
 
-fn label_tokens(selector: &str) -> Option<Vec<&str>> {
+/// A NUL is where Go's lexer thinks the text ends: it separates tokens, and hides what follows a separator.
+fn label_tokens(selector: &str) -> Vec<&str> {
+    let is_space = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
     let mut tokens = Vec::new();
-    let mut rest = selector;
-    loop {
-        rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
-        let Some(&first) = rest.as_bytes().first() else { return Some(tokens) };
+    let mut rest = selector.trim_start_matches(is_space);
+    while let Some(&first) = rest.as_bytes().first().filter(|first| **first != 0) {
         let length = if rest.starts_with("==") || rest.starts_with("!=") {
             2
         } else if is_special(first) {
             1
         } else {
-            let ends = |byte: &u8| is_special(*byte) || matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-            rest.bytes().position(|byte| ends(&byte)).unwrap_or(rest.len())
+            let is_end = |byte: u8| byte == 0 || is_special(byte) || is_space(char::from(byte));
+            rest.bytes().position(is_end).unwrap_or(rest.len())
         };
-        let (token, tail) = rest.split_at_checked(length).filter(|(token, _)| !token.contains('\0'))?;
+        let (token, tail) = rest.split_at(length);
         tokens.push(token);
-        rest = tail;
+        rest = tail.strip_prefix('\0').unwrap_or(tail).trim_start_matches(is_space);
     }
-}
-
-fn is_identifier(token: &str) -> bool {
-    token.as_bytes().first().is_some_and(|byte| !is_special(*byte))
+    tokens
 }
 
 /// What follows one valid requirement at the tokens' start.
 fn label_requirement<'a, 'b>(tokens: &'a [&'b str]) -> Option<&'a [&'b str]> {
-    let tokens = tokens.strip_prefix(&["!"]).unwrap_or(tokens);
-    let (key, rest) = tokens.split_first().filter(|(key, _)| is_label_key(key))?;
-    debug_assert!(is_identifier(key));
+    let (negated, tokens) = match tokens {
+        ["!", rest @ ..] => (true, rest),
+        tokens => (false, tokens),
+    };
+    let (_, rest) = tokens.split_first().filter(|(key, _)| is_label_key(key))?;
     match rest {
+        _ if negated => Some(rest),
         [] | [",", ..] => Some(rest),
         ["in" | "notin", "(", rest @ ..] => label_values(rest),
         ["=" | "==" | "!=", rest @ ..] => match rest {
@@ -248,7 +248,8 @@ mod tests {
             "x.y/a in (in,notin)",
             "a>1",
             "in",
-            "!a=b",
+            "a\0",
+            "\0x",
         ] {
             assert!(is_label_selector(selector), "{selector}");
         }
@@ -272,7 +273,8 @@ mod tests {
             "é",
             "!",
             "X/a",
-            "a\0",
+            "a\0b",
+            "!a=b",
         ] {
             assert!(!is_label_selector(selector), "{selector}");
         }

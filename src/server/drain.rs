@@ -89,10 +89,7 @@ impl http_body::Body for Ending {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if self.ended || self.started.as_mut().poll(context).is_ready() {
             self.ended = true;
             // The upstream need not send what nobody will read.
@@ -118,7 +115,8 @@ mod tests {
 
     /// A body that never brings anything, and so never ends by itself.
     fn silent() -> Body {
-        http_body_util::StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>()).boxed_unsync()
+        http_body_util::StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>())
+            .boxed_unsync()
     }
 
     #[tokio::test]

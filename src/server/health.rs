@@ -36,9 +36,12 @@ impl Checks {
         let checks = Self::default();
         checks.live("ping", || Ok(()));
         let drain = drain.clone();
-        checks.ready("shutdown", move || {
-            if drain.is_announced() { Err("process is shutting down".into()) } else { Ok(()) }
-        });
+        checks.ready(
+            "shutdown",
+            move || {
+                if drain.is_announced() { Err("process is shutting down".into()) } else { Ok(()) }
+            },
+        );
         checks
     }
 
@@ -88,10 +91,7 @@ impl Checks {
         }
         if !unknown.is_empty() {
             let names: Vec<String> = unknown.iter().map(|name| format!("{name:?}")).collect();
-            lines += &format!(
-                "warn: some health checks cannot be excluded: no matches for {}\n",
-                names.join(", ")
-            );
+            lines += &format!("warn: some health checks cannot be excluded: no matches for {}\n", names.join(", "));
         }
         if failed {
             return (StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{endpoint} check failed\n"));
@@ -105,7 +105,8 @@ impl Checks {
     /// One check by its name (`healthz.adaptCheckToHandler`).
     fn one(&self, endpoint: &str, name: &str) -> (StatusCode, String) {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(check) = checks.iter().find(|check| check.name == name && (check.of_life || endpoint != "livez")) else {
+        let Some(check) = checks.iter().find(|check| check.name == name && (check.of_life || endpoint != "livez"))
+        else {
             return (StatusCode::NOT_FOUND, "404 page not found\n".into());
         };
         match (check.probe)() {
@@ -137,7 +138,8 @@ fn answer(method: &Method, uri: &http::Uri, checks: &Checks, registry: &Registry
     if !matches!(*method, Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed\n".into());
     }
-    let (endpoint, name) = uri.path().trim_start_matches('/').split_once('/').unwrap_or((uri.path().trim_matches('/'), ""));
+    let (endpoint, name) =
+        uri.path().trim_start_matches('/').split_once('/').unwrap_or((uri.path().trim_matches('/'), ""));
     let (code, body) = match (endpoint, name) {
         ("metrics", "") => return metrics(registry),
         ("livez" | "readyz" | "healthz", "") => checks.run(endpoint, uri.query().unwrap_or_default()),
@@ -199,7 +201,12 @@ mod tests {
             (&good, "/readyz?verbose", 200, "[+]ping ok\n[+]shutdown ok\n[+]upstream ok\nreadyz check passed\n"),
             (&good, "/livez?verbose=1", 200, "[+]ping ok\nlivez check passed\n"),
             (&bad, "/livez", 200, "ok"),
-            (&bad, "/healthz", 500, "[+]ping ok\n[+]shutdown ok\n[-]upstream failed: reason withheld\nhealthz check failed\n"),
+            (
+                &bad,
+                "/healthz",
+                500,
+                "[+]ping ok\n[+]shutdown ok\n[-]upstream failed: reason withheld\nhealthz check failed\n",
+            ),
             (&bad, "/readyz?exclude=upstream", 200, "ok"),
             (
                 &bad,

@@ -125,7 +125,8 @@ impl Listener {
             connections.spawn(async move {
                 let _permit = permit;
                 // Boxed apart, so that the handshake's state is gone while the connection lives.
-                let handshake = Box::pin(tokio::time::timeout(server.bounds.handshake_timeout, acceptor.accept(stream)));
+                let handshake =
+                    Box::pin(tokio::time::timeout(server.bounds.handshake_timeout, acceptor.accept(stream)));
                 match handshake.await {
                     Ok(Ok(stream)) => server.serve(stream, remote, handler).await,
                     Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake failed"),
@@ -144,7 +145,10 @@ impl Listener {
     }
 }
 
-async fn accept(socket: &TcpListener, permits: &Arc<Semaphore>) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+async fn accept(
+    socket: &TcpListener,
+    permits: &Arc<Semaphore>,
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     match socket.accept().await {
         Ok((stream, remote)) => {

@@ -20,7 +20,6 @@ use tokio_rustls::client::TlsStream;
 pub(crate) struct Served {
     pub(crate) authority: Authority,
     pub(crate) address: SocketAddr,
-    pub(crate) drain: Drain,
     pub(crate) serving: JoinHandle<()>,
 }
 
@@ -49,8 +48,8 @@ where
 {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(listener.serve(Arc::new(tls), Bounds::default(), drain.clone(), handler));
-    Served { authority, address, drain, serving }
+    let serving = tokio::spawn(listener.serve(Arc::new(tls), Bounds::default(), drain, handler));
+    Served { authority, address, serving }
 }
 
 impl Served {

@@ -7,8 +7,8 @@ use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -37,7 +37,8 @@ pub struct Bounds {
     pub keep_alive_timeout: Duration,
     /// Bytes of one answer that the server may send ahead of its reader.
     pub stream_window: u32,
-    /// The same for all answers of a connection.
+    /// The same for all answers of a connection. Where it is less than one window for each stream, clients that read
+    /// slowly stop the others on their connection.
     pub connection_window: u32,
     /// An answer's header lines in bytes.
     pub max_header_bytes: u32,
@@ -57,7 +58,7 @@ impl Default for Bounds {
             keep_alive_interval: Duration::from_secs(30),
             keep_alive_timeout: Duration::from_secs(15),
             stream_window: 1 << 20,
-            connection_window: 16 << 20,
+            connection_window: 100 << 20,
             max_header_bytes: 1 << 20,
             max_send_buffer: 1 << 20,
         }

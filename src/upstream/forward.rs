@@ -7,8 +7,10 @@ use crate::server::{Connection, Drain};
 use crate::status::Status;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use hyper::upgrade::OnUpgrade;
 use std::net::IpAddr;
 use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 /// Headers that are about one connection only (RFC 9110, 7.6.1), besides those that `Connection` names. `Expect` is
@@ -25,6 +27,8 @@ const HOP_BY_HOP: [HeaderName; 10] = [
     header::EXPECT,
     HeaderName::from_static("http2-settings"),
 ];
+/// Upgraded connections at a time; they no longer count among the listener's.
+const MAX_UPGRADES: usize = 4096;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Passes requests on.
@@ -33,12 +37,13 @@ pub struct Forwarder {
     transport: SharedTransport,
     identity: Arc<Identity>,
     drain: Drain,
+    upgrades: Arc<Semaphore>,
 }
 
 impl Forwarder {
     /// Over this transport, in this way of saying who asks; upgrades end with `drain`.
     pub fn new(transport: SharedTransport, identity: Identity, drain: Drain) -> Self {
-        Self { transport, identity: Arc::new(identity), drain }
+        Self { transport, identity: Arc::new(identity), drain, upgrades: Arc::new(Semaphore::new(MAX_UPGRADES)) }
     }
 
     /// Sends a request as `user` and brings the answer, whatever its status. Body and trailers stream in both
@@ -46,7 +51,7 @@ impl Forwarder {
     /// `deadline` is for the answer's head; its body may take as long as it likes.
     ///
     /// # Errors
-    /// 503 where there is no answer, 504 where it comes too late, 500 where the user cannot be expressed.
+    /// 429 where too many connections are upgraded, 503 where there is no answer, 504 where it comes too late, 500 where the user cannot be expressed.
     pub async fn forward(
         &self,
         mut request: Request<Body>,
@@ -59,8 +64,11 @@ impl Forwarder {
         let remote = request.extensions().get::<Arc<Connection>>().map(|connection| connection.remote.ip());
         strip_hop_by_hop(request.headers_mut());
         append_forwarded_for(request.headers_mut(), remote);
-        let is_upgrade = protocol.is_some();
+        let mut upgrade = None;
         if let Some(protocol) = protocol {
+            let permit = Arc::clone(&self.upgrades).try_acquire_owned();
+            let permit = permit.map_err(|_| Status::too_many_requests("too many upgraded connections"))?;
+            upgrade = Some((client, permit));
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
             request.headers_mut().insert(header::UPGRADE, protocol);
         }
@@ -73,13 +81,13 @@ impl Forwarder {
         *request.version_mut() = Version::HTTP_11;
 
         let response = within(deadline, self.transport.send(request)).await?;
-        self.answer(response, is_upgrade.then_some(client))
+        self.answer(response, upgrade)
     }
 
     fn answer(
         &self,
         mut response: Response<Body>,
-        client: Option<hyper::upgrade::OnUpgrade>,
+        client: Option<(OnUpgrade, OwnedSemaphorePermit)>,
     ) -> Result<Response<Body>, Status> {
         *response.version_mut() = Version::HTTP_11;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {

@@ -121,7 +121,7 @@ impl Identity {
         [&names.username, &names.uid, &names.group]
             .into_iter()
             .any(|own| own.as_str().len() == name.len() && starts_like(name, own.as_str()))
-            || starts_like(name, &names.extra_prefix)
+            || (!names.extra_prefix.is_empty() && starts_like(name, &names.extra_prefix))
     }
 }
 
@@ -206,9 +206,13 @@ fn without_bearer(value: &HeaderValue) -> Option<Vec<u8>> {
     Some(kept.join(&b", "[..]))
 }
 
+fn has_bearer_protocol(headers: &HeaderMap) -> bool {
+    headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().any(|value| without_bearer(value).is_some())
+}
+
 /// As `websocket.ProtocolAuthenticator` does with the token that it took.
 fn strip_bearer_protocols(headers: &mut HeaderMap) {
-    if !headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().any(|value| without_bearer(value).is_some()) {
+    if !has_bearer_protocol(headers) {
         return;
     }
     let values: Vec<HeaderValue> = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().cloned().collect();
@@ -239,7 +243,11 @@ mod tests {
     }
 
     fn user(name: &str) -> UserInfo {
-        UserInfo { username: name.into(), groups: vec!["a".into(), "system:authenticated".into()], ..UserInfo::default() }
+        UserInfo {
+            username: name.into(),
+            groups: vec!["a".into(), "system:authenticated".into()],
+            ..UserInfo::default()
+        }
     }
 
     const FORGED: [(&str, &str); 14] = [
@@ -337,6 +345,17 @@ mod tests {
         let pass = |name| Identity::Passthrough.apply(&mut HeaderMap::new(), &user(name), None);
         assert!(pass("jane").is_err());
         assert!(pass("system:anonymous").is_ok());
+    }
+
+    #[test]
+    fn websocket_protocols_keep_their_order_without_the_token() {
+        let mut headers = map(&[
+            ("sec-websocket-protocol", "v5.channel.k8s.io"),
+            ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.eA, v4.channel.k8s.io"),
+        ]);
+        strip_bearer_protocols(&mut headers);
+        let kept = ["v5.channel.k8s.io", "v4.channel.k8s.io"].map(|value| ("sec-websocket-protocol", value));
+        assert_eq!(headers, map(&kept));
     }
 
     #[test]

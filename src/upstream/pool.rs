@@ -153,7 +153,9 @@ impl Pool {
         if let Some(place) = self.free() {
             return Ok(place);
         }
-        tokio::time::timeout(self.bounds.acquire_timeout, self.wait_for_place()).await.unwrap_or(Err(UpstreamError::Timeout))
+        tokio::time::timeout(self.bounds.acquire_timeout, self.wait_for_place())
+            .await
+            .unwrap_or(Err(UpstreamError::Timeout))
     }
 
     async fn wait_for_place(self: &Arc<Self>) -> Result<Place, UpstreamError> {
@@ -262,7 +264,7 @@ impl Pool {
             }
             let is_idle = connection.streams.load(Ordering::Acquire) == 0;
             let was_idle = std::mem::replace(&mut connection.was_idle, is_idle);
-            let keep = !kept_one || !(is_idle && was_idle);
+            let keep = !(kept_one && is_idle && was_idle);
             kept_one = true;
             keep
         });

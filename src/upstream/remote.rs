@@ -87,7 +87,6 @@ struct Target {
     url: String,
     scheme: Scheme,
     authority: http::uri::Authority,
-    host: HeaderValue,
     /// Path that stands before every request's, without a slash at its end.
     prefix: String,
     credentials: Credentials,
@@ -140,12 +139,9 @@ impl Target {
         let mut bare = config.clone();
         bare.auth_info = AuthInfo::default();
         let without_certificate = Side::new(connector(&bare)?);
-        let host = HeaderValue::from_str(authority.as_str())
-            .map_err(|_| RemoteError::Unsupported("the server's URL cannot stand in a Host header".to_owned()))?;
         Ok(Self {
             url: config.cluster_url.to_string(),
             scheme,
-            host,
             prefix: config.cluster_url.path().trim_end_matches('/').to_owned(),
             credentials: Credentials::new(&config)?,
             own,
@@ -154,7 +150,7 @@ impl Target {
         })
     }
 
-    /// Makes the request's URI and Host those of the server.
+    /// Makes the request's URI one of the server.
     fn address(&self, request: &mut Request<Body>) -> Result<(), UpstreamError> {
         let unreachable = |error: http::Error| UpstreamError::Unreachable(error.into());
         let path = match request.uri().path_and_query() {
@@ -170,7 +166,6 @@ impl Target {
             .path_and_query(path)
             .build()
             .map_err(unreachable)?;
-        request.headers_mut().insert(header::HOST, self.host.clone());
         Ok(())
     }
 }
@@ -192,8 +187,11 @@ impl Connector {
     }
 }
 
-/// HTTP/1.1 asks an origin server for a path, not a URL.
+/// HTTP/1.1 asks an origin server for a path, and names the server in a header.
 pub(super) fn origin_form(request: &mut Request<Body>) {
+    if let Some(host) = request.uri().authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
+        request.headers_mut().insert(header::HOST, host);
+    }
     if let Some(path) = request.uri().path_and_query() {
         *request.uri_mut() = Uri::from(path.clone());
     }

@@ -4,9 +4,10 @@ use super::Body;
 use super::forward::bad_gateway;
 use crate::server::Drain;
 use crate::status::Status;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Bytes on their way in one direction of one upgraded connection.
 const BUFFER_SIZE: usize = 16 << 10;
@@ -30,20 +31,18 @@ pub(super) fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     (asks && known).then(|| upgrade.clone())
 }
 
-/// Ties the two sides together if the upstream agreed; passes its answer in any case. The tie ends with either side,
+/// Ties the two sides together after the upstream agreed to what the client asked for. The tie ends with either side,
 /// or when the drain starts.
 pub(super) fn tie(
-    client: Option<OnUpgrade>,
+    client: Option<(OnUpgrade, OwnedSemaphorePermit)>,
     mut response: Response<Body>,
     drain: &Drain,
 ) -> Result<Response<Body>, Status> {
     let upstream = hyper::upgrade::on(&mut response);
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(response);
-    }
-    let Some(client) = client else { return Err(bad_gateway()) };
+    let Some((client, permit)) = client else { return Err(bad_gateway()) };
     let signal = drain.clone();
     drain.spawn(async move {
+        let _permit = permit;
         // Nothing to tie where a side went before it came to that.
         let Ok((client, upstream)) = tokio::try_join!(client, upstream) else { return };
         let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));

@@ -64,12 +64,18 @@ pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) 
     let fields = match review.get("response") {
         None | Some(Value::Null) => return Err(AnswerError::Invalid("webhook response was absent".into())),
         Some(Value::Object(fields)) => fields,
-        Some(other) => return Err(call(wrong_type(other, "AdmissionReview.response", &format!("{}.AdmissionResponse", version.short())))),
+        Some(other) => {
+            return Err(call(wrong_type(
+                other,
+                "AdmissionReview.response",
+                &format!("{}.AdmissionResponse", version.short()),
+            )));
+        }
     };
     let parsed = Fields::read(fields).map_err(call)?;
     match version {
         ReviewVersion::V1 => parsed.verify_v1(uid, api_version, kind, mutating).map_err(AnswerError::Invalid),
-        ReviewVersion::V1Beta1 => Ok(parsed.as_v1beta1(mutating)),
+        ReviewVersion::V1Beta1 => Ok(parsed.into_v1beta1(mutating)),
     }
 }
 
@@ -162,7 +168,8 @@ impl Fields {
     fn read(fields: &Map<String, Value>) -> Result<Self, String> {
         let mut read = Self::default();
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-            let wrong = |value: &Value, wanted: &str| wrong_type(value, &format!("AdmissionResponse.response.{name}"), wanted);
+            let wrong =
+                |value: &Value, wanted: &str| wrong_type(value, &format!("AdmissionResponse.response.{name}"), wanted);
             let text = |value: &Value, wanted: &str| match value {
                 Value::String(text) => Ok(text.clone()),
                 Value::Null => Ok(String::new()),
@@ -175,7 +182,8 @@ impl Fields {
                 "status" => {
                     let Value::Object(_) = value else { return Err(wrong(value, "v1.Status")) };
                     let status = serde_json::from_value(value.clone());
-                    response.status = Some(status.map_err(|error| format!("json: cannot unmarshal response.status: {error}"))?);
+                    response.status =
+                        Some(status.map_err(|error| format!("json: cannot unmarshal response.status: {error}"))?);
                 }
                 "patch" => response.patch = base64_bytes(value, &wrong)?,
                 "patchType" => read.patch_type = Some(text(value, "v1.PatchType")?),
@@ -213,7 +221,9 @@ impl Fields {
         match (mutating, response.patch.is_empty(), patch_type) {
             (true, false, None) => Err("webhook returned response.patch but not response.patchType".into()),
             (true, true, Some(_)) => Err("webhook returned response.patchType but not response.patch".into()),
-            (true, _, Some(kind)) if kind.is_empty() => Err("webhook returned invalid response.patchType of \"\"".into()),
+            (true, _, Some(kind)) if kind.is_empty() => {
+                Err("webhook returned invalid response.patchType of \"\"".into())
+            }
             (false, false, _) => Err("validating webhook may not return response.patch".into()),
             (false, true, Some(_)) => Err("validating webhook may not return response.patchType".into()),
             (_, _, patch_type) => {
@@ -224,7 +234,7 @@ impl Fields {
     }
 
     /// In v1beta1 neither uid nor kind nor patch type was ever looked at.
-    fn as_v1beta1(self, mutating: bool) -> Response {
+    fn into_v1beta1(self, mutating: bool) -> Response {
         let mut response = self.response;
         if mutating {
             response.patch_type = "JSONPatch".into();
@@ -249,7 +259,9 @@ fn base64_bytes(value: &Value, wrong: &dyn Fn(&Value, &str) -> String) -> Result
             })
         }
         Value::Array(items) => {
-            let byte = |item: &Value| item.as_u64().and_then(|number| u8::try_from(number).ok()).ok_or_else(|| wrong(item, "uint8"));
+            let byte = |item: &Value| {
+                item.as_u64().and_then(|number| u8::try_from(number).ok()).ok_or_else(|| wrong(item, "uint8"))
+            };
             items.iter().map(byte).collect()
         }
         // A number is decoded into the list's first byte: its text is what is then no patch.

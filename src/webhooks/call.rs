@@ -4,9 +4,9 @@ use super::answer::{self, AnswerError, Response};
 use super::client::Answer;
 use super::hook::{Hook, SideEffects};
 use super::review::Review;
-use crate::cluster::Cluster;
-use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
 use crate::admission::Attributes;
+use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
+use crate::cluster::Cluster;
 use crate::status::Status;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -77,22 +77,28 @@ pub async fn call(
         }
     }
     let Some(version) = hook.review_version else {
-        let reason = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
+        let reason =
+            "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
         return Err(CallError::calling(reason, 400));
     };
     let request = review.request(version);
     let answer = send(hook, attributes, &request.body, cluster).await?;
-    let response = answer::read(&answer, version, &request.uid, caller == Caller::Mutating).map_err(|error| match error {
-        AnswerError::Call(why, code) => CallError::calling(format!("failed to call webhook: {why}"), code),
-        AnswerError::Invalid(why) => CallError::calling(format!("received invalid webhook response: {why}"), 503),
-    })?;
+    let response =
+        answer::read(&answer, version, &request.uid, caller == Caller::Mutating).map_err(|error| match error {
+            AnswerError::Call(why, code) => CallError::calling(format!("failed to call webhook: {why}"), code),
+            AnswerError::Invalid(why) => CallError::calling(format!("received invalid webhook response: {why}"), 503),
+        })?;
     for (key, value) in &response.audit_annotations {
         attributes.annotations.add(format!("{}/{key}", hook.name), value);
     }
     for warning in &response.warnings {
         attributes.warnings.add(warning);
     }
-    if response.allowed { Ok(response) } else { Err(CallError::Rejected(Box::new(rejection(&hook.name, response.status)))) }
+    if response.allowed {
+        Ok(response)
+    } else {
+        Err(CallError::Rejected(Box::new(rejection(&hook.name, response.status))))
+    }
 }
 
 async fn send(

@@ -18,7 +18,9 @@ pub fn check(configuration: Option<&PluginConfiguration>) -> Result<(), BuildErr
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
     if (text("apiVersion"), text("kind")) != (API_VERSION, KIND) {
         let (version, kind) = (text("apiVersion"), text("kind"));
-        return error(format!("no kind \"{kind}\" is registered for version \"{version}\": want {KIND} of {API_VERSION}"));
+        return error(format!(
+            "no kind \"{kind}\" is registered for version \"{version}\": want {KIND} of {API_VERSION}"
+        ));
     }
     for (field, value) in fields {
         match &**field {
@@ -62,7 +64,9 @@ mod tests {
         assert_eq!(with("kubeConfigFile", json!("/x")), "f: kubeConfigFile: is not supported yet");
         assert_eq!(with("staticManifestsDir", json!("/x")), "f: staticManifestsDir: is not supported yet");
         assert_eq!(with("kubeconfigFile", json!("/x")), "f: unknown field \"kubeconfigFile\"");
-        assert!(checked(json!({"apiVersion": "apiserver.config.k8s.io/v1alpha1", "kind": "WebhookAdmission"})).is_err());
+        assert!(
+            checked(json!({"apiVersion": "apiserver.config.k8s.io/v1alpha1", "kind": "WebhookAdmission"})).is_err()
+        );
         assert!(checked(json!([])).is_err());
     }
 }

@@ -6,8 +6,8 @@ use crate::admission::Operation;
 use crate::object::selector::LabelSelector as Selector;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook, ValidatingWebhookConfiguration,
-    WebhookClientConfig,
+    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
+    ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use std::collections::HashMap;
@@ -148,7 +148,9 @@ impl Hook {
             configuration: configuration.to_owned(),
             name: fields.name.to_owned(),
             ignores_failure: fields.failure_policy == Some("Ignore"),
-            timeout: fields.timeout_seconds.map_or(DEFAULT_TIMEOUT, |s| Duration::from_secs(u64::try_from(s).unwrap_or(0))),
+            timeout: fields
+                .timeout_seconds
+                .map_or(DEFAULT_TIMEOUT, |s| Duration::from_secs(u64::try_from(s).unwrap_or(0))),
             side_effects: match fields.side_effects {
                 "" => SideEffects::Unset,
                 "None" | "NoneOnDryRun" => SideEffects::None,
@@ -226,18 +228,24 @@ impl ByOperation {
 impl Hooks {
     /// Compiles MutatingWebhookConfigurations.
     pub fn mutating(configurations: &[Arc<MutatingWebhookConfiguration>], clients: &Clients) -> Self {
-        Self::compile(clients, configurations.iter().map(|configuration| {
-            let name = configuration.metadata.name.as_deref().unwrap_or_default();
-            (name, configuration.webhooks.iter().flatten().map(Fields::from).collect())
-        }))
+        Self::compile(
+            clients,
+            configurations.iter().map(|configuration| {
+                let name = configuration.metadata.name.as_deref().unwrap_or_default();
+                (name, configuration.webhooks.iter().flatten().map(Fields::from).collect())
+            }),
+        )
     }
 
     /// Compiles ValidatingWebhookConfigurations.
     pub fn validating(configurations: &[Arc<ValidatingWebhookConfiguration>], clients: &Clients) -> Self {
-        Self::compile(clients, configurations.iter().map(|configuration| {
-            let name = configuration.metadata.name.as_deref().unwrap_or_default();
-            (name, configuration.webhooks.iter().flatten().map(Fields::from).collect())
-        }))
+        Self::compile(
+            clients,
+            configurations.iter().map(|configuration| {
+                let name = configuration.metadata.name.as_deref().unwrap_or_default();
+                (name, configuration.webhooks.iter().flatten().map(Fields::from).collect())
+            }),
+        )
     }
 
     fn compile<'a>(clients: &Clients, configurations: impl Iterator<Item = (&'a str, Vec<Fields<'a>>)>) -> Self {

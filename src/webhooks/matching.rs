@@ -88,15 +88,17 @@ impl<'a> Matcher<'a> {
         if let Some(namespace) = self.cluster.namespace(name) {
             return Ok(namespace);
         }
-        if self.namespace.is_none() {
-            self.namespace = Some(match self.cluster.live_namespace(name).await {
-                Ok(Some(namespace)) => Ok(namespace),
-                Ok(None) => Err(Status::not_found("", "namespaces", name)),
-                Err(status) if status.reason == "NotFound" => Err(status),
-                Err(status) => Err(Status::internal_error(status)),
-            });
+        if let Some(asked) = &self.namespace {
+            return asked.clone();
         }
-        self.namespace.clone().unwrap_or_else(|| Err(Status::not_found("", "namespaces", name)))
+        let asked = match self.cluster.live_namespace(name).await {
+            Ok(Some(namespace)) => Ok(namespace),
+            Ok(None) => Err(Status::not_found("", "namespaces", name)),
+            Err(status) if status.reason == "NotFound" => Err(status),
+            Err(status) => Err(Status::internal_error(status)),
+        };
+        self.namespace = Some(asked.clone());
+        asked
     }
 }
 

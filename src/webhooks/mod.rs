@@ -7,6 +7,7 @@
 pub mod config;
 mod rules;
 mod hook;
+mod compiled;
 mod matching;
 mod review;
 mod client;
@@ -15,8 +16,8 @@ mod call;
 mod patch;
 mod mutating;
 mod validating;
-
-
+#[cfg(test)]
+mod tests;
 
 pub use mutating::Mutating;
 pub use validating::Validating;

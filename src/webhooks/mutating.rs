@@ -1,19 +1,21 @@
 //! MutatingAdmissionWebhook's calls: one after the other, each with the object as patched so far (`mutatingDispatcher`).
 
+use super::answer::Response;
 use super::call::{CallError, Caller, Outcome, call, settle};
 use super::client::Clients;
+use super::compiled::Compiled;
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
 use super::review::Review;
-use super::answer::Response;
-use crate::cluster::Cluster;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial, Level};
-use crate::object::Object;
-use crate::object::decode::go_type;
+use crate::cluster::Cluster;
+use crate::object::decode::{go_quote, go_type};
+use crate::object::schema;
+use crate::object::{GroupVersionKind, Object, split_api_version};
+use crate::request::body::types;
 use crate::status::Status;
-use arc_swap::ArcSwap;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -33,14 +35,7 @@ pub struct Mutating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
-    compiled: ArcSwap<Compiled>,
-}
-
-/// The hooks, and of which configurations they are.
-#[derive(Default)]
-struct Compiled {
-    configurations: Arc<Vec<Arc<MutatingWebhookConfiguration>>>,
-    hooks: Hooks,
+    compiled: Compiled<MutatingWebhookConfiguration>,
 }
 
 /// What the two passes tell each other (`webhookReinvokeContext`).
@@ -63,19 +58,11 @@ impl Reinvocation {
 impl Mutating {
     /// With this state of the cluster.
     pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Self {
-        Self { cluster, metrics, clients: Clients::default(), compiled: ArcSwap::default() }
+        Self { cluster, metrics, clients: Clients::default(), compiled: Compiled::default() }
     }
 
-    fn compiled(&self) -> Arc<Compiled> {
-        let compiled = self.compiled.load();
-        let configurations = self.cluster.mutating_webhooks();
-        if Arc::ptr_eq(&compiled.configurations, &configurations) {
-            return Arc::clone(&compiled);
-        }
-        let hooks = Hooks::mutating(&configurations, &self.clients);
-        let fresh = Arc::new(Compiled { configurations, hooks });
-        self.compiled.store(fresh.clone());
-        fresh
+    fn hooks(&self) -> Arc<Hooks> {
+        self.compiled.hooks(|| self.cluster.mutating_webhooks(), |present| Hooks::mutating(present, &self.clients))
     }
 
     /// Calls the hooks that want the request; they may change its object.
@@ -89,13 +76,16 @@ impl Mutating {
         if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
-        let compiled = self.compiled();
+        let hooks = self.hooks();
+        if hooks.candidates(&attributes.resource.resource, attributes.operation).next().is_none() {
+            return Ok(());
+        }
         let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
         if attributes.reinvocation.is_reinvoke && !again.called.is_empty() && again.last != attributes.object {
             // A plugin changed the object since the first pass.
             again.require();
         }
-        let result = self.dispatch(&compiled.hooks, attributes, &mut again).await;
+        let result = self.dispatch(&hooks, attributes, &mut again).await;
         again.last = if again.called.is_empty() { None } else { attributes.object.clone() };
         attributes.reinvocation.leave(PLUGIN, again);
         result
@@ -126,8 +116,11 @@ impl Mutating {
             let key = Key::new(attributes, index);
             let called = self.call(hook, attributes, review, &key).await;
             let changed = matches!(called, Ok(true));
-            attributes.annotations.add(key.with(MUTATION), mutation_annotation(&hook.configuration, &hook.name, changed));
-            let outcome = settle(Caller::Mutating, hook, attributes, started.elapsed(), called.as_ref().err(), &self.metrics);
+            attributes
+                .annotations
+                .add(key.with(MUTATION), mutation_annotation(&hook.configuration, &hook.name, changed));
+            let outcome =
+                settle(Caller::Mutating, hook, attributes, started.elapsed(), called.as_ref().err(), &self.metrics);
             if changed {
                 again.require();
                 attributes.reinvocation.requested = true;
@@ -159,7 +152,7 @@ impl Mutating {
     ) -> Result<bool, CallError> {
         let response = call(Caller::Mutating, hook, attributes, review, &self.cluster).await?;
         let Some(patch) = decode_patch(&response)? else { return Ok(false) };
-        let Some(object) = &attributes.object else {
+        let Some(object) = &mut attributes.object else {
             return Err(CallError::internal(format!(
                 "admission webhook \"{}\" attempted to modify the object, which is not supported for this operation",
                 hook.name
@@ -169,14 +162,16 @@ impl Mutating {
             let reason = format!("unsupported patch type \"{}\"", response.patch_type);
             return Err(CallError::in_answer(reason, response.status.map_or(400, |status| status.code.max(400))));
         }
-        let patched = patch.apply(object).and_then(|patched| decode_object(patched, attributes));
-        let patched = patched.map_err(CallError::internal)?;
-        let changed = attributes.object.as_ref().is_none_or(|object| !equal(object, &patched));
+        let patched = patch.apply(object).map_err(CallError::internal)?;
+        let patched = decode_object(patched, &attributes.kind).map_err(CallError::Internal)?;
+        let changed = !equal(object, &patched);
         if let Some(text) = patch_annotation(&hook.configuration, &hook.name, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
-        attributes.object = Some(patched);
-        review.set_object(attributes.object.as_ref()).map_err(CallError::internal)?;
+        if *object != patched {
+            *object = patched;
+            review.set_object(Some(object)).map_err(CallError::internal)?;
+        }
         Ok(changed)
     }
 }
@@ -186,47 +181,46 @@ fn decode_patch(response: &Response) -> Result<Option<Patch>, CallError> {
     if response.patch.is_empty() {
         return Ok(None);
     }
-    let patch = Patch::decode(&response.patch).map_err(|why| {
-        CallError::in_answer(format!("received undecodable patch in webhook response: {why}"), 503)
-    })?;
+    let patch = Patch::decode(&response.patch)
+        .map_err(|why| CallError::in_answer(format!("received undecodable patch in webhook response: {why}"), 503))?;
     Ok(if patch.is_empty() { None } else { Some(patch) })
 }
 
-/// What was patched, as the kind that it must still be: kube-apiserver decodes it into that kind.
-fn decode_object(patched: Value, attributes: &Attributes) -> Result<Object, String> {
+/// What was patched, as the kind that it must still be: kube-apiserver decodes it into its kind, and that into the request's.
+fn decode_object(patched: Value, kind: &GroupVersionKind) -> Result<Object, Box<Status>> {
     let found = go_type(&patched);
     let mut object = Object::from_value(patched).ok_or_else(|| {
-        format!(
+        Status::internal_error(format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ \
              APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-        )
+        ))
     })?;
-    let (api_version, kind) = (attributes.kind.api_version(), &attributes.kind.kind);
-    for (field, wanted) in [("apiVersion", &api_version), ("kind", kind)] {
-        if object.str(&[field]).is_empty() && !object.set(&[field], Value::from(&**wanted)) {
-            return Err("the patched object has no fields".into());
+    for (field, wanted) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
+        if object.str(&[field]).is_empty() {
+            object.fields_mut().insert(field.to_owned(), Value::from(wanted));
         }
     }
-    if (object.api_version(), object.kind()) != (&*api_version, kind) {
-        let (version, kind) = (object.api_version(), object.kind());
-        return Err(format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""));
+    let (group, version) = split_api_version(object.api_version());
+    let now = GroupVersionKind::new(group, version, object.kind());
+    let schema = schema::of(&now);
+    if now != *kind && schema.is_none() {
+        let (kind, version) = (go_quote(object.kind()), go_quote(object.api_version()));
+        let why = format!("no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\"");
+        return Err(Status::internal_error(why).into());
     }
-    for field in ["labels", "annotations"] {
-        let wrong = |value: &Value, wanted: &str| {
-            let found = go_type(value);
-            Err(format!("json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{field} of type {wanted}"))
-        };
-        match object.get(&["metadata", field]) {
-            None | Some(Value::Null) => {}
-            Some(Value::Object(entries)) => {
-                if let Some(value) = entries.values().find(|value| !value.is_string() && !value.is_null()) {
-                    return wrong(value, "string");
-                }
-            }
-            Some(other) => return wrong(other, "map[string]string"),
-        }
+    let wrong = match schema {
+        Some(schema) => types::error(schema, object.fields()),
+        None => types::custom_metadata_error(object.fields()),
+    };
+    if let Some(why) = wrong {
+        return Err(Status::internal_error(why).into());
     }
-    Ok(object)
+    if now == *kind {
+        return Ok(object);
+    }
+    let internal = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
+    let (version, from, to) = (&now.version, &now.kind, &kind.kind);
+    Err(Status::plain(format!("converting ({version}.{from}) to ({internal}.{to}): unknown conversion")).into())
 }
 
 /// `apiequality.Semantic.DeepEqual`: what is null or an empty list is as good as missing.

@@ -5,6 +5,7 @@
 use crate::object::decode::go_type;
 use crate::object::patch::{PatchType, apply};
 use crate::object::{Object, decode};
+use crate::status::Status;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -49,27 +50,31 @@ impl Patch {
     /// With the text of `evanphx/json-patch` when an operation does not apply.
     pub fn apply(&self, object: &Object) -> Result<Value, String> {
         let original = Value::Object(object.fields().clone());
-        let mut patched = original.clone();
-        for operations in self.0.chunks(OPERATIONS_AT_ONCE) {
-            match apply(PatchType::Json, &patched, &Value::Array(operations.to_vec()), None) {
-                Ok(next) => patched = next,
-                Err(status) => return Err(self.first_failure(original).unwrap_or(status.message)),
-            }
-        }
-        Ok(patched)
+        apply_all(&original, &self.0).map_err(|status| self.first_failure(&original).unwrap_or(status.message))
     }
 
-    /// Why the first operation that does not apply does not.
-    fn first_failure(&self, mut document: Value) -> Option<String> {
-        let nothing = Map::new();
-        for operation in &self.0 {
-            match apply(PatchType::Json, &document, &Value::Array(vec![operation.clone()]), None) {
-                Ok(next) => document = next,
-                Err(_) => return Some(why(&document, operation.as_object().unwrap_or(&nothing))),
+    /// Why the first operation that does not apply does not. Halving finds it, as each try copies the object.
+    fn first_failure(&self, original: &Value) -> Option<String> {
+        let (mut applies, mut fails) = (0, self.0.len());
+        while applies + 1 < fails {
+            let middle = applies.midpoint(fails);
+            match apply_all(original, self.0.get(..middle)?) {
+                Ok(_) => applies = middle,
+                Err(_) => fails = middle,
             }
         }
-        None
+        let before = apply_all(original, self.0.get(..applies)?).ok()?;
+        let nothing = Map::new();
+        Some(why(&before, self.0.get(applies)?.as_object().unwrap_or(&nothing)))
     }
+}
+
+fn apply_all(original: &Value, operations: &[Value]) -> Result<Value, Box<Status>> {
+    let mut patched = original.clone();
+    for operations in operations.chunks(OPERATIONS_AT_ONCE) {
+        patched = apply(PatchType::Json, &patched, &Value::Array(operations.to_vec()), None)?;
+    }
+    Ok(patched)
 }
 
 /// Why an operation does not apply to a document, given that it does not.
@@ -93,7 +98,9 @@ fn why(document: &Value, operation: &Map<String, Value>) -> String {
             }
             let Some(path) = text("path") else { return missing("path") };
             if find(document, path).is_none() {
-                return format!("{kind} operation does not apply: doc is missing destination path: {path}: missing value");
+                return format!(
+                    "{kind} operation does not apply: doc is missing destination path: {path}: missing value"
+                );
             }
             format!("error in {kind} for path: '{path}': invalid index referenced")
         }
@@ -110,9 +117,13 @@ fn why(document: &Value, operation: &Map<String, Value>) -> String {
                 ("add" | "remove", None) => {
                     format!("{kind} operation does not apply: doc is missing path: \"{path}\": missing value")
                 }
-                ("replace", None) => format!("replace operation does not apply: doc is missing path: {path}: missing value"),
+                ("replace", None) => {
+                    format!("replace operation does not apply: doc is missing path: {path}: missing value")
+                }
                 (_, None) => format!("test operation does not apply: is missing path: {path}: missing value"),
-                ("replace", Some(_)) => format!("replace operation does not apply: doc is missing key: {path}: missing value"),
+                ("replace", Some(_)) => {
+                    format!("replace operation does not apply: doc is missing key: {path}: missing value")
+                }
                 ("test", Some((container, key))) => match access(container, &key, false) {
                     Some(error) => format!("error in test for path: '{path}': {error}"),
                     None => format!("testing value {path} failed: test failed"),

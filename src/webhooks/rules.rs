@@ -153,9 +153,11 @@ impl Rule {
     /// The version of this very group and resource that the rule names instead of the request's.
     fn other_version(&self, attributes: &Attributes) -> Option<&str> {
         let GroupVersionResource { group, version, resource } = &attributes.resource;
-        self.versions.listed.iter().map(|named| &**named).find(|named| {
-            named != version && self.matches(attributes, group, named, resource)
-        })
+        self.versions
+            .listed
+            .iter()
+            .map(|named| &**named)
+            .find(|named| named != version && self.matches(attributes, group, named, resource))
     }
 }
 

@@ -2,14 +2,14 @@
 
 use super::call::{Caller, Outcome, call, settle};
 use super::client::Clients;
+use super::compiled::Compiled;
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::review::Review;
-use crate::cluster::Cluster;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial};
+use crate::cluster::Cluster;
 use crate::status::Status;
-use arc_swap::ArcSwap;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -24,32 +24,17 @@ pub struct Validating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
-    compiled: ArcSwap<Compiled>,
-}
-
-/// The hooks, and of which configurations they are.
-#[derive(Default)]
-struct Compiled {
-    configurations: Arc<Vec<Arc<ValidatingWebhookConfiguration>>>,
-    hooks: Hooks,
+    compiled: Compiled<ValidatingWebhookConfiguration>,
 }
 
 impl Validating {
     /// With this state of the cluster.
     pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Self {
-        Self { cluster, metrics, clients: Clients::default(), compiled: ArcSwap::default() }
+        Self { cluster, metrics, clients: Clients::default(), compiled: Compiled::default() }
     }
 
-    fn compiled(&self) -> Arc<Compiled> {
-        let compiled = self.compiled.load();
-        let configurations = self.cluster.validating_webhooks();
-        if Arc::ptr_eq(&compiled.configurations, &configurations) {
-            return Arc::clone(&compiled);
-        }
-        let hooks = Hooks::validating(&configurations, &self.clients);
-        let fresh = Arc::new(Compiled { configurations, hooks });
-        self.compiled.store(fresh.clone());
-        fresh
+    fn hooks(&self) -> Arc<Hooks> {
+        self.compiled.hooks(|| self.cluster.validating_webhooks(), |present| Hooks::validating(present, &self.clients))
     }
 
     /// Calls the hooks that want the request.
@@ -63,10 +48,10 @@ impl Validating {
         if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
-        let compiled = self.compiled();
+        let hooks = self.hooks();
         let mut matcher = Matcher::new(&self.cluster);
         let mut wanted = Vec::new();
-        for (_, hook) in compiled.hooks.candidates(&attributes.resource.resource, attributes.operation) {
+        for (_, hook) in hooks.candidates(&attributes.resource.resource, attributes.operation) {
             if matcher.wants(hook, attributes).await? {
                 wanted.push(hook);
             }

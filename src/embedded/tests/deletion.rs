@@ -136,7 +136,12 @@ async fn every_namespace_has_a_service_account() {
     assert_eq!(names, ["default", "kube-node-lease", "kube-public", "kube-system"]);
     let created = client.post("/api/v1/namespaces", json!({"metadata": {"name": "n"}})).await.with_code(201);
     assert_eq!(created["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "n"}));
-    assert_eq!((&created["spec"], &created["status"]), (&json!({"finalizers": ["kubernetes"]}), &json!({"phase": "Active"})));
+    assert_eq!(
+        (&created["spec"], &created["status"]),
+        (&json!({"finalizers": ["kubernetes"]}), &json!({"phase": "Active"}))
+    );
+    let drawn = client.post("/api/v1/namespaces", json!({"metadata": {"generateName": "g-"}})).await.with_code(201);
+    assert_eq!(drawn["metadata"]["labels"]["kubernetes.io/metadata.name"], drawn["metadata"]["name"]);
     for name in ["default", "n"] {
         client.get(&format!("/api/v1/namespaces/{name}/serviceaccounts/default")).await.with_code(200);
     }
@@ -157,7 +162,9 @@ async fn a_namespace_goes_with_all_that_is_in_it() {
     assert_eq!((&answer["kind"], &answer["status"]["phase"]), (&json!("Namespace"), &json!("Terminating")));
     client.get(&format!("{config_maps}/a")).await.refused(404);
     client.get("/api/v1/namespaces/n").await.with_code(200);
-    client.patch(&format!("{config_maps}/held"), "json", json!([{"op": "remove", "path": "/metadata/finalizers"}])).await;
+    client
+        .patch(&format!("{config_maps}/held"), "json", json!([{"op": "remove", "path": "/metadata/finalizers"}]))
+        .await;
     client.get("/api/v1/namespaces/n").await.refused(404);
     assert_eq!(events.next_name().await, pair("MODIFIED", "n"));
     assert_eq!(events.next_name().await, pair("DELETED", "n"));

@@ -79,9 +79,8 @@ async fn observe(client: Arc<Client>, query: String) -> Vec<(u64, String, String
 async fn check(writers: Vec<Vec<Step>>) {
     let client = Arc::new(Client::with_limits(Limits { history: 10_000, watcher_queue: 10_000, ..Limits::default() }));
     let start = version(&client.get(CONFIG_MAPS).await.with_code(200));
-    let observers: Vec<_> = (0..3)
-        .map(|_| tokio::spawn(observe(client.clone(), format!("&resourceVersion={start}"))))
-        .collect();
+    let observers: Vec<_> =
+        (0..3).map(|_| tokio::spawn(observe(client.clone(), format!("&resourceVersion={start}")))).collect();
     let writers: Vec<_> = writers.into_iter().map(|steps| tokio::spawn(write(client.clone(), steps))).collect();
     let (mut made, mut deleted) = (History::new(), 0);
     for writer in writers {
@@ -89,11 +88,13 @@ async fn check(writers: Vec<Vec<Step>>) {
         deleted += deletions;
         for (version, change) in history {
             // Another writer's no-op may name the same version; the one that made it said the same of the object.
-            made.entry(version).and_modify(|known| {
-                if change.0 == "ADDED" {
-                    *known = change.clone();
-                }
-            }).or_insert(change);
+            made.entry(version)
+                .and_modify(|known| {
+                    if change.0 == "ADDED" {
+                        *known = change.clone();
+                    }
+                })
+                .or_insert(change);
         }
     }
     let late = tokio::spawn(observe(client.clone(), format!("&resourceVersion={start}")));

@@ -8,3 +8,4 @@ mod deletion;
 mod subresources;
 mod forms;
 mod every_change;
+mod socket;

@@ -34,10 +34,7 @@ async fn an_object_is_scaled_through_its_scale() {
         client.patch(&path, "merge", json!({"spec": {"replicas": -1}})).await.refused(422),
         "Scale.autoscaling \"a\" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0"
     );
-    assert_eq!(
-        client.get(&format!("{deployments}/b/scale")).await.refused(404),
-        "deployments.apps \"b\" not found"
-    );
+    assert_eq!(client.get(&format!("{deployments}/b/scale")).await.refused(404), "deployments.apps \"b\" not found");
 }
 
 #[tokio::test]
@@ -95,10 +92,7 @@ async fn a_service_account_gets_a_token_that_nobody_knows() {
 async fn reviews_allow_everything_to_whoever_the_proxy_says() {
     let client = Client::new().header("impersonate-user", "jane").header("impersonate-group", "dev");
     let who = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", json!({})).await.with_code(201);
-    assert_eq!(
-        who["status"]["userInfo"],
-        json!({"username": "jane", "groups": ["dev", "system:authenticated"]})
-    );
+    assert_eq!(who["status"]["userInfo"], json!({"username": "jane", "groups": ["dev", "system:authenticated"]}));
     let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}});
     for path in [
         "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
@@ -108,7 +102,8 @@ async fn reviews_allow_everything_to_whoever_the_proxy_says() {
         let answer = client.post(path, review.clone()).await.with_code(201);
         assert_eq!((&answer["status"], &answer["spec"]), (&json!({"allowed": true}), &review["spec"]), "{path}");
     }
-    let rules = client.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", json!({"spec": {"namespace": "x"}}));
+    let rules =
+        client.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", json!({"spec": {"namespace": "x"}}));
     assert_eq!(rules.await.with_code(201)["status"]["incomplete"], false);
     let request = json!({"metadata": {"name": "a"}, "spec": {"signerName": "x", "username": "somebody"}});
     let csr = client.post("/apis/certificates.k8s.io/v1/certificatesigningrequests", request).await.with_code(201);

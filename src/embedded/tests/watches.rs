@@ -31,8 +31,21 @@ async fn a_watch_goes_on_from_a_version() {
     let version = created["metadata"]["resourceVersion"].as_str().unwrap();
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={version}")).await;
     assert_eq!(events.next_name().await, pair("ADDED", "b"));
-    let mut legacy = client.watch(&format!("/api/v1/watch/namespaces/default/configmaps/b?resourceVersion={version}")).await;
+    let mut legacy =
+        client.watch(&format!("/api/v1/watch/namespaces/default/configmaps/b?resourceVersion={version}")).await;
     assert_eq!(legacy.next_name().await, pair("ADDED", "b"));
+}
+
+#[tokio::test]
+async fn a_watch_from_the_future_waits_for_it() {
+    let client = Client::new();
+    let created = client.post(CONFIG_MAPS, config_map("a")).await.with_code(201);
+    let version: u64 = created["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={}", version + 1)).await;
+    for name in ["b", "c"] {
+        client.post(CONFIG_MAPS, config_map(name)).await.with_code(201);
+    }
+    assert_eq!(events.next_name().await, pair("ADDED", "c"));
 }
 
 #[tokio::test]
@@ -110,7 +123,11 @@ async fn a_slow_watch_ends_without_a_gap() {
 #[tokio::test]
 async fn options_of_watches_are_checked() {
     let client = Client::new();
-    for query in ["sendInitialEvents=true", "resourceVersionMatch=NotOlderThan", "sendInitialEvents=true&resourceVersionMatch=Exact"] {
+    for query in [
+        "sendInitialEvents=true",
+        "resourceVersionMatch=NotOlderThan",
+        "sendInitialEvents=true&resourceVersionMatch=Exact",
+    ] {
         client.get(&format!("{CONFIG_MAPS}?watch=1&{query}")).await.refused(422);
     }
 }

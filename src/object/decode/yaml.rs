@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, Tag};
 use std::collections::HashMap;
 
-/// How many bytes aliases may add to a document in all; against "billion laughs".
-const MAX_ALIASED_BYTES: usize = 4 * 1024 * 1024;
+/// How many bytes anchors and aliases may add to a document in all; against "billion laughs".
+const MAX_ALIASED_BYTES: usize = 16 * 1024 * 1024;
 
 /// Decodes the first YAML document. No document is null.
 ///
@@ -79,6 +79,7 @@ impl Builder {
                     None => return Ok(()),
                 };
                 if anchor != 0 {
+                    self.charge(weight(&value))?;
                     self.anchors.insert(anchor, Node::Collection(value.clone()));
                 }
                 self.add(Node::Collection(value), line)
@@ -87,22 +88,29 @@ impl Builder {
                 let Some(node) = self.anchors.get(&anchor) else {
                     return Err("yaml: anchor value contains itself".to_owned());
                 };
-                self.aliased_bytes += match node {
-                    Node::Scalar(_) => 16,
-                    Node::Collection(value) => weight(value),
+                let (bytes, depth) = match node {
+                    Node::Scalar(Resolved::Text(text)) => (32 + text.len(), 0),
+                    Node::Scalar(_) => (32, 0),
+                    Node::Collection(value) => (weight(value), depth(value)),
                 };
-                if matches!(node, Node::Collection(value) if self.frames.len() + depth(value) > MAX_DEPTH) {
+                if self.frames.len() + depth > MAX_DEPTH {
                     return Err(format!("yaml: exceeded max depth of {MAX_DEPTH}"));
                 }
-                if self.aliased_bytes > MAX_ALIASED_BYTES {
-                    return Err("yaml: document contains excessive aliasing".to_owned());
-                }
                 let node = node.clone();
+                self.charge(bytes)?;
                 self.add(node, line)
             }
             Event::UnresolvedAlias(name) => Err(format!("yaml: unknown anchor '{name}' referenced")),
             _ => Ok(()),
         }
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), String> {
+        self.aliased_bytes += bytes;
+        if self.aliased_bytes > MAX_ALIASED_BYTES {
+            return Err("yaml: document contains excessive aliasing".to_owned());
+        }
+        Ok(())
     }
 
     fn open(&mut self, frame: Frame) -> Result<(), String> {

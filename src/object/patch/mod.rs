@@ -8,7 +8,8 @@ mod strategic;
 
 pub use merge::merge_diff;
 
-use super::{decode, schema};
+use super::decode::{self, Decoded};
+use super::schema;
 use crate::status::{Cause, Details, Status};
 use serde_json::Value;
 
@@ -70,6 +71,21 @@ impl PatchType {
             Self::Strategic => ACCEPTED[2],
             Self::Apply => ACCEPTED[3],
         }
+    }
+}
+
+/// Decodes the body of a PATCH request.
+///
+/// # Errors
+/// 400 with kube-apiserver's text, which differs by type.
+pub fn decode(patch_type: PatchType, bytes: &[u8]) -> Result<Decoded, Status> {
+    match patch_type {
+        PatchType::Json | PatchType::Merge => {
+            decode::json(bytes).map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))
+        }
+        PatchType::Strategic => decode::json(bytes).map_err(Status::bad_request),
+        PatchType::Apply => decode::yaml(bytes)
+            .map_err(|why| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}"))),
     }
 }
 

@@ -68,7 +68,8 @@ fn a_label_selector_object_selects() {
     let from = |value| LabelSelector::from_json(Some(&value));
     assert!(!LabelSelector::from_json(None).unwrap().matches(None));
     assert!(from(json!({})).unwrap().matches(None));
-    let selector = from(json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "DoesNotExist"}]}));
+    let selector =
+        from(json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "DoesNotExist"}]}));
     let selector = selector.unwrap();
     assert!(selector.matches(json!({"a": "b"}).as_object()));
     assert!(!selector.matches(json!({"a": "b", "c": ""}).as_object()));
@@ -93,10 +94,7 @@ fn field_selectors_are_parsed_with_their_escapes() {
     let parsed = FieldSelector::parse(r"metadata.name=a\,b\=c\\,status.phase!=Running,,x==").unwrap();
     let requirements: Vec<_> =
         parsed.requirements().iter().map(|r| (r.field.as_str(), r.equals, r.value.as_str())).collect();
-    assert_eq!(
-        requirements,
-        [("metadata.name", true, r"a,b=c\"), ("status.phase", false, "Running"), ("x", true, "")]
-    );
+    assert_eq!(requirements, [("metadata.name", true, r"a,b=c\"), ("status.phase", false, "Running"), ("x", true, "")]);
     assert_eq!(parsed.exact_match("metadata.name"), Some(r"a,b=c\"));
     assert!(parsed.matches(|field| if field == "metadata.name" { r"a,b=c\".into() } else { String::new() }));
     for (selector, expected) in [

@@ -5,12 +5,12 @@ use crate::object::schema::{Scalar, Shape, Type};
 use serde_json::{Map, Value};
 
 /// The first type error in an object of a built-in kind.
-pub(super) fn error(schema: &'static Type, object: &Map<String, Value>) -> Option<String> {
+pub(crate) fn error(schema: &'static Type, object: &Map<String, Value>) -> Option<String> {
     fields_error(schema, object, "")
 }
 
 /// The same for a custom resource's metadata, all of it that has a type.
-pub(super) fn custom_metadata_error(object: &Map<String, Value>) -> Option<String> {
+pub(crate) fn custom_metadata_error(object: &Map<String, Value>) -> Option<String> {
     let schema = crate::object::schema::of(&crate::object::GroupVersionKind::new("", "v1", "Pod"));
     let schema = schema?.field("metadata")?.element()?;
     match object.get("metadata")? {
@@ -63,7 +63,8 @@ fn value_error(shape: &'static Shape, value: &Value, owner: &str, path: &str) ->
                 Some(format!("json: cannot unmarshal {} into Go value of type int32", go_type(other)))
             }
             (Scalar::Quantity, _) => Some(
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned(),
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                    .to_owned(),
             ),
             (_, other) => wrong(go_type(other)),
         },

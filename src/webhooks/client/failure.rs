@@ -52,7 +52,10 @@ impl Failure {
     pub fn of_lookup(host: &str, error: &io::Error) -> Self {
         tracing::debug!(host, %error, "webhook host name not resolved");
         let temporary = error.to_string().contains("Temporary failure");
-        Self::Other(format!("dial tcp: lookup {host}: {}", if temporary { "server misbehaving" } else { "no such host" }))
+        Self::Other(format!(
+            "dial tcp: lookup {host}: {}",
+            if temporary { "server misbehaving" } else { "no such host" }
+        ))
     }
 
     /// An error of a stream; `end` is what its end means where it came.
@@ -81,7 +84,11 @@ impl Failure {
             return Self::Other(end.to_owned());
         }
         let parse = error.is_parse();
-        Self::Other(if parse { format!("net/http: HTTP/1.x transport connection broken: malformed HTTP response: {error}") } else { error.to_string() })
+        Self::Other(if parse {
+            format!("net/http: HTTP/1.x transport connection broken: malformed HTTP response: {error}")
+        } else {
+            error.to_string()
+        })
     }
 }
 

@@ -78,7 +78,9 @@ impl Verifier {
     fn verify_root(leaf: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<(), Error> {
         let (_, parsed) = X509Certificate::from_der(leaf).map_err(|_| CertificateError::BadEncoding)?;
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        let unix = |seconds: i64| UnixTime::since_unix_epoch(std::time::Duration::from_secs(u64::try_from(seconds).unwrap_or(0)));
+        let unix = |seconds: i64| {
+            UnixTime::since_unix_epoch(std::time::Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+        };
         let (not_before, not_after) = (parsed.validity.not_before.timestamp(), parsed.validity.not_after.timestamp());
         if seconds < not_before {
             return Err(CertificateError::NotValidYetContext { time: now, not_before: unix(not_before) }.into());

@@ -1,7 +1,10 @@
 //! Strategic merge of lists: by merge key or, for scalars, by value; and the order of what comes out.
 
-use super::{DIRECTIVE, Failure, Fields, Place, SET_ORDER, merge_fields, printed, remove_directives, unknown_directive};
+use super::{
+    DIRECTIVE, Failure, Fields, Place, SET_ORDER, merge_fields, printed, remove_directives, unknown_directive,
+};
 use serde_json::Value;
+use std::collections::{HashMap, HashSet};
 
 /// Carries out every `$setElementOrder/…` of a patch together with the list it orders, and takes both out of the patch
 /// (`strategicpatch.mergePatchIntoOriginal`).
@@ -66,15 +69,13 @@ pub(super) fn merge(
     }
     if element_kind(&[&original, &patch])? == Kind::Scalar {
         if deletes {
-            original.retain(|item| !patch.contains(item));
+            let deleted: HashSet<String> = patch.iter().map(Value::to_string).collect();
+            original.retain(|item| !deleted.contains(&item.to_string()));
             return Ok(original);
         }
-        let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
-        for item in original.iter().chain(&patch) {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
-        }
+        let mut seen = HashSet::new();
+        let both = original.iter().chain(&patch);
+        let merged = both.filter(|item| seen.insert(item.to_string())).cloned().collect();
         return arrange(merged, &patch, &original, merge_key);
     }
     if merge_key.is_empty() {
@@ -82,10 +83,12 @@ pub(super) fn merge(
     }
     let (original, patch) = carry_out_directives(original, patch, merge_key)?;
     let mut merged = original.clone();
+    let mut found = positions(&merged, merge_key);
     for item in &patch {
         let fields = fields(item)?;
         let value = fields.get(merge_key).ok_or_else(|| Failure::no_merge_key(fields, merge_key))?;
-        match merged.iter_mut().find(|other| other.get(merge_key) == Some(value)) {
+        let at = *found.entry(value.to_string()).or_insert(merged.len());
+        match merged.get_mut(at) {
             Some(Value::Object(found)) => *found = merge_fields(std::mem::take(found), fields.clone(), items)?,
             _ => merged.push(item.clone()),
         }
@@ -101,6 +104,7 @@ fn carry_out_directives(
 ) -> Result<(Vec<Value>, Vec<Value>), Failure> {
     let mut rest = Vec::with_capacity(patch.len());
     let mut replace = false;
+    let mut deleted = HashSet::new();
     for item in patch {
         let Some(directive) = item.get(DIRECTIVE) else {
             rest.push(item);
@@ -110,7 +114,7 @@ fn carry_out_directives(
         match directive.as_str() {
             Some("delete") => {
                 let value = fields.get(merge_key).ok_or_else(|| Failure::no_merge_key(fields, merge_key))?;
-                original.retain(|other| other.get(merge_key) != Some(value));
+                deleted.insert(value.to_string());
             }
             Some("replace") => replace = true,
             Some("merge") => {
@@ -118,6 +122,9 @@ fn carry_out_directives(
             }
             _ => return Err(unknown_directive(directive, fields.clone())),
         }
+    }
+    if !deleted.is_empty() {
+        original.retain(|item| identity(item, merge_key).is_none_or(|identity| !deleted.contains(&identity)));
     }
     if replace { Ok((rest, Vec::new())) } else { Ok((original, rest)) }
 }
@@ -133,26 +140,48 @@ fn arrange(merged: Vec<Value>, order: &[Value], current: &[Value], merge_key: &s
             }
         }
     }
-    let identity = |item: &'_ Value| if merge_key.is_empty() { Some(item.clone()) } else { item.get(merge_key).cloned() };
-    let position = |list: &[Option<Value>], item: &Value| list.iter().position(|other| *other == identity(item));
-    let order: Vec<_> = order.iter().map(identity).collect();
-    let current: Vec<_> = current.iter().map(identity).collect();
-
-    let (mut named, mut others): (Vec<_>, Vec<_>) = merged.into_iter().partition(|item| position(&order, item).is_some());
-    named.sort_by_key(|item| position(&order, item));
-    others.sort_by_key(|item| position(&current, item));
+    let order = positions(order, merge_key);
+    let current = positions(current, merge_key);
+    let mut named = Vec::new();
+    let mut others = Vec::new();
+    for item in merged {
+        let identity = identity(&item, merge_key).unwrap_or_default();
+        let here = current.get(&identity).copied();
+        match order.get(&identity) {
+            Some(position) => named.push((*position, here, item)),
+            None => others.push((here, item)),
+        }
+    }
+    named.sort_by_key(|(position, ..)| *position);
+    others.sort_by_key(|(here, _)| *here);
 
     let mut arranged = Vec::with_capacity(named.len() + others.len());
     let mut others = others.into_iter().peekable();
-    for item in named {
-        let here = position(&current, &item);
-        while let Some(other) = others.next_if(|other| matches!((position(&current, other), here), (Some(a), Some(b)) if a < b)) {
+    for (_, here, item) in named {
+        let comes_first = |other: Option<usize>| matches!((other, here), (Some(other), Some(here)) if other < here);
+        while let Some((_, other)) = others.next_if(|(other, _)| comes_first(*other)) {
             arranged.push(other);
         }
         arranged.push(item);
     }
-    arranged.extend(others);
+    arranged.extend(others.map(|(_, item)| item));
     Ok(arranged)
+}
+
+/// What tells an item from others, as JSON text: its merge key's value or, without a merge key, itself.
+fn identity(item: &Value, merge_key: &str) -> Option<String> {
+    if merge_key.is_empty() { Some(item.to_string()) } else { item.get(merge_key).map(Value::to_string) }
+}
+
+/// Where each identity comes first.
+fn positions(items: &[Value], merge_key: &str) -> HashMap<String, usize> {
+    let mut positions = HashMap::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        if let Some(identity) = identity(item, merge_key) {
+            positions.entry(identity).or_insert(at);
+        }
+    }
+    positions
 }
 
 /// Refuses a patch's list that contradicts the order it comes with (`strategicpatch.validatePatchWithSetOrderList`).
@@ -167,7 +196,11 @@ fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), 
         }
         let mut found = false;
         for other in rest.by_ref() {
-            found = if merge_key.is_empty() { item == other } else { value_at(item, merge_key)? == value_at(other, merge_key)? };
+            found = if merge_key.is_empty() {
+                item == other
+            } else {
+                value_at(item, merge_key)? == value_at(other, merge_key)?
+            };
             if found {
                 break;
             }

@@ -1,0 +1,364 @@
+//! The path in front of the embedded API server: what is stored is what was admitted, whatever happens in between.
+
+use super::*;
+use crate::admission::metrics::Metrics;
+use crate::admission::{Attributes, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::authn::{self, Impersonation};
+use crate::authz::{self, Mode, Reviewer};
+use crate::cluster::discovery;
+use crate::cluster::{Cluster, FixedState};
+use crate::embedded;
+use crate::upstream::{Forwarder, Identity, SharedTransport, from_fn, full, kube_client};
+use async_trait::async_trait;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Labels what it admits, refuses what is labelled `refuse`, and remembers what it saw last.
+struct Witness;
+
+static SEEN: Mutex<Vec<Value>> = Mutex::new(Vec::new());
+
+#[async_trait]
+impl Plugin for Witness {
+    async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        let is_marked = |object: &crate::object::Object| object.str(&["metadata", "labels", "mark"]) == "me";
+        match &mut attributes.object {
+            Some(object) if is_marked(object) => {
+                assert!(object.set(&["metadata", "labels", "admitted"], json!("yes")));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+        let subject = attributes.object.as_ref().or(attributes.old_object.as_deref()).cloned().unwrap_or_default();
+        if subject.str(&["metadata", "labels", "refuse"]) == "me" {
+            return Err(Denial::forbidden("it says so itself"));
+        }
+        SEEN.lock().unwrap().push(json!({
+            "operation": attributes.operation.as_str(),
+            "name": attributes.name,
+            "object": attributes.object,
+            "oldObject": attributes.old_object.as_deref(),
+        }));
+        Ok(())
+    }
+}
+
+static WITNESS: Spec = Spec {
+    name: "Witness",
+    default_on: true,
+    phases: Phases::Both,
+    operations: Operations::ALL,
+    resources: Resources::All,
+    needs: &[],
+    configuration: None,
+    about: "",
+    build: |_| Ok(Box::new(Witness)),
+};
+
+/// What the witness saw of the object of this name, in order.
+fn seen(name: &str) -> Vec<Value> {
+    let is_it = |review: &&Value| {
+        let named = |field: &str| review[field]["metadata"]["name"] == name;
+        review["name"] == name || named("object") || named("oldObject")
+    };
+    SEEN.lock().unwrap().iter().filter(is_it).cloned().collect()
+}
+
+struct Path {
+    pipeline: Pipeline,
+    server: Arc<embedded::Server>,
+}
+
+impl Path {
+    async fn new() -> Self {
+        let server = embedded::Server::new(embedded::Limits::default());
+        Self::over(server.clone(), Arc::new(server)).await
+    }
+
+    /// Over a transport that is not quite the server's.
+    async fn over(server: Arc<embedded::Server>, transport: SharedTransport) -> Self {
+        let client = kube_client(Arc::new(server.clone()));
+        let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), discovery::Limits::default());
+        discovery.wait_synced().await;
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
+        let cluster = Cluster::fixed(FixedState::default());
+        let limits = Limits::default();
+        let chain = Chain::build(&[&WITNESS], metrics.clone(), |_| Environment {
+            cluster: cluster.clone(),
+            configuration: None,
+            limits: &limits,
+            metrics: metrics.clone(),
+        });
+        let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, Drain::new());
+        let pipeline = Pipeline {
+            authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+            impersonation: Impersonation::default(),
+            authorizer: Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client))),
+            discovery,
+            chain: chain.unwrap(),
+            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
+            audit: Audit::off(),
+            in_flight: InFlight::new(0, 0),
+            limits,
+        };
+        Self { pipeline, server }
+    }
+
+    async fn ask(&self, method: &str, uri: &str, content_type: &str, body: impl Into<bytes::Bytes>) -> (u16, Value) {
+        let (parts, body) = self.ask_raw(method, uri, &[("content-type", content_type)], body).await.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        (parts.status.as_u16(), serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+
+    async fn ask_raw(
+        &self,
+        method: &str,
+        uri: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<bytes::Bytes>,
+    ) -> Response<Body> {
+        let mut request = Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut request = request.body(full(body)).unwrap();
+        request.extensions_mut().insert(Arc::new(Connection {
+            remote: SocketAddr::from(([127, 0, 0, 1], 1)),
+            certificates: Vec::new(),
+            verified: Default::default(),
+        }));
+        self.pipeline.handle(request, &Drain::new()).await
+    }
+
+    async fn json(&self, method: &str, uri: &str, body: &Value) -> (u16, Value) {
+        self.ask(method, uri, "application/json", body.to_string()).await
+    }
+
+    /// What is stored, read past the proxy.
+    async fn stored(&self, uri: &str) -> Value {
+        let request = Request::get(uri).body(crate::upstream::empty()).unwrap();
+        let answer = crate::upstream::Transport::send(&self.server, request).await.unwrap();
+        serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
+    }
+}
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
+}
+
+fn at(name: &str) -> String {
+    format!("{CONFIG_MAPS}/{name}")
+}
+
+/// A transport that changes the object `name` behind the proxy's back just before the first write to it is forwarded.
+fn meddling(server: &Arc<embedded::Server>, name: &'static str) -> SharedTransport {
+    let (server, writes) = (server.clone(), Arc::new(AtomicUsize::new(0)));
+    from_fn(move |request| {
+        let (server, writes) = (server.clone(), writes.clone());
+        async move {
+            let is_write = request.method() != Method::GET && request.method() != Method::POST;
+            if is_write && writes.fetch_add(1, Ordering::SeqCst) == 0 {
+                let patch = json!({"data": {"meddled": "yes"}}).to_string();
+                let meddle = Request::patch(at(name)).header("content-type", "application/merge-patch+json");
+                let answer = crate::upstream::Transport::send(&server, meddle.body(full(patch)).unwrap()).await?;
+                assert_eq!(answer.status(), 200);
+            }
+            crate::upstream::Transport::send(&server, request).await
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_create_is_admitted_and_stored_as_admitted() {
+    let path = Path::new().await;
+    let mut object = config_map("created");
+    object["metadata"]["labels"] = json!({"mark": "me"});
+    assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+    assert_eq!(path.stored(&at("created")).await["metadata"]["labels"], json!({"mark": "me", "admitted": "yes"}));
+    assert_eq!(seen("created")[0]["operation"], "CREATE");
+}
+
+#[tokio::test]
+async fn a_refused_create_stores_nothing() {
+    let path = Path::new().await;
+    let mut object = config_map("refused");
+    object["metadata"]["labels"] = json!({"refuse": "me"});
+    let (code, status) = path.json("POST", CONFIG_MAPS, &object).await;
+    assert_eq!((code, &status["message"]), (403, &json!("configmaps \"refused\" is forbidden: it says so itself")));
+    assert_eq!(path.stored(&at("refused")).await["reason"], "NotFound");
+}
+
+#[tokio::test]
+async fn validating_plugins_see_the_name_that_was_drawn() {
+    let path = Path::new().await;
+    let mut object = config_map("");
+    object["metadata"] = json!({"generateName": "drawn-"});
+    let (code, created) = path.json("POST", CONFIG_MAPS, &object).await;
+    let name = created["metadata"]["name"].as_str().unwrap();
+    assert_eq!((code, name.len()), (201, "drawn-".len() + 5));
+    assert_eq!(seen(name)[0]["object"]["metadata"]["name"], name);
+}
+
+#[tokio::test]
+async fn a_field_that_is_there_twice_never_reaches_the_api_server_twice() {
+    let path = Path::new().await;
+    let body = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"twice"},"data":{"a":"1"},"data":{"b":"2"}}"#;
+    let response = path.ask_raw("POST", CONFIG_MAPS, &[], body).await;
+    assert_eq!(response.status(), 201);
+    assert_eq!(response.headers()["warning"], r#"299 - "duplicate field \"data\"""#);
+    assert_eq!(path.stored(&at("twice")).await["data"], seen("twice")[0]["object"]["data"]);
+    let (code, status) = path.ask("POST", &format!("{CONFIG_MAPS}?fieldValidation=Strict"), "application/json", body).await;
+    assert_eq!(code, 400);
+    assert!(status["message"].as_str().unwrap().ends_with("strict decoding error: duplicate field \"data\""), "{status}");
+}
+
+/// Every way to change an object: method, content type, query, body.
+fn changes(name: &str) -> Vec<(&'static str, &'static str, String)> {
+    let put = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"changed": "yes"}});
+    let merge = json!({"data": {"changed": "yes"}});
+    let json_patch = json!([{"op": "add", "path": "/data/changed", "value": "yes"}]);
+    vec![
+        ("PUT", "application/json", put.to_string()),
+        ("PATCH", "application/merge-patch+json", merge.to_string()),
+        ("PATCH", "application/strategic-merge-patch+json", merge.to_string()),
+        ("PATCH", "application/json-patch+json", json_patch.to_string()),
+    ]
+}
+
+#[tokio::test]
+async fn a_change_that_meets_another_is_admitted_again_on_the_fresh_object() {
+    for (i, (method, content_type, body)) in changes("raced").into_iter().enumerate() {
+        let server = embedded::Server::new(embedded::Limits::default());
+        let path = Path::over(server.clone(), meddling(&server, "raced")).await;
+        assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("raced")).await.0, 201);
+        SEEN.lock().unwrap().retain(|review| review["name"] != "raced");
+        let (code, _) = path.ask(method, &at("raced"), content_type, body).await;
+        assert_eq!(code, 200, "change {i}");
+        let stored = path.stored(&at("raced")).await;
+        assert_eq!(stored["data"]["changed"], "yes", "change {i}");
+        let reviews = seen("raced");
+        assert_eq!(reviews.len(), 2, "change {i} was not admitted again");
+        assert_eq!(reviews[1]["oldObject"]["data"]["meddled"], "yes", "change {i}");
+        assert_eq!(reviews[1]["object"]["data"], stored["data"], "change {i}");
+    }
+}
+
+#[tokio::test]
+async fn a_delete_that_meets_a_change_is_admitted_again() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let path = Path::over(server.clone(), meddling(&server, "delete-raced")).await;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("delete-raced")).await.0, 201);
+    assert_eq!(path.ask("DELETE", &at("delete-raced"), "application/json", "").await.0, 200);
+    let deletes: Vec<Value> = seen("delete-raced").into_iter().filter(|review| review["operation"] == "DELETE").collect();
+    assert_eq!(deletes.len(), 2);
+    assert_eq!(deletes[1]["oldObject"]["data"]["meddled"], "yes");
+}
+
+#[tokio::test]
+async fn a_version_that_the_client_names_is_its_own_affair() {
+    let path = Path::new().await;
+    path.json("POST", CONFIG_MAPS, &config_map("versioned")).await;
+    let mut stale = config_map("versioned");
+    stale["metadata"]["resourceVersion"] = json!("1");
+    let (code, status) = path.json("PUT", &at("versioned"), &stale).await;
+    assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
+    let text = "Operation cannot be fulfilled on configmaps \"versioned\": the object has been modified; \
+                please apply your changes to the latest version and try again";
+    assert_eq!(status["message"], text);
+}
+
+#[tokio::test]
+async fn deletes_a_collection_item_by_item_and_stops_at_the_first_refusal() {
+    let path = Path::new().await;
+    for name in ["c1", "c2"] {
+        path.json("POST", CONFIG_MAPS, &config_map(name)).await;
+    }
+    let (code, list) = path.ask("DELETE", CONFIG_MAPS, "application/json", "").await;
+    assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 2));
+    assert!(seen("c2").iter().any(|review| review["operation"] == "DELETE" && review["name"] == ""));
+    let kept = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "labels": {"refuse": "me"}}});
+    let create = Request::post(CONFIG_MAPS).body(full(kept.to_string())).unwrap();
+    crate::upstream::Transport::send(&path.server, create).await.unwrap();
+    let (code, status) = path.ask("DELETE", CONFIG_MAPS, "application/json", "").await;
+    assert_eq!(code, 403, "{status}");
+    assert_eq!(path.stored(&at("kept")).await["kind"], "ConfigMap");
+}
+
+#[tokio::test]
+async fn a_put_of_what_is_missing_creates_some_kinds_only() {
+    let path = Path::new().await;
+    let (code, status) = path.json("PUT", &at("missing"), &config_map("missing")).await;
+    assert_eq!((code, &status["message"]), (404, &json!("configmaps \"missing\" not found")));
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "missing-lease"}});
+    let uri = "/apis/coordination.k8s.io/v1/namespaces/default/leases/missing-lease";
+    assert_eq!(path.json("PUT", uri, &lease).await.0, 201);
+    assert_eq!(seen("missing-lease")[0]["operation"], "CREATE");
+}
+
+#[tokio::test]
+async fn a_patch_may_not_move_the_object() {
+    let path = Path::new().await;
+    path.json("POST", CONFIG_MAPS, &config_map("still")).await;
+    let merge = "application/merge-patch+json";
+    let (code, status) = path.ask("PATCH", &at("still"), merge, r#"{"metadata":{"name":"moved"}}"#).await;
+    assert_eq!((code, &status["message"]), (400, &json!("the name of the object (moved) does not match the name on the URL (still)")));
+    let (code, _) = path.ask("PATCH", &at("still"), merge, r#"{"metadata":{"namespace":"elsewhere"}}"#).await;
+    assert_eq!(code, 400);
+}
+
+#[tokio::test]
+async fn no_trick_carries_a_write_past_admission() {
+    let path = Path::new().await;
+    let object = config_map("tricked").to_string();
+    let trick = |method: &'static str, uri: &'static str, headers: &'static [(&str, &str)]| (method, uri, headers);
+    for (method, uri, headers) in [
+        trick("POST", "//api/v1/namespaces/default/configmaps", &[]),
+        trick("POST", "/api/v1/namespaces/default//configmaps", &[]),
+        trick("POST", "/api/v1/namespaces/default/x/../configmaps", &[]),
+        trick("POST", "/api/v1/namespaces/default/%2e%2e/default/configmaps", &[]),
+        trick("POST", "/api/v1/namespaces%2Fdefault%2Fconfigmaps", &[]),
+        trick("POST", "/API/v1/namespaces/default/configmaps", &[]),
+        trick("POST", "/api/v1/watch/namespaces/default/configmaps", &[]),
+        trick("POST", "/api/v1/proxy/namespaces/default/configmaps", &[]),
+        trick("GET", "/api/v1/namespaces/default/configmaps/tricked", &[("x-http-method-override", "PUT")]),
+        trick("GET", "/api/v1/namespaces/default/configmaps", &[("x-http-method", "POST"), ("x-method-override", "POST")]),
+        trick("POST", "/api/v1/namespaces/default/configmaps", &[("content-type", "application/cbor")]),
+        trick("POST", "/api/v1/namespaces/default/configmaps", &[("content-type", "text/plain")]),
+        trick("PATCH", "/api/v1/namespaces/default/configmaps/tricked", &[("content-type", "application/json")]),
+        trick("QUERY", "/api/v1/namespaces/default/configmaps", &[]),
+    ] {
+        let response = path.ask_raw(method, uri, headers, object.clone()).await;
+        let code = response.status().as_u16();
+        assert!(code >= 400 || method == "GET", "{method} {uri}: {code}");
+        assert_eq!(path.stored(&at("tricked")).await["reason"], "NotFound", "{method} {uri} stored it");
+    }
+    assert!(seen("tricked").is_empty());
+}
+
+#[tokio::test]
+async fn what_is_read_is_not_admitted() {
+    let path = Path::new().await;
+    let (code, _) = path.ask("GET", "/api/v1/namespaces/kube-public", "", "").await;
+    assert_eq!(code, 200);
+    assert!(seen("kube-public").is_empty());
+}
+
+#[tokio::test]
+async fn an_unreachable_api_server_is_503_at_once() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let down = from_fn(|_| async { Err(crate::upstream::UpstreamError::Unreachable("down".into())) });
+    let path = Path::over(server, down).await;
+    for (method, uri) in [("GET", CONFIG_MAPS), ("POST", CONFIG_MAPS), ("DELETE", &*at("x"))] {
+        let body = if method == "POST" { config_map("x").to_string() } else { String::new() };
+        let (code, status) = path.ask(method, uri, "application/json", body).await;
+        assert_eq!((code, &status["kind"]), (503, &json!("Status")), "{method} {uri}");
+    }
+}

@@ -1,0 +1,259 @@
+//! Which hooks a request concerns.
+
+use super::*;
+use crate::webhooks::client::Clients;
+use crate::webhooks::hook::Hooks;
+use crate::webhooks::matching::Matcher;
+
+/// Names of the hooks that want the request, or the first error.
+async fn wanted(hooks: &[Value], attributes: &Attributes) -> Result<Vec<String>, Status> {
+    wanted_in(default_state(), hooks, attributes).await
+}
+
+async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) -> Result<Vec<String>, Status> {
+    let cluster = Cluster::fixed(state);
+    let configuration: MutatingWebhookConfiguration = configuration(hooks);
+    let hooks = Hooks::mutating(&[Arc::new(configuration)], &Clients::default());
+    let mut matcher = Matcher::new(&cluster);
+    let mut names = Vec::new();
+    for (_, hook) in hooks.candidates(&attributes.resource.resource, attributes.operation) {
+        if matcher.wants(hook, attributes).await.map_err(|denial| denial.into_status(attributes))? {
+            names.push(hook.name.clone());
+        }
+    }
+    Ok(names)
+}
+
+fn with(fields: Value) -> Value {
+    hook("w", "https://127.0.0.1:1/", None, fields)
+}
+
+fn rule(groups: &[&str], versions: &[&str], operations: &[&str], resources: &[&str], scope: &str) -> Value {
+    json!({"rules": [{"apiGroups": groups, "apiVersions": versions, "operations": operations, "resources": resources, "scope": scope}]})
+}
+
+fn request(
+    operation: Operation,
+    group: &str,
+    version: &str,
+    resource: &str,
+    subresource: &str,
+    namespace: &str,
+) -> Attributes {
+    let mut attributes = create(configmap());
+    attributes.operation = operation;
+    attributes.resource = GroupVersionResource::new(group, version, resource);
+    attributes.subresource = subresource.into();
+    attributes.namespace = namespace.into();
+    attributes
+}
+
+#[tokio::test]
+async fn rules_match_by_operation_group_version_resource_and_scope() {
+    use Operation::{Connect, Create, Delete, Update};
+    let pods = || request(Create, "", "v1", "pods", "", "default");
+    let status = || request(Update, "", "v1", "pods", "status", "default");
+    let exec = || request(Connect, "", "v1", "pods", "exec", "default");
+    let scale = || request(Update, "apps", "v1", "deployments", "scale", "default");
+    let nodes = || request(Delete, "", "v1", "nodes", "", "");
+    let namespaces = || request(Create, "", "v1", "namespaces", "", "default");
+    let all = &["*"][..];
+    for (line, rule, attributes, want) in [
+        (line!(), rule(&[""], &["v1"], &["CREATE"], &["pods"], "*"), pods(), true),
+        (line!(), rule(&[""], &["v1"], &["UPDATE", "DELETE"], &["pods"], "*"), pods(), false),
+        (line!(), rule(&["apps"], &["v1"], all, &["pods"], "*"), pods(), false),
+        (line!(), rule(&["apps", ""], &["v1"], all, &["services", "pods"], "*"), pods(), true),
+        (line!(), rule(&[""], &["v2"], all, &["pods"], "*"), pods(), false),
+        (line!(), rule(all, all, all, all, "*"), pods(), true),
+        (line!(), rule(all, all, all, all, "*"), status(), false),
+        (line!(), rule(all, all, all, &["*/*"], "*"), status(), true),
+        (line!(), rule(all, all, all, &["*/*"], "*"), pods(), true),
+        (line!(), rule(all, all, all, &["pods"], "*"), status(), false),
+        (line!(), rule(all, all, all, &["pods/*"], "*"), status(), true),
+        (line!(), rule(all, all, all, &["pods/*"], "*"), pods(), true),
+        (line!(), rule(all, all, all, &["pods/status"], "*"), status(), true),
+        (line!(), rule(all, all, all, &["pods/status"], "*"), pods(), false),
+        (line!(), rule(all, all, all, &["*/scale"], "*"), scale(), true),
+        (line!(), rule(all, all, all, &["*/scale"], "*"), status(), false),
+        (line!(), rule(all, all, &["CONNECT"], &["pods/exec"], "*"), exec(), true),
+        (line!(), rule(all, all, all, all, "Namespaced"), pods(), true),
+        (line!(), rule(all, all, all, all, "Cluster"), pods(), false),
+        (line!(), rule(all, all, all, all, "Namespaced"), nodes(), false),
+        (line!(), rule(all, all, all, all, "Cluster"), nodes(), true),
+        (line!(), rule(all, all, all, all, "Namespaced"), namespaces(), false),
+        (line!(), rule(all, all, all, all, "Cluster"), namespaces(), true),
+        (line!(), rule(&[], all, all, all, "*"), pods(), false),
+        (line!(), json!({"rules": []}), pods(), false),
+    ] {
+        let names = wanted(&[with(rule)], &attributes).await.unwrap();
+        assert_eq!(!names.is_empty(), want, "line {line}");
+    }
+}
+
+#[tokio::test]
+async fn namespace_selectors_look_at_the_namespace_of_the_request() {
+    let selecting = |labels: Value| {
+        let mut fields = rule(&["*"], &["*"], &["*"], &["*"], "*");
+        fields["namespaceSelector"] = json!({ "matchLabels": labels });
+        [with(fields)]
+    };
+    let test = selecting(json!({"env": "test"}));
+    let prod = selecting(json!({"env": "prod"}));
+    let pods = request(Operation::Create, "", "v1", "pods", "", "default");
+    assert_eq!(wanted(&test, &pods).await.unwrap(), ["w"]);
+    assert!(wanted(&prod, &pods).await.unwrap().is_empty());
+
+    // Objects without a namespace are never exempt.
+    let nodes = request(Operation::Create, "", "v1", "nodes", "", "");
+    assert_eq!(wanted(&prod, &nodes).await.unwrap(), ["w"]);
+
+    // A namespace that is written is matched by what is written, one that is deleted by what there is.
+    let mut namespace = request(Operation::Update, "", "v1", "namespaces", "", "default");
+    namespace.object = Object::from_value(json!({"metadata": {"name": "default", "labels": {"env": "prod"}}}));
+    assert_eq!(wanted(&prod, &namespace).await.unwrap(), ["w"]);
+    assert!(wanted(&test, &namespace).await.unwrap().is_empty());
+    namespace.subresource = "status".into();
+    let mut statuses = rule(&["*"], &["*"], &["*"], &["*/*"], "*");
+    statuses["namespaceSelector"] = json!({"matchLabels": {"env": "test"}});
+    assert_eq!(wanted(&[with(statuses)], &namespace).await.unwrap(), ["w"]);
+    let deleted = request(Operation::Delete, "", "v1", "namespaces", "", "default");
+    assert_eq!(wanted(&test, &deleted).await.unwrap(), ["w"]);
+}
+
+#[tokio::test]
+async fn a_namespace_that_the_cache_misses_is_asked_for_and_a_missing_one_is_a_404_only_if_a_rule_matches() {
+    let mut fields = rule(&[""], &["v1"], &["*"], &["pods"], "*");
+    fields["namespaceSelector"] = json!({"matchLabels": {"env": "test"}});
+    let hooks = [with(fields)];
+    let live = FixedState {
+        namespaces: Vec::new(),
+        live_namespaces: Some(default_state().namespaces),
+        ..FixedState::default()
+    };
+    let pods = request(Operation::Create, "", "v1", "pods", "", "default");
+    assert_eq!(wanted_in(live, &hooks, &pods).await.unwrap(), ["w"]);
+
+    let missing = wanted(&hooks, &request(Operation::Create, "", "v1", "pods", "", "nope")).await.unwrap_err();
+    assert_eq!((missing.code, &*missing.message), (404, "namespaces \"nope\" not found"));
+    let other = request(Operation::Create, "", "v1", "services", "", "nope");
+    assert!(wanted(&hooks, &other).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn object_selectors_look_at_the_new_and_the_old_object() {
+    let hooks = [with(json!({"objectSelector": {"matchLabels": {"watch": "yes"}}}))];
+    let labelled = || Object::from_value(json!({"metadata": {"labels": {"watch": "yes"}}})).unwrap();
+    let mut attributes = create(configmap());
+    assert!(wanted(&hooks, &attributes).await.unwrap().is_empty());
+    attributes.old_object = Some(Arc::new(labelled()));
+    assert_eq!(wanted(&hooks, &attributes).await.unwrap(), ["w"]);
+    attributes.object = None;
+    assert_eq!(wanted(&hooks, &attributes).await.unwrap(), ["w"]);
+    attributes.old_object = None;
+    let absent = [with(json!({"objectSelector": {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}}))];
+    assert!(wanted(&absent, &attributes).await.unwrap().is_empty());
+    attributes.object = Some(labelled());
+    attributes.operation = Operation::Connect;
+    assert!(wanted(&absent, &attributes).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_broken_selector_is_an_error_of_matching_requests_only() {
+    let broken = json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
+    for field in ["namespaceSelector", "objectSelector"] {
+        let mut fields = json!({});
+        fields[field] = broken.clone();
+        let hooks = [with(fields)];
+        let status = wanted(&hooks, &create(configmap())).await.unwrap_err();
+        assert_eq!(status.code, 500);
+        let want = "Internal error occurred: \"Like\" is not a valid label selector operator";
+        assert_eq!(status.message, want, "{field}");
+        let pods = request(Operation::Create, "", "v1", "pods", "", "default");
+        assert!(wanted(&hooks, &pods).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_matches_only_another_version_refuses() {
+    let named = |groups: &[&str], versions: &[&str], resource: &str, policy: &str| {
+        let mut fields = rule(groups, versions, &["*"], &[resource], "*");
+        fields["matchPolicy"] = policy.into();
+        [with(fields)]
+    };
+    let hpa = request(Operation::Create, "autoscaling", "v1", "horizontalpodautoscalers", "", "default");
+    let v2 = named(&["autoscaling"], &["v2"], "horizontalpodautoscalers", "Equivalent");
+    let status = wanted(&v2, &hpa).await.unwrap_err();
+    let want = "Internal error occurred: unable to convert to autoscaling/v2, Resource=horizontalpodautoscalers: unknown conversion";
+    assert_eq!((status.code, &*status.message), (500, want));
+    let exact = named(&["autoscaling"], &["v2"], "horizontalpodautoscalers", "Exact");
+    assert!(wanted(&exact, &hpa).await.unwrap().is_empty());
+    let both = named(&["autoscaling"], &["v2", "v1"], "horizontalpodautoscalers", "Equivalent");
+    assert_eq!(wanted(&both, &hpa).await.unwrap(), ["w"]);
+
+    let event = request(Operation::Create, "", "v1", "events", "", "default");
+    let status = wanted(&named(&["events.k8s.io"], &["v1"], "events", "Equivalent"), &event).await.unwrap_err();
+    assert_eq!(status.code, 500);
+
+    // The versions of a custom resource are not known here; those of built-in ones are.
+    let gadget = request(Operation::Create, "lab.dev", "v1", "gadgets", "", "default");
+    let status = wanted(&named(&["lab.dev"], &["v1beta1"], "gadgets", "Equivalent"), &gadget).await.unwrap_err();
+    assert_eq!(status.code, 500);
+    let deployment = request(Operation::Create, "apps", "v1", "deployments", "", "default");
+    assert!(
+        wanted(&named(&["apps"], &["v1beta1"], "deployments", "Equivalent"), &deployment).await.unwrap().is_empty()
+    );
+}
+
+#[tokio::test]
+async fn match_conditions_are_refused_rather_than_ignored() {
+    let hooks = [with(json!({"matchConditions": [{"name": "x", "expression": "true"}]}))];
+    let status = wanted(&hooks, &create(configmap())).await.unwrap_err();
+    assert_eq!(status.code, 403);
+    assert!(status.message.starts_with("configmaps \"c\" is forbidden: matchConditions of webhook \"w\""), "{status}");
+    assert!(wanted(&hooks, &request(Operation::Create, "", "v1", "pods", "", "default")).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_kinds_that_configure_admission_are_exempt() {
+    let mut fields = rule(&["*"], &["*"], &["*"], &["*"], "*");
+    fields["failurePolicy"] = "Fail".into();
+    let (mutating, validating) = (mutating(&[with(fields.clone())]), validating(&[with(fields)]));
+    let group = "admissionregistration.k8s.io";
+    for (kind, exempt) in [
+        ("ValidatingWebhookConfiguration", true),
+        ("MutatingWebhookConfiguration", true),
+        ("ValidatingAdmissionPolicy", true),
+        ("MutatingAdmissionPolicyBinding", true),
+        ("Other", false),
+    ] {
+        let mut attributes = request(Operation::Create, group, "v1", "whatever", "", "");
+        attributes.kind = GroupVersionKind::new(group, "v1", kind);
+        assert_eq!(mutating.plugin.admit(&mut attributes).await.is_ok(), exempt, "{kind}");
+        assert_eq!(validating.plugin.validate(&attributes).await.is_ok(), exempt, "{kind}");
+    }
+}
+
+#[test]
+fn requests_for_other_resources_meet_no_hook() {
+    let configuration: MutatingWebhookConfiguration =
+        configuration(&[with(json!({})), with(rule(&["*"], &["*"], &["DELETE"], &["*"], "*"))]);
+    let hooks = Hooks::mutating(&[Arc::new(configuration)], &Clients::default());
+    let positions =
+        |resource: &str, operation| hooks.candidates(resource, operation).map(|(at, _)| at).collect::<Vec<_>>();
+    assert_eq!(positions("configmaps", Operation::Create), [0]);
+    assert_eq!(positions("configmaps", Operation::Delete), [0, 1]);
+    assert!(positions("pods", Operation::Create).is_empty());
+    assert_eq!(positions("pods", Operation::Delete), [1]);
+}
+
+#[test]
+fn configurations_are_called_by_name_and_hooks_of_one_name_are_told_apart() {
+    let named = |name: &str| -> Arc<MutatingWebhookConfiguration> {
+        let mut configuration: MutatingWebhookConfiguration = configuration(&[with(json!({})), with(json!({}))]);
+        configuration.metadata.name = Some(name.into());
+        Arc::new(configuration)
+    };
+    let hooks = Hooks::mutating(&[named("b"), named("a")], &Clients::default());
+    let uids: Vec<_> = hooks.candidates("configmaps", Operation::Create).map(|(_, hook)| &*hook.uid).collect();
+    assert_eq!(uids, ["a/w/0", "a/w/1", "b/w/0", "b/w/1"]);
+}

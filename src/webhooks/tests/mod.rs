@@ -1,0 +1,138 @@
+//! Webhooks against a real TLS server in the process.
+
+mod answers;
+mod failures;
+mod matching;
+mod mutation;
+mod patches;
+mod payload;
+mod server;
+mod validation;
+
+use super::{Mutating, Validating};
+use crate::admission::metrics::Metrics;
+use crate::admission::{Annotations, Attributes, Denial, Operation, Reinvocation};
+use crate::authn::UserInfo;
+use crate::cluster::{Cluster, FixedState, Namespace};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::status::Status;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use prometheus::{Registry, TextEncoder};
+use serde_json::{Value, json};
+use server::HookServer;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A plugin over a cluster that does not change, and its metrics.
+struct World<P> {
+    plugin: P,
+    registry: Registry,
+}
+
+impl<P> World<P> {
+    fn metric(&self, line: &str) -> bool {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
+        text.lines().any(|have| have == line)
+    }
+}
+
+/// A hook for every operation on configmaps; `fields` replace or add.
+fn hook(name: &str, url: &str, server: Option<&HookServer>, fields: Value) -> Value {
+    let mut client = json!({ "url": url });
+    if let Some(server) = server {
+        client["caBundle"] = server.ca_base64().into();
+    }
+    let mut hook = json!({
+        "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": client,
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]
+    });
+    for (field, value) in fields.as_object().unwrap() {
+        hook[field] = value.clone();
+    }
+    hook
+}
+
+/// A hook at a path of the server.
+fn at(server: &HookServer, name: &str, path: &str, fields: Value) -> Value {
+    hook(name, &server.url(path), Some(server), fields)
+}
+
+fn configuration<T: serde::de::DeserializeOwned>(hooks: &[Value]) -> T {
+    serde_json::from_value(json!({"metadata": {"name": "c"}, "webhooks": hooks})).unwrap()
+}
+
+fn default_state() -> FixedState {
+    let namespace = |name: &str, labels: &[(&str, &str)]| Namespace {
+        name: name.into(),
+        labels: labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+        ..Namespace::default()
+    };
+    FixedState { namespaces: vec![namespace("default", &[("env", "test")])], ..FixedState::default() }
+}
+
+fn metrics() -> (Registry, Arc<Metrics>) {
+    let registry = Registry::new();
+    let metrics = Arc::new(Metrics::new(&registry).unwrap());
+    (registry, metrics)
+}
+
+fn mutating(hooks: &[Value]) -> World<Mutating> {
+    mutating_in(FixedState {
+        mutating_webhooks: vec![configuration::<MutatingWebhookConfiguration>(hooks)],
+        ..default_state()
+    })
+}
+
+fn mutating_in(state: FixedState) -> World<Mutating> {
+    let (registry, metrics) = metrics();
+    World { plugin: Mutating::new(Cluster::fixed(state), metrics), registry }
+}
+
+fn validating(hooks: &[Value]) -> World<Validating> {
+    let configuration = configuration::<ValidatingWebhookConfiguration>(hooks);
+    validating_in(FixedState { validating_webhooks: vec![configuration], ..default_state() })
+}
+
+fn validating_in(state: FixedState) -> World<Validating> {
+    let (registry, metrics) = metrics();
+    World { plugin: Validating::new(Cluster::fixed(state), metrics), registry }
+}
+
+/// A create of a configmap.
+fn create(object: Value) -> Attributes {
+    let object = Object::from_value(object).unwrap();
+    Attributes {
+        operation: Operation::Create,
+        kind: GroupVersionKind::new("", "v1", "ConfigMap"),
+        resource: GroupVersionResource::new("", "v1", "configmaps"),
+        subresource: String::new(),
+        namespace: "default".into(),
+        name: object.name().into(),
+        object: Some(object),
+        old_object: None,
+        options: Object::from_value(json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"})).map(Arc::new),
+        dry_run: false,
+        user: Arc::new(UserInfo { username: "alice".into(), groups: vec!["dev".into()], ..UserInfo::default() }),
+        deadline: Instant::now() + Duration::from_secs(30),
+        annotations: Annotations::default(),
+        warnings: Arc::default(),
+        reinvocation: Reinvocation::default(),
+    }
+}
+
+fn configmap() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}})
+}
+
+/// The Status of a refusal.
+fn refused(result: Result<(), Denial>, attributes: &Attributes) -> Status {
+    result.unwrap_err().into_status(attributes)
+}
+
+/// The message of an error within "Internal error occurred: failed calling webhook …".
+fn failed_calling(status: &Status, hook: &str) -> String {
+    assert_eq!((status.code, &*status.reason), (500, "InternalError"), "{status:?}");
+    let prefix = format!("Internal error occurred: failed calling webhook \"{hook}\": ");
+    status.message.strip_prefix(&prefix).unwrap_or_else(|| panic!("{}", status.message)).to_owned()
+}

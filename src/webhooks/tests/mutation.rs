@@ -1,0 +1,222 @@
+//! Mutating hooks: in series, with the object as patched so far, and again where that is asked for.
+
+use super::server::{HookServer, Reply, patch};
+use super::*;
+
+fn labels(attributes: &Attributes) -> Value {
+    attributes.object.as_ref().unwrap().labels().cloned().map_or(Value::Null, Value::Object)
+}
+
+#[tokio::test]
+async fn each_hook_sees_the_object_as_the_ones_before_left_it() {
+    let strip = patch(&json!([{"op": "remove", "path": "/metadata/labels/watch"}]));
+    let server = HookServer::start(&[("strip", Reply::Response(strip))]).await;
+    let watching = json!({"objectSelector": {"matchLabels": {"watch": "yes"}}});
+    let world = mutating(&[
+        at(&server, "a.lab.dev", "/label/watch/yes", json!({})),
+        at(&server, "b.lab.dev", "/strip", watching.clone()),
+        at(&server, "c.lab.dev", "/deny", watching),
+        at(&server, "d.lab.dev", "/label/end/1", json!({})),
+    ]);
+    let mut attributes = create(configmap());
+    world.plugin.admit(&mut attributes).await.unwrap();
+    assert_eq!(server.paths(), ["/label/watch/yes", "/strip", "/label/end/1"]);
+    assert_eq!(labels(&attributes), json!({"end": "1"}));
+    assert!(attributes.object.as_ref().unwrap().is_changed());
+    assert_eq!(server.seen()[1].review["request"]["object"]["metadata"]["labels"], json!({"watch": "yes"}));
+    let annotations = attributes.annotations.take();
+    let value = |key: &str| annotations.iter().find(|(k, _, _)| k == key).map(|(_, value, level)| (&**value, *level));
+    let mutated = r#"{"configuration":"c","webhook":"d.lab.dev","mutated":true}"#;
+    assert_eq!(
+        value("mutation.webhook.admission.k8s.io/round_0_index_3"),
+        Some((mutated, crate::admission::Level::Metadata))
+    );
+    assert_eq!(value("mutation.webhook.admission.k8s.io/round_0_index_2"), None);
+    let patched = r#"{"configuration":"c","webhook":"b.lab.dev","patch":[{"op":"remove","path":"/metadata/labels/watch"}],"patchType":"JSONPatch"}"#;
+    assert_eq!(
+        value("patch.webhook.admission.k8s.io/round_0_index_1"),
+        Some((patched, crate::admission::Level::Request))
+    );
+}
+
+#[tokio::test]
+async fn the_first_refusal_ends_it() {
+    let server = HookServer::start(&[]).await;
+    let world = mutating(&[
+        at(&server, "a.lab.dev", "/warn", json!({})),
+        at(&server, "b.lab.dev", "/deny", json!({"failurePolicy": "Ignore"})),
+        at(&server, "c.lab.dev", "/allow", json!({})),
+    ]);
+    let mut attributes = create(configmap());
+    let status = refused(world.plugin.admit(&mut attributes).await, &attributes);
+    let want = "admission webhook \"b.lab.dev\" denied the request: denied by the lab";
+    assert_eq!((status.code, &*status.reason, &*status.message), (400, "", want));
+    assert_eq!(server.paths(), ["/warn", "/deny"]);
+    assert_eq!(attributes.warnings.header_values(), [r#"299 - "first warning""#, r#"299 - "second warning""#]);
+    let annotations = attributes.annotations.take();
+    assert!(annotations.iter().any(|(key, value, _)| key == "a.lab.dev/lab" && value == "seen"));
+    let denied = r#"{"configuration":"c","webhook":"b.lab.dev","mutated":false}"#;
+    assert!(annotations.iter().any(|(_, value, _)| value == denied));
+    assert!(world.metric(r#"apiserver_admission_webhook_rejection_count{error_type="no_error",name="b.lab.dev",operation="CREATE",rejection_code="400",type="admit"} 1"#));
+    assert!(world.metric(r#"apiserver_admission_webhook_request_total{code="200",name="a.lab.dev",operation="CREATE",rejected="false",type="admit"} 1"#));
+}
+
+#[tokio::test]
+async fn patches_that_cannot_be_used_obey_the_policy_and_those_that_do_not_apply_do_not() {
+    let raw = |text: &str| {
+        use base64::Engine;
+        json!({"patchType": "JSONPatch", "patch": base64::engine::general_purpose::STANDARD.encode(text)})
+    };
+    let mut merge = patch(&json!([{"op": "add", "path": "/data", "value": {}}]));
+    merge["patchType"] = "MergePatch".into();
+    let add = |path: &str, value: Value| Reply::Response(patch(&json!([{"op": "add", "path": path, "value": value}])));
+    let server = HookServer::start(&[
+        ("undecodable", Reply::Response(raw("nope"))),
+        ("merge", Reply::Response(merge)),
+        ("remove", Reply::Response(patch(&json!([{"op": "remove", "path": "/data/nope"}])))),
+        ("labels", add("/metadata/labels", json!({"n": 5}))),
+        ("kind", add("/kind", json!("Nonsense"))),
+        ("version", add("/apiVersion", json!("v2"))),
+        ("secret", add("/kind", json!("Secret"))),
+        ("number", add("/data", json!({"n": 5}))),
+        ("list", add("/data", json!(["a"]))),
+        ("nokind", Reply::Response(patch(&json!([{"op": "remove", "path": "/kind"}])))),
+        ("empty", Reply::Response(raw("[]"))),
+    ])
+    .await;
+    let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
+    for (path, covered, want) in [
+        (
+            "undecodable",
+            true,
+            "received undecodable patch in webhook response: invalid character 'o' in literal null (expecting 'u')"
+                .to_owned(),
+        ),
+        ("merge", true, "unsupported patch type \"MergePatch\"".into()),
+        (
+            "remove",
+            false,
+            "error in remove for path: '/data/nope': Unable to remove nonexistent key: nope: missing value".into(),
+        ),
+        (
+            "labels",
+            false,
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string".into(),
+        ),
+        ("number", false, "json: cannot unmarshal number into Go struct field ConfigMap.data of type string".into()),
+        (
+            "list",
+            false,
+            "json: cannot unmarshal array into Go struct field ConfigMap.data of type map[string]string".into(),
+        ),
+        ("kind", false, format!("no kind \"Nonsense\" is registered for version \"v1\" {scheme}")),
+        ("version", false, format!("no kind \"ConfigMap\" is registered for version \"v2\" {scheme}")),
+    ] {
+        let world =
+            |policy: &str| mutating(&[at(&server, "w.lab.dev", &format!("/{path}"), json!({"failurePolicy": policy}))]);
+        let mut attributes =
+            create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}));
+        let status = refused(world("Fail").plugin.admit(&mut attributes).await, &attributes);
+        let ignored = world("Ignore").plugin.admit(&mut attributes).await;
+        if covered {
+            assert_eq!(failed_calling(&status, "w.lab.dev"), want);
+            ignored.unwrap();
+        } else {
+            assert_eq!(status.message, format!("Internal error occurred: {want}"));
+            assert_eq!(refused(ignored, &attributes).message, status.message);
+        }
+    }
+    let world = mutating(&[at(&server, "w.lab.dev", "/secret", json!({}))]);
+    let mut attributes = create(configmap());
+    let status = refused(world.plugin.admit(&mut attributes).await, &attributes);
+    let want = "converting (v1.Secret) to (core.ConfigMap): unknown conversion";
+    assert_eq!((status.code, &*status.reason, &*status.message), (500, "", want));
+
+    let world =
+        mutating(&[at(&server, "w.lab.dev", "/nokind", json!({})), at(&server, "v.lab.dev", "/empty", json!({}))]);
+    let mut attributes = create(configmap());
+    world.plugin.admit(&mut attributes).await.unwrap();
+    assert_eq!(attributes.object.as_ref().unwrap().kind(), "ConfigMap");
+    assert!(!attributes.reinvocation.requested);
+}
+
+#[tokio::test]
+async fn an_operation_without_an_object_cannot_be_patched() {
+    let server = HookServer::start(&[]).await;
+    let world = mutating(&[at(&server, "w.lab.dev", "/label/a/b", json!({"failurePolicy": "Ignore"}))]);
+    let mut attributes = create(configmap());
+    attributes.operation = Operation::Delete;
+    attributes.old_object = attributes.object.take().map(Arc::new);
+    let status = refused(world.plugin.admit(&mut attributes).await, &attributes);
+    let want = "Internal error occurred: admission webhook \"w.lab.dev\" attempted to modify the object, which is not supported for this operation";
+    assert_eq!(status.message, want);
+}
+
+/// Runs a second pass, as the chain does.
+async fn again(world: &World<Mutating>, attributes: &mut Attributes) {
+    assert!(attributes.reinvocation.requested);
+    attributes.reinvocation.is_reinvoke = true;
+    world.plugin.admit(attributes).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_opted_in_hooks_are_called_again_and_only_after_a_later_change() {
+    let server = HookServer::start(&[]).await;
+    let if_needed = |selector: Value| json!({"reinvocationPolicy": "IfNeeded", "objectSelector": selector});
+    let late = json!({"matchLabels": {"late": "1"}});
+    let world = mutating(&[
+        at(&server, "never.lab.dev", "/allow/never", json!({})),
+        at(&server, "uncalled.lab.dev", "/allow/uncalled", if_needed(late)),
+        at(&server, "early.lab.dev", "/allow/early", if_needed(json!({}))),
+        at(&server, "late.lab.dev", "/label/late/1", if_needed(json!({}))),
+        at(&server, "after.lab.dev", "/allow/after", if_needed(json!({}))),
+    ]);
+    let mut attributes = create(configmap());
+    world.plugin.admit(&mut attributes).await.unwrap();
+    let first = ["/allow/never", "/allow/early", "/label/late/1", "/allow/after"];
+    assert_eq!(server.paths(), first);
+    again(&world, &mut attributes).await;
+    assert_eq!(server.paths()[first.len()..], ["/allow/early"]);
+    let annotations = attributes.annotations.take();
+    let second = "mutation.webhook.admission.k8s.io/round_1_index_2";
+    assert!(annotations.iter().any(|(key, _, _)| key == second), "{annotations:?}");
+}
+
+#[tokio::test]
+async fn a_plugins_change_between_the_passes_calls_all_opted_in_hooks_again() {
+    let server = HookServer::start(&[]).await;
+    let world = mutating(&[
+        at(&server, "a.lab.dev", "/allow/a", json!({"reinvocationPolicy": "IfNeeded"})),
+        at(&server, "b.lab.dev", "/label/b/1", json!({"reinvocationPolicy": "IfNeeded"})),
+        at(&server, "c.lab.dev", "/allow/c", json!({})),
+    ]);
+    let mut attributes = create(configmap());
+    world.plugin.admit(&mut attributes).await.unwrap();
+    assert!(attributes.object.as_mut().unwrap().set(&["data", "x"], json!("by a plugin")));
+    again(&world, &mut attributes).await;
+    assert_eq!(server.paths()[3..], ["/allow/a", "/label/b/1"]);
+}
+
+#[tokio::test]
+async fn a_patch_that_changes_nothing_asks_for_no_second_pass() {
+    let same = patch(
+        &json!([{"op": "add", "path": "/metadata/name", "value": "c"}, {"op": "add", "path": "/metadata/finalizers", "value": []}]),
+    );
+    let server = HookServer::start(&[("same", Reply::Response(same))]).await;
+    let world = mutating(&[at(&server, "w.lab.dev", "/same", json!({}))]);
+    let mut attributes = create(configmap());
+    world.plugin.admit(&mut attributes).await.unwrap();
+    assert!(!attributes.reinvocation.requested);
+    let annotations = attributes.annotations.take();
+    assert!(annotations.iter().any(|(key, _, _)| key.starts_with("patch.webhook")));
+    assert!(annotations.iter().any(|(_, value, _)| value.ends_with("\"mutated\":false}")));
+}
+
+#[tokio::test]
+async fn nothing_is_decided_before_the_caches_are_there() {
+    tokio::time::pause();
+    let world = mutating_in(FixedState { unsynced: true, ..default_state() });
+    let mut attributes = create(configmap());
+    let status = refused(world.plugin.admit(&mut attributes).await, &attributes);
+    assert_eq!(status.message, "configmaps \"c\" is forbidden: not yet ready to handle request");
+}
