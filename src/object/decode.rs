@@ -380,7 +380,7 @@ impl Parser<'_> {
 }
 
 /// As Go does: every byte that is no part of a character becomes one U+FFFD.
-fn push_lossy(text: &mut String, bytes: &[u8]) {
+pub(super) fn push_lossy(text: &mut String, bytes: &[u8]) {
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));

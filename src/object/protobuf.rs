@@ -1,154 +1,429 @@
-//! Kubernetes' protobuf to JSON, for the built-in kinds: what typed clients send.
+//! Kubernetes' protobuf encoding to JSON values: what Go's `encoding/json` would write of the object that
+//! kube-apiserver decodes (`runtime/serializer/protobuf`).
 //!
-//! `protobuf/messages.txt` says what the messages are (`tools/record-protobuf.py` writes it), `protobuf/messages.rs`
-//! reads it, `protobuf/wire.rs` reads bytes. Only this direction is here: what is sent on is JSON.
+//! Only decoding is here: what is sent on is JSON. Which fields there are is in `protobuf/table.rs`; how Go's pointers,
+//! `omitempty` and embedded structs show in JSON is here. Where generated code would merge two halves of one message,
+//! the body is refused: no encoder writes that.
 
-mod messages;
+mod quantity;
 mod special;
+mod table;
 mod wire;
 
-use messages::{Field, Message};
-use serde_json::{Map, Value};
-use wire::{Reader, Wire};
+use super::decode::{MAX_DEPTH, push_lossy};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Number, Value};
+use table::{Field, Message, Shape, Special};
+use wire::{DELIMITED, FIXED64, Reader, Tag, VARINT};
 
-/// What every object starts with (`protobuf.NewSerializer`).
-const PREFIX: &[u8] = b"k8s\0";
-/// How deep messages may be nested; those of Kubernetes are not half as deep.
-const MAX_DEPTH: usize = 48;
+/// What every body begins with.
+const MAGIC: &[u8] = b"k8s\0";
 
-/// Why bytes are no object.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProtobufError {
-    /// They do not start as an object does.
-    #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
-    NoPrefix,
-    /// They end too early, or say what cannot be.
-    #[error("proto: {0}")]
-    Malformed(&'static str),
-    /// They are of a kind whose messages are not known.
-    #[error("no protobuf message is known for kind {kind:?} of {api_version:?}")]
-    UnknownKind {
-        /// The object's apiVersion.
-        api_version: String,
-        /// The object's kind.
-        kind: String,
-    },
+/// How many JSON values a body may stand for. An empty message of two bytes can stand for a whole object of zeros, so
+/// that the length of the body alone does not bound the memory.
+const MAX_VALUES: usize = 500_000;
+
+const TOO_DEEP: &str = "exceeded max depth";
+
+/// A body: what it says that it holds (`runtime.Unknown`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Envelope<'a> {
+    /// `apiVersion`, empty where it is left out.
+    pub api_version: String,
+    /// `kind`, empty where it is left out.
+    pub kind: String,
+    raw: &'a [u8],
 }
 
-/// Decodes an object of a built-in kind as its JSON would be decoded.
+/// Opens a body.
 ///
 /// # Errors
-/// When the bytes are no such object.
-pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
-    let envelope = bytes.strip_prefix(PREFIX).ok_or(ProtobufError::NoPrefix)?;
-    let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
-    let mut reader = Reader::new(envelope);
-    while let Some((number, value)) = reader.field()? {
-        match (number, value) {
-            (1, Wire::Bytes(type_meta)) => {
-                let mut reader = Reader::new(type_meta);
-                while let Some((number, value)) = reader.field()? {
-                    match (number, value) {
-                        (1, Wire::Bytes(text)) => api_version = wire::text(text)?.to_owned(),
-                        (2, Wire::Bytes(text)) => kind = wire::text(text)?.to_owned(),
-                        _ => {}
+/// When this is no such body, in the words of kube-apiserver.
+pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, String> {
+    if bytes.is_empty() {
+        return Err("empty data".to_owned());
+    }
+    let Some(body) = bytes.strip_prefix(MAGIC) else {
+        let message = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+        return Err(message.to_owned());
+    };
+    if body.is_empty() {
+        return Err("empty body".to_owned());
+    }
+    let mut envelope = Envelope::default();
+    let mut reader = Reader(body);
+    while let Some(tag) = reader.tag("Unknown")? {
+        match tag.number {
+            1 => {
+                tag.expect(DELIMITED, "TypeMeta")?;
+                envelope.read_type(reader.delimited()?)?;
+            }
+            2 => {
+                tag.expect(DELIMITED, "Raw")?;
+                envelope.raw = reader.delimited()?;
+            }
+            3 | 4 => {
+                tag.expect(DELIMITED, if tag.number == 3 { "ContentEncoding" } else { "ContentType" })?;
+                reader.delimited()?;
+            }
+            _ => reader.skip(tag)?,
+        }
+    }
+    Ok(envelope)
+}
+
+impl Envelope<'_> {
+    fn read_type(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let mut reader = Reader(bytes);
+        while let Some(tag) = reader.tag("TypeMeta")? {
+            match tag.number {
+                1 => {
+                    tag.expect(DELIMITED, "APIVersion")?;
+                    self.api_version = text(reader.delimited()?);
+                }
+                2 => {
+                    tag.expect(DELIMITED, "Kind")?;
+                    self.kind = text(reader.delimited()?);
+                }
+                _ => reader.skip(tag)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes the object as this kind, without `apiVersion` and `kind`, which are no part of the message.
+    ///
+    /// # Errors
+    /// When the bytes are no such object, or the kind is not built in.
+    pub fn object(&self, group: &str, version: &str, kind: &str) -> Result<Map<String, Value>, String> {
+        let message = table::message(group, version, kind).ok_or("the kind has no protobuf encoding")?;
+        let mut fields = Map::new();
+        Decoder { values: 0 }.message(message, self.raw, 1, &mut fields)?;
+        Ok(fields)
+    }
+}
+
+/// As Go writes a string that may be no UTF-8.
+fn text(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    push_lossy(&mut text, bytes);
+    text
+}
+
+struct Decoder {
+    values: usize,
+}
+
+impl Decoder {
+    fn count(&mut self) -> Result<(), String> {
+        self.values += 1;
+        if self.values > MAX_VALUES { Err("the object has too many fields".to_owned()) } else { Ok(()) }
+    }
+
+    /// Decodes into the fields of a JSON object.
+    fn message(
+        &mut self,
+        message: &'static Message,
+        bytes: &[u8],
+        depth: usize,
+        into: &mut Map<String, Value>,
+    ) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Err(TOO_DEEP.to_owned());
+        }
+        let mut seen = 0_u64;
+        let mut reader = Reader(bytes);
+        while let Some(tag) = reader.tag(message.name)? {
+            let Some((position, field)) = message.field(tag.number) else {
+                reader.skip(tag)?;
+                continue;
+            };
+            let mark = 1_u64 << (position & 63);
+            if seen & mark != 0 && matches!(field.shape, Shape::Message(_) | Shape::Special(_) | Shape::Wrapped(_)) {
+                return Err(format!("proto: {}: field {} occurs more than once", message.name, field.go_name()));
+            }
+            seen |= mark;
+            self.field(field, tag, &mut reader, depth, into)?;
+        }
+        for (position, field) in message.fields.iter().enumerate() {
+            if seen & (1 << (position & 63)) == 0 {
+                self.absent(field, into)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn field(
+        &mut self,
+        field: &'static Field,
+        tag: Tag,
+        reader: &mut Reader<'_>,
+        depth: usize,
+        into: &mut Map<String, Value>,
+    ) -> Result<(), String> {
+        let value = match &field.shape {
+            Shape::List(items) => {
+                // Go takes numbers one by one and packed.
+                if is_number(items) && tag.wire_type == DELIMITED {
+                    let mut packed = Reader(reader.delimited()?);
+                    while !packed.is_empty() {
+                        let item = Tag { number: tag.number, wire_type: wire_type(items) };
+                        let value = self.value(items, item, field, &mut packed, depth + 2)?;
+                        push(into, field.name, value);
                     }
+                    if !into.contains_key(field.name) {
+                        self.absent(field, into)?;
+                    }
+                } else {
+                    let value = self.value(items, tag, field, reader, depth + 2)?;
+                    push(into, field.name, value);
+                }
+                return Ok(());
+            }
+            Shape::Map(values) => {
+                tag.expect(DELIMITED, &field.go_name())?;
+                let (key, value) = self.entry(values, field, reader.delimited()?, depth + 2)?;
+                match into.get_mut(field.name) {
+                    Some(Value::Object(entries)) => drop(entries.insert(key, value)),
+                    _ => drop(into.insert(field.name.to_owned(), Value::Object(Map::from_iter([(key, value)])))),
+                }
+                return Ok(());
+            }
+            Shape::Message(index) if field.is_inline => {
+                tag.expect(DELIMITED, &field.go_name())?;
+                let message = table::resolve(*index).ok_or(TOO_DEEP)?;
+                return self.message(message, reader.delimited()?, depth + 1, into);
+            }
+            shape => self.value(shape, tag, field, reader, depth + 1)?,
+        };
+        let is_omitted = !field.is_pointer && field.omits_empty && is_empty(&field.shape, &value)
+            || !field.is_pointer && field.omits_zero && value.is_null();
+        if is_omitted {
+            into.remove(field.name);
+        } else {
+            into.insert(field.name.to_owned(), value);
+        }
+        Ok(())
+    }
+
+    /// One value, with its length where it has one.
+    fn value(
+        &mut self,
+        shape: &'static Shape,
+        tag: Tag,
+        field: &Field,
+        reader: &mut Reader<'_>,
+        depth: usize,
+    ) -> Result<Value, String> {
+        self.count()?;
+        if tag.wire_type != wire_type(shape) {
+            tag.expect(wire_type(shape), &field.go_name())?;
+        }
+        Ok(match shape {
+            Shape::Bool => Value::Bool(reader.varint()? != 0),
+            // Go keeps the lower bits.
+            Shape::Int32 => (reader.varint()? as i32).into(),
+            Shape::Int64 => (reader.varint()? as i64).into(),
+            Shape::Double => double(f64::from_bits(reader.fixed64()?))?,
+            Shape::String => text(reader.delimited()?).into(),
+            Shape::Bytes => BASE64.encode(reader.delimited()?).into(),
+            Shape::Special(special) => self.special(*special, reader.delimited()?, depth)?,
+            Shape::Message(index) => self.object(table::resolve(*index), reader.delimited()?, depth)?,
+            Shape::Wrapped(items) => self.wrapped(items, field, reader.delimited()?, depth)?,
+            Shape::List(_) | Shape::Map(_) => return Err("lists are not within lists".to_owned()),
+        })
+    }
+
+    fn object(&mut self, message: Option<&'static Message>, bytes: &[u8], depth: usize) -> Result<Value, String> {
+        let message = message.ok_or("a message is unknown")?;
+        let mut fields = Map::new();
+        self.message(message, bytes, depth, &mut fields)?;
+        Ok(Value::Object(fields))
+    }
+
+    fn wrapped(&mut self, items: &'static Shape, field: &Field, bytes: &[u8], depth: usize) -> Result<Value, String> {
+        let mut list = Vec::new();
+        let mut reader = Reader(bytes);
+        while let Some(tag) = reader.tag(&field.go_name())? {
+            match tag.number {
+                1 => list.push(self.value(items, tag, field, &mut reader, depth + 1)?),
+                _ => reader.skip(tag)?,
+            }
+        }
+        Ok(Value::Array(list))
+    }
+
+    /// An entry of a map; what it leaves out is zero.
+    fn entry(
+        &mut self,
+        values: &'static Shape,
+        field: &Field,
+        bytes: &[u8],
+        depth: usize,
+    ) -> Result<(String, Value), String> {
+        let (mut key, mut value) = (String::new(), None);
+        let mut reader = Reader(bytes);
+        while let Some(tag) = reader.tag(&field.go_name())? {
+            match tag.number {
+                1 => {
+                    tag.expect(DELIMITED, "mapkey")?;
+                    key = text(reader.delimited()?);
+                }
+                2 => value = Some(self.value(values, tag, field, &mut reader, depth)?),
+                _ => reader.skip(tag)?,
+            }
+        }
+        let value = match (values, value) {
+            // Generated code makes these before it reads them, so that they are never nil.
+            (Shape::Bytes, None) => "".into(),
+            (Shape::Wrapped(_), None) => Value::Array(Vec::new()),
+            (_, Some(value)) => value,
+            (_, None) => self.zero(values)?,
+        };
+        Ok((key, value))
+    }
+
+    fn special(&mut self, special: Special, bytes: &[u8], depth: usize) -> Result<Value, String> {
+        match special {
+            Special::Time => special::time(bytes),
+            Special::MicroTime => special::micro_time(bytes),
+            Special::Quantity => special::quantity(bytes),
+            Special::IntOrString => special::int_or_string(bytes),
+            Special::Raw => special::raw(bytes, depth),
+            Special::SchemaOrBool | Special::SchemaOrArray | Special::SchemaOrStrings => {
+                self.schema_or(special, bytes, depth)
+            }
+        }
+    }
+
+    /// `JSONSchemaPropsOrBool` and its like: a schema, or something else in its place.
+    fn schema_or(&mut self, special: Special, bytes: &[u8], depth: usize) -> Result<Value, String> {
+        let (mut schema, mut is_allowed, mut list) = (None, false, Vec::new());
+        let schema_number = if special == Special::SchemaOrBool { 2 } else { 1 };
+        let mut reader = Reader(bytes);
+        while let Some(tag) = reader.tag("JSONSchemaProps")? {
+            match (special, tag.number) {
+                (_, number) if number == schema_number => {
+                    tag.expect(DELIMITED, "Schema")?;
+                    if schema.is_some() {
+                        return Err("proto: JSONSchemaProps: field Schema occurs more than once".to_owned());
+                    }
+                    self.count()?;
+                    schema = Some(self.object(table::json_schema(), reader.delimited()?, depth)?);
+                }
+                (Special::SchemaOrBool, 1) => {
+                    tag.expect(VARINT, "Allows")?;
+                    is_allowed = reader.varint()? != 0;
+                }
+                (Special::SchemaOrArray, 2) => {
+                    tag.expect(DELIMITED, "JSONSchemas")?;
+                    self.count()?;
+                    list.push(self.object(table::json_schema(), reader.delimited()?, depth + 1)?);
+                }
+                (Special::SchemaOrStrings, 2) => {
+                    tag.expect(DELIMITED, "Property")?;
+                    self.count()?;
+                    list.push(text(reader.delimited()?).into());
+                }
+                _ => reader.skip(tag)?,
+            }
+        }
+        Ok(match (schema, special) {
+            _ if !list.is_empty() => Value::Array(list),
+            (Some(schema), _) => schema,
+            (None, Special::SchemaOrBool) => Value::Bool(is_allowed),
+            (None, _) => Value::Null,
+        })
+    }
+
+    /// What Go writes of a field that the message does not have.
+    fn absent(&mut self, field: &'static Field, into: &mut Map<String, Value>) -> Result<(), String> {
+        if field.is_inline {
+            if let (false, Shape::Message(index)) = (field.is_pointer, &field.shape) {
+                for field in table::resolve(*index).into_iter().flat_map(|message| &message.fields) {
+                    self.absent(field, into)?;
                 }
             }
-            (2, Wire::Bytes(bytes)) => raw = bytes,
-            _ => {}
+            return Ok(());
         }
+        let value = match &field.shape {
+            _ if field.is_pointer && field.omits_empty => return Ok(()),
+            _ if field.is_pointer => Value::Null,
+            Shape::Message(_) | Shape::Special(_) => self.zero(&field.shape)?,
+            _ if field.omits_empty => return Ok(()),
+            shape => self.zero(shape)?,
+        };
+        if field.omits_zero && value.is_null() {
+            return Ok(());
+        }
+        self.count()?;
+        into.insert(field.name.to_owned(), value);
+        Ok(())
     }
-    let Some(message) = messages::of_kind(&api_version, &kind) else {
-        return Err(ProtobufError::UnknownKind { api_version, kind });
-    };
-    let mut object = Map::new();
-    object.insert("apiVersion".into(), api_version.into());
-    object.insert("kind".into(), kind.into());
-    fields(message, raw, &mut object, 0)?;
-    Ok(Value::Object(object))
-}
 
-/// Adds the fields of a message to a JSON object.
-fn fields(message: &Message, bytes: &[u8], object: &mut Map<String, Value>, depth: usize) -> Result<(), ProtobufError> {
-    if depth > MAX_DEPTH {
-        return Err(ProtobufError::Malformed("nested too deeply"));
-    }
-    let mut reader = Reader::new(bytes);
-    while let Some((number, value)) = reader.field()? {
-        // kube-apiserver skips what it does not know, too.
-        let Some(field) = message.field(number) else { continue };
-        if field.is_map {
-            let Wire::Bytes(entry) = value else { return Err(ProtobufError::Malformed("wrong wireType")) };
-            let (key, value) = map_entry(field, entry, depth)?;
-            if let Some(map) = object.entry(field.name).or_insert_with(|| Map::new().into()).as_object_mut() {
-                map.insert(key, value);
+    /// Go's zero value.
+    fn zero(&mut self, shape: &'static Shape) -> Result<Value, String> {
+        Ok(match shape {
+            Shape::String => "".into(),
+            Shape::Bool => false.into(),
+            Shape::Int32 | Shape::Int64 | Shape::Double => 0.into(),
+            Shape::Bytes | Shape::List(_) | Shape::Map(_) | Shape::Wrapped(_) => Value::Null,
+            Shape::Special(Special::Quantity) => "0".into(),
+            Shape::Special(Special::IntOrString) => 0.into(),
+            Shape::Special(Special::SchemaOrBool) => false.into(),
+            Shape::Special(_) => Value::Null,
+            Shape::Message(index) => {
+                let mut fields = Map::new();
+                for field in table::resolve(*index).into_iter().flat_map(|message| &message.fields) {
+                    self.absent(field, &mut fields)?;
+                }
+                Value::Object(fields)
             }
-        } else if field.is_repeated {
-            let mut items = Vec::new();
-            wire::each(field.scalar, value, |value| {
-                items.extend(single(field, value, depth)?);
-                Ok(())
-            })?;
-            if let Some(list) = object.entry(field.name).or_insert_with(|| Value::Array(Vec::new())).as_array_mut() {
-                list.append(&mut items);
-            }
-        } else if field.is_inline {
-            let (Wire::Bytes(bytes), Some(message)) = (value, field.message()) else {
-                return Err(ProtobufError::Malformed("wrong wireType"));
-            };
-            fields(message, bytes, object, depth + 1)?;
-        } else if let Some(value) = single(field, value, depth)?
-            && (field.writes_zeros || !is_zero(&value))
-        {
-            object.insert(field.name.into(), value);
-        }
+        })
     }
-    Ok(())
 }
 
-/// One value of a field; none for a time that is not set.
-fn single(field: &Field, value: Wire<'_>, depth: usize) -> Result<Option<Value>, ProtobufError> {
-    if let Some(scalar) = field.scalar {
-        return wire::scalar(scalar, value).map(Some);
+fn push(into: &mut Map<String, Value>, name: &str, value: Value) {
+    match into.get_mut(name) {
+        Some(Value::Array(items)) => items.push(value),
+        _ => drop(into.insert(name.to_owned(), Value::Array(vec![value]))),
     }
-    let Wire::Bytes(bytes) = value else { return Err(ProtobufError::Malformed("wrong wireType")) };
-    if let Some(special) = special::of(field.kind) {
-        return special(bytes);
-    }
-    let message = field.message().ok_or(ProtobufError::Malformed("a message of an unknown type"))?;
-    let mut object = Map::new();
-    fields(message, bytes, &mut object, depth + 1)?;
-    Ok(Some(Value::Object(object)))
 }
 
-fn map_entry(field: &Field, bytes: &[u8], depth: usize) -> Result<(String, Value), ProtobufError> {
-    let (mut key, mut value) = (String::new(), None);
-    let mut reader = Reader::new(bytes);
-    while let Some((number, part)) = reader.field()? {
-        match (number, part) {
-            (1, Wire::Bytes(text)) => key = wire::text(text)?.to_owned(),
-            (2, part) => value = single(field, part, depth)?,
-            _ => {}
-        }
-    }
-    let value = match (value, field.scalar) {
-        (Some(value), _) => value,
-        // Whoever writes the entry leaves out what is empty.
-        (None, Some(_)) => "".into(),
-        (None, None) => single(field, Wire::Bytes(&[]), depth)?.unwrap_or_default(),
-    };
-    Ok((key, value))
+fn is_number(shape: &Shape) -> bool {
+    matches!(shape, Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Double)
 }
 
-/// What `omitempty` leaves out; never an object.
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.is_empty(),
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::Bool(value) => !value,
-        _ => false,
+fn wire_type(shape: &Shape) -> u8 {
+    match shape {
+        Shape::Bool | Shape::Int32 | Shape::Int64 => VARINT,
+        Shape::Double => FIXED64,
+        _ => DELIMITED,
     }
+}
+
+/// What `omitempty` leaves out. Structs are never empty to it.
+fn is_empty(shape: &Shape, value: &Value) -> bool {
+    match shape {
+        Shape::Message(_) | Shape::Special(_) => false,
+        _ => match value {
+            Value::Null => true,
+            Value::Bool(value) => !value,
+            Value::Number(value) => value.as_f64() == Some(0.0),
+            Value::String(value) => value.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+        },
+    }
+}
+
+/// Go writes whole numbers without a fraction, and cannot write what is no number.
+fn double(value: f64) -> Result<Value, String> {
+    if value.fract() == 0.0 && value.abs() < 1e18 && !(value == 0.0 && value.is_sign_negative()) {
+        return Ok((value as i64).into());
+    }
+    Number::from_f64(value).map(Value::Number).ok_or_else(|| format!("json: unsupported value: {value}"))
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ pub(crate) mod types;
 pub use options::{OptionsKind, WriteOptions};
 
 use crate::object::decode::{self, Decoded, go_quote};
-use crate::object::protobuf::{self, ProtobufError};
-use crate::object::{GroupVersionKind, Object, schema};
+use crate::object::{GroupVersionKind, Object, protobuf, schema};
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
 use bytes::{Bytes, BytesMut};
@@ -57,6 +56,9 @@ pub enum MediaType {
 
 /// What kube-apiserver says it accepts, in its order.
 const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// The same for custom resources.
+const ACCEPTED_OF_CUSTOM: [&str; 2] = ["application/json", "application/yaml"];
 
 /// From a `Content-Type` header; none is JSON (`negotiation.NegotiateInputSerializer`).
 ///
@@ -140,8 +142,7 @@ impl DecodedObject {
 /// not built in are decoded as custom resources are.
 ///
 /// # Errors
-/// 400 with kube-apiserver's text for what is no object of this kind; 501 for protobuf of a kind whose messages are not
-/// known.
+/// 400 with kube-apiserver's text for what is no object of this kind; 415 for a custom resource in protobuf.
 pub fn decode_object(
     bytes: &[u8],
     media_type: MediaType,
@@ -151,7 +152,12 @@ pub fn decode_object(
         let (kind, summary) = (&expected.kind, summary(bytes));
         Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
     };
-    let decoded = decode(bytes, media_type)?.map_err(|why| unrecognized(&why))?;
+    let decoded = match media_type {
+        MediaType::Json => decode_json(bytes),
+        MediaType::Yaml => decode::yaml(bytes),
+        MediaType::Protobuf => return decode_protobuf(bytes, expected, unrecognized),
+    };
+    let decoded = decoded.map_err(|why| unrecognized(&why))?;
     let sent = sent_kind(&decoded.value).map_err(|why| unrecognized(&why))?;
     let mut fields = match decoded.value {
         Value::Object(fields) => fields,
@@ -179,20 +185,28 @@ pub fn decode_object(
     Ok(DecodedObject { object, duplicates })
 }
 
-fn decode(bytes: &[u8], media_type: MediaType) -> Result<Result<Decoded, String>, Status> {
-    match media_type {
-        MediaType::Json => {
-            Ok(decode::json(bytes).map_err(|why| format!("couldn't get version/kind; json parse error: {why}")))
-        }
-        MediaType::Yaml => Ok(decode::yaml(bytes)),
-        MediaType::Protobuf => match protobuf::decode(bytes) {
-            Ok(value) => Ok(Ok(Decoded { value, duplicates: Vec::new() })),
-            Err(ProtobufError::UnknownKind { api_version, kind }) => {
-                Err(Status::not_implemented(&format!("its body is protobuf of kind {kind} of {api_version}")))
-            }
-            Err(error) => Ok(Err(error.to_string())),
-        },
+fn decode_json(bytes: &[u8]) -> Result<Decoded, String> {
+    decode::json(bytes).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))
+}
+
+/// `protobuf.Serializer.Decode`: what the body does not say of its kind is as expected.
+fn decode_protobuf(
+    bytes: &[u8],
+    expected: &GroupVersionKind,
+    unrecognized: impl Fn(&str) -> Status,
+) -> Result<DecodedObject, Status> {
+    if schema::of(expected).is_none() {
+        return Err(Status::unsupported_media_type(&ACCEPTED_OF_CUSTOM));
     }
+    let envelope = protobuf::open(bytes).map_err(|why| unrecognized(&why))?;
+    let sent = Sent::of_protobuf(&envelope, expected);
+    check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
+    let fields = envelope.object(&sent.group, &sent.version, &sent.kind);
+    let mut fields = fields.map_err(|why| cannot_be_handled(&sent.kind, &sent.version, expected, &why))?;
+    fields.insert("apiVersion".into(), expected.api_version().into());
+    fields.insert("kind".into(), expected.kind.clone().into());
+    let object = Object::from_value(Value::Object(fields)).unwrap_or_default();
+    Ok(DecodedObject { object, duplicates: Vec::new() })
 }
 
 /// `apiVersion` and `kind` as they were sent, the group and version split.
@@ -203,6 +217,19 @@ struct Sent {
 }
 
 impl Sent {
+    /// `copyKindDefaults`
+    fn of_protobuf(envelope: &protobuf::Envelope<'_>, expected: &GroupVersionKind) -> Self {
+        let (group, version) = match envelope.api_version.split('/').collect::<Vec<_>>()[..] {
+            [version] => ("", version),
+            [group, version] => (group, version),
+            _ => ("", ""),
+        };
+        let (group, version) =
+            if version.is_empty() { (&*expected.group, &*expected.version) } else { (group, version) };
+        let kind = if envelope.kind.is_empty() { &expected.kind } else { &envelope.kind };
+        Self { group: group.into(), version: version.into(), kind: kind.clone() }
+    }
+
     fn group_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }

@@ -1,87 +1,195 @@
-//! Messages whose JSON is not an object of their fields.
+//! Messages that Go writes as JSON in a way of their own.
 
-use super::ProtobufError;
-use super::wire::{self, Reader, Wire};
-use jiff::Timestamp;
+use super::wire::{DELIMITED, Reader, VARINT};
+use super::{quantity, text};
+use crate::object::decode;
 use serde_json::Value;
 
-/// Makes JSON of a message's bytes; none where nothing is set.
-type Decode = fn(&[u8]) -> Result<Option<Value>, ProtobufError>;
+const SECONDS_PER_DAY: i64 = 86_400;
+/// 0001-01-01T00:00:00Z, Go's zero time, in seconds since 1970.
+const ZERO_TIME: i64 = -62_135_596_800;
+/// The last second that RFC 3339 can write.
+const LAST_SECOND: i64 = 253_402_300_799;
 
-/// How a type is decoded that has JSON of its own.
-pub(super) fn of(kind: &str) -> Option<Decode> {
-    Some(match kind {
-        "apis.meta.v1.Time" => |bytes| time(bytes, false),
-        "apis.meta.v1.MicroTime" => |bytes| time(bytes, true),
-        "apis.meta.v1.Duration" => duration,
-        "api.resource.Quantity" | "api.resource.QuantityValue" => quantity,
-        "util.intstr.IntOrString" => int_or_string,
-        "runtime.RawExtension" | "apis.meta.v1.FieldsV1" => raw,
-        _ if kind.ends_with(".ExtraValue") || kind == "apis.meta.v1.Verbs" => strings,
-        _ => return None,
-    })
+/// `metav1.Time`, to the second.
+pub(super) fn time(bytes: &[u8]) -> Result<Value, String> {
+    let (seconds, _) = timestamp(bytes)?;
+    if bytes.is_empty() || seconds == ZERO_TIME {
+        return Ok(Value::Null);
+    }
+    Ok(format!("{}Z", date_and_time(seconds)?).into())
 }
 
-/// The varints and the strings of a message with at most four fields.
-fn parts(bytes: &[u8]) -> Result<([i64; 4], [&[u8]; 4]), ProtobufError> {
-    let (mut numbers, mut texts) = ([0; 4], [&[][..]; 4]);
-    let mut reader = Reader::new(bytes);
-    while let Some((number, value)) = reader.field()? {
-        let at = usize::try_from(number).unwrap_or(usize::MAX);
-        match (numbers.get_mut(at), texts.get_mut(at), value) {
-            (Some(place), _, Wire::Varint(value)) => *place = value.cast_signed(),
-            (_, Some(place), Wire::Bytes(value)) => *place = value,
-            _ => {}
+/// `metav1.MicroTime`.
+pub(super) fn micro_time(bytes: &[u8]) -> Result<Value, String> {
+    let (seconds, nanos) = timestamp(bytes)?;
+    let micros = i64::from(nanos / 1000);
+    let seconds = seconds.saturating_add(micros.div_euclid(1_000_000));
+    let micros = micros.rem_euclid(1_000_000);
+    if bytes.is_empty() || (seconds == ZERO_TIME && micros == 0) {
+        return Ok(Value::Null);
+    }
+    Ok(format!("{}.{micros:06}Z", date_and_time(seconds)?).into())
+}
+
+fn timestamp(bytes: &[u8]) -> Result<(i64, i32), String> {
+    let (mut seconds, mut nanos) = (0, 0);
+    let mut reader = Reader(bytes);
+    while let Some(tag) = reader.tag("Timestamp")? {
+        match tag.number {
+            1 => {
+                tag.expect(VARINT, "Seconds")?;
+                seconds = reader.varint()? as i64;
+            }
+            2 => {
+                tag.expect(VARINT, "Nanos")?;
+                nanos = reader.varint()? as i32;
+            }
+            _ => reader.skip(tag)?,
         }
     }
-    Ok((numbers, texts))
+    Ok((seconds, nanos))
 }
 
-/// `Time.MarshalJSON` and `MicroTime.MarshalJSON`. Nothing at all is the zero time.
-fn time(bytes: &[u8], is_micro: bool) -> Result<Option<Value>, ProtobufError> {
-    if bytes.is_empty() {
-        return Ok(None);
+/// Go would write years of more than four digits, which nothing can read again.
+fn date_and_time(seconds: i64) -> Result<String, String> {
+    if !(ZERO_TIME..=LAST_SECOND).contains(&seconds) {
+        return Err("a time is not within the years 1 to 9999".to_owned());
     }
-    let ([_, seconds, nanoseconds, _], _) = parts(bytes)?;
-    let nanoseconds = if is_micro { i32::try_from(nanoseconds).unwrap_or(0) } else { 0 };
-    let time = Timestamp::new(seconds, nanoseconds).map_err(|_| ProtobufError::Malformed("a time out of range"))?;
-    let text = if is_micro { time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ") } else { time.strftime("%Y-%m-%dT%H:%M:%SZ") };
-    Ok(Some(text.to_string().into()))
+    let (days, second) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    Ok(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"))
 }
 
-/// As seconds, which Go reads as well: no built-in kind that is written has one.
-fn duration(bytes: &[u8]) -> Result<Option<Value>, ProtobufError> {
-    let ([_, nanoseconds, ..], _) = parts(bytes)?;
-    Ok(Some(format!("{nanoseconds}ns").into()))
+/// The date of a day since 1970-01-01, counted in cycles of 400 years that begin in March.
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (cycle * 400 + year + i64::from(month <= 2), month, day)
 }
 
-fn quantity(bytes: &[u8]) -> Result<Option<Value>, ProtobufError> {
-    let (_, [_, text, ..]) = parts(bytes)?;
-    let text = wire::text(text)?;
-    Ok(Some(if text.is_empty() { "0" } else { text }.into()))
+/// `resource.Quantity`, in its canonical form.
+pub(super) fn quantity(bytes: &[u8]) -> Result<Value, String> {
+    let mut found = "0".to_owned();
+    let mut reader = Reader(bytes);
+    while let Some(tag) = reader.tag("Quantity")? {
+        match tag.number {
+            1 => {
+                tag.expect(DELIMITED, "String_")?;
+                found = quantity::canonical(&text(reader.delimited()?))?;
+            }
+            _ => reader.skip(tag)?,
+        }
+    }
+    Ok(found.into())
 }
 
-fn int_or_string(bytes: &[u8]) -> Result<Option<Value>, ProtobufError> {
-    let ([_, kind, number, _], [.., text]) = parts(bytes)?;
-    Ok(Some(if kind == 1 { wire::text(text)?.into() } else { number.into() }))
+/// `intstr.IntOrString`.
+pub(super) fn int_or_string(bytes: &[u8]) -> Result<Value, String> {
+    let (mut kind, mut number, mut string) = (0, 0, String::new());
+    let mut reader = Reader(bytes);
+    while let Some(tag) = reader.tag("IntOrString")? {
+        match tag.number {
+            1 => {
+                tag.expect(VARINT, "Type")?;
+                kind = reader.varint()? as i64;
+            }
+            2 => {
+                tag.expect(VARINT, "IntVal")?;
+                number = reader.varint()? as i32;
+            }
+            3 => {
+                tag.expect(DELIMITED, "StrVal")?;
+                string = text(reader.delimited()?);
+            }
+            _ => reader.skip(tag)?,
+        }
+    }
+    match kind {
+        0 => Ok(number.into()),
+        1 => Ok(string.into()),
+        _ => Err("impossible IntOrString.Type".to_owned()),
+    }
 }
 
-/// JSON as it is.
-fn raw(bytes: &[u8]) -> Result<Option<Value>, ProtobufError> {
-    let (_, [_, json, ..]) = parts(bytes)?;
+/// JSON text, at this depth of the document.
+pub(super) fn raw(bytes: &[u8], depth: usize) -> Result<Value, String> {
+    let mut json: &[u8] = &[];
+    let mut reader = Reader(bytes);
+    while let Some(tag) = reader.tag("RawExtension")? {
+        match tag.number {
+            1 => {
+                tag.expect(DELIMITED, "Raw")?;
+                json = reader.delimited()?;
+            }
+            _ => reader.skip(tag)?,
+        }
+    }
     if json.is_empty() {
-        return Ok(None);
+        return Ok(Value::Null);
     }
-    serde_json::from_slice(json).map(Some).map_err(|_| ProtobufError::Malformed("a raw extension that is no JSON"))
+    let value = decode::json(json)?.value;
+    if depth + nesting(&value) > decode::MAX_DEPTH {
+        return Err(super::TOO_DEEP.to_owned());
+    }
+    Ok(value)
 }
 
-fn strings(bytes: &[u8]) -> Result<Option<Value>, ProtobufError> {
-    let mut list = Vec::new();
-    let mut reader = Reader::new(bytes);
-    while let Some((number, value)) = reader.field()? {
-        if let (1, Wire::Bytes(text)) = (number, value) {
-            list.push(Value::from(wire::text(text)?));
-        }
+fn nesting(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(nesting).max().unwrap_or_default(),
+        Value::Object(fields) => 1 + fields.values().map(nesting).max().unwrap_or_default(),
+        _ => 0,
     }
-    Ok(Some(list.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01T00:00:00"),
+            (951_782_400, "2000-02-29T00:00:00"),
+            (1_709_251_199, "2024-02-29T23:59:59"),
+            (4_107_542_400, "2100-03-01T00:00:00"),
+            (-1, "1969-12-31T23:59:59"),
+            (ZERO_TIME + 1, "0001-01-01T00:00:01"),
+            (LAST_SECOND, "9999-12-31T23:59:59"),
+        ] {
+            assert_eq!(date_and_time(seconds).as_deref(), Ok(expected));
+        }
+        assert!(date_and_time(LAST_SECOND + 1).is_err());
+        assert!(date_and_time(i64::MIN).is_err());
+    }
+
+    #[test]
+    fn times_have_no_fractions_and_micro_times_six_digits() {
+        assert_eq!(time(&[8, 1, 16, 5]), Ok(json!("1970-01-01T00:00:01Z")));
+        assert_eq!(time(&[]), Ok(Value::Null));
+        assert_eq!(micro_time(&[8, 1, 16, 0xd0, 0x0f]), Ok(json!("1970-01-01T00:00:01.000002Z")));
+    }
+
+    #[test]
+    fn an_int_or_string_is_one_of_the_two() {
+        assert_eq!(int_or_string(&[8, 0, 16, 80]), Ok(json!(80)));
+        assert_eq!(int_or_string(&[8, 1, 16, 80, 26, 1, b'x']), Ok(json!("x")));
+        assert!(int_or_string(&[8, 2]).is_err());
+    }
+
+    #[test]
+    fn raw_json_counts_towards_the_depth() {
+        let nested = format!("{}{}", "[".repeat(20), "]".repeat(20));
+        let bytes = [&[10, 40], nested.as_bytes()].concat();
+        assert!(raw(&bytes, decode::MAX_DEPTH - 20).is_ok());
+        assert!(raw(&bytes, decode::MAX_DEPTH - 19).is_err());
+    }
 }

@@ -1,114 +1,108 @@
-//! The wire format: tags, varints, lengths.
+//! The wire format of protocol buffers, with the errors of Go's generated code.
 
-use super::ProtobufError;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+/// A length-delimited field.
+pub(super) const DELIMITED: u8 = 2;
+/// A field of variable length.
+pub(super) const VARINT: u8 = 0;
+/// A field of eight bytes.
+pub(super) const FIXED64: u8 = 1;
 
-/// A scalar type.
+const END: &str = "unexpected EOF";
+const NEGATIVE_LENGTH: &str = "proto: negative length found during unmarshaling";
+
+/// What stands before a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scalar {
-    String,
-    Bytes,
-    Bool,
-    Int,
-    Uint,
-    Double,
+pub(super) struct Tag {
+    pub(super) number: u32,
+    pub(super) wire_type: u8,
 }
 
-/// A value as it stands on the wire.
+impl Tag {
+    /// # Errors
+    /// When a field is not encoded as its type is.
+    pub(super) fn expect(self, wire_type: u8, field: &str) -> Result<(), String> {
+        if self.wire_type == wire_type {
+            return Ok(());
+        }
+        Err(format!("proto: wrong wireType = {} for field {field}", self.wire_type))
+    }
+}
+
+/// The rest of a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wire<'a> {
-    Varint(u64),
-    Fixed64(u64),
-    Bytes(&'a [u8]),
-    Fixed32,
-}
-
-const SHORT: ProtobufError = ProtobufError::Malformed("unexpected EOF");
-const WRONG: ProtobufError = ProtobufError::Malformed("wrong wireType");
-
-/// Reads a message's fields.
-pub(super) struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+    pub(super) fn is_empty(self) -> bool {
+        self.0.is_empty()
     }
 
-    /// The next field's number and value; none at the end.
-    pub(super) fn field(&mut self) -> Result<Option<(u32, Wire<'a>)>, ProtobufError> {
+    /// The next field of the named message; none at its end.
+    pub(super) fn tag(&mut self, message: &str) -> Result<Option<Tag>, String> {
         if self.0.is_empty() {
             return Ok(None);
         }
-        let tag = self.varint()?;
-        let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0);
-        let number = number.ok_or(ProtobufError::Malformed("illegal tag"))?;
-        let value = match tag & 7 {
-            0 => Wire::Varint(self.varint()?),
-            1 => Wire::Fixed64(u64::from_le_bytes(self.take(8)?.try_into().map_err(|_| SHORT)?)),
-            2 => {
-                let length = usize::try_from(self.varint()?).map_err(|_| SHORT)?;
-                Wire::Bytes(self.take(length)?)
-            }
-            5 => {
-                self.take(4)?;
-                Wire::Fixed32
-            }
-            // Groups: nothing in Kubernetes has them.
-            _ => return Err(ProtobufError::Malformed("illegal wireType")),
-        };
-        Ok(Some((number, value)))
+        let wire = self.varint()?;
+        let wire_type = (wire & 7) as u8;
+        if wire_type == 4 {
+            return Err(format!("proto: {message}: wiretype end group for non-group"));
+        }
+        // Go cuts the number to 32 bits before it looks.
+        let number = (wire >> 3) as i32;
+        match u32::try_from(number) {
+            Ok(number @ 1..) => Ok(Some(Tag { number, wire_type })),
+            _ => Err(format!("proto: {message}: illegal tag {number} (wire type {wire})")),
+        }
     }
 
-    fn varint(&mut self) -> Result<u64, ProtobufError> {
+    pub(super) fn varint(&mut self) -> Result<u64, String> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
-            let (byte, rest) = self.0.split_first().ok_or(SHORT)?;
+            let (byte, rest) = self.0.split_first().ok_or(END)?;
             self.0 = rest;
             value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
+            if *byte < 0x80 {
                 return Ok(value);
             }
         }
-        Err(ProtobufError::Malformed("integer overflow"))
+        Err("proto: integer overflow".to_owned())
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], ProtobufError> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(SHORT)?;
+    /// What has its length before it.
+    pub(super) fn delimited(&mut self) -> Result<&'a [u8], String> {
+        let length = i64::try_from(self.varint()?).map_err(|_| NEGATIVE_LENGTH)?;
+        self.take(usize::try_from(length).map_err(|_| NEGATIVE_LENGTH)?)
+    }
+
+    pub(super) fn fixed64(&mut self) -> Result<u64, String> {
+        let bytes = self.take(8)?;
+        Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| END)?))
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(END)?;
         self.0 = rest;
         Ok(taken)
     }
-}
 
-/// A string. Go's JSON has the replacement character for what is no UTF-8; here it is refused.
-pub(super) fn text(bytes: &[u8]) -> Result<&str, ProtobufError> {
-    std::str::from_utf8(bytes).map_err(|_| ProtobufError::Malformed("a string that is no UTF-8"))
-}
-
-/// A scalar as JSON.
-pub(super) fn scalar(scalar: Scalar, value: Wire<'_>) -> Result<Value, ProtobufError> {
-    Ok(match (scalar, value) {
-        (Scalar::String, Wire::Bytes(bytes)) => text(bytes)?.into(),
-        (Scalar::Bytes, Wire::Bytes(bytes)) => STANDARD.encode(bytes).into(),
-        (Scalar::Bool, Wire::Varint(value)) => (value != 0).into(),
-        (Scalar::Int, Wire::Varint(value)) => value.cast_signed().into(),
-        (Scalar::Uint, Wire::Varint(value)) => value.into(),
-        (Scalar::Double, Wire::Fixed64(bits)) => f64::from_bits(bits).into(),
-        _ => return Err(WRONG),
-    })
-}
-
-/// The values of one occurrence of a repeated field: numbers may be packed into one.
-pub(super) fn each<'a>(
-    scalar: Option<Scalar>,
-    value: Wire<'a>,
-    mut take: impl FnMut(Wire<'a>) -> Result<(), ProtobufError>,
-) -> Result<(), ProtobufError> {
-    let (Some(Scalar::Int | Scalar::Uint | Scalar::Bool), Wire::Bytes(packed)) = (scalar, value) else { return take(value) };
-    let mut reader = Reader(packed);
-    while !reader.0.is_empty() {
-        take(Wire::Varint(reader.varint()?))?;
+    /// Leaves out an unknown field, groups too (`skipGenerated`).
+    pub(super) fn skip(&mut self, tag: Tag) -> Result<(), String> {
+        let mut wire_type = tag.wire_type;
+        let mut groups = 0_usize;
+        loop {
+            match wire_type {
+                VARINT => drop(self.varint()?),
+                FIXED64 => drop(self.take(8)?),
+                DELIMITED => drop(self.delimited()?),
+                3 => groups += 1,
+                4 => groups = groups.checked_sub(1).ok_or("proto: unexpected end of group")?,
+                5 => drop(self.take(4)?),
+                other => return Err(format!("proto: illegal wireType {other}")),
+            }
+            if groups == 0 {
+                return Ok(());
+            }
+            wire_type = (self.varint()? & 7) as u8;
+        }
     }
-    Ok(())
 }

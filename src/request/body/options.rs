@@ -1,9 +1,9 @@
 //! `CreateOptions`, `UpdateOptions`, `PatchOptions` and `DeleteOptions`: from the query, for deletes also from the body.
 
-use super::{MediaType, not_registered, sent_kind, types};
+use super::{MediaType, Sent, not_registered, sent_kind, types};
 use crate::object::decode::{self, go_quote};
 use crate::object::patch::PatchType;
-use crate::object::{GroupVersionKind, Object, schema};
+use crate::object::{GroupVersionKind, Object, protobuf, schema};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value, json};
 
@@ -97,18 +97,17 @@ impl WriteOptions {
     /// The options of a delete: from its body, or from the query where there is no body (`handlers.DeleteResource`).
     ///
     /// # Errors
-    /// 400 for a body that is no `DeleteOptions`, 422 for values that are not allowed; 501 for protobuf.
+    /// 400 for a body that is no `DeleteOptions`, 422 for values that are not allowed.
     pub fn for_delete(body: &[u8], media_type: MediaType, query: &str) -> Result<Self, Status> {
         if body.is_empty() {
             return Self::from_query(query, OptionsKind::Delete);
         }
-        let decoded = super::decode(body, media_type)?.map_err(Status::bad_request)?;
-        let sent = sent_kind(&decoded.value).map_err(Status::bad_request)?;
+        let (value, sent) = read(body, media_type).map_err(Status::bad_request)?;
         if !sent.kind.is_empty() && sent.kind != "DeleteOptions" {
-            let version = if sent.version.is_empty() { "v1".to_owned() } else { sent.group_version() };
+            let version = if sent.version.is_empty() { "meta.k8s.io/v1".to_owned() } else { sent.group_version() };
             return Err(Status::bad_request(not_registered(&sent.kind, &version)));
         }
-        let fields = decoded.value.as_object().cloned().unwrap_or_default();
+        let fields = value.as_object().cloned().unwrap_or_default();
         let schema = schema::of(&GroupVersionKind::new("", "v1", "DeleteOptions"));
         if let Some(why) = schema.and_then(|schema| types::error(schema, &fields)) {
             // The one field of a named string type.
@@ -239,6 +238,23 @@ impl WriteOptions {
             }
         }
     }
+}
+
+/// A body of delete options, and what it says that it is.
+fn read(body: &[u8], media_type: MediaType) -> Result<(Value, Sent), String> {
+    let value = match media_type {
+        MediaType::Json => super::decode_json(body)?.value,
+        MediaType::Yaml => decode::yaml(body)?.value,
+        MediaType::Protobuf => {
+            let envelope = protobuf::open(body)?;
+            let sent = Sent::of_protobuf(&envelope, &GroupVersionKind::new("meta.k8s.io", "v1", "DeleteOptions"));
+            let is_options = sent.kind == "DeleteOptions";
+            let fields = if is_options { envelope.object(&sent.group, &sent.version, &sent.kind)? } else { Map::new() };
+            return Ok((Value::Object(fields), sent));
+        }
+    };
+    let sent = sent_kind(&value)?;
+    Ok((value, sent))
 }
 
 fn cause(field: &str, reason: &str, message: &str) -> Cause {

@@ -313,3 +313,58 @@ proptest! {
         let _ = super::media_type(Some(&query));
     }
 }
+
+#[test]
+fn protobuf_is_decoded_as_the_kind_of_the_url() {
+    let config_map = GroupVersionKind::new("", "v1", "ConfigMap");
+    let decode = |body: &[u8]| decode_object(body, MediaType::Protobuf, &config_map);
+    let expected = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+    for body in [&b"k8s\0\n\x0f\n\x02v1\x12\tConfigMap\x12\x05\n\x03\n\x01x"[..], b"k8s\0\x12\x05\n\x03\n\x01x"] {
+        let decoded = decode(body).unwrap();
+        assert_eq!(serde_json::to_value(&decoded.object).unwrap(), expected);
+    }
+    for (body, message) in [
+        (&b""[..], "the object provided is unrecognized (must be of type ConfigMap): empty data (<empty>)"),
+        (
+            b"abc",
+            "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be a \
+             protobuf message, expected prefix [107 56 115 0] (616263)",
+        ),
+        (
+            b"k8s\0\n\x0c\n\x02v1\x12\x06Secret\x12\0",
+            "Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): \
+             unknown conversion",
+        ),
+        (
+            b"k8s\0\x12\x02\x08\x05",
+            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: proto: wrong wireType = 0 for field ObjectMeta",
+        ),
+    ] {
+        let status = decode(body).unwrap_err();
+        assert_eq!((status.code, &*status.message), (400, message));
+    }
+}
+
+#[test]
+fn custom_resources_have_no_protobuf() {
+    let widget = GroupVersionKind::new("example.com", "v1", "Widget");
+    let status = decode_object(b"k8s\0\x12\0", MediaType::Protobuf, &widget).unwrap_err();
+    assert_eq!(status.code, 415);
+}
+
+#[test]
+fn delete_options_may_be_protobuf() {
+    let read = |body: &[u8]| WriteOptions::for_delete(body, MediaType::Protobuf, "");
+    let options = read(b"k8s\0\n\x13\n\x02v1\x12\rDeleteOptions\x12\x07\x08\0*\x03All").unwrap();
+    assert_eq!((options.grace_period_seconds, options.is_dry_run()), (Some(0), true));
+    for (body, message) in [
+        (&b"abc"[..], "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
+        (
+            b"k8s\0\n\x05\x12\x03Foo",
+            "no kind \"Foo\" is registered for version \"meta.k8s.io/v1\" in scheme \"pkg/runtime/scheme.go:111\"",
+        ),
+    ] {
+        let status = read(body).unwrap_err();
+        assert_eq!((status.code, &*status.message), (400, message));
+    }
+}

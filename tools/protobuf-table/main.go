@@ -1,0 +1,242 @@
+// Command protobuf-table writes what src/object/protobuf.rs knows of Kubernetes' protobuf encoding: the messages of all
+// kinds that kube-apiserver registers, read by reflection from the Go types.
+//
+//	go run . >../../src/object/protobuf/messages.txt.gz
+//
+// With -objects it writes random objects in both encodings instead, which the decoder's test compares:
+//
+//	go run . -objects 1 >../../src/object/protobuf/objects.gz
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"reflect"
+	"sort"
+	"strings"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/scheme"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+)
+
+// Types with an encoding of their own; the decoder knows these names.
+var special = map[reflect.Type]string{
+	reflect.TypeFor[meta.Time]():                                  "time",
+	reflect.TypeFor[meta.MicroTime]():                             "microtime",
+	reflect.TypeFor[resource.Quantity]():                          "quantity",
+	reflect.TypeFor[intstr.IntOrString]():                         "int-or-string",
+	reflect.TypeFor[runtime.RawExtension]():                       "raw",
+	reflect.TypeFor[meta.FieldsV1]():                              "raw",
+	reflect.TypeFor[apiextensions.JSON]():                         "json",
+	reflect.TypeFor[apiextensions.JSONSchemaPropsOrBool]():        "schema-or-bool",
+	reflect.TypeFor[apiextensions.JSONSchemaPropsOrArray]():       "schema-or-array",
+	reflect.TypeFor[apiextensions.JSONSchemaPropsOrStringArray](): "schema-or-strings",
+}
+
+// Kinds that are in every version of every group.
+var everywhere = map[string]bool{
+	"CreateOptions": true, "DeleteOptions": true, "GetOptions": true, "ListOptions": true, "PatchOptions": true,
+	"UpdateOptions": true, "WatchEvent": true,
+}
+
+type message interface{ Unmarshal([]byte) error }
+
+var messageType = reflect.TypeFor[message]()
+
+type table struct {
+	messages map[string]reflect.Type
+	kinds    map[reflect.Type][]string
+}
+
+func main() {
+	log.SetFlags(0)
+	objects := flag.Int("objects", 0, "write this many random objects of every kind instead of the table")
+	seed := flag.Uint64("seed", 1, "where the random objects begin")
+	flag.Parse()
+	for _, register := range []func(*runtime.Scheme) error{apiextensions.AddToScheme, apiregistration.AddToScheme} {
+		if err := register(scheme.Scheme); err != nil {
+			log.Fatal(err)
+		}
+	}
+	var text bytes.Buffer
+	if *objects > 0 {
+		writeObjects(&text, *objects, *seed)
+	} else {
+		writeTable(&text)
+	}
+	writer, err := gzip.NewWriterLevel(os.Stdout, gzip.BestCompression)
+	if err == nil {
+		_, err = io.Copy(writer, &text)
+	}
+	if err == nil {
+		err = writer.Close()
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Every kind that can be in a body, sorted.
+func registered() []schema.GroupVersionKind {
+	var kinds []schema.GroupVersionKind
+	for kind, goType := range scheme.Scheme.AllKnownTypes() {
+		if kind.Version != runtime.APIVersionInternal && reflect.PointerTo(goType).Implements(messageType) {
+			kinds = append(kinds, kind)
+		}
+	}
+	sort.Slice(kinds, func(i, j int) bool { return kinds[i].String() < kinds[j].String() })
+	return kinds
+}
+
+func writeTable(out io.Writer) {
+	all := table{messages: map[string]reflect.Type{}, kinds: map[reflect.Type][]string{}}
+	types := scheme.Scheme.AllKnownTypes()
+	for _, kind := range registered() {
+		goType := types[kind]
+		all.add(goType)
+		name := kind.Group + "/" + kind.Version + "/" + kind.Kind
+		if everywhere[kind.Kind] {
+			name = "*/*/" + kind.Kind
+		}
+		if found := all.kinds[goType]; len(found) == 0 || found[len(found)-1] != name {
+			all.kinds[goType] = append(found, name)
+		}
+	}
+	all.add(reflect.TypeFor[apiextensions.JSONSchemaProps]())
+	names := make([]string, 0, len(all.messages))
+	for name := range all.messages {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		goType := all.messages[name]
+		fmt.Fprintln(out, strings.Join(append([]string{"=", name}, all.kinds[goType]...), " "))
+		for _, line := range all.fields(goType) {
+			fmt.Fprintln(out, line)
+		}
+	}
+}
+
+func nameOf(goType reflect.Type) string {
+	path := strings.Split(goType.PkgPath(), "/")
+	if len(path) > 2 {
+		path = path[len(path)-2:]
+	}
+	return strings.Join(append(path, goType.Name()), ".")
+}
+
+// Notes a message and all that it is made of.
+func (all *table) add(goType reflect.Type) {
+	name := nameOf(goType)
+	if found, ok := all.messages[name]; ok {
+		if found != goType {
+			log.Fatalf("two types are called %s", name)
+		}
+		return
+	}
+	all.messages[name] = goType
+	all.fields(goType)
+}
+
+func (all *table) fields(goType reflect.Type) []string {
+	var lines []string
+	numbers := map[string]int{}
+	for i := range goType.NumField() {
+		field := goType.Field(i)
+		line, number := all.field(goType, field)
+		if line == "" {
+			continue
+		}
+		lines = append(lines, line)
+		numbers[line] = number
+	}
+	sort.SliceStable(lines, func(i, j int) bool { return numbers[lines[i]] < numbers[lines[j]] })
+	return lines
+}
+
+func (all *table) field(owner reflect.Type, field reflect.StructField) (string, int) {
+	tag, isJSON := field.Tag.Lookup("json")
+	name, options, _ := strings.Cut(tag, ",")
+	inline := field.Anonymous && name == ""
+	wire := strings.Split(field.Tag.Get("protobuf"), ",")
+	number := 0
+	if len(wire) > 1 {
+		if _, err := fmt.Sscan(wire[1], &number); err != nil {
+			log.Fatal(err)
+		}
+	}
+	switch {
+	case number == 0 && field.Type == reflect.TypeFor[meta.TypeMeta]():
+		return "", 0
+	case number == 0:
+		log.Fatalf("%s.%s has no number", owner, field.Name)
+	case !isJSON || name == "-" || (name == "" && !inline):
+		log.Fatalf("%s.%s has no JSON name", owner, field.Name)
+	}
+	goType, flags := field.Type, ""
+	if goType.Kind() == reflect.Pointer {
+		goType, flags = goType.Elem(), "p"
+	}
+	for option := range strings.SplitSeq(options, ",") {
+		switch option {
+		case "omitempty":
+			flags += "o"
+		case "omitzero":
+			flags += "z"
+		case "inline", "":
+		default:
+			log.Fatalf("%s.%s has the option %s", owner, field.Name, option)
+		}
+	}
+	if inline {
+		name, flags = "*", flags+"i"
+	}
+	line := fmt.Sprintf("%d %s %s", number, name, all.shape(goType))
+	if flags == "" {
+		flags = "-"
+	}
+	line += " " + flags
+	if field.Name != strings.ToUpper(name[:1])+name[1:] {
+		line += " " + field.Name
+	}
+	return line, number
+}
+
+func (all *table) shape(goType reflect.Type) string {
+	if name, ok := special[goType]; ok {
+		return name
+	}
+	switch goType.Kind() {
+	case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64, reflect.Float64:
+		return goType.Kind().String()
+	case reflect.Slice:
+		if reflect.PointerTo(goType).Implements(messageType) {
+			return "<>" + all.shape(goType.Elem())
+		}
+		if goType.Elem().Kind() == reflect.Uint8 {
+			return "bytes"
+		}
+		return "[]" + all.shape(goType.Elem())
+	case reflect.Map:
+		if goType.Key().Kind() != reflect.String {
+			break
+		}
+		return "{}" + all.shape(goType.Elem())
+	case reflect.Struct:
+		all.add(goType)
+		return nameOf(goType)
+	}
+	log.Fatalf("%s is not provided for", goType)
+	return ""
+}
