@@ -165,7 +165,8 @@ def nginx(name, cpu, location, more=""):
 
 def load(port, path, requests, cpu=LOAD_CPU):
     """p50 in microseconds of so many GETs, one at a time, over one connection."""
-    log = WORK / "h2load.log"
+    log = WORK / "load" / "h2load.log"
+    log.parent.mkdir(exist_ok=True)
     log.unlink(missing_ok=True)
     out = subprocess.run(
         ["taskset", "-c", cpu, need("h2load"), f"-n{requests}", "-c1", "-m1", "-t1", f"--log-file={log}",
