@@ -97,7 +97,7 @@ impl WriteOptions {
     /// The options of a delete: from its body, or from the query where there is no body (`handlers.DeleteResource`).
     ///
     /// # Errors
-    /// 400 for a body that is no `DeleteOptions`, 422 for values that are not allowed; 501 for protobuf.
+    /// 400 for a body that is no `DeleteOptions`, 422 for values that are not allowed.
     pub fn for_delete(body: &[u8], media_type: MediaType, query: &str) -> Result<Self, Status> {
         if body.is_empty() {
             return Self::from_query(query, OptionsKind::Delete);
