@@ -102,7 +102,7 @@ impl Front {
             true => Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?)),
             false => client_ca,
         };
-        Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
+        Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: is_own.then_some(own), client_ca })
     }
 
     /// Says where the server is; in front of the embedded API server, with a kubeconfig that reaches it.

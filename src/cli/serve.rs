@@ -359,4 +359,11 @@ mod tests {
         kube::config::Kubeconfig::read_from(concat!(env!("CARGO_MANIFEST_DIR"), "/config/webhook-kubeconfig.yaml"))
             .unwrap();
     }
+
+    #[test]
+    fn the_other_examples_are_read_too() {
+        crate::authn::StaticTokens::parse(include_bytes!("../../config/tokens.csv")).unwrap();
+        let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/config/audit-policy.yaml");
+        crate::audit::Policy::from_file(Path::new(policy)).unwrap();
+    }
 }
