@@ -8,7 +8,7 @@ use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Need};
 use crate::config::kubeconfig::Kubeconfig;
-use crate::config::{self, AuditLog, AuthorizationMode, Config, UpstreamIdentity};
+use crate::config::{self, AuditLog, AuthorizationMode, Config, Limits, UpstreamIdentity};
 use crate::embedded;
 use crate::pipeline::{Gateway, InFlight, Pipeline};
 use crate::server::certificates::Authority;
@@ -86,10 +86,15 @@ struct Front {
 
 impl Front {
     fn new(config: &Config, address: SocketAddr) -> Result<Self> {
-        let client_ca = config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
+        let client_ca =
+            config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
             let tls = tls::watch_certificate(&files.certificate, &files.key).with_context(|| {
-                format!("--tls-cert-file={} --tls-private-key-file={}", files.certificate.display(), files.key.display())
+                format!(
+                    "--tls-cert-file={} --tls-private-key-file={}",
+                    files.certificate.display(),
+                    files.key.display()
+                )
             })?;
             return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
         }
@@ -109,7 +114,9 @@ impl Front {
     fn announce(&self, config: &Config, address: SocketAddr, health: SocketAddr) -> Result<()> {
         let server = format!("https://{}", reachable(address));
         tracing::info!("serving on {server}, health and metrics on http://{}", reachable(health));
-        let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else { return Ok(()) };
+        let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else {
+            return Ok(());
+        };
         let client = own.client(ADMINISTRATOR.0, ADMINISTRATOR.1)?;
         let written = Kubeconfig {
             server: &server,
@@ -126,7 +133,9 @@ impl Front {
 /// Names that a certificate of the process's own is good for.
 fn own_names(bound: IpAddr) -> Vec<String> {
     let mut names: Vec<String> =
-        ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(String::from).into();
+        ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+            .map(String::from)
+            .into();
     let bound = bound.to_string();
     if !names.contains(&bound) {
         names.push(bound);
@@ -139,7 +148,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     if !address.ip().is_unspecified() {
         return address;
     }
-    let loopback = if address.is_ipv4() { IpAddr::from([127, 0, 0, 1]) } else { IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]) };
+    let loopback =
+        if address.is_ipv4() { IpAddr::from([127, 0, 0, 1]) } else { IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]) };
     SocketAddr::new(loopback, address.port())
 }
 
@@ -214,8 +224,7 @@ impl Upstream {
                 (Arc::new(embedded::Server::new(embedded::Limits::default())), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
-                let bounds = upstream::Bounds { connect_timeout: config.limits.connect_timeout, ..Default::default() };
-                let remote = Remote::from_kubeconfig(kubeconfig, bounds).await;
+                let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
                 tracing::info!("the API server behind is {}", remote.url());
                 let identity = match identity {
@@ -227,8 +236,31 @@ impl Upstream {
             }
         };
         let is_passthrough = identity == Identity::Passthrough;
-        let forwarder = Forwarder::new(transport.clone(), identity, drain.clone());
+        let forwarder = Forwarder::new(transport.clone(), identity, config.limits.upgrades, drain.clone());
         Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
+    }
+}
+
+fn upstream_bounds(limits: &Limits) -> upstream::Bounds {
+    upstream::Bounds {
+        max_connections: limits.upstream_connections,
+        max_http1_connections: limits.upstream_http1_connections,
+        max_idle_http1_connections: limits.idle_connections,
+        connect_timeout: limits.connect_timeout,
+        acquire_timeout: limits.connection_wait_timeout,
+        ..Default::default()
+    }
+}
+
+fn discovery_limits(limits: &Limits) -> discovery::Limits {
+    discovery::Limits { call_timeout: limits.call_timeout, body_bytes: limits.discovery_bytes, ..Default::default() }
+}
+
+fn cluster_limits(limits: &Limits) -> cluster::Limits {
+    cluster::Limits {
+        call_timeout: limits.call_timeout,
+        list_timeout: limits.list_timeout,
+        ready_timeout: limits.cache_sync_timeout,
     }
 }
 
@@ -243,10 +275,9 @@ fn pipeline(
     checks: &Checks,
 ) -> Result<Pipeline> {
     let limits = &config.limits;
-    let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery::Limits::default());
+    let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
     let needs: Vec<Need> = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied().collect();
-    let cluster_limits = cluster::Limits { ready_timeout: limits.cache_sync_timeout, ..Default::default() };
-    let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits);
+    let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits(limits));
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
     checks.ready("informer-sync", move || match ready.1.unsynced() {
@@ -282,7 +313,8 @@ fn pipeline(
 fn audit(config: &Config, registry: &Registry) -> Result<(Audit, Option<Arc<Log>>)> {
     let metrics = audit::Metrics::register(registry)?;
     let Some(policy_file) = &config.audit.policy_file else { return Ok((Audit::off(), None)) };
-    let policy = Policy::from_file(policy_file).with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
+    let policy =
+        Policy::from_file(policy_file).with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
     let path = match &config.audit.log {
         None => return Ok((Audit::off(), None)),
         Some(AuditLog::Stdout) => "-",
@@ -290,8 +322,8 @@ fn audit(config: &Config, registry: &Registry) -> Result<(Audit, Option<Arc<Log>
     };
     let limits = audit::log::Limits {
         queue_events: config.limits.audit_queue_events,
+        queue_bytes: config.limits.audit_queue_bytes,
         flush_timeout: config.limits.audit_flush_timeout,
-        ..Default::default()
     };
     let log = Log::open(path, metrics.clone(), limits).with_context(|| format!("--audit-log-path={path}"))?;
     let log = Arc::new(log);
@@ -322,7 +354,7 @@ fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upst
             success_ttl: limits.token_cache_ttl,
             failure_ttl: limits.token_cache_ttl,
             cache_capacity: limits.token_cache_entries,
-            ..Default::default()
+            timeout: limits.call_timeout,
         },
         anonymous: config.authentication.anonymous,
         api_audiences: Vec::new(),
@@ -342,6 +374,8 @@ fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
         authorized_ttl: config.limits.authorized_ttl,
         unauthorized_ttl: config.limits.unauthorized_ttl,
         cache_capacity: config.limits.authorization_cache_entries,
-        ..authz::Config::new(mode, reviewer)
+        timeout: config.limits.call_timeout,
+        mode,
+        reviewer,
     }
 }
