@@ -14,7 +14,7 @@ use crate::pipeline::{Gateway, InFlight, Pipeline};
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
-use crate::upstream::{self, Body, BoxError, Forwarder, Identity, Remote, SharedTransport, kube_client};
+use crate::upstream::{self, Body, BoxError, Forwarder, Identity, Probe, Remote, SharedTransport, kube_client};
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
 use http_body_util::BodyExt;
@@ -280,6 +280,8 @@ fn pipeline(
     let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits(limits));
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
+    let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
+    checks.ready("upstream", move || probe.check());
     checks.ready("informer-sync", move || match ready.1.unsynced() {
         waiting if waiting.is_empty() => Ok(()),
         waiting => Err(format!("not synced: {waiting:?}")),

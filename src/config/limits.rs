@@ -42,6 +42,10 @@ pub struct Limits {
     /// Time for a call that the proxy makes for itself, all attempts included: discovery, a review of a token or of
     /// an access, a namespace that the cache lacks.
     pub call_timeout: Duration,
+    /// Between two questions whether the API server behind still answers, for readiness.
+    pub probe_interval: Duration,
+    /// Time for its answer to one.
+    pub probe_timeout: Duration,
     /// Time for a page of a list that fills a cache.
     pub list_timeout: Duration,
     /// Bytes of a discovery document.
@@ -99,6 +103,8 @@ impl Default for Limits {
             connect_timeout: seconds(10),
             connection_wait_timeout: seconds(10),
             call_timeout: seconds(10),
+            probe_interval: seconds(5),
+            probe_timeout: seconds(3),
             list_timeout: seconds(90),
             discovery_bytes: 16 * MEBIBYTE,
             token_cache_entries: 4096,
