@@ -70,11 +70,6 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Whether the request is on this resource itself, in whatever version, and not on a subresource.
-    pub fn is_on(&self, group: &str, resource: &str) -> bool {
-        self.subresource.is_empty() && self.resource.group == group && self.resource.resource == resource
-    }
-
     /// The name that errors use (`admission.extractResourceName`): of the request, else of the object, else its
     /// `generateName`, else `Unknown`.
     pub fn name_for_errors(&self) -> &str {

@@ -1,7 +1,8 @@
 //! What a user wants to do, as authorizers see it, and the text that refuses it.
 
-use super::{quote, selectors};
+use super::selectors;
 use crate::authn::UserInfo;
+use crate::object::decode::go_quote;
 use crate::request::RequestInfo;
 use crate::status::Status;
 use k8s_openapi::api::authorization::v1::{
@@ -102,19 +103,19 @@ impl Attributes {
 
     /// `responsewriters.forbiddenMessage`.
     fn cannot(&self, user: &UserInfo) -> String {
-        let (user, verb) = (quote(&user.username), &self.verb);
+        let (user, verb) = (go_quote(&user.username), &self.verb);
         if !self.is_resource_request {
-            return format!("User {user} cannot {verb} path {}", quote(&self.path));
+            return format!("User {user} cannot {verb} path {}", go_quote(&self.path));
         }
         let resource = match self.subresource.as_str() {
-            "" => quote(&self.resource),
-            subresource => quote(&format!("{}/{subresource}", self.resource)),
+            "" => go_quote(&self.resource),
+            subresource => go_quote(&format!("{}/{subresource}", self.resource)),
         };
         let scope = match self.namespace.as_str() {
             "" => "at the cluster scope".to_owned(),
-            namespace => format!("in the namespace {}", quote(namespace)),
+            namespace => format!("in the namespace {}", go_quote(namespace)),
         };
-        format!("User {user} cannot {verb} resource {resource} in API group {} {scope}", quote(&self.api_group))
+        format!("User {user} cannot {verb} resource {resource} in API group {} {scope}", go_quote(&self.api_group))
     }
 }
 

@@ -1,11 +1,10 @@
 //! Whether the user may: SubjectAccessReviews at the upstream, believed for a while; and how a refusal reads.
 
 mod attributes;
-mod quote;
 mod selectors;
 
 pub use attributes::Attributes;
-pub(crate) use quote::quote;
+pub(crate) use crate::object::decode::go_quote as quote;
 
 use crate::authn::{AnswerCache, UserInfo, review};
 use crate::request::RequestInfo;

@@ -5,6 +5,7 @@ mod projections;
 pub mod discovery;
 
 use crate::status::Status;
+use crate::upstream::chain;
 use cache::{Cache, Projection, namespaced_key};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
@@ -263,7 +264,7 @@ impl CallError {
 }
 
 /// The Status in a client error, or one that says that the API server could not be asked.
-pub fn status_of(error: kube::Error) -> Status {
+fn status_of(error: kube::Error) -> Status {
     match error {
         kube::Error::Api(status) => {
             let status = *status;
@@ -272,16 +273,9 @@ pub fn status_of(error: kube::Error) -> Status {
             carried.unwrap_or(fallback)
         }
         error => {
-            let mut text = error.to_string();
-            let mut source = std::error::Error::source(&error);
-            while let Some(cause) = source {
-                let cause_text = cause.to_string();
-                if !text.ends_with(&cause_text) {
-                    text = format!("{text}: {cause_text}");
-                }
-                source = cause.source();
-            }
-            Status::service_unavailable(format!("the API server could not be asked: {text}"))
+            // Where the API server is and why it does not answer is not the client's business.
+            tracing::warn!(error = chain(&error), "no answer from the API server");
+            Status::service_unavailable("the API server behind the proxy could not be asked")
         }
     }
 }

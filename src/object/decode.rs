@@ -458,7 +458,17 @@ mod tests {
 
     #[test]
     fn quotes_as_go_does() {
-        assert_eq!(go_quote("a\"b\\\n\u{1}é\u{200b}😀"), r#""a\"b\\\n\x01é\u200b😀""#);
+        for (text, quoted) in [
+            ("", r#""""#),
+            ("a b", r#""a b""#),
+            ("a\"b\\\n\u{1}é\u{200b}😀", r#""a\"b\\\n\x01é\u200b😀""#),
+            ("'\n\t\x00\x7f", r#""'\n\t\x00\x7f""#),
+            ("äß€😀", r#""äß€😀""#),
+            ("\u{a0}\u{85}\u{ad}\u{feff}\u{2028}", r#""\u00a0\u0085\u00ad\ufeff\u2028""#),
+            ("\u{e000}\u{ffff}\u{10ffff}", r#""\ue000\uffff\U0010ffff""#),
+        ] {
+            assert_eq!(go_quote(text), quoted);
+        }
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! Passes a request on to the API server, as its user, and the answer back.
 
 use super::identity::{ClientCredentials, Identity};
-use super::{Body, SharedTransport, UpstreamError, pool, upgrade};
+use super::{Body, SharedTransport, UpstreamError, chain, upgrade};
 use crate::authn::UserInfo;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
@@ -111,7 +111,7 @@ async fn within(
         None => sending.await,
     };
     result.map_err(|error| {
-        tracing::warn!(error = pool::chain(&error), "no answer from the API server");
+        tracing::warn!(error = chain(&error), "no answer from the API server");
         bad_gateway()
     })
 }

@@ -50,6 +50,21 @@ pub enum UpstreamError {
     Timeout,
 }
 
+/// An error with its causes, in one line for the log.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors say their cause themselves.
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
 /// Carries one request to the API server and brings the head of its answer. The request's URI is path and query only.
 ///
 /// Dropping the future, or the returned body, cancels the request at the other side.

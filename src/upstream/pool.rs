@@ -2,7 +2,7 @@
 
 use super::connect::{Bounds, Connected, Connector};
 use super::remote::origin_form;
-use super::{Body, BoxError, UpstreamError};
+use super::{Body, BoxError, UpstreamError, chain};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body as _, Frame, SizeHint};
@@ -285,17 +285,6 @@ fn untouched(mut error: TrySendError<Request<Body>>) -> Result<Request<Body>, Up
         Some(request) => Ok(request),
         None => Err(UpstreamError::Unreachable(error.into_error().into())),
     }
-}
-
-/// An error with its causes, in one line.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// An HTTP/2 answer's body; its stream counts until it is dropped.

@@ -1,6 +1,6 @@
 //! Whether the API server answers, asked now and then: a proxy whose API server is gone is not ready.
 
-use super::{SharedTransport, client, empty, pool};
+use super::{SharedTransport, chain, client, empty};
 use crate::request::body;
 use http::{HeaderValue, Request, header};
 use std::time::Duration;
@@ -60,7 +60,7 @@ async fn ask(transport: &SharedTransport) -> Result<(), String> {
     let mut request = Request::new(empty());
     *request.uri_mut() = http::Uri::from_static(PATH);
     request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(client::USER_AGENT));
-    let response = transport.send(request).await.map_err(|error| pool::chain(&error))?;
+    let response = transport.send(request).await.map_err(|error| chain(&error))?;
     let status = response.status();
     // What it says is of no interest, but only a connection whose answer was read is used again.
     let _ = body::read(response.into_body(), BODY_BYTES).await;
