@@ -25,6 +25,7 @@ test: ## Everything that needs no foreign binary.
 check: ## The gate: format, lints, documentation.
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
+	$(CARGO) clippy --test e2e --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --document-private-items
 
 deny: ## Licences, advisories and sources of the dependencies; needs cargo-deny.

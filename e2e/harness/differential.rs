@@ -96,7 +96,9 @@ fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
         mask(&mut review, generated.as_deref());
         // The proxy shows what is submitted; kube-apiserver's validating phase what is about to be stored.
         if let Some(metadata) = review.pointer_mut("/body/request/object/metadata").and_then(Value::as_object_mut) {
-            ["creationTimestamp", "generation", "resourceVersion"].map(|field| metadata.remove(field));
+            for field in ["creationTimestamp", "generation", "resourceVersion"] {
+                metadata.remove(field);
+            }
         }
         reviews.push(review);
     }
