@@ -3,8 +3,8 @@
 mod attributes;
 mod selectors;
 
-pub use attributes::Attributes;
 pub(crate) use crate::object::decode::go_quote as quote;
+pub use attributes::Attributes;
 
 use crate::authn::{AnswerCache, UserInfo, review};
 use crate::request::RequestInfo;

@@ -5,7 +5,6 @@
 //! `omitempty` and embedded structs show in JSON is here. Where generated code would merge two halves of one message,
 //! the body is refused: no encoder writes that.
 
-mod quantity;
 mod special;
 mod table;
 mod wire;

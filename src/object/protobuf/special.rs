@@ -1,8 +1,9 @@
 //! Messages that Go writes as JSON in a way of their own.
 
+use super::text;
 use super::wire::{DELIMITED, Reader, VARINT};
-use super::{quantity, text};
 use crate::object::decode;
+use crate::object::quantity;
 use serde_json::Value;
 
 const SECONDS_PER_DAY: i64 = 86_400;

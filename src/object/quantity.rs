@@ -1,4 +1,5 @@
-//! Quantities as they come out of `resource.ParseQuantity`, which the decoder of Go sends them through.
+//! Quantities as they come out of `resource.ParseQuantity`, which Go's decoders send them through, and its printers with
+//! them (`resource.Quantity.String`).
 
 const FORMAT_WRONG: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
@@ -21,7 +22,7 @@ enum Format {
 }
 
 /// The text that Go keeps or makes of a quantity. What has more digits than 128 bits hold stays as it is.
-pub(super) fn canonical(text: &str) -> Result<String, String> {
+pub(crate) fn canonical(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err(FORMAT_WRONG.to_owned());
     }
@@ -139,6 +140,12 @@ fn decimal(nanos: i128, is_exponential: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_more_digits_than_any_quantity_stays() {
+        let long = "9".repeat(60);
+        assert_eq!(canonical(&long), Ok(long));
+    }
 
     #[test]
     fn quantities_are_kept_or_rewritten_as_go_does() {
