@@ -1,7 +1,7 @@
 //! Bodies of requests: read and decoded as the proxy in front does it, and brought to the form in which they are stored.
 
 use super::call::Call;
-use crate::object::{GroupVersionKind, Object};
+use crate::object::{GroupVersionKind, Object, discard_nulls};
 use crate::request::body::{self, MediaType};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
@@ -66,17 +66,6 @@ fn without_nulls(object: Object) -> Object {
         return object;
     }
     let mut value = object.into_value();
-    drop_nulls(&mut value);
+    discard_nulls(&mut value);
     Object::from_value(value).unwrap_or_default()
-}
-
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
 }

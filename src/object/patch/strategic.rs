@@ -5,6 +5,7 @@ mod lists;
 
 use super::unprocessable;
 use crate::object::decode::go_type;
+use crate::object::discard_nulls;
 use crate::object::schema::{Field, Shape, Type};
 use crate::status::Status;
 use serde_json::{Map, Value};
@@ -255,18 +256,6 @@ fn merge_field(original: &mut Fields, key: String, value: Value, place: Place) -
         }
     }
     Ok(())
-}
-
-/// Removes fields that are null, at any depth.
-fn discard_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(discard_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(discard_nulls),
-        _ => {}
-    }
 }
 
 /// Removes objects that are directives, at any depth; answers whether the value itself is to stay.
