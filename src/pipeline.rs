@@ -1,6 +1,6 @@
 //! The path of a request, top to bottom.
 //!
-//! [`Pipeline::handle`] is the outer shell: audit, warnings and errors to responses. [`Pipeline::answer`] is the path
+//! [`Pipeline::handle`] is the outer shell: audit, warnings and errors to responses. `Pipeline::answer` is the path
 //! itself, one line a step. What happens to each kind of write is in `pipeline/`.
 
 mod audited;

@@ -1,8 +1,8 @@
 //! Admission webhooks: which hooks a request concerns, how they are called, and what becomes of their answers.
 //!
 //! The two plugins in `plugins/` are thin: they hand a request to [`Mutating`] or [`Validating`]. Configurations are compiled
-//! once per change ([`hook`]), so that a request pays only for the hooks that name its resource. Conversion between versions of
-//! a resource is not done here: a hook that would match only through an equivalent version refuses the request ([`rules`]).
+//! once per change (`hook.rs`), so that a request pays only for the hooks that name its resource. Conversion between versions of
+//! a resource is not done here: a hook that would match only through an equivalent version refuses the request (`rules.rs`).
 
 pub mod config;
 mod rules;
