@@ -86,10 +86,15 @@ struct Front {
 
 impl Front {
     fn new(config: &Config, address: SocketAddr) -> Result<Self> {
-        let client_ca = config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
+        let client_ca =
+            config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
             let tls = tls::watch_certificate(&files.certificate, &files.key).with_context(|| {
-                format!("--tls-cert-file={} --tls-private-key-file={}", files.certificate.display(), files.key.display())
+                format!(
+                    "--tls-cert-file={} --tls-private-key-file={}",
+                    files.certificate.display(),
+                    files.key.display()
+                )
             })?;
             return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
         }
@@ -109,7 +114,9 @@ impl Front {
     fn announce(&self, config: &Config, address: SocketAddr, health: SocketAddr) -> Result<()> {
         let server = format!("https://{}", reachable(address));
         tracing::info!("serving on {server}, health and metrics on http://{}", reachable(health));
-        let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else { return Ok(()) };
+        let (config::Upstream::Embedded { kubeconfig }, Some(own)) = (&config.upstream, &self.own) else {
+            return Ok(());
+        };
         let client = own.client(ADMINISTRATOR.0, ADMINISTRATOR.1)?;
         let written = Kubeconfig {
             server: &server,
@@ -126,7 +133,9 @@ impl Front {
 /// Names that a certificate of the process's own is good for.
 fn own_names(bound: IpAddr) -> Vec<String> {
     let mut names: Vec<String> =
-        ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"].map(String::from).into();
+        ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+            .map(String::from)
+            .into();
     let bound = bound.to_string();
     if !names.contains(&bound) {
         names.push(bound);
@@ -139,7 +148,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     if !address.ip().is_unspecified() {
         return address;
     }
-    let loopback = if address.is_ipv4() { IpAddr::from([127, 0, 0, 1]) } else { IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]) };
+    let loopback =
+        if address.is_ipv4() { IpAddr::from([127, 0, 0, 1]) } else { IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]) };
     SocketAddr::new(loopback, address.port())
 }
 
@@ -282,7 +292,8 @@ fn pipeline(
 fn audit(config: &Config, registry: &Registry) -> Result<(Audit, Option<Arc<Log>>)> {
     let metrics = audit::Metrics::register(registry)?;
     let Some(policy_file) = &config.audit.policy_file else { return Ok((Audit::off(), None)) };
-    let policy = Policy::from_file(policy_file).with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
+    let policy =
+        Policy::from_file(policy_file).with_context(|| format!("--audit-policy-file={}", policy_file.display()))?;
     let path = match &config.audit.log {
         None => return Ok((Audit::off(), None)),
         Some(AuditLog::Stdout) => "-",

@@ -92,7 +92,9 @@ fn wrong_value(error: &clap::Error) -> Option<String> {
     let flag = flag.split([' ', '=', '[']).next().unwrap_or_default();
     let reason = match (error.source(), error.get(ContextKind::ValidValue)) {
         (Some(source), _) => source.to_string(),
-        (None, Some(ContextValue::Strings(valid))) if !valid.is_empty() => format!("must be one of {}", valid.join(", ")),
+        (None, Some(ContextValue::Strings(valid))) if !valid.is_empty() => {
+            format!("must be one of {}", valid.join(", "))
+        }
         // The value is missing: that is usage.
         (None, _) => return None,
     };

@@ -16,8 +16,8 @@ mod target;
 mod update;
 mod write;
 
-pub use gateway::Gateway;
 use gateway::Caller;
+pub use gateway::Gateway;
 pub use inflight::InFlight;
 
 use crate::admission::{Chain, Warnings};
@@ -81,7 +81,9 @@ impl Pipeline {
         }
         let mut exchange = Exchange { audit_id, ..Exchange::default() };
         let answered = match info.is_long_running() {
-            true => self.answer(request, &info, &mut exchange).await.map(|response| response.map(|body| drain.ending(body))),
+            true => {
+                self.answer(request, &info, &mut exchange).await.map(|response| response.map(|body| drain.ending(body)))
+            }
             false => {
                 let answer = self.answer(request, &info, &mut exchange);
                 let in_time = tokio::time::timeout(self.limits.request_timeout, answer).await;
@@ -108,7 +110,10 @@ impl Pipeline {
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
         if info.is_undetermined() {
-            return Err(Status::internal_error(format!("unable to determine kind and namespace from url, {}", info.path)));
+            return Err(Status::internal_error(format!(
+                "unable to determine kind and namespace from url, {}",
+                info.path
+            )));
         }
         let caller = self.identify(&mut request, info, exchange).await?;
         let _seat = self.in_flight.enter(info)?;
@@ -139,7 +144,8 @@ impl Pipeline {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
         let uri = request.uri().to_string();
-        let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let user_agent =
+            request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
         let audited = audit::Request {
             info,
             audit_id: &exchange.audit_id,

@@ -179,10 +179,8 @@ impl Status {
     /// `NewInternalError`.
     pub fn internal_error(why: impl std::fmt::Display) -> Self {
         let why = why.to_string();
-        Self::failure(500, "InternalError", format!("Internal error occurred: {why}")).with_details(Details {
-            causes: vec![Cause { message: why, ..Cause::default() }],
-            ..Details::default()
-        })
+        Self::failure(500, "InternalError", format!("Internal error occurred: {why}"))
+            .with_details(Details { causes: vec![Cause { message: why, ..Cause::default() }], ..Details::default() })
     }
 
     /// `NewRequestEntityTooLargeError`.
@@ -246,7 +244,10 @@ mod tests {
     fn forbidden_leaves_out_what_is_empty() {
         assert_eq!(Status::forbidden("", "", "x", "no").message, "forbidden: no");
         assert_eq!(Status::forbidden("", "pods", "", "no").message, "pods is forbidden: no");
-        assert_eq!(Status::forbidden("apps", "deployments", "x", "no").message, "deployments.apps \"x\" is forbidden: no");
+        assert_eq!(
+            Status::forbidden("apps", "deployments", "x", "no").message,
+            "deployments.apps \"x\" is forbidden: no"
+        );
     }
 
     #[test]

@@ -51,8 +51,18 @@ fn is_qualified(key: &str) -> bool {
     let Some((prefix, name)) = key.split_once('/') else { return false };
     let label = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'.';
     let inner = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
-    let ends = |s: &str| s.as_bytes().first().zip(s.as_bytes().last()).is_some_and(|(a, b)| a.is_ascii_alphanumeric() && b.is_ascii_alphanumeric());
-    prefix.len() <= 253 && prefix.bytes().all(label) && ends(prefix) && name.len() <= 63 && name.bytes().all(inner) && ends(name)
+    let ends = |s: &str| {
+        s.as_bytes()
+            .first()
+            .zip(s.as_bytes().last())
+            .is_some_and(|(a, b)| a.is_ascii_alphanumeric() && b.is_ascii_alphanumeric())
+    };
+    prefix.len() <= 253
+        && prefix.bytes().all(label)
+        && ends(prefix)
+        && name.len() <= 63
+        && name.bytes().all(inner)
+        && ends(name)
 }
 
 #[cfg(test)]

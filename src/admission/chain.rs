@@ -55,11 +55,19 @@ impl Chain {
     }
 
     fn log_order(&self, phase: &str, takes_part: fn(&Spec) -> bool) {
-        let names: Vec<_> =
-            self.plugins.iter().map(|enabled| enabled.spec).filter(|spec| takes_part(spec)).map(|spec| spec.name).collect();
+        let names: Vec<_> = self
+            .plugins
+            .iter()
+            .map(|enabled| enabled.spec)
+            .filter(|spec| takes_part(spec))
+            .map(|spec| spec.name)
+            .collect();
         if !names.is_empty() {
             let order = names.join(",");
-            tracing::info!("Loaded {} {phase} admission controller(s) successfully in the following order: {order}.", names.len());
+            tracing::info!(
+                "Loaded {} {phase} admission controller(s) successfully in the following order: {order}.",
+                names.len()
+            );
         }
     }
 

@@ -51,7 +51,8 @@ mod tests {
 
     #[tokio::test]
     async fn refuses_a_delete_in_the_validating_phase_too() {
-        let checked = check(&AlwaysDeny).validating().delete("apps", "deployments", json!({"metadata": {"name": "d"}})).await;
+        let checked =
+            check(&AlwaysDeny).validating().delete("apps", "deployments", json!({"metadata": {"name": "d"}})).await;
         checked.was_refused(403, "deployments.apps \"d\" is forbidden: admission control is denying all modifications");
     }
 }

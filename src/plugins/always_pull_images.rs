@@ -169,14 +169,18 @@ mod tests {
     async fn sets_the_policy_when_an_update_brings_a_new_image() {
         let old = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"image": "a"}]}});
         let new = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"image": "b"}]}});
-        let want = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"image": "b", "imagePullPolicy": "Always"}]}});
+        let want =
+            json!({"metadata": {"name": "p"}, "spec": {"containers": [{"image": "b", "imagePullPolicy": "Always"}]}});
         check(&AlwaysPullImages).update("", "pods", old, new).await.becomes(want);
     }
 
     #[tokio::test]
     async fn refuses_what_is_no_pod() {
-        for spec in [json!("text"), json!({"containers": {}}), json!({"containers": ["c"]}), json!({"volumes": [{"image": 1}]})] {
-            let checked = check(&AlwaysPullImages).create("", "pods", json!({"metadata": {"name": "p"}, "spec": spec})).await;
+        for spec in
+            [json!("text"), json!({"containers": {}}), json!({"containers": ["c"]}), json!({"volumes": [{"image": 1}]})]
+        {
+            let checked =
+                check(&AlwaysPullImages).create("", "pods", json!({"metadata": {"name": "p"}, "spec": spec})).await;
             checked.was_refused(400, "Resource was marked with kind Pod but was unable to be converted");
         }
     }

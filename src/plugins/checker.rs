@@ -66,7 +66,14 @@ impl Check<'_> {
         self.run(Operation::Delete, group, resource, None, Some(old)).await
     }
 
-    async fn run(self, operation: Operation, group: &str, resource: &str, new: Option<Value>, old: Option<Value>) -> Checked {
+    async fn run(
+        self,
+        operation: Operation,
+        group: &str,
+        resource: &str,
+        new: Option<Value>,
+        old: Option<Value>,
+    ) -> Checked {
         let mut attributes = attributes(operation, group, resource, new.clone(), old);
         attributes.dry_run = self.dry_run;
         let result = self.call(&mut attributes).await;

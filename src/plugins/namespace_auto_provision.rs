@@ -52,7 +52,10 @@ mod tests {
     async fn creates_a_missing_namespace() {
         let cluster = cluster(&["here"], &[]);
         let plugin = NamespaceAutoProvision { cluster: cluster.clone() };
-        check(&plugin).create("", "pods", json!({"metadata": {"name": "a", "namespace": "new"}})).await.stays_unchanged();
+        check(&plugin)
+            .create("", "pods", json!({"metadata": {"name": "a", "namespace": "new"}}))
+            .await
+            .stays_unchanged();
         assert!(cluster.live_namespace("new").await.unwrap().is_some());
     }
 

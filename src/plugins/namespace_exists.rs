@@ -65,12 +65,20 @@ mod tests {
     #[tokio::test]
     async fn refuses_even_a_delete_in_a_missing_namespace() {
         let object = json!({"metadata": {"name": "a", "namespace": "gone"}});
-        check(&plugin()).validating().delete("", "pods", object).await.was_refused(404, "namespaces \"gone\" not found");
+        check(&plugin())
+            .validating()
+            .delete("", "pods", object)
+            .await
+            .was_refused(404, "namespaces \"gone\" not found");
     }
 
     #[tokio::test]
     async fn does_not_look_at_cluster_scoped_objects_and_namespaces() {
         check(&plugin()).validating().create("", "nodes", json!({"metadata": {"name": "a"}})).await.stays_unchanged();
-        check(&plugin()).validating().create("", "namespaces", json!({"metadata": {"name": "a"}})).await.stays_unchanged();
+        check(&plugin())
+            .validating()
+            .create("", "namespaces", json!({"metadata": {"name": "a"}}))
+            .await
+            .stays_unchanged();
     }
 }
