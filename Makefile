@@ -25,7 +25,7 @@ test: ## Everything that needs no foreign binary.
 check: ## The gate: format, lints, documentation.
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --locked --document-private-items
 
 deny: ## Licences, advisories and sources of the dependencies; needs cargo-deny.
 	$(CARGO) deny check
