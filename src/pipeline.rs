@@ -34,6 +34,8 @@ use crate::status::Status;
 use crate::upstream::Body;
 use http::header::{USER_AGENT, WARNING};
 use http::{HeaderValue, Method, Request, Response};
+use jiff::Timestamp;
+use std::net::IpAddr;
 use std::sync::Arc;
 use target::Target;
 use write::Write;
@@ -61,6 +63,27 @@ pub struct Pipeline {
     pub in_flight: InFlight,
     /// Every bound.
     pub limits: Limits,
+}
+
+/// What an audit event says of a request as it came, before any step took headers out of it.
+#[derive(Default)]
+struct Came {
+    uri: String,
+    user_agent: String,
+    source_ips: Vec<IpAddr>,
+    received: Timestamp,
+}
+
+impl Came {
+    fn of(request: &Request<Body>, connection: &Connection) -> Self {
+        let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
+        Self {
+            uri: request.uri().to_string(),
+            user_agent: user_agent.unwrap_or_default().to_owned(),
+            source_ips: audit::source_ips(request.headers(), connection.remote.ip()),
+            received: Timestamp::now(),
+        }
+    }
 }
 
 /// What the steps tell the shell, whether they succeed or not.
@@ -129,8 +152,9 @@ impl Pipeline {
         }
         self.authorize(info, &caller, exchange).await?;
         match connect {
-            Some(target) => self.connect(request, target, &caller, exchange).await,
-            None => self.write(request, info, &caller, exchange).await,
+            // On the heap, so that reads do not carry the room for writes along.
+            Some(target) => Box::pin(self.connect(request, target, &caller, exchange)).await,
+            None => Box::pin(self.write(request, info, &caller, exchange)).await,
         }
     }
 
@@ -143,16 +167,14 @@ impl Pipeline {
     ) -> Result<Caller, Status> {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
-        let uri = request.uri().to_string();
-        let user_agent =
-            request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let came = self.audit.is_on().then(|| Came::of(request, &connection)).unwrap_or_default();
         let audited = audit::Request {
             info,
             audit_id: &exchange.audit_id,
-            uri: &uri,
-            user_agent: &user_agent,
-            source_ips: audit::source_ips(request.headers(), connection.remote.ip()),
-            received: jiff::Timestamp::now(),
+            uri: &came.uri,
+            user_agent: &came.user_agent,
+            source_ips: came.source_ips,
+            received: came.received,
         };
         let authenticated = match self.authenticator.authenticate(request.headers_mut(), &connection).await {
             Ok(authenticated) => authenticated,
