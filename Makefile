@@ -63,3 +63,6 @@ $(VENV)/ready: e2e/requirements.txt
 e2e: e2e-assets $(VENV)/ready ## Real clients through the proxy, in front of the embedded and of a real API server.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
 		$(CARGO) test --test e2e -- $(ARGS)
+
+bench: build e2e-assets ## The figures, as ratios in one run; needs nginx and h2load. ARGS names parts of it.
+	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/bench.py $(ARGS)

@@ -167,7 +167,7 @@ impl Pipeline {
     ) -> Result<Caller, Status> {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
-        let came = self.audit.is_on().then(|| Came::of(request, &connection)).unwrap_or_default();
+        let came = if self.audit.is_on() { Came::of(request, &connection) } else { Came::default() };
         let audited = audit::Request {
             info,
             audit_id: &exchange.audit_id,
