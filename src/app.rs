@@ -8,13 +8,13 @@ use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Need};
 use crate::config::kubeconfig::Kubeconfig;
-use crate::config::{self, AuditLog, AuthorizationMode, Config, UpstreamIdentity};
+use crate::config::{self, AuditLog, AuthorizationMode, Config, Limits, UpstreamIdentity};
 use crate::embedded;
 use crate::pipeline::{Gateway, InFlight, Pipeline};
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
-use crate::upstream::{self, Body, BoxError, Forwarder, Identity, Remote, SharedTransport, kube_client};
+use crate::upstream::{self, Body, BoxError, Forwarder, Identity, Probe, Remote, SharedTransport, kube_client};
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
 use http_body_util::BodyExt;
@@ -225,8 +225,7 @@ impl Upstream {
                 (Arc::new(embedded::Server::new(embedded::Limits::default())), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
-                let bounds = upstream::Bounds { connect_timeout: config.limits.connect_timeout, ..Default::default() };
-                let remote = Remote::from_kubeconfig(kubeconfig, bounds).await;
+                let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
                 tracing::info!("the API server behind is {}", remote.url());
                 let identity = match identity {
@@ -238,8 +237,31 @@ impl Upstream {
             }
         };
         let is_passthrough = identity == Identity::Passthrough;
-        let forwarder = Forwarder::new(transport.clone(), identity, drain.clone());
+        let forwarder = Forwarder::new(transport.clone(), identity, config.limits.upgrades, drain.clone());
         Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
+    }
+}
+
+fn upstream_bounds(limits: &Limits) -> upstream::Bounds {
+    upstream::Bounds {
+        max_connections: limits.upstream_connections,
+        max_http1_connections: limits.upstream_http1_connections,
+        max_idle_http1_connections: limits.idle_connections,
+        connect_timeout: limits.connect_timeout,
+        acquire_timeout: limits.connection_wait_timeout,
+        ..Default::default()
+    }
+}
+
+fn discovery_limits(limits: &Limits) -> discovery::Limits {
+    discovery::Limits { call_timeout: limits.call_timeout, body_bytes: limits.discovery_bytes, ..Default::default() }
+}
+
+fn cluster_limits(limits: &Limits) -> cluster::Limits {
+    cluster::Limits {
+        call_timeout: limits.call_timeout,
+        list_timeout: limits.list_timeout,
+        ready_timeout: limits.cache_sync_timeout,
     }
 }
 
@@ -254,12 +276,13 @@ fn pipeline(
     checks: &Checks,
 ) -> Result<Pipeline> {
     let limits = &config.limits;
-    let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery::Limits::default());
+    let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
     let needs: Vec<Need> = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied().collect();
-    let cluster_limits = cluster::Limits { ready_timeout: limits.cache_sync_timeout, ..Default::default() };
-    let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits);
+    let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits(limits));
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
+    let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
+    checks.ready("upstream", move || probe.check());
     checks.ready("informer-sync", move || match ready.1.unsynced() {
         waiting if waiting.is_empty() => Ok(()),
         waiting => Err(format!("not synced: {waiting:?}")),
@@ -302,8 +325,8 @@ fn audit(config: &Config, registry: &Registry) -> Result<(Audit, Option<Arc<Log>
     };
     let limits = audit::log::Limits {
         queue_events: config.limits.audit_queue_events,
+        queue_bytes: config.limits.audit_queue_bytes,
         flush_timeout: config.limits.audit_flush_timeout,
-        ..Default::default()
     };
     let log = Log::open(path, metrics.clone(), limits).with_context(|| format!("--audit-log-path={path}"))?;
     let log = Arc::new(log);
@@ -334,7 +357,7 @@ fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upst
             success_ttl: limits.token_cache_ttl,
             failure_ttl: limits.token_cache_ttl,
             cache_capacity: limits.token_cache_entries,
-            ..Default::default()
+            timeout: limits.call_timeout,
         },
         anonymous: config.authentication.anonymous,
         api_audiences: Vec::new(),
@@ -354,6 +377,8 @@ fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
         authorized_ttl: config.limits.authorized_ttl,
         unauthorized_ttl: config.limits.unauthorized_ttl,
         cache_capacity: config.limits.authorization_cache_entries,
-        ..authz::Config::new(mode, reviewer)
+        timeout: config.limits.call_timeout,
+        mode,
+        reviewer,
     }
 }

@@ -23,8 +23,5 @@ pub mod webhooks;
 pub mod object;
 pub mod cluster;
 pub mod audit;
-pub mod metrics;
 
 pub mod embedded;
-#[cfg(test)]
-pub(crate) mod testing;

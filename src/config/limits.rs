@@ -27,10 +27,29 @@ pub struct Limits {
     pub requests_inflight: usize,
     /// Writes in flight (`--max-mutating-requests-inflight`); 0 for any number.
     pub mutating_requests_inflight: usize,
+    /// Upgraded connections: exec, attach, port-forward. They no longer count as `connections`.
+    pub upgrades: usize,
+    /// HTTP/2 connections to the API server behind.
+    pub upstream_connections: usize,
+    /// HTTP/1.1 connections with a request on them, to an API server that speaks nothing newer.
+    pub upstream_http1_connections: usize,
+    /// Idle HTTP/1.1 connections kept to the API server behind.
+    pub idle_connections: usize,
     /// Time to connect to the API server behind.
     pub connect_timeout: Duration,
-    /// Idle connections kept to the API server behind.
-    pub idle_connections: usize,
+    /// Wait for a place on a connection to the API server behind.
+    pub connection_wait_timeout: Duration,
+    /// Time for a call that the proxy makes for itself, all attempts included: discovery, a review of a token or of
+    /// an access, a namespace that the cache lacks.
+    pub call_timeout: Duration,
+    /// Between two questions whether the API server behind still answers, for readiness.
+    pub probe_interval: Duration,
+    /// Time for its answer to one.
+    pub probe_timeout: Duration,
+    /// Time for a page of a list that fills a cache.
+    pub list_timeout: Duration,
+    /// Bytes of a discovery document.
+    pub discovery_bytes: usize,
     /// Tokens whose review is remembered.
     pub token_cache_entries: u64,
     /// How long a token's review is remembered, good or bad (`--authentication-token-webhook-cache-ttl`).
@@ -49,10 +68,12 @@ pub struct Limits {
     pub cache_sync_timeout: Duration,
     /// Webhook clients that are kept.
     pub webhook_clients: u64,
-    /// Bytes of a webhook's answer.
+    /// Bytes of a webhook's answer, also after decompression.
     pub webhook_response_bytes: usize,
     /// Audit events waiting to be written; what comes on top is dropped and counted.
     pub audit_queue_events: usize,
+    /// Bytes of audit events waiting to be written.
+    pub audit_queue_bytes: usize,
     /// Time to write what waits in the audit queue, at the end.
     pub audit_flush_timeout: Duration,
 }
@@ -75,8 +96,17 @@ impl Default for Limits {
             mutating_timeout: seconds(34),
             requests_inflight: 400,
             mutating_requests_inflight: 200,
-            connect_timeout: seconds(10),
+            upgrades: 4096,
+            upstream_connections: 256,
+            upstream_http1_connections: 4096,
             idle_connections: 64,
+            connect_timeout: seconds(10),
+            connection_wait_timeout: seconds(10),
+            call_timeout: seconds(10),
+            probe_interval: seconds(5),
+            probe_timeout: seconds(3),
+            list_timeout: seconds(90),
+            discovery_bytes: 16 * MEBIBYTE,
             token_cache_entries: 4096,
             token_cache_ttl: seconds(120),
             authorization_cache_entries: 8192,
@@ -86,8 +116,9 @@ impl Default for Limits {
             conflict_retries: 5,
             cache_sync_timeout: seconds(10),
             webhook_clients: 200,
-            webhook_response_bytes: 16 * MEBIBYTE,
+            webhook_response_bytes: 8 * MEBIBYTE,
             audit_queue_events: 10_000,
+            audit_queue_bytes: 64 * MEBIBYTE,
             audit_flush_timeout: seconds(10),
         }
     }

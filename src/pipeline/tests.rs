@@ -95,7 +95,7 @@ impl Path {
             limits: &limits,
             metrics: metrics.clone(),
         });
-        let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, Drain::new());
+        let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, 1, Drain::new());
         let pipeline = Pipeline {
             authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
             impersonation: Impersonation::default(),

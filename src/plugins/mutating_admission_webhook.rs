@@ -22,7 +22,8 @@ struct MutatingAdmissionWebhook(Mutating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     config::check(environment.configuration)?;
-    Ok(Box::new(MutatingAdmissionWebhook(Mutating::new(environment.cluster.clone(), environment.metrics.clone()))))
+    let Environment { cluster, metrics, limits, .. } = environment;
+    Ok(Box::new(MutatingAdmissionWebhook(Mutating::new(cluster.clone(), metrics.clone(), limits))))
 }
 
 #[async_trait]

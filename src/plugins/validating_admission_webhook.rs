@@ -22,7 +22,8 @@ struct ValidatingAdmissionWebhook(Validating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     config::check(environment.configuration)?;
-    Ok(Box::new(ValidatingAdmissionWebhook(Validating::new(environment.cluster.clone(), environment.metrics.clone()))))
+    let Environment { cluster, metrics, limits, .. } = environment;
+    Ok(Box::new(ValidatingAdmissionWebhook(Validating::new(cluster.clone(), metrics.clone(), limits))))
 }
 
 #[async_trait]

@@ -7,6 +7,7 @@ use arc_swap::{ArcSwap, Guard};
 use notify::{EventKind, RecursiveMode, Watcher};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,9 @@ use tokio::task::JoinHandle;
 
 /// How often files are read again even if nothing was heard of them.
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
+/// From the first word of a change to the reading: changes come in groups, and a file that is written all the time is
+/// not read all the time.
+const CHANGE_DELAY: Duration = Duration::from_millis(100);
 
 /// A value that follows the files it was made of. Dropping it ends the watch.
 #[derive(Debug)]
@@ -89,7 +93,9 @@ async fn follow<T, E>(
     let paths = Arc::new(paths);
     let mut failed = false;
     loop {
-        let _ = tokio::time::timeout(POLL_INTERVAL, changed.notified()).await;
+        if tokio::time::timeout(POLL_INTERVAL, changed.notified()).await.is_ok() {
+            tokio::time::sleep(CHANGE_DELAY).await;
+        }
         let (files, load) = (Arc::clone(&paths), Arc::clone(&load));
         let attempt = tokio::task::spawn_blocking(move || {
             let now = fingerprint(&files);
@@ -123,10 +129,24 @@ fn fingerprint(paths: &[PathBuf]) -> [u8; 32] {
     digest.finalize().into()
 }
 
+/// Whether an event may be a change of one of the files. Other files of their directory may change as often as they
+/// like: a log beside a certificate must not have the certificate read for each of its lines.
+fn concerns(event: &notify::Event, names: &BTreeSet<OsString>) -> bool {
+    // Reading the files is an event too, and must not lead to reading them again.
+    let is_change = !matches!(event.kind, EventKind::Access(_));
+    let is_named = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| {
+            // What the kubelet swaps below the files is called `..data`, and its versions `..` and their time.
+            names.contains(name) || name.as_encoded_bytes().starts_with(b"..")
+        })
+    };
+    event.need_rescan() || (is_change && event.paths.iter().any(is_named))
+}
+
 fn watch_directories(paths: &[PathBuf], changed: Arc<Notify>) -> Option<notify::RecommendedWatcher> {
+    let names: BTreeSet<OsString> = paths.iter().filter_map(|path| path.file_name()).map(OsString::from).collect();
     let on_event = move |event: notify::Result<notify::Event>| {
-        // Reading the files is an event too, and must not lead to reading them again.
-        if !matches!(&event, Ok(event) if matches!(event.kind, EventKind::Access(_)) && !event.need_rescan()) {
+        if event.map_or(true, |event| concerns(&event, &names)) {
             changed.notify_one();
         }
     };
@@ -209,6 +229,27 @@ mod tests {
         std::os::unix::fs::symlink("v2", at("..data_tmp")).unwrap();
         std::fs::rename(at("..data_tmp"), at("..data")).unwrap();
         becomes(&value, 2).await;
+    }
+
+    #[test]
+    fn only_changes_of_the_files_and_of_what_they_are_links_to_are_looked_at() {
+        use notify::event::{AccessKind, CreateKind, Flag, ModifyKind};
+        let names = BTreeSet::from(["tls.crt".into(), "tls.key".into()]);
+        let modify = EventKind::Modify(ModifyKind::Any);
+        for (kind, path, wanted) in [
+            (modify, "/certs/tls.crt", true),
+            (EventKind::Create(CreateKind::Any), "/certs/tls.key", true),
+            (EventKind::Create(CreateKind::Any), "/certs/..data", true),
+            (EventKind::Access(AccessKind::Any), "/certs/tls.crt", false),
+            (modify, "/certs/access.log", false),
+            (modify, "/certs", false),
+        ] {
+            assert_eq!(concerns(&notify::Event::new(kind).add_path(path.into()), &names), wanted, "{kind:?} {path}");
+        }
+        let renamed =
+            notify::Event::new(modify).add_path("/certs/tls.crt.new".into()).add_path("/certs/tls.crt".into());
+        assert!(concerns(&renamed, &names));
+        assert!(concerns(&notify::Event::new(EventKind::Other).set_flag(Flag::Rescan), &names));
     }
 
     #[tokio::test]

@@ -5,7 +5,8 @@ use http::{HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use std::sync::Arc;
 
-const USER_AGENT: &str = concat!("kube-admission-proxy/", env!("CARGO_PKG_VERSION"));
+/// What the proxy's own requests are sent as.
+pub(super) const USER_AGENT: &str = concat!("kube-admission-proxy/", env!("CARGO_PKG_VERSION"));
 
 /// A kube client whose requests are the proxy's own. Must be called inside a tokio runtime.
 pub fn kube_client(transport: SharedTransport) -> kube::Client {

@@ -27,8 +27,6 @@ const HOP_BY_HOP: [HeaderName; 10] = [
     header::EXPECT,
     HeaderName::from_static("http2-settings"),
 ];
-/// Upgraded connections at a time; they no longer count among the listener's.
-const MAX_UPGRADES: usize = 4096;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Passes requests on.
@@ -41,9 +39,11 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Over this transport, in this way of saying who asks; upgrades end with `drain`.
-    pub fn new(transport: SharedTransport, identity: Identity, drain: Drain) -> Self {
-        Self { transport, identity: Arc::new(identity), drain, upgrades: Arc::new(Semaphore::new(MAX_UPGRADES)) }
+    /// Over this transport, in this way of saying who asks; at most so many upgrades at a time, which end with `drain`.
+    pub fn new(transport: SharedTransport, identity: Identity, upgrades: usize, drain: Drain) -> Self {
+        // A semaphore panics where it is given more than it can count.
+        let upgrades = Arc::new(Semaphore::new(upgrades.min(Semaphore::MAX_PERMITS)));
+        Self { transport, identity: Arc::new(identity), drain, upgrades }
     }
 
     /// Sends a request as `user` and brings the answer, whatever its status. Body and trailers stream in both

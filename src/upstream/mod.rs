@@ -6,6 +6,7 @@ mod credentials;
 mod forward;
 mod identity;
 mod pool;
+mod probe;
 mod remote;
 mod upgrade;
 
@@ -13,6 +14,7 @@ pub use client::kube_client;
 pub use connect::Bounds;
 pub use forward::Forwarder;
 pub use identity::{ClientCredentials, Identity, RequestHeaders};
+pub use probe::Probe;
 pub use remote::{Remote, RemoteError};
 
 use async_trait::async_trait;
@@ -41,8 +43,8 @@ pub fn empty() -> Body {
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
     /// No connection could be made, or it broke before an answer came.
-    #[error("{0}")]
-    Unreachable(#[source] BoxError),
+    #[error(transparent)]
+    Unreachable(BoxError),
     /// The deadline passed first.
     #[error("no answer before the deadline")]
     Timeout,

@@ -11,6 +11,7 @@ use super::review::Review;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial, Level};
 use crate::cluster::Cluster;
+use crate::config::Limits;
 use crate::object::decode::{go_quote, go_type};
 use crate::object::schema;
 use crate::object::{GroupVersionKind, Object, split_api_version};
@@ -57,8 +58,8 @@ impl Reinvocation {
 
 impl Mutating {
     /// With this state of the cluster.
-    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Self {
-        Self { cluster, metrics, clients: Clients::default(), compiled: Compiled::default() }
+    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits) -> Self {
+        Self { cluster, metrics, clients: Clients::new(limits), compiled: Compiled::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {

@@ -9,6 +9,7 @@ use super::review::Review;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial};
 use crate::cluster::Cluster;
+use crate::config::Limits;
 use crate::status::Status;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -29,8 +30,8 @@ pub struct Validating {
 
 impl Validating {
     /// With this state of the cluster.
-    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>) -> Self {
-        Self { cluster, metrics, clients: Clients::default(), compiled: Compiled::default() }
+    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits) -> Self {
+        Self { cluster, metrics, clients: Clients::new(limits), compiled: Compiled::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {

@@ -11,6 +11,7 @@ mod tls;
 pub use endpoint::Endpoint;
 
 use crate::cluster::Cluster;
+use crate::config::Limits;
 use bytes::Bytes;
 use endpoint::Address;
 use failure::Failure;
@@ -27,10 +28,6 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
-/// How many clients are kept that no configuration uses any more (`defaultCacheSize`).
-const CLIENTS: u64 = 200;
-/// The longest body that a webhook may answer with, also after decompression.
-const MAX_ANSWER_BYTES: usize = 8 << 20;
 /// How long a TLS handshake may take, as in Go's default transport.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The least that one of several addresses is given to connect.
@@ -40,25 +37,28 @@ const AGENT: &str = "kube-apiserver-admission";
 
 /// All clients, by endpoint. Equal endpoints share connections, also across changes of the configurations.
 #[derive(Debug)]
-pub struct Clients(moka::sync::Cache<Endpoint, Arc<Client>>);
-
-impl Default for Clients {
-    fn default() -> Self {
-        Self(moka::sync::Cache::new(CLIENTS))
-    }
+pub struct Clients {
+    cache: moka::sync::Cache<Endpoint, Arc<Client>>,
+    answer_bytes: usize,
 }
 
 impl Clients {
+    /// None yet. `limits` says how many are kept that no configuration uses any more (`defaultCacheSize`), and how
+    /// much they read.
+    pub fn new(limits: &Limits) -> Self {
+        Self { cache: moka::sync::Cache::new(limits.webhook_clients), answer_bytes: limits.webhook_response_bytes }
+    }
+
     /// The client of an endpoint.
     ///
     /// # Errors
     /// When its CA bundle or its host name cannot be used.
     pub fn client(&self, endpoint: Endpoint) -> Result<Arc<Client>, String> {
-        if let Some(client) = self.0.get(&endpoint) {
+        if let Some(client) = self.cache.get(&endpoint) {
             return Ok(client);
         }
-        let client = Arc::new(Client::new(endpoint.clone())?);
-        self.0.insert(endpoint, client.clone());
+        let client = Arc::new(Client::new(endpoint.clone(), self.answer_bytes)?);
+        self.cache.insert(endpoint, client.clone());
         Ok(client)
     }
 }
@@ -70,6 +70,8 @@ pub struct Client {
     tls: TlsConnector,
     server_name: rustls_pki_types::ServerName<'static>,
     pool: Arc<Pool>,
+    /// The longest body that is read, also after decompression.
+    answer_bytes: usize,
 }
 
 impl std::fmt::Debug for Client {
@@ -92,11 +94,11 @@ pub struct Answer {
 }
 
 impl Client {
-    fn new(endpoint: Endpoint) -> Result<Self, String> {
+    fn new(endpoint: Endpoint, answer_bytes: usize) -> Result<Self, String> {
         let host = HeaderValue::try_from(endpoint.authority()).map_err(|error| error.to_string())?;
         let server_name = tls::server_name(endpoint.host())?;
         let tls = TlsConnector::from(tls::config(endpoint.ca())?);
-        Ok(Self { endpoint, host, tls, server_name, pool: Arc::default() })
+        Ok(Self { endpoint, host, tls, server_name, pool: Arc::default(), answer_bytes })
     }
 
     /// Posts a review. `timeout_seconds` is told to the webhook; the deadline is what counts.
@@ -116,11 +118,12 @@ impl Client {
         let (connection, response) = sent.unwrap_or(Err(Failure::Deadline)).map_err(in_post)?;
         let (head, body) = response.into_parts();
         let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let read = timeout_at(deadline, collect(body, &connection)).await.unwrap_or(Err(Failure::Deadline));
+        let read =
+            timeout_at(deadline, collect(body, self.answer_bytes, &connection)).await.unwrap_or(Err(Failure::Deadline));
         let mut body = read.map_err(in_body)?;
         self.pool.put_back(connection);
         if text(CONTENT_ENCODING).eq_ignore_ascii_case("gzip") {
-            body = gunzip(&body).map_err(in_body)?;
+            body = gunzip(&body, self.answer_bytes).map_err(in_body)?;
         }
         Ok(Answer {
             status: head.status,
@@ -206,13 +209,13 @@ fn in_body(failure: Failure) -> String {
     format!("unexpected error when reading response body. Please retry. Original error: {failure}")
 }
 
-async fn collect(mut body: Incoming, connection: &Connection) -> Result<Bytes, Failure> {
+async fn collect(mut body: Incoming, limit: usize, connection: &Connection) -> Result<Bytes, Failure> {
     let mut collected = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Failure::of_hyper(&error, &connection.route, "unexpected EOF"))?;
         if let Some(data) = frame.data_ref() {
-            if collected.len() + data.len() > MAX_ANSWER_BYTES {
-                return Err(Failure::TooLong(MAX_ANSWER_BYTES));
+            if collected.len() + data.len() > limit {
+                return Err(Failure::TooLong(limit));
             }
             collected.extend_from_slice(data);
         }
@@ -220,10 +223,10 @@ async fn collect(mut body: Incoming, connection: &Connection) -> Result<Bytes, F
     Ok(collected.into())
 }
 
-fn gunzip(body: &[u8]) -> Result<Bytes, Failure> {
+fn gunzip(body: &[u8], limit: usize) -> Result<Bytes, Failure> {
     let mut unpacked = Vec::new();
-    let limit = u64::try_from(MAX_ANSWER_BYTES).unwrap_or(u64::MAX).saturating_add(1);
-    let read = GzDecoder::new(body).take(limit).read_to_end(&mut unpacked);
+    let one_more = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    let read = GzDecoder::new(body).take(one_more).read_to_end(&mut unpacked);
     read.map_err(|_| Failure::Other("gzip: invalid header".into()))?;
-    if unpacked.len() > MAX_ANSWER_BYTES { Err(Failure::TooLong(MAX_ANSWER_BYTES)) } else { Ok(unpacked.into()) }
+    if unpacked.len() > limit { Err(Failure::TooLong(limit)) } else { Ok(unpacked.into()) }
 }

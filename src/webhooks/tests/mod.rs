@@ -14,6 +14,7 @@ use crate::admission::metrics::Metrics;
 use crate::admission::{Annotations, Attributes, Denial, Operation, Reinvocation};
 use crate::authn::UserInfo;
 use crate::cluster::{Cluster, FixedState, Namespace};
+use crate::config::Limits;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use crate::status::Status;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
@@ -86,7 +87,7 @@ fn mutating(hooks: &[Value]) -> World<Mutating> {
 
 fn mutating_in(state: FixedState) -> World<Mutating> {
     let (registry, metrics) = metrics();
-    World { plugin: Mutating::new(Cluster::fixed(state), metrics), registry }
+    World { plugin: Mutating::new(Cluster::fixed(state), metrics, &Limits::default()), registry }
 }
 
 fn validating(hooks: &[Value]) -> World<Validating> {
@@ -96,7 +97,7 @@ fn validating(hooks: &[Value]) -> World<Validating> {
 
 fn validating_in(state: FixedState) -> World<Validating> {
     let (registry, metrics) = metrics();
-    World { plugin: Validating::new(Cluster::fixed(state), metrics), registry }
+    World { plugin: Validating::new(Cluster::fixed(state), metrics, &Limits::default()), registry }
 }
 
 /// A create of a configmap.

@@ -1,0 +1,135 @@
+//! Whether the API server answers, asked now and then: a proxy whose API server is gone is not ready.
+
+use super::{SharedTransport, client, empty, pool};
+use crate::request::body;
+use http::{HeaderValue, Request, header};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+/// What is asked for: every API server answers it, quickly, whoever asks.
+const PATH: &str = "/readyz";
+/// How much of the answer is read.
+const BODY_BYTES: usize = 16 << 10;
+
+/// What the API server's last answer was. Dropping it ends the asking.
+#[derive(Debug)]
+pub struct Probe {
+    last: watch::Receiver<Result<(), String>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl Probe {
+    /// Asks at once, and then again every `every`; an answer that takes longer than `patience` is none. Must be called
+    /// inside a tokio runtime.
+    pub fn start(transport: SharedTransport, every: Duration, patience: Duration) -> Self {
+        let (said, last) = watch::channel(Err("the API server was not asked yet".to_owned()));
+        let asking = async move {
+            let mut ticks = interval(every);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let answer = match timeout(patience, ask(&transport)).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err("the API server takes too long to answer".into()),
+                };
+                let changes = said.borrow().is_ok() != answer.is_ok();
+                match &answer {
+                    Err(reason) if changes => tracing::warn!(%reason, "the API server does not answer"),
+                    Ok(()) if changes => tracing::info!("the API server answers"),
+                    _ => {}
+                }
+                let _ = said.send_replace(answer);
+            }
+        };
+        Self { last, _task: AbortOnDropHandle::new(tokio::spawn(asking)) }
+    }
+
+    /// Whether the API server answered when it was last asked.
+    ///
+    /// # Errors
+    /// Why it is thought to be gone.
+    pub fn check(&self) -> Result<(), String> {
+        self.last.borrow().clone()
+    }
+}
+
+/// Any answer will do but those of a server, or of a load balancer before it, that cannot serve.
+async fn ask(transport: &SharedTransport) -> Result<(), String> {
+    let mut request = Request::new(empty());
+    *request.uri_mut() = http::Uri::from_static(PATH);
+    request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(client::USER_AGENT));
+    let response = transport.send(request).await.map_err(|error| pool::chain(&error))?;
+    let status = response.status();
+    // What it says is of no interest, but only a connection whose answer was read is used again.
+    let _ = body::read(response.into_body(), BODY_BYTES).await;
+    if status.is_server_error() {
+        Err(format!("the API server answers {PATH} with {}", status.as_u16()))
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::{UpstreamError, from_fn};
+    use http::Response;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU16, Ordering};
+
+    const GONE: u16 = 0;
+    const HANGS: u16 = 1;
+
+    /// A probe of a server that answers with this status, or behaves like one of the two above.
+    fn probe(behaviour: &Arc<AtomicU16>) -> Probe {
+        let behaviour = behaviour.clone();
+        let transport = from_fn(move |request| {
+            assert_eq!(request.uri(), "/readyz");
+            let behaviour = behaviour.load(Ordering::Relaxed);
+            async move {
+                match behaviour {
+                    GONE => Err(UpstreamError::Unreachable("refused".into())),
+                    HANGS => std::future::pending().await,
+                    status => Ok(Response::builder().status(status).body(empty()).unwrap()),
+                }
+            }
+        });
+        Probe::start(transport, Duration::from_secs(5), Duration::from_secs(3))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn follows_whether_the_server_answers() {
+        let behaviour = Arc::new(AtomicU16::new(200));
+        let mut probe = probe(&behaviour);
+        assert!(probe.check().is_err(), "nobody was asked yet");
+        for (now, answers) in [
+            (200, true),
+            (GONE, false),
+            (200, true),
+            (HANGS, false),
+            (401, true),
+            (500, false),
+            (404, true),
+            (503, false),
+        ] {
+            behaviour.store(now, Ordering::Relaxed);
+            probe.last.wait_for(|last| last.is_ok() == answers).await.unwrap();
+            assert_eq!(probe.check().is_ok(), answers, "{now}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn says_what_is_wrong() {
+        for (now, reason) in [
+            (GONE, "refused"),
+            (HANGS, "the API server takes too long to answer"),
+            (503, "the API server answers /readyz with 503"),
+        ] {
+            let mut probe = probe(&Arc::new(AtomicU16::new(now)));
+            probe.last.changed().await.unwrap();
+            assert_eq!(probe.check().unwrap_err(), reason);
+        }
+    }
+}
