@@ -26,7 +26,7 @@ check: ## The gate: format, lints, documentation.
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
 	$(CARGO) clippy --test e2e --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --locked --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --locked --document-private-items
 
 deny: ## Licences, advisories and sources of the dependencies; needs cargo-deny.
 	$(CARGO) deny check
@@ -64,3 +64,6 @@ $(VENV)/ready: e2e/requirements.txt
 e2e: e2e-assets $(VENV)/ready ## Real clients through the proxy, in front of the embedded and of a real API server.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
 		$(CARGO) test --test e2e -- $(ARGS)
+
+bench: build e2e-assets ## The figures, as ratios in one run; needs nginx and h2load. ARGS names parts of it.
+	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/bench.py $(ARGS)

@@ -56,7 +56,8 @@ pub async fn run(config: Config) -> Result<()> {
         let (pipeline, drain) = (pipeline.clone(), drain.clone());
         move |request: Request<Incoming>| {
             let (pipeline, drain) = (pipeline.clone(), drain.clone());
-            async move { pipeline.handle(request.map(incoming), &drain).await }
+            // On the heap until it answers: what is left of a watch then is small.
+            async move { Box::pin(pipeline.handle(request.map(incoming), &drain)).await }
         }
     };
     let serve = tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle));

@@ -16,8 +16,8 @@ mod target;
 mod update;
 mod write;
 
-pub use gateway::Gateway;
 use gateway::Caller;
+pub use gateway::Gateway;
 pub use inflight::InFlight;
 
 use crate::admission::{Chain, Warnings};
@@ -34,6 +34,8 @@ use crate::status::Status;
 use crate::upstream::Body;
 use http::header::{USER_AGENT, WARNING};
 use http::{HeaderValue, Method, Request, Response};
+use jiff::Timestamp;
+use std::net::IpAddr;
 use std::sync::Arc;
 use target::Target;
 use write::Write;
@@ -63,6 +65,27 @@ pub struct Pipeline {
     pub limits: Limits,
 }
 
+/// What an audit event says of a request as it came, before any step took headers out of it.
+#[derive(Default)]
+struct Came {
+    uri: String,
+    user_agent: String,
+    source_ips: Vec<IpAddr>,
+    received: Timestamp,
+}
+
+impl Came {
+    fn of(request: &Request<Body>, connection: &Connection) -> Self {
+        let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
+        Self {
+            uri: request.uri().to_string(),
+            user_agent: user_agent.unwrap_or_default().to_owned(),
+            source_ips: audit::source_ips(request.headers(), connection.remote.ip()),
+            received: Timestamp::now(),
+        }
+    }
+}
+
 /// What the steps tell the shell, whether they succeed or not.
 #[derive(Default)]
 struct Exchange {
@@ -81,7 +104,9 @@ impl Pipeline {
         }
         let mut exchange = Exchange { audit_id, ..Exchange::default() };
         let answered = match info.is_long_running() {
-            true => self.answer(request, &info, &mut exchange).await.map(|response| response.map(|body| drain.ending(body))),
+            true => {
+                self.answer(request, &info, &mut exchange).await.map(|response| response.map(|body| drain.ending(body)))
+            }
             false => {
                 let answer = self.answer(request, &info, &mut exchange);
                 let in_time = tokio::time::timeout(self.limits.request_timeout, answer).await;
@@ -108,7 +133,10 @@ impl Pipeline {
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
         if info.is_undetermined() {
-            return Err(Status::internal_error(format!("unable to determine kind and namespace from url, {}", info.path)));
+            return Err(Status::internal_error(format!(
+                "unable to determine kind and namespace from url, {}",
+                info.path
+            )));
         }
         let caller = self.identify(&mut request, info, exchange).await?;
         let _seat = self.in_flight.enter(info)?;
@@ -124,8 +152,9 @@ impl Pipeline {
         }
         self.authorize(info, &caller, exchange).await?;
         match connect {
-            Some(target) => self.connect(request, target, &caller, exchange).await,
-            None => self.write(request, info, &caller, exchange).await,
+            // On the heap, so that reads do not carry the room for writes along.
+            Some(target) => Box::pin(self.connect(request, target, &caller, exchange)).await,
+            None => Box::pin(self.write(request, info, &caller, exchange)).await,
         }
     }
 
@@ -138,15 +167,14 @@ impl Pipeline {
     ) -> Result<Caller, Status> {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let connection = connection.ok_or_else(|| Status::internal_error("the request came on no connection"))?;
-        let uri = request.uri().to_string();
-        let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        let came = if self.audit.is_on() { Came::of(request, &connection) } else { Came::default() };
         let audited = audit::Request {
             info,
             audit_id: &exchange.audit_id,
-            uri: &uri,
-            user_agent: &user_agent,
-            source_ips: audit::source_ips(request.headers(), connection.remote.ip()),
-            received: jiff::Timestamp::now(),
+            uri: &came.uri,
+            user_agent: &came.user_agent,
+            source_ips: came.source_ips,
+            received: came.received,
         };
         let authenticated = match self.authenticator.authenticate(request.headers_mut(), &connection).await {
             Ok(authenticated) => authenticated,

@@ -67,6 +67,11 @@ impl Audit {
         Self(Some(Arc::new(Parts { policy, sink, metrics, clock, object_bytes })))
     }
 
+    /// Whether anything is audited at all.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Begins the event of a request that is authenticated, and writes its first stage; `None` if it is not to be logged.
     pub fn begin(&self, request: &Request<'_>, user: &UserInfo) -> Option<EventInProgress> {
         let mut event = self.decide(request, Some(user))?;

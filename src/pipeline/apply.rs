@@ -7,9 +7,9 @@ use super::Exchange;
 use super::gateway::Answer;
 use super::write::{Outgoing, Write, is_conflict, schema};
 use crate::admission::Operation;
-use crate::object::schema::Type;
 use crate::object::Object;
 use crate::object::patch::{self, PatchType};
+use crate::object::schema::Type;
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::status::Status;
 use crate::upstream::Body;
@@ -24,10 +24,17 @@ const NO_VERSION: &str = "1";
 
 impl Write<'_> {
     /// Admits what the apply comes to, and applies it.
-    pub(super) async fn apply(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
+    pub(super) async fn apply(
+        &self,
+        options: &WriteOptions,
+        exchange: &mut Exchange,
+    ) -> Result<Response<Body>, Status> {
         let decoded = patch::decode(PatchType::Apply, &self.body)?;
         self.say_duplicates(options, &decoded.duplicates, || {
-            format!("error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}", decoded.duplicates.join("\n  "))
+            format!(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                decoded.duplicates.join("\n  ")
+            )
         })?;
         if let Some(event) = &mut exchange.event {
             event.set_request_patch(&decoded.value);
@@ -47,7 +54,8 @@ impl Write<'_> {
             }
             let answer = self.apply_once(pinned, old, options, exchange).await?;
             attempt += 1;
-            let retry = !asked_for_version && is_version_conflict(&answer) && attempt < self.pipeline.limits.conflict_retries;
+            let retry =
+                !asked_for_version && is_version_conflict(&answer) && attempt < self.pipeline.limits.conflict_retries;
             if !retry {
                 return Ok(answer.into_response());
             }
@@ -89,7 +97,8 @@ impl Write<'_> {
     }
 
     fn apply_patch(&self, configuration: &Object) -> Result<Outgoing, Status> {
-        let mut outgoing = self.outgoing(Bytes::from(serde_json::to_vec(configuration).map_err(Status::internal_error)?));
+        let mut outgoing =
+            self.outgoing(Bytes::from(serde_json::to_vec(configuration).map_err(Status::internal_error)?));
         outgoing.content_type = PatchType::Apply.content_type();
         Ok(outgoing)
     }
@@ -231,7 +240,8 @@ mod tests {
 
     #[test]
     fn refuses_what_an_apply_configuration_cannot_say() {
-        let refused = extended(json!({}), json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {"labels": {}}}));
+        let refused =
+            extended(json!({}), json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {"labels": {}}}));
         assert_eq!(refused.unwrap_err().code, 501);
     }
 

@@ -13,7 +13,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// Lets the event see the response, and end with it. What the event has no use for streams through.
-pub(super) async fn follow(mut event: EventInProgress, response: Response<Body>, is_long_running: bool) -> Response<Body> {
+pub(super) async fn follow(
+    mut event: EventInProgress,
+    response: Response<Body>,
+    is_long_running: bool,
+) -> Response<Body> {
     let code = response.status().as_u16();
     let is_plain = !response.headers().contains_key(CONTENT_ENCODING);
     let is_wanted = event.wants_response_status(code) || event.wants_response_body();
@@ -58,7 +62,9 @@ async fn collect(mut body: Body) -> Collected {
                 }
             }
             Some(Err(error)) => {
-                return Collected::TooLarge(Prefixed { read: Some(read.freeze()), rest: Err(Some(error)) }.boxed_unsync());
+                return Collected::TooLarge(
+                    Prefixed { read: Some(read.freeze()), rest: Err(Some(error)) }.boxed_unsync(),
+                );
             }
         }
         if read.len() > OBJECT_BYTES {

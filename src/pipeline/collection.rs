@@ -30,7 +30,8 @@ impl Write<'_> {
             next = (!token.is_empty()).then(|| token.to_owned());
             let items = list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
             for item in items {
-                let item = Object::from_value(item).ok_or_else(|| Status::internal_error("a list's item is no object"))?;
+                let item =
+                    Object::from_value(item).ok_or_else(|| Status::internal_error("a list's item is no object"))?;
                 if let Some(refusal) = self.delete_item(&options, item.clone(), exchange).await? {
                     return Ok(refusal);
                 }
@@ -63,7 +64,9 @@ impl Write<'_> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (key, value) in own {
             let is_replaced = more.iter().any(|(name, _)| *name == key);
-            if matches!(&*key, "labelSelector" | "fieldSelector" | "resourceVersion" | "resourceVersionMatch") && !is_replaced {
+            if matches!(&*key, "labelSelector" | "fieldSelector" | "resourceVersion" | "resourceVersionMatch")
+                && !is_replaced
+            {
                 query.append_pair(&key, &value);
             }
         }
@@ -104,7 +107,8 @@ impl Write<'_> {
             if answer.status.is_success() || answer.status == http::StatusCode::NOT_FOUND {
                 return Ok(None);
             }
-            let retry = is_conflict(&answer) && !names_a_version(options) && attempt < self.pipeline.limits.conflict_retries;
+            let retry =
+                is_conflict(&answer) && !names_a_version(options) && attempt < self.pipeline.limits.conflict_retries;
             if !retry {
                 return Ok(Some(answer.into_response()));
             }

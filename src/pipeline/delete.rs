@@ -40,7 +40,12 @@ impl Write<'_> {
         Ok(options)
     }
 
-    async fn delete_existing(&self, options: &Object, old: Object, exchange: &mut Exchange) -> Result<(Answer, bool), Status> {
+    async fn delete_existing(
+        &self,
+        options: &Object,
+        old: Object,
+        exchange: &mut Exchange,
+    ) -> Result<(Answer, bool), Status> {
         let mut outgoing = self.outgoing(delete_body(options, &old)?);
         outgoing.uri = self.parts.uri.clone();
         let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(old)), options.clone());
@@ -53,7 +58,8 @@ impl Write<'_> {
 
     /// Preconditions that do not hold are a 409 before any plugin runs (`rest.BeforeDelete`).
     pub(super) fn check_preconditions(&self, options: &Object, old: &Object) -> Result<(), Status> {
-        let (uid, version) = (options.str(&["preconditions", "uid"]), options.str(&["preconditions", "resourceVersion"]));
+        let (uid, version) =
+            (options.str(&["preconditions", "uid"]), options.str(&["preconditions", "resourceVersion"]));
         if !uid.is_empty() && uid != old.uid() {
             let why = format!(
                 "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",

@@ -115,7 +115,13 @@ impl Gateway {
 }
 
 /// A request of the caller's with another body.
-pub(super) fn with_body(method: &Method, uri: &Uri, headers: &HeaderMap, content_type: &'static str, body: Bytes) -> Request<Body> {
+pub(super) fn with_body(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    content_type: &'static str,
+    body: Bytes,
+) -> Request<Body> {
     let mut request = Request::new(());
     *request.method_mut() = method.clone();
     *request.uri_mut() = uri.clone();

@@ -60,7 +60,8 @@ impl Write<'_> {
         let stored = old.clone().into_value();
         let patched = patch::apply(patch_type, &stored, patch, schema(self.target.kind()))?;
         check_patched(&patched, self.target.kind())?;
-        let mut object = Object::from_value(patched).ok_or_else(|| Status::bad_request("the patched object is no object"))?;
+        let mut object =
+            Object::from_value(patched).ok_or_else(|| Status::bad_request("the patched object is no object"))?;
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
         let asked_for_version = object.resource_version() != old.resource_version();
@@ -84,7 +85,8 @@ impl Write<'_> {
     fn difference(&self, stored: &Value, mut admitted: Object, version: &str) -> Result<Outgoing, Status> {
         let (patch_type, patch) = match merge_diff(stored, &admitted.clone().into_value()) {
             Some(mut merge) => {
-                let metadata = merge.as_object_mut().map(|fields| fields.entry("metadata").or_insert_with(|| json!({})));
+                let metadata =
+                    merge.as_object_mut().map(|fields| fields.entry("metadata").or_insert_with(|| json!({})));
                 if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
                     metadata.insert("resourceVersion".into(), version.into());
                 }

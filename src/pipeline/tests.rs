@@ -210,14 +210,19 @@ async fn validating_plugins_see_the_name_that_was_drawn() {
 #[tokio::test]
 async fn a_field_that_is_there_twice_never_reaches_the_api_server_twice() {
     let path = Path::new().await;
-    let body = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"twice"},"data":{"a":"1"},"data":{"b":"2"}}"#;
+    let body =
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"twice"},"data":{"a":"1"},"data":{"b":"2"}}"#;
     let response = path.ask_raw("POST", CONFIG_MAPS, &[], body).await;
     assert_eq!(response.status(), 201);
     assert_eq!(response.headers()["warning"], r#"299 - "duplicate field \"data\"""#);
     assert_eq!(path.stored(&at("twice")).await["data"], seen("twice")[0]["object"]["data"]);
-    let (code, status) = path.ask("POST", &format!("{CONFIG_MAPS}?fieldValidation=Strict"), "application/json", body).await;
+    let (code, status) =
+        path.ask("POST", &format!("{CONFIG_MAPS}?fieldValidation=Strict"), "application/json", body).await;
     assert_eq!(code, 400);
-    assert!(status["message"].as_str().unwrap().ends_with("strict decoding error: duplicate field \"data\""), "{status}");
+    assert!(
+        status["message"].as_str().unwrap().ends_with("strict decoding error: duplicate field \"data\""),
+        "{status}"
+    );
 }
 
 /// Every way to change an object: method, content type, query, body.
@@ -257,7 +262,8 @@ async fn a_delete_that_meets_a_change_is_admitted_again() {
     let path = Path::over(server.clone(), meddling(&server, "delete-raced")).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("delete-raced")).await.0, 201);
     assert_eq!(path.ask("DELETE", &at("delete-raced"), "application/json", "").await.0, 200);
-    let deletes: Vec<Value> = seen("delete-raced").into_iter().filter(|review| review["operation"] == "DELETE").collect();
+    let deletes: Vec<Value> =
+        seen("delete-raced").into_iter().filter(|review| review["operation"] == "DELETE").collect();
     assert_eq!(deletes.len(), 2);
     assert_eq!(deletes[1]["oldObject"]["data"]["meddled"], "yes");
 }
@@ -284,7 +290,8 @@ async fn deletes_a_collection_item_by_item_and_stops_at_the_first_refusal() {
     let (code, list) = path.ask("DELETE", CONFIG_MAPS, "application/json", "").await;
     assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 2));
     assert!(seen("c2").iter().any(|review| review["operation"] == "DELETE" && review["name"] == ""));
-    let kept = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "labels": {"refuse": "me"}}});
+    let kept =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "labels": {"refuse": "me"}}});
     let create = Request::post(CONFIG_MAPS).body(full(kept.to_string())).unwrap();
     crate::upstream::Transport::send(&path.server, create).await.unwrap();
     let (code, status) = path.ask("DELETE", CONFIG_MAPS, "application/json", "").await;
@@ -309,7 +316,10 @@ async fn a_patch_may_not_move_the_object() {
     path.json("POST", CONFIG_MAPS, &config_map("still")).await;
     let merge = "application/merge-patch+json";
     let (code, status) = path.ask("PATCH", &at("still"), merge, r#"{"metadata":{"name":"moved"}}"#).await;
-    assert_eq!((code, &status["message"]), (400, &json!("the name of the object (moved) does not match the name on the URL (still)")));
+    assert_eq!(
+        (code, &status["message"]),
+        (400, &json!("the name of the object (moved) does not match the name on the URL (still)"))
+    );
     let (code, _) = path.ask("PATCH", &at("still"), merge, r#"{"metadata":{"namespace":"elsewhere"}}"#).await;
     assert_eq!(code, 400);
 }
@@ -329,7 +339,11 @@ async fn no_trick_carries_a_write_past_admission() {
         trick("POST", "/api/v1/watch/namespaces/default/configmaps", &[]),
         trick("POST", "/api/v1/proxy/namespaces/default/configmaps", &[]),
         trick("GET", "/api/v1/namespaces/default/configmaps/tricked", &[("x-http-method-override", "PUT")]),
-        trick("GET", "/api/v1/namespaces/default/configmaps", &[("x-http-method", "POST"), ("x-method-override", "POST")]),
+        trick(
+            "GET",
+            "/api/v1/namespaces/default/configmaps",
+            &[("x-http-method", "POST"), ("x-method-override", "POST")],
+        ),
         trick("POST", "/api/v1/namespaces/default/configmaps", &[("content-type", "application/cbor")]),
         trick("POST", "/api/v1/namespaces/default/configmaps", &[("content-type", "text/plain")]),
         trick("PATCH", "/api/v1/namespaces/default/configmaps/tricked", &[("content-type", "application/json")]),

@@ -66,7 +66,8 @@ impl Write<'_> {
         let options = options.as_options_object(OptionsKind::Update);
         if asked_for.is_empty() {
             // The precondition that makes sure that what was admitted is what is replaced.
-            let _metadata_is_an_object = object.set(&["metadata", "resourceVersion"], Value::from(old.resource_version()));
+            let _metadata_is_an_object =
+                object.set(&["metadata", "resourceVersion"], Value::from(old.resource_version()));
         }
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;

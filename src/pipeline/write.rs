@@ -84,7 +84,10 @@ impl<'a> Write<'a> {
         let strict_errors = decoded.strict_errors(media_type);
         self.say_duplicates(options, &decoded.duplicates, || {
             let (name, found) = (&kind.kind, strict_errors.unwrap_or_default());
-            format!("{name} in version {:?} cannot be handled as a {name}: strict decoding error: {found}", kind.version)
+            format!(
+                "{name} in version {:?} cannot be handled as a {name}: strict decoding error: {found}",
+                kind.version
+            )
         })?;
         if let Some(event) = &mut exchange.event {
             event.set_request_object(&decoded.object);
@@ -251,7 +254,8 @@ pub(super) fn out_of_time() -> Status {
 
 /// Whether the API server refused because the object is not the one that admission saw.
 pub(super) fn is_conflict(answer: &Answer) -> bool {
-    answer.status == StatusCode::CONFLICT && serde_json::from_slice::<Status>(&answer.body).is_ok_and(|s| s.reason == "Conflict")
+    answer.status == StatusCode::CONFLICT
+        && serde_json::from_slice::<Status>(&answer.body).is_ok_and(|s| s.reason == "Conflict")
 }
 
 /// Whether the API server refused because there is such an object already.

@@ -89,7 +89,7 @@ where
             }
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
             Err(error) if is_refused(&error) => {
-                tracing::info!(%kind, %error, "changes cannot be watched; discovery is refreshed now and then");
+                tracing::debug!(%kind, %error, "changes cannot be watched; discovery is refreshed now and then");
                 sleep(limits.periodic_interval).await;
             }
             Err(error) => tracing::warn!(%kind, %error, "watch of the API server failed; trying again"),
