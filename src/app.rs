@@ -222,7 +222,8 @@ impl Upstream {
     async fn new(config: &Config, drain: &Drain) -> Result<Self> {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
-                (Arc::new(embedded::Server::new(embedded::Limits::default())), Identity::Impersonate)
+                let limits = embedded::Limits { body_bytes: config.limits.body_bytes, ..Default::default() };
+                (Arc::new(embedded::Server::new(limits)), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
