@@ -7,8 +7,11 @@
 
 mod quantity;
 mod special;
+mod status;
 mod table;
 mod wire;
+
+pub use status::status;
 
 use super::decode::{MAX_DEPTH, push_lossy};
 use base64::Engine;
