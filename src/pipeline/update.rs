@@ -2,14 +2,13 @@
 
 use super::Exchange;
 use super::gateway::Answer;
-use super::write::{MODIFIED, Write, is_already_exists, is_conflict};
-use crate::admission::{Attributes, Operation};
+use super::write::{Write, is_already_exists, is_conflict};
+use crate::admission::Operation;
 use crate::object::Object;
 use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::{Method, Response};
-use serde_json::Value;
 use std::sync::Arc;
 
 /// Kinds that a PUT may create (`rest.RESTUpdateStrategy.AllowCreateOnUpdate`), as group and resource.
@@ -54,40 +53,24 @@ impl Write<'_> {
 
     async fn update_existing(
         &self,
-        mut object: Object,
+        object: Object,
         old: Object,
         options: &WriteOptions,
         is_verbatim: bool,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
         let old = Arc::new(old);
-        let asked_for = object.resource_version().to_owned();
         check_uid(self, &object, &old)?;
         let options = options.as_options_object(OptionsKind::Update);
-        if asked_for.is_empty() {
-            // The precondition that makes sure that what was admitted is what is replaced.
-            let _metadata_is_an_object = object.set(&["metadata", "resourceVersion"], Value::from(old.resource_version()));
-        }
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
-        if !asked_for.is_empty() && asked_for != old.resource_version() {
-            return Err(self.conflict(MODIFIED));
-        }
-        self.keep_version(&mut attributes, &old)?;
+        let is_asked_for = match &mut attributes.object {
+            Some(object) => self.pin_version(object, &old)?,
+            None => true,
+        };
         self.validate(&attributes, exchange).await?;
         let answer = self.forward(self.outgoing(self.encode(&attributes, is_verbatim)?)).await?;
-        Ok(if asked_for.is_empty() && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
-    }
-
-    /// Whatever plugins did to it, the object carries the version that admission saw.
-    pub(super) fn keep_version(&self, attributes: &mut Attributes, old: &Object) -> Result<(), Status> {
-        let Some(object) = &mut attributes.object else { return Ok(()) };
-        let same = object.resource_version() == old.resource_version();
-        if same || object.set(&["metadata", "resourceVersion"], Value::from(old.resource_version())) {
-            Ok(())
-        } else {
-            Err(Status::bad_request("metadata is no object after admission"))
-        }
+        Ok(if !is_asked_for && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
 
     /// A PUT of what does not exist: a create for some kinds, 404 for the others. It goes upstream as a POST, which nobody
