@@ -103,7 +103,8 @@ fn is_version_conflict(answer: &Answer) -> bool {
     is_conflict(answer) && answer.status().is_some_and(|status| has_no_causes(&status))
 }
 
-fn with_dry_run(uri: &Uri) -> Result<Uri, Status> {
+/// The URL of a request that is only to be tried.
+pub(super) fn with_dry_run(uri: &Uri) -> Result<Uri, Status> {
     let query = uri.query().unwrap_or_default();
     let already = query_values(query, "dryRun").any(|value| value == "All");
     if already {

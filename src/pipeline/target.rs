@@ -62,7 +62,7 @@ impl Target {
     /// The verb is one of the URL's form: objects are created in a collection and changed under their names, both in a
     /// namespace where they have one. Without this, plugins would act on what the API server refuses.
     fn check_form(&self, info: &RequestInfo) -> Result<(), Status> {
-        let is_built_in = crate::object::schema::of(&self.facts.kind).is_some();
+        let is_built_in = self.is_built_in();
         let of_one = !self.name.is_empty();
         if self.facts.namespaced && self.namespace.is_empty() {
             return Err(if is_built_in && !of_one { not_allowed() } else { Status::no_such_path() });
@@ -85,6 +85,11 @@ impl Target {
             Some(subresource) => &subresource.verbs,
             None => &self.facts.verbs,
         }
+    }
+
+    /// Whether the resource is one of Kubernetes' own.
+    pub(super) fn is_built_in(&self) -> bool {
+        crate::object::schema::of(&self.facts.kind).is_some()
     }
 
     /// Kind of the body that the URL takes.

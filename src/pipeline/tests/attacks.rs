@@ -148,3 +148,16 @@ async fn refuses_a_patch_of_no_known_type_and_a_failed_precondition_in_the_api_s
     assert_eq!((code, &status["details"]), (409, &json!({"name": "worded", "kind": "ConfigMap"})));
     assert!(status["message"].as_str().unwrap().starts_with(text), "{status}");
 }
+
+#[tokio::test]
+async fn an_update_that_must_name_a_version_is_refused_without_one() {
+    let path = Path::new().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "unversioned-lease"}});
+    assert_eq!(path.json("POST", leases, &lease).await.0, 201);
+    let uri = format!("{leases}/unversioned-lease");
+    let (code, status) = path.json("PUT", &uri, &lease).await;
+    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("metadata.resourceVersion")), "{status}");
+    let stored = path.stored(&uri).await;
+    assert_eq!(path.json("PUT", &uri, &stored).await.0, 200);
+}
