@@ -140,6 +140,10 @@ impl Pipeline {
         }
         let caller = self.identify(&mut request, info, exchange).await?;
         let _seat = self.in_flight.enter(info)?;
+        if *request.method() == Method::CONNECT {
+            // To both neighbours a success would mean that the connection is a tunnel from here on.
+            return Err(target::not_allowed());
+        }
         let connect = self.connect_target(request.method(), info).await?;
         if connect.is_none() && is_read(request.method()) {
             return self.gateway.stream(request, &caller).await;
@@ -230,6 +234,7 @@ impl Pipeline {
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
         let target = Target::find(&self.discovery, request.method(), info).await?;
+        write::check_accept(request.headers(), &target)?;
         let write = Write::begin(self, request, target, caller, exchange).await?;
         let deadline = write.deadline;
         let work = async {

@@ -40,6 +40,15 @@ pub fn json(bytes: &[u8]) -> Result<Decoded, String> {
     }
 }
 
+/// Whether a value nests deeper than this.
+pub fn is_deeper(value: &Value, limit: usize) -> bool {
+    match value {
+        Value::Array(items) => limit == 0 || items.iter().any(|item| is_deeper(item, limit - 1)),
+        Value::Object(map) => limit == 0 || map.values().any(|value| is_deeper(value, limit - 1)),
+        _ => false,
+    }
+}
+
 /// The JSON type of a value in the words of Go's `UnmarshalTypeError`.
 pub fn go_type(value: &Value) -> &'static str {
     match value {

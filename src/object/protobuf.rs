@@ -6,8 +6,11 @@
 //! the body is refused: no encoder writes that.
 
 mod special;
+mod status;
 mod table;
 mod wire;
+
+pub use status::status;
 
 use super::decode::{MAX_DEPTH, push_lossy};
 use base64::Engine;

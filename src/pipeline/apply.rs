@@ -11,6 +11,7 @@ use crate::object::Object;
 use crate::object::patch::{self, PatchType};
 use crate::object::schema::Type;
 use crate::request::body::{OptionsKind, WriteOptions};
+use crate::request::query::query_values;
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -88,9 +89,10 @@ impl Write<'_> {
         let mut attributes = self.attributes(operation, Some(outcome.clone()), old.map(Arc::new), options);
         self.admit(&mut attributes, exchange).await?;
         self.validate(&attributes, exchange).await?;
-        let admitted = attributes.object.unwrap_or_default();
+        let mut admitted = attributes.object.unwrap_or_default();
         let mut configuration = pinned;
         if admitted.is_changed() {
+            self.pin_version(&mut admitted, &outcome)?;
             extend(configuration.fields_mut(), outcome.fields(), admitted.fields(), schema(self.target.kind()))?;
         }
         self.forward(self.apply_patch(&configuration)?).await
@@ -107,12 +109,13 @@ impl Write<'_> {
 /// A conflict of versions, not one of field managers.
 fn is_version_conflict(answer: &Answer) -> bool {
     let has_no_causes = |status: &Status| status.details.as_ref().is_none_or(|details| details.causes.is_empty());
-    is_conflict(answer) && serde_json::from_slice::<Status>(&answer.body).is_ok_and(|status| has_no_causes(&status))
+    is_conflict(answer) && answer.status().is_some_and(|status| has_no_causes(&status))
 }
 
-fn with_dry_run(uri: &Uri) -> Result<Uri, Status> {
+/// The URL of a request that is only to be tried.
+pub(super) fn with_dry_run(uri: &Uri) -> Result<Uri, Status> {
     let query = uri.query().unwrap_or_default();
-    let already = form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == "dryRun" && value == "All");
+    let already = query_values(query, "dryRun").any(|value| value == "All");
     if already {
         return Ok(uri.clone());
     }
@@ -176,6 +179,10 @@ fn extend_list(
 ) -> Result<(), Status> {
     let list = configuration.entry(field).or_insert_with(|| json!([]));
     let list = list.as_array_mut().ok_or_else(|| inexpressible(field))?;
+    if [old, new, list.as_slice()].into_iter().any(|items| has_twins(items, merge_key)) {
+        // Told apart by more than this key: the change could end up in the wrong item.
+        return Err(inexpressible(field));
+    }
     let same_key = |a: &Value, b: &Value| a.get(merge_key).is_some() && a.get(merge_key) == b.get(merge_key);
     if old.iter().any(|item| !new.iter().any(|other| same_key(item, other))) {
         return Err(inexpressible(field));
@@ -200,6 +207,13 @@ fn extend_list(
         extend(given, before, after, item_type)?;
     }
     Ok(())
+}
+
+/// Whether two items have the same key.
+fn has_twins(items: &[Value], merge_key: &str) -> bool {
+    let mut keys: Vec<String> = items.iter().filter_map(|item| item.get(merge_key)).map(Value::to_string).collect();
+    keys.sort_unstable();
+    keys.windows(2).any(|pair| pair.first() == pair.last())
 }
 
 fn inexpressible(field: &str) -> Status {
@@ -243,6 +257,19 @@ mod tests {
         let refused =
             extended(json!({}), json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {"labels": {}}}));
         assert_eq!(refused.unwrap_err().code, 501);
+    }
+
+    #[test]
+    fn refuses_to_guess_which_of_two_items_changed() {
+        let ports = |name: Option<&str>| {
+            let mut udp = json!({"containerPort": 53, "protocol": "UDP"});
+            if let Some(name) = name {
+                udp["name"] = name.into();
+            }
+            let ports = json!([{"containerPort": 53, "protocol": "TCP"}, udp]);
+            json!({"spec": {"containers": [{"name": "a", "ports": ports}]}})
+        };
+        assert_eq!(extended(ports(None), ports(None), ports(Some("dns"))).unwrap_err().code, 501);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::delete::{delete_body, names_a_version};
 use super::write::{Write, is_conflict};
 use crate::admission::Operation;
 use crate::object::Object;
+use crate::request::query::{query_pairs, query_value};
 use crate::status::Status;
 use crate::upstream::{Body, full};
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -60,7 +61,7 @@ impl Write<'_> {
 
     /// The request's own selectors and these parameters; empty ones are left out.
     fn selectors(&self, more: &[(&str, &str)]) -> String {
-        let own = form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes());
+        let own = query_pairs(self.parts.uri.query().unwrap_or_default());
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (key, value) in own {
             let is_replaced = more.iter().any(|(name, _)| *name == key);
@@ -126,7 +127,10 @@ impl Write<'_> {
 
     /// The collection's URL, selecting just this name; the write options are in the body.
     fn one_item_uri(&self, name: &str) -> Result<Uri, Status> {
-        let selector = format!("metadata.name={name}");
+        // An item that changed meanwhile is deleted only if it is still one of the selected.
+        let own = query_value(self.parts.uri.query().unwrap_or_default(), "fieldSelector").unwrap_or_default();
+        let separator = if own.is_empty() { "" } else { "," };
+        let selector = format!("{own}{separator}metadata.name={name}");
         let query = self.selectors(&[("fieldSelector", &selector)]);
         format!("{}?{query}", self.parts.uri.path()).parse().map_err(Status::internal_error)
     }

@@ -5,6 +5,7 @@ use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Operation, Reinvocation};
 use crate::object::Object;
 use crate::request::RequestInfo;
+use crate::request::query::{query_pairs, query_values};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::{Request, Response};
@@ -29,7 +30,7 @@ impl Pipeline {
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
         let query = request.uri().query().unwrap_or_default();
-        if form_urlencoded::parse(query.as_bytes()).any(|(key, value)| key == "dryRun" && !value.is_empty()) {
+        if query_values(query, "dryRun").any(|value| !value.is_empty()) {
             return Err(Status::bad_request("dryRun is not supported"));
         }
         let options = connect_options(&target, query);
@@ -71,22 +72,29 @@ fn connect_options(target: &Target, query: &str) -> Object {
     let mut fields = Map::new();
     fields.insert("kind".into(), target.kind().kind.as_str().into());
     fields.insert("apiVersion".into(), target.kind().api_version().into());
-    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+    let mut seen = Vec::new();
+    for (key, value) in query_pairs(query) {
+        // Of what is no list the first value counts, empty or not.
+        let is_first = !seen.contains(&key);
         match (target.subresource.as_str(), &*key) {
             // `Convert_Slice_string_To_bool`: everything but "0" and "false" is true, and false is left out.
-            ("exec" | "attach", "stdin" | "stdout" | "stderr" | "tty") if !is_false(&value) => {
-                fields.entry(key).or_insert(true.into());
+            ("exec" | "attach", "stdin" | "stdout" | "stderr" | "tty") if is_first && !is_false(&value) => {
+                fields.insert(key.clone(), true.into());
             }
-            ("exec" | "attach", "container") if !value.is_empty() => {
-                fields.entry(key).or_insert_with(|| Value::from(&*value));
+            ("exec" | "attach", "container") if is_first && !value.is_empty() => {
+                fields.insert(key.clone(), value.into());
             }
-            ("exec", "command") => push(&mut fields, "command", Value::from(&*value)),
+            ("exec", "command") => push(&mut fields, "command", value.into()),
             ("portforward", "ports") => {
                 for port in value.split(',').filter_map(|port| port.trim().parse::<i32>().ok()) {
                     push(&mut fields, "ports", port.into());
                 }
             }
             _ => {}
+        }
+        // Names that mean nothing need not be remembered.
+        if is_first && ["stdin", "stdout", "stderr", "tty", "container"].contains(&&*key) {
+            seen.push(key);
         }
     }
     if target.subresource == "proxy" && !target.rest.is_empty() {

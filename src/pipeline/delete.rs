@@ -60,19 +60,22 @@ impl Write<'_> {
     pub(super) fn check_preconditions(&self, options: &Object, old: &Object) -> Result<(), Status> {
         let (uid, version) =
             (options.str(&["preconditions", "uid"]), options.str(&["preconditions", "resourceVersion"]));
+        // The API server names the kind here, not the resource.
+        let kind = self.target.kind();
+        let conflict = |why: &str| Status::conflict(&kind.group, &kind.kind, old.name(), why);
         if !uid.is_empty() && uid != old.uid() {
             let why = format!(
                 "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
                 old.uid()
             );
-            return Err(self.conflict(&why));
+            return Err(conflict(&why));
         }
         if !version.is_empty() && version != old.resource_version() {
             let why = format!(
                 "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
                 old.resource_version()
             );
-            return Err(self.conflict(&why));
+            return Err(conflict(&why));
         }
         Ok(())
     }

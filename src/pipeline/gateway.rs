@@ -1,7 +1,7 @@
 //! The way to the API server: requests of callers, streamed, and requests of the proxy's own on the way to a decision.
 
 use crate::authn::UserInfo;
-use crate::object::Object;
+use crate::object::{Object, decode, protobuf};
 use crate::request::body;
 use crate::status::Status;
 use crate::upstream::{Body, ClientCredentials, Forwarder, SharedTransport, UpstreamError, full};
@@ -41,6 +41,17 @@ impl Answer {
     pub(super) fn object(&self) -> Result<Object, Status> {
         serde_json::from_slice(&self.body)
             .map_err(|error| Status::internal_error(format!("the API server answered with what is no object: {error}")))
+    }
+
+    /// The Status in it, in whichever form the client accepts.
+    pub(super) fn status(&self) -> Option<Status> {
+        match self.body.first()? {
+            b'{' => serde_json::from_slice(&self.body).ok(),
+            _ => match protobuf::open(&self.body) {
+                Ok(envelope) => protobuf::status(&envelope).ok(),
+                Err(_) => serde_json::from_value(decode::yaml(&self.body).ok()?.value).ok(),
+            },
+        }
     }
 
     /// It, to be sent to the client.
@@ -139,5 +150,31 @@ pub(super) fn unavailable(error: UpstreamError) -> Status {
     match error {
         UpstreamError::Timeout => Status::timeout("the API server did not answer in time"),
         UpstreamError::Unreachable(_) => Status::service_unavailable("the API server behind is not reachable"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conflict(body: &'static [u8]) -> Answer {
+        Answer { status: StatusCode::CONFLICT, headers: HeaderMap::new(), body: Bytes::from_static(body) }
+    }
+
+    #[test]
+    fn a_refusal_is_understood_in_every_form_that_a_client_accepts() {
+        let protobuf = b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x17\x0a\x00\x12\x01F\x22\x08Conflict\x2a\x03\x22\x01\x0a\x30\x99\x03";
+        let protobuf: &[u8] = &protobuf[..];
+        for body in [&br#"{"kind":"Status","reason":"Conflict"}"#[..], b"kind: Status\nreason: Conflict\n"] {
+            assert_eq!(conflict(body).status().map(|status| status.reason).as_deref(), Some("Conflict"));
+        }
+        let well_formed = b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x18\x0a\x00\x12\x01F\x22\x08Conflict\x2a\x04\x22\x02\x0a\x00\x30\x99\x03";
+        let status = conflict(well_formed).status().unwrap();
+        assert_eq!((status.reason.as_str(), status.code), ("Conflict", 409));
+        assert_eq!(status.details.unwrap().causes.len(), 1);
+        let broken =
+            Answer { status: StatusCode::CONFLICT, headers: HeaderMap::new(), body: Bytes::from_static(protobuf) };
+        assert!(broken.status().is_none());
+        assert!(conflict(b"").status().is_none());
     }
 }

@@ -6,12 +6,12 @@
 
 use super::Exchange;
 use super::gateway::Answer;
-use super::write::{MODIFIED, Outgoing, Write, is_conflict, schema};
+use super::write::{Outgoing, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::patch::{self, PatchType, merge_diff};
 use crate::request::body::{OptionsKind, WriteOptions, check_name, check_patched, ensure_namespace};
-use crate::status::Status;
+use crate::status::{Details, Status};
 use crate::upstream::Body;
 use bytes::Bytes;
 use http::Response;
@@ -22,10 +22,16 @@ use std::sync::Arc;
 impl Write<'_> {
     /// Admits and patches the object; on a conflict that the client did not ask for, once more with the fresh one.
     pub(super) async fn patch(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
-        let patch_type = PatchType::from_content_type(self.header(CONTENT_TYPE))?;
-        if patch_type == PatchType::Strategic && schema(self.target.kind()).is_none() {
-            return Err(PatchType::unsupported(false));
-        }
+        let is_built_in = schema(self.target.kind()).is_some();
+        let patch_type = match PatchType::from_content_type(self.header(CONTENT_TYPE)) {
+            Ok(PatchType::Strategic) | Err(_) if !is_built_in => return Err(PatchType::unsupported(false)),
+            Ok(patch_type) => patch_type,
+            // Of built-in kinds, the routes themselves know what they consume.
+            Err(_) => {
+                let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+                return Err(status.with_details(Details::default()));
+            }
+        };
         let options = self.options(OptionsKind::Patch(patch_type))?;
         if patch_type == PatchType::Apply {
             return self.apply(&options, exchange).await;
@@ -64,15 +70,13 @@ impl Write<'_> {
             Object::from_value(patched).ok_or_else(|| Status::bad_request("the patched object is no object"))?;
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
-        let asked_for_version = object.resource_version() != old.resource_version();
         let old = Arc::new(old);
         let options = options.as_options_object(OptionsKind::Update);
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
-        if asked_for_version && attributes.object.as_ref().is_some_and(|object| !object.resource_version().is_empty()) {
-            return Err(self.conflict(MODIFIED));
+        if let Some(object) = &mut attributes.object {
+            self.pin_version(object, &old)?;
         }
-        self.keep_version(&mut attributes, &old)?;
         self.validate(&attributes, exchange).await?;
         let admitted = attributes.object.unwrap_or_default();
         let answer = self.forward(self.difference(&stored, admitted, old.resource_version())?).await?;

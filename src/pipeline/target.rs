@@ -37,10 +37,11 @@ impl Target {
             subresource: info.subresource.clone(),
             namespace: info.namespace.clone(),
             name: info.name.clone(),
-            rest: info.parts.iter().skip(3).flat_map(|part| ["/", part]).collect(),
+            rest: rest(info),
             facts,
         };
         target.check_path(info)?;
+        target.check_form(info)?;
         let allowed = target.is_connect() || target.verbs().contains(&info.verb);
         if !allowed && *method != Method::GET {
             return Err(not_allowed());
@@ -53,9 +54,26 @@ impl Target {
         let unknown_subresource = !self.subresource.is_empty() && self.sub().is_none();
         let is_proxied = self.is_connect() && self.subresource == "proxy";
         let too_long = info.parts.len() > 3 && !is_proxied;
-        let wrong_scope = self.facts.namespaced && self.namespace.is_empty() && info.verb != "create"
-            || !self.facts.namespaced && !self.namespace.is_empty() && self.resource.resource != "namespaces";
+        let is_namespace = self.resource.resource == "namespaces" && self.name == self.namespace;
+        let wrong_scope = !self.facts.namespaced && !self.namespace.is_empty() && !is_namespace;
         if unknown_subresource || too_long || wrong_scope { Err(Status::no_such_path()) } else { Ok(()) }
+    }
+
+    /// The verb is one of the URL's form: objects are created in a collection and changed under their names, both in a
+    /// namespace where they have one. Without this, plugins would act on what the API server refuses.
+    fn check_form(&self, info: &RequestInfo) -> Result<(), Status> {
+        let is_built_in = self.is_built_in();
+        let of_one = !self.name.is_empty();
+        if self.facts.namespaced && self.namespace.is_empty() {
+            return Err(if is_built_in && !of_one { not_allowed() } else { Status::no_such_path() });
+        }
+        match info.verb.as_str() {
+            // Custom resources may have a name on the URL, which means nothing.
+            "create" if of_one && is_built_in && self.subresource.is_empty() => Err(not_allowed()),
+            "update" | "patch" if !of_one && is_built_in => Err(not_allowed()),
+            "update" | "patch" if !of_one => Err(Status::bad_request("name must be provided")),
+            _ => Ok(()),
+        }
     }
 
     fn sub(&self) -> Option<&Subresource> {
@@ -67,6 +85,11 @@ impl Target {
             Some(subresource) => &subresource.verbs,
             None => &self.facts.verbs,
         }
+    }
+
+    /// Whether the resource is one of Kubernetes' own.
+    pub(super) fn is_built_in(&self) -> bool {
+        crate::object::schema::of(&self.facts.kind).is_some()
     }
 
     /// Kind of the body that the URL takes.
@@ -100,7 +123,16 @@ impl Target {
     }
 }
 
-fn not_allowed() -> Status {
+/// What stands behind a subresource, its last slash included (`getRequestOptions`).
+fn rest(info: &RequestInfo) -> String {
+    let mut rest: String = info.parts.iter().skip(3).flat_map(|part| ["/", part]).collect();
+    if info.path.ends_with('/') && !rest.ends_with('/') {
+        rest.push('/');
+    }
+    rest
+}
+
+pub(super) fn not_allowed() -> Status {
     Status::failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         .with_details(Default::default())
 }

@@ -1,5 +1,7 @@
 //! The path in front of the embedded API server: what is stored is what was admitted, whatever happens in between.
 
+mod attacks;
+
 use super::*;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
@@ -29,7 +31,8 @@ impl Plugin for Witness {
             Some(object) if is_marked(object) => {
                 assert!(object.set(&["metadata", "labels", "admitted"], json!("yes")));
             }
-            _ => {}
+            Some(object) => play(object),
+            None => {}
         }
         Ok(())
     }
@@ -47,6 +50,22 @@ impl Plugin for Witness {
         }));
         Ok(())
     }
+}
+
+/// What a plugin should leave alone, where the object's label asks for it.
+fn play(object: &mut crate::object::Object) {
+    let (field, value) = match object.str(&["metadata", "labels", "trick"]) {
+        "rename" => ("name", "renamed"),
+        "move" => ("namespace", "elsewhere"),
+        "version" => ("resourceVersion", "1"),
+        "tell-version" => {
+            let version = if object.resource_version().is_empty() { "none" } else { "some" };
+            assert!(object.set(&["metadata", "labels", "version"], json!(version)));
+            return;
+        }
+        _ => return,
+    };
+    assert!(object.set(&["metadata", field], json!(value)));
 }
 
 static WITNESS: Spec = Spec {

@@ -1,15 +1,15 @@
 //! PUT: update, or create where the kind allows it.
 
 use super::Exchange;
+use super::apply::with_dry_run;
 use super::gateway::Answer;
-use super::write::{MODIFIED, Write, is_already_exists, is_conflict};
+use super::write::{Write, is_already_exists, is_conflict};
 use crate::admission::{Attributes, Operation};
 use crate::object::Object;
 use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
-use http::{Method, Response};
-use serde_json::Value;
+use http::{Method, Response, StatusCode};
 use std::sync::Arc;
 
 /// Kinds that a PUT may create (`rest.RESTUpdateStrategy.AllowCreateOnUpdate`), as group and resource.
@@ -26,6 +26,30 @@ const CREATED_BY_PUT: [(&str, &str); 12] = [
     ("rbac.authorization.k8s.io", "clusterroles"),
     ("rbac.authorization.k8s.io", "rolebindings"),
     ("rbac.authorization.k8s.io", "roles"),
+];
+
+/// Kinds of Kubernetes' own whose updates must say a resourceVersion (`AllowUnconditionalUpdate` is false).
+const UPDATED_CONDITIONALLY: [(&str, &str); 20] = [
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("apiregistration.k8s.io", "apiservices"),
+    ("certificates.k8s.io", "clustertrustbundles"),
+    ("certificates.k8s.io", "podcertificaterequests"),
+    ("coordination.k8s.io", "leasecandidates"),
+    ("coordination.k8s.io", "leases"),
+    ("internal.apiserver.k8s.io", "storageversions"),
+    ("node.k8s.io", "runtimeclasses"),
+    ("policy", "poddisruptionbudgets"),
+    ("storage.k8s.io", "csidrivers"),
+    ("storage.k8s.io", "csinodes"),
+    ("storage.k8s.io", "csistoragecapacities"),
+    ("storage.k8s.io", "volumeattachments"),
+    ("storagemigration.k8s.io", "storageversionmigrations"),
 ];
 
 impl Write<'_> {
@@ -54,41 +78,44 @@ impl Write<'_> {
 
     async fn update_existing(
         &self,
-        mut object: Object,
+        object: Object,
         old: Object,
         options: &WriteOptions,
         is_verbatim: bool,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
         let old = Arc::new(old);
-        let asked_for = object.resource_version().to_owned();
         check_uid(self, &object, &old)?;
         let options = options.as_options_object(OptionsKind::Update);
-        if asked_for.is_empty() {
-            // The precondition that makes sure that what was admitted is what is replaced.
-            let _metadata_is_an_object =
-                object.set(&["metadata", "resourceVersion"], Value::from(old.resource_version()));
-        }
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
-        if !asked_for.is_empty() && asked_for != old.resource_version() {
-            return Err(self.conflict(MODIFIED));
+        if let Some(refusal) = self.refused_without_version(&attributes).await? {
+            return Ok(Outcome::Final(refusal));
         }
-        self.keep_version(&mut attributes, &old)?;
+        let is_asked_for = match &mut attributes.object {
+            Some(object) => self.pin_version(object, &old)?,
+            None => true,
+        };
         self.validate(&attributes, exchange).await?;
         let answer = self.forward(self.outgoing(self.encode(&attributes, is_verbatim)?)).await?;
-        Ok(if asked_for.is_empty() && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
+        Ok(if !is_asked_for && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
 
-    /// Whatever plugins did to it, the object carries the version that admission saw.
-    pub(super) fn keep_version(&self, attributes: &mut Attributes, old: &Object) -> Result<(), Status> {
-        let Some(object) = &mut attributes.object else { return Ok(()) };
-        let same = object.resource_version() == old.resource_version();
-        if same || object.set(&["metadata", "resourceVersion"], Value::from(old.resource_version())) {
-            Ok(())
-        } else {
-            Err(Status::bad_request("metadata is no object after admission"))
-        }
+    /// What the API server says to an update that names no version, where it may mind; the version that the proxy adds
+    /// must not make such an update a good one. Whether a resource that is not built in minds shows only when it is tried.
+    async fn refused_without_version(&self, attributes: &Attributes) -> Result<Option<Answer>, Status> {
+        let on = (&*self.target.resource.group, &*self.target.resource.resource);
+        let may_mind = !self.target.is_built_in() || UPDATED_CONDITIONALLY.contains(&on);
+        let object = attributes.object.as_ref().filter(|object| may_mind && object.resource_version().is_empty());
+        let Some(object) = object else { return Ok(None) };
+        let mut trial = self.outgoing(serde_json::to_vec(object).map_err(Status::internal_error)?.into());
+        trial.uri = with_dry_run(&trial.uri)?;
+        let answer = self.forward(trial).await?;
+        let minds = answer
+            .status()
+            .and_then(|status| status.details)
+            .is_some_and(|details| details.causes.iter().any(|cause| cause.field == "metadata.resourceVersion"));
+        Ok((answer.status == StatusCode::UNPROCESSABLE_ENTITY && minds).then_some(answer))
     }
 
     /// A PUT of what does not exist: a create for some kinds, 404 for the others. It goes upstream as a POST, which nobody

@@ -5,9 +5,11 @@ use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
 use crate::config::duration;
+use crate::object::decode::go_quote;
 use crate::object::{GroupVersionKind, Object};
 use crate::request::body::{self, MediaType, OptionsKind, WriteOptions};
-use crate::status::Status;
+use crate::request::query::query_value;
+use crate::status::{Cause, Status};
 use crate::upstream::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
@@ -141,7 +143,7 @@ impl<'a> Write<'a> {
         if operation == Operation::Create
             && let Some(object) = &attributes.object
         {
-            if attributes.name.is_empty() {
+            if target.subresource.is_empty() {
                 attributes.name = object.name().to_owned();
             }
             if target.is_namespaces() && attributes.namespace.is_empty() {
@@ -157,20 +159,43 @@ impl<'a> Write<'a> {
         let result = self.pipeline.chain.admit(attributes).await;
         publish(attributes, exchange);
         result?;
-        match &attributes.object {
+        match &mut attributes.object {
             Some(object) if object.is_changed() => self.check_identity(object, attributes.operation),
             _ => Ok(()),
         }
     }
 
-    fn check_identity(&self, object: &Object, operation: Operation) -> Result<(), Status> {
-        let (kind, namespace) = (self.target.kind(), self.target.expected_namespace());
-        let is_kind = object.kind() == kind.kind && object.api_version() == kind.api_version();
-        let is_there = object.namespace() == namespace || object.namespace().is_empty();
-        if !is_kind || !is_there {
-            return Err(Status::bad_request("admission changed the kind or the namespace of the object"));
+    fn check_identity(&self, object: &mut Object, operation: Operation) -> Result<(), Status> {
+        let kind = self.target.kind();
+        if object.kind() != kind.kind || object.api_version() != kind.api_version() {
+            return Err(Status::bad_request("admission changed the kind of the object"));
         }
-        if operation == Operation::Update { body::check_name(object, &self.target.name) } else { Ok(()) }
+        body::ensure_namespace(object, self.target.expected_namespace())?;
+        if operation == Operation::Update && object.name() != self.target.name {
+            // `validation.ValidateObjectMetaAccessorUpdate`
+            let why = format!("Invalid value: {}: field is immutable", go_quote(object.name()));
+            let cause =
+                Cause { reason: "FieldValueInvalid".into(), message: why.clone(), field: "metadata.name".into() };
+            let text = format!("metadata.name: {why}");
+            return Err(Status::invalid(&kind.group, &kind.kind, object.name(), &text, vec![cause]));
+        }
+        Ok(())
+    }
+
+    /// A version that a plugin or the client put into the object is one that it must have; it has the stored one
+    /// afterwards, so that what is replaced is what was admitted (`Store.Update`). Answers whether somebody asked for it.
+    pub(super) fn pin_version(&self, object: &mut Object, old: &Object) -> Result<bool, Status> {
+        let (asked_for, stored) = (object.resource_version(), old.resource_version());
+        if asked_for == stored {
+            return Ok(true);
+        }
+        if !asked_for.is_empty() {
+            return Err(self.conflict(MODIFIED));
+        }
+        match object.set(&["metadata", "resourceVersion"], stored.into()) {
+            true => Ok(false),
+            false => Err(Status::bad_request("metadata is no object after admission")),
+        }
     }
 
     /// The validating phase.
@@ -236,10 +261,32 @@ impl<'a> Write<'a> {
     }
 }
 
+/// What the API server can answer with.
+const REPRESENTATIONS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// Refuses a client that accepts none of the forms that there are, before anything is done for it.
+pub(super) fn check_accept(headers: &http::HeaderMap, target: &Target) -> Result<(), Status> {
+    let accept = headers.get(ACCEPT).map(|value| value.to_str().unwrap_or("?")).unwrap_or_default();
+    let is_built_in = schema(target.kind()).is_some();
+    let fits = |clause: &str| {
+        let media_type = clause.split(';').next().unwrap_or_default().trim();
+        let is_known = REPRESENTATIONS.iter().any(|known| known.eq_ignore_ascii_case(media_type));
+        // Routes of built-in kinds compare letter by letter (`restful.Route.matchesAccept`).
+        is_known || media_type == "*/*" || (!is_built_in && media_type == "application/*")
+    };
+    if accept.is_empty() || accept.split(',').any(fits) {
+        return Ok(());
+    }
+    if !is_built_in {
+        return Err(Status::not_acceptable(&REPRESENTATIONS));
+    }
+    let text = format!("406: Not Acceptable\n\nAvailable representations: {}", REPRESENTATIONS.join(", "));
+    Err(Status::failure(406, "NotAcceptable", text).with_details(crate::status::Details::default()))
+}
+
 /// How long the client wants to wait (`?timeout=`); what is no duration is as if it were not there.
 fn asked_timeout(uri: &Uri) -> Duration {
-    let mut pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-    let asked = pairs.find(|(key, _)| key == "timeout").and_then(|(_, value)| duration::parse(&value).ok());
+    let asked = query_value(uri.query().unwrap_or_default(), "timeout").and_then(|value| duration::parse(&value).ok());
     asked.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX)
 }
 
@@ -254,14 +301,12 @@ pub(super) fn out_of_time() -> Status {
 
 /// Whether the API server refused because the object is not the one that admission saw.
 pub(super) fn is_conflict(answer: &Answer) -> bool {
-    answer.status == StatusCode::CONFLICT
-        && serde_json::from_slice::<Status>(&answer.body).is_ok_and(|s| s.reason == "Conflict")
+    answer.status == StatusCode::CONFLICT && answer.status().is_some_and(|status| status.reason == "Conflict")
 }
 
 /// Whether the API server refused because there is such an object already.
 pub(super) fn is_already_exists(answer: &Answer) -> bool {
-    answer.status == StatusCode::CONFLICT
-        && serde_json::from_slice::<Status>(&answer.body).is_ok_and(|s| s.reason == "AlreadyExists")
+    answer.status == StatusCode::CONFLICT && answer.status().is_some_and(|status| status.reason == "AlreadyExists")
 }
 
 /// Hands the annotations of the phase that ended to the audit event, whether it accepted or not.

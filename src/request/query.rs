@@ -1,13 +1,17 @@
 //! A URL's query as Go's `url.Values` holds it, and the little of the selectors' syntax that request info needs.
 
-/// All values of `key` in a query, in order, as Go's `url.ParseQuery` reads them: pairs with a `;` or a malformed escape
-/// are dropped, `+` is a space.
-pub fn query_values<'a>(query: &'a str, key: &'a str) -> impl Iterator<Item = String> + 'a {
-    query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')).filter_map(move |pair| {
+/// Names and values of a query, in order, as Go's `url.ParseQuery` reads them: pairs with a `;` or a malformed escape are
+/// dropped, `+` is a space. Whoever reads them in another way sees other values than the API server.
+pub fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
+    query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')).filter_map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (name, value) = (query_unescape(name)?, query_unescape(value)?);
-        (name == key).then_some(value)
+        Some((query_unescape(name)?, query_unescape(value)?))
     })
+}
+
+/// All values of `key` in a query, in order.
+pub fn query_values<'a>(query: &'a str, key: &'a str) -> impl Iterator<Item = String> + 'a {
+    query_pairs(query).filter_map(move |(name, value)| (name == key).then_some(value))
 }
 
 /// The first value of `key` in a query.

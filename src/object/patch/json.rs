@@ -4,7 +4,7 @@
 //! whatever stands before the first slash of a path is ignored.
 
 use super::unprocessable;
-use crate::object::decode::go_type;
+use crate::object::decode::{MAX_DEPTH, go_type, is_deeper};
 use crate::status::Status;
 use serde_json::{Map, Value};
 
@@ -22,10 +22,24 @@ pub(super) fn apply(original: &Value, patch: &Value) -> Result<Value, Status> {
     let operations = operations(patch)?;
     let mut document = original.clone();
     let mut copied_bytes = 0;
+    // By how many levels the document may have grown since it was measured: moving parts into each other, a short patch
+    // could nest it deeper than any stack takes.
+    let mut unmeasured = 0;
     for operation in operations {
+        let path = operation.get("path").and_then(Value::as_str).unwrap_or_default();
+        unmeasured += path.matches('/').count();
         apply_operation(&mut document, operation, &mut copied_bytes).map_err(|Inapplicable| unprocessable())?;
+        if unmeasured > MAX_DEPTH {
+            check_depth(&document)?;
+            unmeasured = 0;
+        }
     }
+    check_depth(&document)?;
     Ok(document)
+}
+
+fn check_depth(document: &Value) -> Result<(), Status> {
+    if is_deeper(document, MAX_DEPTH) { Err(unprocessable()) } else { Ok(()) }
 }
 
 /// The patch's operations, checked as the strict decoding into `[]handlers.jsonPatchOp` checks them. A null operation is

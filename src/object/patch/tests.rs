@@ -132,3 +132,19 @@ proptest! {
         let _ = apply(PatchType::Strategic, &patched, &document, Some(pod));
     }
 }
+
+#[test]
+fn a_json_patch_cannot_nest_an_object_deeper_than_a_body_may() {
+    let nest = |levels: usize| {
+        let operations = (0..levels).flat_map(|level| {
+            [
+                json!({"op": "add", "path": format!("/{}", level + 1), "value": {}}),
+                json!({"op": "move", "from": format!("/{level}"), "path": format!("/{}/in", level + 1)}),
+            ]
+        });
+        apply(PatchType::Json, &json!({"0": {}}), &Value::Array(operations.collect()), None)
+    };
+    assert!(nest(100).is_ok());
+    assert_eq!(nest(200).unwrap_err().code, 422);
+    assert_eq!(nest(4_000).unwrap_err().code, 422);
+}

@@ -4,6 +4,7 @@ use super::{MediaType, Sent, not_registered, sent_kind, types};
 use crate::object::decode::{self, go_quote};
 use crate::object::patch::PatchType;
 use crate::object::{GroupVersionKind, Object, protobuf, schema};
+use crate::request::query::query_pairs;
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value, json};
 
@@ -64,9 +65,9 @@ impl WriteOptions {
     pub fn from_query(query: &str, kind: OptionsKind) -> Result<Self, Status> {
         let mut options = Self::default();
         let mut seen = Vec::new();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        for (name, value) in query_pairs(query) {
             if name == "dryRun" {
-                options.dry_run.push(value.into_owned());
+                options.dry_run.push(value);
                 continue;
             }
             // The first of several values counts.
@@ -75,17 +76,17 @@ impl WriteOptions {
             }
             match (&*name, kind) {
                 ("fieldManager", OptionsKind::Create | OptionsKind::Update | OptionsKind::Patch(_)) => {
-                    options.field_manager = value.into_owned();
+                    options.field_manager = value;
                 }
                 ("fieldValidation", OptionsKind::Create | OptionsKind::Update | OptionsKind::Patch(_)) => {
-                    options.field_validation = value.into_owned();
+                    options.field_validation = value;
                 }
                 ("force", OptionsKind::Patch(_)) => options.force = Some(is_true(&value)),
                 ("gracePeriodSeconds", OptionsKind::Delete) => {
                     options.grace_period_seconds = Some(integer(&value)?);
                 }
                 ("orphanDependents", OptionsKind::Delete) => options.orphan_dependents = Some(is_true(&value)),
-                ("propagationPolicy", OptionsKind::Delete) => options.propagation_policy = Some(value.into_owned()),
+                ("propagationPolicy", OptionsKind::Delete) => options.propagation_policy = Some(value),
                 _ => continue,
             }
             seen.push(name);

@@ -1,0 +1,178 @@
+//! Requests that try to have something stored that was not admitted, or plugins act on what is not to be.
+
+use super::*;
+
+#[tokio::test]
+async fn a_plugin_may_change_what_is_stored_but_not_where() {
+    let path = Path::new().await;
+    for (trick, code, message) in [
+        (
+            "version",
+            409,
+            "Operation cannot be fulfilled on configmaps \"tricky\": the object has been modified; please apply your changes to the latest version and try again",
+        ),
+        ("move", 400, "the namespace of the provided object does not match the namespace sent on the request"),
+        (
+            "rename",
+            422,
+            "ConfigMap \"renamed\" is invalid: metadata.name: Invalid value: \"renamed\": field is immutable",
+        ),
+    ] {
+        path.json("POST", CONFIG_MAPS, &config_map("tricky")).await;
+        let before = path.stored(&at("tricky")).await;
+        let mut object = config_map("tricky");
+        object["metadata"]["labels"] = json!({"trick": trick});
+        let (found, status) = path.json("PUT", &at("tricky"), &object).await;
+        assert_eq!((found, &status["message"]), (code, &json!(message)), "PUT {trick}");
+        let patch = json!({"metadata": {"labels": {"trick": trick}}}).to_string();
+        let (found, status) = path.ask("PATCH", &at("tricky"), "application/merge-patch+json", patch).await;
+        assert_eq!((found, &status["message"]), (code, &json!(message)), "PATCH {trick}");
+        assert_eq!(path.stored(&at("tricky")).await, before, "{trick}");
+    }
+}
+
+#[tokio::test]
+async fn an_update_without_a_version_is_seen_by_mutating_plugins_as_it_came() {
+    let path = Path::new().await;
+    path.json("POST", CONFIG_MAPS, &config_map("unversioned")).await;
+    let mut object = config_map("unversioned");
+    object["metadata"]["labels"] = json!({"trick": "tell-version"});
+    assert_eq!(path.json("PUT", &at("unversioned"), &object).await.0, 200);
+    assert_eq!(path.stored(&at("unversioned")).await["metadata"]["labels"]["version"], "none");
+}
+
+#[tokio::test]
+async fn no_plugin_is_asked_about_a_url_that_is_not_served() {
+    let path = Path::new().await;
+    let object = config_map("nowhere");
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nowhere"}});
+    for (method, uri, body, code) in [
+        ("POST", at("nowhere"), &object, 405),
+        ("PUT", CONFIG_MAPS.to_owned(), &object, 405),
+        ("POST", "/api/v1/configmaps".to_owned(), &object, 405),
+        ("DELETE", "/api/v1/configmaps".to_owned(), &object, 405),
+        ("PUT", "/api/v1/configmaps/nowhere".to_owned(), &object, 404),
+        ("POST", "/api/v1/namespaces/default/namespaces".to_owned(), &namespace, 404),
+        ("CONNECT", "/healthz".to_owned(), &object, 405),
+        ("CONNECT", CONFIG_MAPS.to_owned(), &object, 405),
+        ("post", CONFIG_MAPS.to_owned(), &object, 405),
+        ("TRACE", CONFIG_MAPS.to_owned(), &object, 405),
+    ] {
+        assert_eq!(path.json(method, &uri, body).await.0, code, "{method} {uri}");
+    }
+    let patch = path.ask("PATCH", CONFIG_MAPS, "application/merge-patch+json", "{}").await;
+    assert_eq!(patch.0, 405);
+    assert!(seen("nowhere").is_empty());
+}
+
+#[tokio::test]
+async fn an_exec_is_admitted_with_the_options_that_the_api_server_reads() {
+    let path = Path::new().await;
+    for (name, query, container, stdin) in [
+        ("e1", "container=safe%zz&container=other&command=ls", json!("other"), Value::Null),
+        ("e2", "container=safe;&container=other&command=ls", json!("other"), Value::Null),
+        ("e3", "container=&container=safe&stdin=0&stdin=1&command=ls", Value::Null, Value::Null),
+        ("e4", "container=one&container=two&stdin=&command=ls", json!("one"), json!(true)),
+    ] {
+        let uri = format!("/api/v1/namespaces/default/pods/{name}/exec?{query}");
+        path.ask("GET", &uri, "", "").await;
+        let reviews = seen(name);
+        let options = &reviews.first().unwrap_or_else(|| panic!("{name} was not admitted"))["object"];
+        assert_eq!((&options["container"], &options["stdin"]), (&container, &stdin), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_proxied_path_is_admitted_with_its_last_slash() {
+    let path = Path::new().await;
+    for (name, rest, wanted) in [("s1", "", Value::Null), ("s2", "/", json!("/")), ("s3", "/a/", json!("/a/"))] {
+        path.ask("GET", &format!("/api/v1/namespaces/default/services/{name}/proxy{rest}"), "", "").await;
+        assert_eq!(seen(name)[0]["object"]["path"], wanted, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_collections_items_are_deleted_by_the_clients_own_selector_too() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let forwarded = Arc::new(Mutex::new(Vec::new()));
+    let (log, behind) = (forwarded.clone(), server.clone());
+    let transport = from_fn(move |request| {
+        if request.method() == Method::DELETE {
+            log.lock().unwrap().push(request.uri().to_string());
+        }
+        let behind = behind.clone();
+        async move { crate::upstream::Transport::send(&behind, request).await }
+    });
+    let path = Path::over(server, transport).await;
+    path.json("POST", CONFIG_MAPS, &config_map("selected")).await;
+    let uri = format!("{CONFIG_MAPS}?fieldSelector=metadata.name%21%3Dother");
+    assert_eq!(path.ask("DELETE", &uri, "application/json", "").await.0, 200);
+    let wanted = format!("{CONFIG_MAPS}?fieldSelector=metadata.name%21%3Dother%2Cmetadata.name%3Dselected");
+    assert_eq!(*forwarded.lock().unwrap(), [wanted]);
+    assert_eq!(path.stored(&at("selected")).await["reason"], "NotFound");
+}
+
+#[tokio::test]
+async fn a_dry_run_deletes_nothing_however_it_is_asked_for() {
+    let path = Path::new().await;
+    path.json("POST", CONFIG_MAPS, &config_map("rehearsed")).await;
+    let body = r#"{"kind":"DeleteOptions","apiVersion":"v1","dryRun":["All"]}"#;
+    for (uri, body, code) in [
+        (format!("{CONFIG_MAPS}?dryRun=All"), "", 200),
+        (format!("{CONFIG_MAPS}?dryRun=&dryRun=All"), "", 422),
+        (format!("{}?dryRun=All&dryRun=All", at("rehearsed")), "", 200),
+        (format!("{}?dryRun=", at("rehearsed")), "", 422),
+        (CONFIG_MAPS.to_owned(), body, 200),
+        (at("rehearsed"), body, 200),
+    ] {
+        assert_eq!(path.ask("DELETE", &uri, "application/json", body).await.0, code, "{uri} {body}");
+        assert_eq!(path.stored(&at("rehearsed")).await["kind"], "ConfigMap", "{uri} {body}");
+    }
+}
+
+#[tokio::test]
+async fn who_accepts_nothing_that_there_is_has_nothing_done() {
+    let path = Path::new().await;
+    let body = config_map("unacceptable").to_string();
+    for accept in ["text/html", "application/*", "application/cbor, image/*"] {
+        let response = path.ask_raw("POST", CONFIG_MAPS, &[("accept", accept)], body.clone()).await;
+        assert_eq!(response.status(), 406, "{accept}");
+    }
+    assert!(seen("unacceptable").is_empty());
+    for accept in
+        ["*/*", "text/html, application/json;q=0.1", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"]
+    {
+        let response =
+            path.ask_raw("POST", &format!("{CONFIG_MAPS}?dryRun=All"), &[("accept", accept)], body.clone()).await;
+        assert_eq!(response.status(), 201, "{accept}");
+    }
+}
+
+#[tokio::test]
+async fn refuses_a_patch_of_no_known_type_and_a_failed_precondition_in_the_api_servers_words() {
+    let path = Path::new().await;
+    let (code, status) = path.ask("PATCH", &at("worded"), "text/plain", "{}").await;
+    assert_eq!(
+        (code, &status["message"], &status["details"]),
+        (415, &json!("415: Unsupported Media Type"), &json!({}))
+    );
+    path.json("POST", CONFIG_MAPS, &config_map("worded")).await;
+    let (code, status) = path.json("DELETE", &at("worded"), &json!({"preconditions": {"resourceVersion": "1"}})).await;
+    let text = "Operation cannot be fulfilled on ConfigMap \"worded\": the ResourceVersion in the precondition (1)";
+    assert_eq!((code, &status["details"]), (409, &json!({"name": "worded", "kind": "ConfigMap"})));
+    assert!(status["message"].as_str().unwrap().starts_with(text), "{status}");
+}
+
+#[tokio::test]
+async fn an_update_that_must_name_a_version_is_refused_without_one() {
+    let path = Path::new().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease =
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "unversioned-lease"}});
+    assert_eq!(path.json("POST", leases, &lease).await.0, 201);
+    let uri = format!("{leases}/unversioned-lease");
+    let (code, status) = path.json("PUT", &uri, &lease).await;
+    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("metadata.resourceVersion")), "{status}");
+    let stored = path.stored(&uri).await;
+    assert_eq!(path.json("PUT", &uri, &stored).await.0, 200);
+}
