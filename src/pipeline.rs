@@ -145,7 +145,9 @@ impl Pipeline {
             return Err(target::not_allowed());
         }
         let connect = self.connect_target(request.method(), info).await?;
-        if connect.is_none() && is_read(request.method()) {
+        // A GET connects too; a server behind that tidies paths must not find a connect where none was admitted.
+        let may_hide_connect = !is_canonical(request.uri()) && connect::is_named_in(&info.path);
+        if connect.is_none() && is_read(request.method()) && !may_hide_connect {
             return self.gateway.stream(request, &caller).await;
         }
         if !is_canonical(request.uri()) {

@@ -20,6 +20,11 @@ pub(super) fn may_be(info: &RequestInfo) -> bool {
     SUBRESOURCES.contains(&info.subresource.as_str())
 }
 
+/// Whether such a subresource's name is anywhere in a path.
+pub(super) fn is_named_in(path: &str) -> bool {
+    path.split(['/', '\\']).any(|segment| SUBRESOURCES.contains(&segment))
+}
+
 impl Pipeline {
     /// Admits the connection and passes it on. Each phase has attributes of its own, as in `handlers.ConnectResource`.
     pub(super) async fn connect(

@@ -176,3 +176,21 @@ async fn an_update_that_must_name_a_version_is_refused_without_one() {
     let stored = path.stored(&uri).await;
     assert_eq!(path.json("PUT", &uri, &stored).await.0, 200);
 }
+
+#[tokio::test]
+async fn no_odd_path_carries_a_connect_past_admission() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let forwarded = Arc::new(Mutex::new(Vec::new()));
+    let (log, behind) = (forwarded.clone(), server.clone());
+    let transport = from_fn(move |request| {
+        log.lock().unwrap().push(request.uri().to_string());
+        let behind = behind.clone();
+        async move { crate::upstream::Transport::send(&behind, request).await }
+    });
+    let path = Path::over(server, transport).await;
+    for odd in ["pods/p/./exec", "/pods/p/exec", "pods//p/exec", "pods/p%2Fexec", "pods/p/x/../exec", "configmaps/../pods/p/attach"] {
+        let uri = format!("/api/v1/namespaces/default/{odd}?command=ls");
+        assert_eq!(path.ask("GET", &uri, "", "").await.0, 404, "{odd}");
+    }
+    assert_eq!(*forwarded.lock().unwrap(), Vec::<String>::new());
+}
