@@ -188,7 +188,14 @@ async fn no_odd_path_carries_a_connect_past_admission() {
         async move { crate::upstream::Transport::send(&behind, request).await }
     });
     let path = Path::over(server, transport).await;
-    for odd in ["pods/p/./exec", "/pods/p/exec", "pods//p/exec", "pods/p%2Fexec", "pods/p/x/../exec", "configmaps/../pods/p/attach"] {
+    for odd in [
+        "pods/p/./exec",
+        "/pods/p/exec",
+        "pods//p/exec",
+        "pods/p%2Fexec",
+        "pods/p/x/../exec",
+        "configmaps/../pods/p/attach",
+    ] {
         let uri = format!("/api/v1/namespaces/default/{odd}?command=ls");
         assert_eq!(path.ask("GET", &uri, "", "").await.0, 404, "{odd}");
     }
