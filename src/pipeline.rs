@@ -122,7 +122,7 @@ impl Pipeline {
         }
         match exchange.event.take() {
             None => response,
-            Some(event) => audited::follow(event, response, info.is_long_running()).await,
+            Some(event) => Box::pin(audited::follow(event, response, info.is_long_running())).await,
         }
     }
 
@@ -156,9 +156,9 @@ impl Pipeline {
         if !info.is_resource_request {
             return self.gateway.stream(request, &caller).await;
         }
-        self.authorize(info, &caller, exchange).await?;
+        // From here on the heap, so that reads do not carry the room for writes along.
+        Box::pin(self.authorize(info, &caller, exchange)).await?;
         match connect {
-            // On the heap, so that reads do not carry the room for writes along.
             Some(target) => Box::pin(self.connect(request, target, &caller, exchange)).await,
             None => Box::pin(self.write(request, info, &caller, exchange)).await,
         }

@@ -198,7 +198,7 @@ impl Authenticator {
         let credentials = self.passthrough.as_ref().map(|_| token::credentials(headers));
         let found = match (&self.passthrough, &credentials) {
             (Some(passthrough), Some(Ok(credentials))) => {
-                passthrough.authenticate(credentials).await.map_err(|reason| vec![reason])
+                Box::pin(passthrough.authenticate(credentials)).await.map_err(|reason| vec![reason])
             }
             (Some(_), Some(Err(reason))) => Err(vec![reason.clone()]),
             _ => self.first_that_knows(headers, connection, &mut warnings).await,

@@ -51,7 +51,7 @@ impl TokenSchemes {
             return Ok(Some(user));
         }
         let reviewed = match &self.review {
-            Some(review) => review.user(token).await?,
+            Some(review) => Box::pin(review.user(token)).await?,
             None => None,
         };
         reviewed.map(Some).ok_or_else(|| INVALID_TOKEN.into())

@@ -46,7 +46,8 @@ impl Credentials {
         let value = match reused {
             Some(value) => value,
             None => {
-                let response = source.clone().oneshot(Request::new(kube::client::Body::empty())).await?;
+                let asking = source.clone().oneshot(Request::new(kube::client::Body::empty()));
+                let response = Box::pin(asking).await?;
                 let value = response.headers().get(header::AUTHORIZATION).ok_or("no credentials")?.clone();
                 *self.last() = Some((Instant::now(), value.clone()));
                 value

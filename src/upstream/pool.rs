@@ -153,7 +153,8 @@ impl Pool {
         if let Some(place) = self.free() {
             return Ok(place);
         }
-        tokio::time::timeout(self.bounds.acquire_timeout, self.wait_for_place())
+        // Rare and large, so on the heap: every request in flight holds room for what is not.
+        tokio::time::timeout(self.bounds.acquire_timeout, Box::pin(self.wait_for_place()))
             .await
             .unwrap_or(Err(UpstreamError::Timeout))
     }

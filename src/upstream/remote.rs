@@ -75,7 +75,7 @@ impl Transport for Remote {
         }
         let pool = if is_clients { &target.without_certificate } else { &target.own };
         if upgrade::is_upgrade(request.headers()) {
-            return pool.connector.upgrade(request).await;
+            return Box::pin(pool.connector.upgrade(request)).await;
         }
         pool.connections.send(request).await
     }

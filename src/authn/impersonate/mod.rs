@@ -70,7 +70,7 @@ impl Impersonation {
         };
         let attributes = Attributes::from(info);
         let mut checks = Checks::new(authorizer, requestor, credentials, self.max_checks);
-        let (user, constraint) = self.first_that_allows(&mut checks, &wanted, &attributes).await?;
+        let (user, constraint) = Box::pin(self.first_that_allows(&mut checks, &wanted, &attributes)).await?;
         tracing::debug!(requestor = requestor.username, user = user.username, "impersonation");
         let impersonation = headers::meaningful(taken);
         let credentials = credentials.map(|own| ClientCredentials { impersonation, ..own.clone() });
