@@ -8,6 +8,7 @@ mod table;
 #[cfg(test)]
 mod readme;
 
+use crate::pipeline::REQUEST_LOG;
 use arguments::{Arguments, Command};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -55,13 +56,14 @@ fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
 /// klog's levels: 0 and 1 what an operator wants to know, 2 to 5 decisions, from 6 on every request. Other crates only
 /// speak up from 8 on.
 fn start_log(verbosity: u8) {
-    let (own, others) = match verbosity {
-        0..=1 => ("info", "warn"),
-        2..=5 => ("debug", "warn"),
-        6..=7 => ("trace", "info"),
-        _ => ("trace", "debug"),
+    let (own, requests, others) = match verbosity {
+        0..=1 => ("info", "off", "warn"),
+        2..=5 => ("debug", "off", "warn"),
+        6..=7 => ("debug", "debug", "info"),
+        _ => ("debug", "debug", "debug"),
     };
-    let filter = tracing_subscriber::EnvFilter::new(format!("{others},{}={own}", env!("CARGO_CRATE_NAME")));
+    let filter = format!("{others},{}={own},{REQUEST_LOG}={requests}", env!("CARGO_CRATE_NAME"));
+    let filter = tracing_subscriber::EnvFilter::new(filter);
     let is_terminal = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr);
     // A log that somebody else set up before (a test, say) stays.

@@ -40,6 +40,8 @@ use std::sync::Arc;
 use target::Target;
 use write::Write;
 
+/// Where every request is logged.
+pub const REQUEST_LOG: &str = concat!(env!("CARGO_CRATE_NAME"), "::requests");
 /// With these a client asks some servers to treat the request as if it had another method: never, here.
 const METHOD_OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
 
@@ -120,6 +122,8 @@ impl Pipeline {
         if let Ok(id) = HeaderValue::from_str(&exchange.audit_id) {
             response.headers_mut().insert(AUDIT_ID, id);
         }
+        let code = response.status().as_u16();
+        tracing::debug!(target: REQUEST_LOG, verb = info.verb, path = info.path, code, "answered");
         match exchange.event.take() {
             None => response,
             Some(event) => Box::pin(audited::follow(event, response, info.is_long_running())).await,
