@@ -5,7 +5,7 @@
 
 use super::Exchange;
 use super::gateway::Answer;
-use super::write::{Outgoing, Write, is_conflict, schema};
+use super::write::{MODIFIED, Outgoing, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::patch::{self, PatchType};
@@ -46,6 +46,12 @@ impl Write<'_> {
         let mut attempt = 0;
         loop {
             let old = self.old_object().await?;
+            // Otherwise a version that is written meanwhile would be replaced, and admission would have seen another.
+            if asked_for_version
+                && old.as_ref().is_some_and(|old| old.resource_version() != configuration.resource_version())
+            {
+                return Err(self.conflict(MODIFIED));
+            }
             let mut pinned = configuration.clone();
             if !asked_for_version || old.is_none() {
                 let version = old.as_ref().map_or(NO_VERSION, Object::resource_version);
