@@ -59,7 +59,10 @@ impl<'a> Write<'a> {
     ) -> Result<Self, Status> {
         let (parts, stream) = request.into_parts();
         let limits = &pipeline.limits;
-        let deadline = Instant::now() + limits.mutating_timeout.min(asked_timeout(&parts.uri));
+        // A collection may take as long as any other request: `handlers.DeleteCollection` sets no bound of its own.
+        let is_collection = parts.method == Method::DELETE && target.name.is_empty();
+        let longest = if is_collection { limits.request_timeout } else { limits.mutating_timeout };
+        let deadline = Instant::now() + longest.min(asked_timeout(&parts.uri));
         let reading = body::read(stream, limits.body_bytes);
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
         Ok(Self { pipeline, caller, target, parts, body, deadline, warnings: exchange.warnings.clone() })
