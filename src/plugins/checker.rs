@@ -117,6 +117,7 @@ pub(crate) fn attributes(
         options: None,
         dry_run: false,
         user: Arc::new(UserInfo { username: "alice".into(), ..UserInfo::default() }),
+        authorizer: Default::default(),
         deadline: Instant::now() + Duration::from_secs(34),
         annotations: Annotations::default(),
         warnings: Arc::default(),
