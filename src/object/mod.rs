@@ -3,7 +3,7 @@
 pub mod decode;
 pub mod patch;
 pub mod protobuf;
-pub(crate) mod quantity;
+pub mod quantity;
 pub mod selector;
 pub mod schema;
 pub mod pod;
