@@ -154,6 +154,17 @@ impl Object {
         true
     }
 
+    /// Appends to the list at a path, which is made if it is missing or null. Answers whether it could, as [`Self::set`].
+    #[must_use]
+    pub fn append(&mut self, path: &[&str], item: Value) -> bool {
+        match self.get_mut(path) {
+            Some(Value::Array(items)) => items.push(item),
+            None | Some(Value::Null) => return self.set(path, Value::Array(vec![item])),
+            Some(_) => return false,
+        }
+        true
+    }
+
     /// Removes and returns the value at a path.
     pub fn remove(&mut self, path: &[&str]) -> Option<Value> {
         let (last, parents) = path.split_last()?;

@@ -126,6 +126,23 @@ pub(crate) fn attributes(
 }
 
 impl Checked {
+    /// The object after it was accepted.
+    #[track_caller]
+    pub(crate) fn after(self) -> Value {
+        self.result.expect("the plugin refuses the request");
+        self.after.expect("an object")
+    }
+
+    /// The refusal, if it is one.
+    pub(crate) fn refusal(self) -> Option<Status> {
+        self.result.err()
+    }
+
+    /// The refusal's code, if it is one.
+    pub(crate) fn code(self) -> Option<u16> {
+        self.refusal().map(|status| status.code)
+    }
+
     #[track_caller]
     pub(crate) fn becomes(self, want: Value) {
         self.result.expect("the plugin refuses the request");
