@@ -7,6 +7,7 @@ pub mod quantity;
 pub mod selector;
 pub mod schema;
 pub mod pod;
+pub mod toleration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
