@@ -16,6 +16,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::IngressClass;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use kube::Resource;
 use kube::api::{Api, ListParams, PostParams, Request};
@@ -63,6 +64,10 @@ pub enum Need {
     PersistentVolumeClaims,
     /// CSIDrivers.
     CsiDrivers,
+    /// Workloads, of an alpha API.
+    Workloads,
+    /// PodGroups, of an alpha API.
+    PodGroups,
 }
 
 impl Need {
@@ -85,6 +90,8 @@ impl Need {
             Self::PersistentVolumes => spawn::<PersistentVolume>(client, limits, watches),
             Self::PersistentVolumeClaims => spawn::<PersistentVolumeClaim>(client, limits, watches),
             Self::CsiDrivers => spawn::<CSIDriver>(client, limits, watches),
+            Self::Workloads => spawn::<Workload>(client, limits, watches),
+            Self::PodGroups => spawn::<PodGroup>(client, limits, watches),
         }
     }
 }
