@@ -7,7 +7,11 @@ pub mod quantity;
 pub mod selector;
 pub mod schema;
 pub mod pod;
+mod name;
+pub mod resources;
 pub mod toleration;
+
+pub use name::generate_name;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

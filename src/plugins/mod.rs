@@ -5,6 +5,8 @@ pub mod namespace_auto_provision;
 pub mod namespace_lifecycle;
 pub mod namespace_exists;
 pub mod limit_pod_hard_anti_affinity_topology;
+pub mod limit_ranger;
+pub mod service_account;
 pub mod taint_nodes_by_condition;
 pub mod always_pull_images;
 pub mod pod_node_selector;
@@ -46,6 +48,8 @@ pub static ALL: &[&Spec] = &[
     &namespace_lifecycle::SPEC,
     &namespace_exists::SPEC,
     &limit_pod_hard_anti_affinity_topology::SPEC,
+    &limit_ranger::SPEC,
+    &service_account::SPEC,
     &taint_nodes_by_condition::SPEC,
     &always_pull_images::SPEC,
     &pod_node_selector::SPEC,

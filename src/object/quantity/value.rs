@@ -93,12 +93,6 @@ impl Quantity {
     pub fn times(self, factor: i64) -> Self {
         Self { nanos: self.nanos.saturating_mul(i128::from(factor)), ..self }
     }
-
-    /// The larger; the first of equals.
-    #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        if other > self { other } else { self }
-    }
 }
 
 /// Quantities are compared by what they come to, however they are written.
@@ -187,6 +181,5 @@ mod tests {
         assert!(quantity("1Gi") > quantity("1G") && quantity("1000m") == quantity("1"));
         assert_eq!(Quantity::of(Some(&json!(2))), Quantity::whole(2));
         assert!(Quantity::of(None).is_zero() && Quantity::of(Some(&json!([]))).is_zero());
-        assert_eq!(quantity("1").max(quantity("2")), quantity("2"));
     }
 }
