@@ -19,8 +19,9 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use kube::Resource;
-use kube::api::{Api, ListParams, PostParams, Request};
+use kube::api::{Api, GetParams, ListParams, PostParams, Request};
 use kube::core::ObjectList;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -250,7 +251,8 @@ impl Cluster {
             }
             Live::ApiServer(client) => client,
         };
-        let request = Request::new(path::<P>(namespace)).get(name, &Default::default());
+        let request = Request::new(path::<P>(namespace))
+            .get(&utf8_percent_encode(name, NON_ALPHANUMERIC).to_string(), &GetParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
         match self.call(client.request::<P::Object>(request)).await {
             Ok(object) => Ok(Some(Arc::new(P::project(object).1))),

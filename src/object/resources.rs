@@ -59,6 +59,23 @@ pub fn aggregate(pod: &Object, of: impl Fn(&Value) -> ResourceList) -> ResourceL
     total
 }
 
+/// What a pod requests: what it says of itself before the sum of its containers, and its overhead on top
+/// (`resource.PodRequests`).
+pub fn pod_requests(pod: &Object) -> ResourceList {
+    let of =
+        |container: &Value| resource_list(container.get("resources").and_then(|resources| resources.get("requests")));
+    let mut total = aggregate(pod, of);
+    let own = resource_list(pod.get(&["spec", "resources", "requests"]));
+    total.extend(own.into_iter().filter(|(name, _)| is_pod_level(name)));
+    add(&mut total, &resource_list(pod.get(&["spec", "overhead"])));
+    total
+}
+
+/// Whether a pod can say it of itself (`resource.IsSupportedPodLevelResource`).
+pub fn is_pod_level(name: &str) -> bool {
+    ["cpu", "memory"].contains(&name) || name.starts_with("hugepages-")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -31,6 +31,7 @@ pub mod pod_topology_labels;
 pub mod pod_group_workload_exists;
 pub mod node_declared_feature_validator;
 pub mod job_validation;
+pub mod pod_resize_validator;
 pub mod mutating_admission_webhook;
 pub mod validating_admission_webhook;
 pub mod always_deny;
@@ -74,6 +75,7 @@ pub static ALL: &[&Spec] = &[
     &pod_group_workload_exists::SPEC,
     &node_declared_feature_validator::SPEC,
     &job_validation::SPEC,
+    &pod_resize_validator::SPEC,
     &mutating_admission_webhook::SPEC,
     &validating_admission_webhook::SPEC,
     &always_deny::SPEC,
