@@ -75,6 +75,14 @@ impl Quantity {
         i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// In steps of a thousandth, rounded away from zero (`RoundUp`).
+    #[must_use]
+    pub fn rounded_up_to_milli(self) -> Self {
+        let step = NANO / 1000;
+        let rest = self.nanos % step;
+        Self { nanos: self.nanos - rest + rest.signum() * step, ..self }
+    }
+
     /// The sum; written as the first, unless that is nothing (`Add`).
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -138,6 +146,22 @@ mod tests {
 
     fn quantity(text: &str) -> Quantity {
         Quantity::parse(text).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_finer_than_a_thousandth_once_rounded() {
+        for (text, want) in [
+            ("1n", "1m"),
+            ("1500u", "2m"),
+            ("999500u", "1"),
+            ("-1u", "-1m"),
+            ("1.000001", "1001m"),
+            ("1e-6", "1e-3"),
+            ("1.0001Ki", "1024103m"),
+            ("1.5", "1500m"),
+        ] {
+            assert_eq!(quantity(text).rounded_up_to_milli().to_string(), want, "{text}");
+        }
     }
 
     #[test]
