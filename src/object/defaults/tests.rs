@@ -82,9 +82,9 @@ fn every_built_in_kind_is_among_the_vectors() {
 #[test]
 fn nothing_of_another_type_makes_it_panic() {
     let odd = [json!(null), json!(true), json!(-1), json!("text"), json!([1, null, "a"]), json!({ "a": 1 })];
-    for vector in VECTORS.iter().step_by(3) {
+    for vector in VECTORS.iter().step_by(5) {
         let input = &vector["input"];
-        for (at, odd) in places(input, "").into_iter().step_by(2).zip(odd.iter().cycle()) {
+        for (at, odd) in places(input, "").into_iter().step_by(3).zip(odd.iter().cycle()) {
             let mut object = input.clone();
             *object.pointer_mut(&at).unwrap() = odd.clone();
             apply(&kind_of(input), &mut object);
