@@ -10,6 +10,7 @@ mod create;
 mod delete;
 mod gateway;
 mod inflight;
+mod negotiate;
 mod patch;
 mod apply;
 mod target;
@@ -105,6 +106,7 @@ impl Pipeline {
             request.headers_mut().remove(header);
         }
         let mut exchange = Exchange { audit_id, ..Exchange::default() };
+        let form = response::Form::of(request.headers(), request.uri());
         let answered = match info.is_long_running() {
             true => {
                 self.answer(request, &info, &mut exchange).await.map(|response| response.map(|body| drain.ending(body)))
@@ -115,7 +117,7 @@ impl Pipeline {
                 in_time.unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout")))
             }
         };
-        let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal));
+        let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal, form));
         for warning in exchange.warnings.header_values() {
             response.headers_mut().append(WARNING, warning);
         }
@@ -245,7 +247,7 @@ impl Pipeline {
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
         let target = Target::find(&self.discovery, request.method(), info).await?;
-        write::check_accept(request.headers(), &target)?;
+        negotiate::check(&request, info, &target)?;
         let write = Write::begin(self, request, target, caller, exchange).await?;
         let deadline = write.deadline;
         let work = async {

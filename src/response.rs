@@ -1,18 +1,38 @@
 //! From what the path decided to HTTP: the one place that writes a [`Status`] to a client.
 
+mod yaml;
+
+use crate::object::protobuf;
+use crate::request::accept::{self, Agreed, Answer};
+use crate::request::body::MediaType;
 use crate::status::Status;
 use crate::upstream::{Body, full};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode, Uri};
 
-/// A Status as an HTTP response (`responsewriters.ErrorNegotiated`), in JSON: clients that accept protobuf only read it too.
-pub fn status(status: &Status) -> Response<Body> {
-    // A Status holds nothing that cannot be serialized: strings, numbers and a JSON map.
-    let body = serde_json::to_vec(status).unwrap_or_default();
+/// In what form a client is told that something went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form(Option<Agreed>);
+
+impl Form {
+    /// What a request asks for; where the server has nothing of it, JSON for a person (`responsewriters.ErrorNegotiated`).
+    pub fn of(headers: &HeaderMap, uri: &Uri) -> Self {
+        Self(accept::negotiate(headers, uri, Answer::Failure))
+    }
+}
+
+/// A Status as an HTTP response, in the form that the client accepts.
+pub fn status(status: &Status, form: Form) -> Response<Body> {
+    let media_type = form.0.map_or(MediaType::Json, |agreed| agreed.media_type);
+    let body = match media_type {
+        MediaType::Yaml => yaml::status(status).into_bytes(),
+        MediaType::Protobuf => protobuf::encode_status(status),
+        MediaType::Json => json(status, form.0.is_none_or(|agreed| agreed.is_pretty)),
+    };
     let mut response = Response::new(full(body));
     *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type.as_str()));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     if let Some(seconds) = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|s| *s > 0) {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -20,19 +40,85 @@ pub fn status(status: &Status) -> Response<Body> {
     response
 }
 
+/// As Go's `encoding/json` writes it: indented, or with an end of line; and nothing that a browser could take for HTML.
+fn json(status: &Status, is_pretty: bool) -> Vec<u8> {
+    // A Status holds nothing that cannot be serialized: strings, numbers and a JSON map.
+    let text = if is_pretty { serde_json::to_string_pretty(status) } else { serde_json::to_string(status) };
+    let mut written = String::new();
+    for character in text.unwrap_or_default().chars() {
+        match character {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => written.push_str(&format!("\\u{:04x}", character as u32)),
+            character => written.push(character),
+        }
+    }
+    if !is_pretty {
+        written.push('\n');
+    }
+    written.into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body_util::BodyExt;
+
+    fn form(accept: &'static str, uri: &'static str) -> Form {
+        let headers = HeaderMap::from_iter([(http::header::ACCEPT, HeaderValue::from_static(accept))]);
+        Form::of(&headers, &Uri::from_static(uri))
+    }
+
+    async fn written(status: &Status, form: Form) -> (String, String) {
+        let (parts, body) = super::status(status, form).into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        (parts.headers[CONTENT_TYPE].to_str().unwrap().to_owned(), String::from_utf8_lossy(&body).into_owned())
+    }
 
     #[test]
     fn an_impossible_code_becomes_500() {
-        assert_eq!(status(&Status::failure(7, "", "x")).status(), 500);
+        assert_eq!(status(&Status::failure(7, "", "x"), form("", "/")).status(), 500);
     }
 
     #[test]
     fn says_when_to_come_back() {
         let mut busy = Status::too_many_requests("later");
         busy.details = Some(Box::new(crate::status::Details { retry_after_seconds: 3, ..Default::default() }));
-        assert_eq!(status(&busy).headers()[RETRY_AFTER], "3");
+        assert_eq!(status(&busy, form("", "/")).headers()[RETRY_AFTER], "3");
+    }
+
+    /// As a kube-apiserver 1.36.3 wrote them.
+    #[tokio::test]
+    async fn is_written_in_the_form_that_the_client_accepts() {
+        let refusal = Status::not_found("", "configmaps", "<x>");
+        let plain = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\
+                     \"message\":\"configmaps \\\"\\u003cx\\u003e\\\" not found\",\"reason\":\"NotFound\",\
+                     \"details\":{\"name\":\"\\u003cx\\u003e\",\"kind\":\"configmaps\"},\"code\":404}\n";
+        let pretty = "{\n  \"kind\": \"Status\",\n  \"apiVersion\": \"v1\",\n  \"metadata\": {},\n  \"status\": \"Failure\",\n  \
+                      \"message\": \"configmaps \\\"\\u003cx\\u003e\\\" not found\",\n  \"reason\": \"NotFound\",\n  \
+                      \"details\": {\n    \"name\": \"\\u003cx\\u003e\",\n    \"kind\": \"configmaps\"\n  },\n  \"code\": 404\n}";
+        let yaml = "apiVersion: v1\ncode: 404\ndetails:\n  kind: configmaps\n  name: <x>\nkind: Status\n\
+                    message: configmaps \"<x>\" not found\nmetadata: {}\nreason: NotFound\nstatus: Failure\n";
+        let json = "application/json";
+        for (accept, uri, media_type, expected) in [
+            ("", "/", json, plain),
+            ("application/json", "/?pretty=1", json, pretty),
+            ("application/json;pretty=1", "/", json, pretty),
+            // Nothing that there is.
+            ("text/html", "/", json, pretty),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io", "/", json, pretty),
+            ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "/", json, plain),
+            ("application/yaml", "/?pretty=1", "application/yaml", yaml),
+        ] {
+            let found = written(&refusal, form(accept, uri)).await;
+            assert_eq!(found, (media_type.to_owned(), expected.to_owned()), "{accept} {uri}");
+        }
+    }
+
+    #[tokio::test]
+    async fn is_written_in_protobuf_byte_for_byte() {
+        let refusal = Status::not_found("", "configmaps", "nope");
+        let expected = "k8s\0\n\x0c\n\x02v1\x12\x06Status\x12U\n\x06\n\0\x12\0\x1a\0\x12\x07Failure\x1a\x1bconfigmaps \"nope\" \
+                        not found\"\x08NotFound*\x18\n\x04nope\x12\0\x1a\nconfigmaps(\x002\x000\u{fffd}\x03\x1a\0\"\0";
+        let (media_type, found) = written(&refusal, form("application/vnd.kubernetes.protobuf", "/")).await;
+        assert_eq!((&*media_type, &*found), ("application/vnd.kubernetes.protobuf", expected));
     }
 }

@@ -6,7 +6,7 @@
 
 mod yaml;
 
-pub use yaml::yaml;
+pub use yaml::{is_yaml_text, yaml};
 
 use serde_json::{Map, Number, Value};
 

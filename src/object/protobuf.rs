@@ -1,7 +1,7 @@
 //! Kubernetes' protobuf encoding to JSON values: what Go's `encoding/json` would write of the object that
 //! kube-apiserver decodes (`runtime/serializer/protobuf`).
 //!
-//! Only decoding is here: what is sent on is JSON. Which fields there are is in `protobuf/table.rs`; how Go's pointers,
+//! Only decoding is here, but for a Status: what is sent on is JSON, or the bytes that came. Which fields there are is in `protobuf/table.rs`; how Go's pointers,
 //! `omitempty` and embedded structs show in JSON is here. Where generated code would merge two halves of one message,
 //! the body is refused: no encoder writes that.
 
@@ -10,7 +10,7 @@ mod status;
 mod table;
 mod wire;
 
-pub use status::status;
+pub use status::{encode_status, status};
 
 use super::decode::{MAX_DEPTH, push_lossy};
 use base64::Engine;

@@ -11,7 +11,7 @@ use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::patch::{self, PatchType, merge_diff};
 use crate::request::body::{OptionsKind, WriteOptions, check_name, check_patched, ensure_namespace};
-use crate::status::{Details, Status};
+use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
 use http::Response;
@@ -22,17 +22,7 @@ use std::sync::Arc;
 impl Write<'_> {
     /// Admits and patches the object; on a conflict that the client did not ask for, once more with the fresh one.
     pub(super) async fn patch(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
-        let is_built_in = schema(self.target.kind()).is_some();
-        let patch_type = match PatchType::from_content_type(self.header(CONTENT_TYPE)) {
-            Ok(PatchType::Strategic) | Err(_) if !is_built_in => return Err(PatchType::unsupported(false)),
-            Ok(patch_type) => patch_type,
-            Err(refusal) if self.header(CONTENT_TYPE).is_some_and(names_a_patch) => return Err(refusal),
-            // Of built-in kinds, the routes themselves know what they consume.
-            Err(_) => {
-                let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
-                return Err(status.with_details(Details::default()));
-            }
-        };
+        let patch_type = PatchType::from_content_type(self.header(CONTENT_TYPE))?;
         let options = self.options(OptionsKind::Patch(patch_type))?;
         if patch_type == PatchType::Apply {
             return self.apply(&options, exchange).await;
@@ -109,11 +99,6 @@ impl Write<'_> {
         outgoing.content_type = patch_type.content_type();
         Ok(outgoing)
     }
-}
-
-/// Whether one of several content types is that of a patch: to the routes that will do (`restful.Route.matchesContentType`).
-fn names_a_patch(content_type: &str) -> bool {
-    content_type.split(',').any(|one| PatchType::from_content_type(Some(one.trim_matches(' '))).is_ok())
 }
 
 /// A JSON patch that replaces every top-level field, and takes away those that are gone.

@@ -112,6 +112,11 @@ impl Target {
         self.can_get()
     }
 
+    /// Whether there is a Table of it (`RequestScope.TableConvertor`).
+    pub(super) fn has_table(&self) -> bool {
+        if self.subresource.is_empty() { self.can_get() } else { ["scale", "status"].contains(&&*self.subresource) }
+    }
+
     /// Whether the resource is `namespaces` itself.
     pub(super) fn is_namespaces(&self) -> bool {
         self.resource.group.is_empty() && self.resource.resource == "namespaces"

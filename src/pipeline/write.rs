@@ -268,29 +268,6 @@ impl<'a> Write<'a> {
     }
 }
 
-/// What the API server can answer with.
-const REPRESENTATIONS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-
-/// Refuses a client that accepts none of the forms that there are, before anything is done for it.
-pub(super) fn check_accept(headers: &http::HeaderMap, target: &Target) -> Result<(), Status> {
-    let accept = headers.get(ACCEPT).map(|value| value.to_str().unwrap_or("?")).unwrap_or_default();
-    let is_built_in = schema(target.kind()).is_some();
-    let fits = |clause: &str| {
-        let media_type = clause.split(';').next().unwrap_or_default().trim();
-        let is_known = REPRESENTATIONS.iter().any(|known| known.eq_ignore_ascii_case(media_type));
-        // Routes of built-in kinds compare letter by letter (`restful.Route.matchesAccept`).
-        is_known || media_type == "*/*" || (!is_built_in && media_type == "application/*")
-    };
-    if accept.is_empty() || accept.split(',').any(fits) {
-        return Ok(());
-    }
-    if !is_built_in {
-        return Err(Status::not_acceptable(&REPRESENTATIONS));
-    }
-    let text = format!("406: Not Acceptable\n\nAvailable representations: {}", REPRESENTATIONS.join(", "));
-    Err(Status::failure(406, "NotAcceptable", text).with_details(crate::status::Details::default()))
-}
-
 /// How long the client wants to wait (`?timeout=`); what is no duration is as if it were not there.
 fn asked_timeout(uri: &Uri) -> Duration {
     let asked = query_value(uri.query().unwrap_or_default(), "timeout").and_then(|value| duration::parse(&value).ok());

@@ -3,5 +3,6 @@
 pub mod info;
 pub mod query;
 pub mod body;
+pub mod accept;
 
 pub use info::{RequestInfo, is_canonical, request_info};

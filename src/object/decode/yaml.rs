@@ -9,6 +9,20 @@ use serde_json::{Map, Value};
 use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, Tag};
 use std::collections::HashMap;
 
+/// Whether a text means itself where it stands without quotes, rather than a number, a null or a word for yes and no.
+pub fn is_yaml_text(text: &str) -> bool {
+    matches!(scalar::resolve(text, true, None), Ok(scalar::Resolved::Text(_))) && !is_sexagesimal(text)
+}
+
+/// What older readers take for a number to the base 60 (`isBase60Float`).
+fn is_sexagesimal(text: &str) -> bool {
+    let mut parts = text.strip_prefix(['-', '+']).unwrap_or(text).split(':');
+    let are_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    let first = parts.next().is_some_and(|part| part.starts_with(|c: char| c.is_ascii_digit()) && are_digits(part));
+    let rest: Vec<&str> = parts.collect();
+    first && !rest.is_empty() && rest.iter().all(|part| are_digits(&part.replace('.', "")) && !part.is_empty())
+}
+
 /// How many bytes anchors and aliases may add to a document in all; against "billion laughs".
 const MAX_ALIASED_BYTES: usize = 16 * 1024 * 1024;
 

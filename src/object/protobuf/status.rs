@@ -1,5 +1,6 @@
-//! The Status that an API server refuses with, where the client asked for protobuf.
+//! The Status that says what went wrong, where the client asked for protobuf: of the API server, and of the proxy.
 
+use super::MAGIC;
 use super::wire::{DELIMITED, Reader, VARINT};
 use super::{Envelope, Losses};
 use crate::status::{Cause, Details, Status};
@@ -50,4 +51,79 @@ fn cause(bytes: &[u8]) -> Result<Cause, String> {
         }
     }
     Ok(cause)
+}
+
+/// Writes a Status, byte for byte as kube-apiserver does.
+pub fn encode_status(status: &Status) -> Vec<u8> {
+    // A ListMeta: selfLink, resourceVersion and continue.
+    let metadata = [delimited(1, b""), delimited(2, b""), delimited(3, b"")].concat();
+    let mut message = [
+        delimited(1, &metadata),
+        delimited(2, status.status.as_bytes()),
+        delimited(3, status.message.as_bytes()),
+        delimited(4, status.reason.as_bytes()),
+    ]
+    .concat();
+    if let Some(details) = &status.details {
+        message.extend(delimited(5, &encode_details(details)));
+    }
+    message.extend(number(6, status.code.into()));
+    let type_meta = [delimited(1, status.api_version.as_bytes()), delimited(2, status.kind.as_bytes())].concat();
+    [MAGIC.to_vec(), delimited(1, &type_meta), delimited(2, &message), delimited(3, b""), delimited(4, b"")].concat()
+}
+
+fn encode_details(details: &Details) -> Vec<u8> {
+    let mut message = [&details.name, &details.group, &details.kind].iter().zip(1..).fold(
+        Vec::new(),
+        |mut message, (text, field)| {
+            message.extend(delimited(field, text.as_bytes()));
+            message
+        },
+    );
+    for cause in &details.causes {
+        let parts = [&cause.reason, &cause.message, &cause.field];
+        let cause: Vec<u8> =
+            parts.iter().zip(1..).flat_map(|(text, field)| delimited(field, text.as_bytes())).collect();
+        message.extend(delimited(4, &cause));
+    }
+    message.extend(number(5, details.retry_after_seconds.into()));
+    message.extend(delimited(6, details.uid.as_bytes()));
+    message
+}
+
+fn delimited(field: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut written = vec![field << 3 | DELIMITED];
+    varint(&mut written, bytes.len() as u64);
+    written.extend_from_slice(bytes);
+    written
+}
+
+fn number(field: u8, value: u64) -> Vec<u8> {
+    let mut written = vec![field << 3 | VARINT];
+    varint(&mut written, value);
+    written
+}
+
+fn varint(into: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::protobuf::open;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let cause = Cause { reason: "FieldValueInvalid".into(), message: "no".repeat(100), field: "a.b".into() };
+        let refusal = Status::invalid("apps", "Deployment", "x", "a.b: no", vec![cause]);
+        let bytes = encode_status(&refusal);
+        let read = status(&open(&bytes).unwrap()).unwrap();
+        assert_eq!((read.code, &read.message, &read.reason), (422, &refusal.message, &refusal.reason));
+        assert_eq!(read.details.unwrap().causes, refusal.details.unwrap().causes);
+    }
 }

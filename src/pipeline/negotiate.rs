@@ -1,0 +1,52 @@
+//! Whether the forms in which a write comes, and in which it wants its answer, are forms that there are: before anything is
+//! read or done for it, in kube-apiserver's order and words.
+
+use super::target::Target;
+use super::write::schema;
+use crate::object::patch::PatchType;
+use crate::request::RequestInfo;
+use crate::request::accept::{self, Answer};
+use crate::request::body;
+use crate::status::{Details, Status};
+use crate::upstream::Body;
+use http::Request;
+use http::header::CONTENT_TYPE;
+
+/// What the API server can answer with.
+const REPRESENTATIONS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// The checks of the routes of built-in kinds, then those of the handlers.
+pub(super) fn check(request: &Request<Body>, info: &RequestInfo, target: &Target) -> Result<(), Status> {
+    let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
+    let is_built_in = schema(target.kind()).is_some();
+    if is_built_in {
+        check_route(request, info, content_type.unwrap_or_default())?;
+    }
+    if info.verb == "patch" {
+        let patch_type = PatchType::from_content_type(content_type);
+        if !is_built_in && matches!(patch_type, Ok(PatchType::Strategic) | Err(_)) {
+            return Err(PatchType::unsupported(false));
+        }
+        patch_type?;
+    }
+    let answer = if is_built_in { Answer::BuiltIn { has_table: target.has_table() } } else { Answer::Custom };
+    if accept::negotiate(request.headers(), request.uri(), answer).is_none() {
+        return Err(Status::not_acceptable(&REPRESENTATIONS));
+    }
+    // An update's body is looked at after its options.
+    if info.verb == "create" { body::media_type(content_type).map(|_| ()) } else { Ok(()) }
+}
+
+/// `restful.RouterJSR311.detectRoute`
+fn check_route(request: &Request<Body>, info: &RequestInfo, content_type: &str) -> Result<(), Status> {
+    let is_patch = |one: &str| PatchType::from_content_type(Some(one.trim_matches(' '))).is_ok();
+    if info.verb == "patch" && !content_type.split(',').any(is_patch) {
+        let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
+        return Err(status.with_details(Details::default()));
+    }
+    if !accept::routes_match(request.headers(), &REPRESENTATIONS) {
+        let text = format!("406: Not Acceptable\n\nAvailable representations: {}", REPRESENTATIONS.join(", "));
+        return Err(Status::failure(406, "NotAcceptable", text).with_details(Details::default()));
+    }
+    Ok(())
+}

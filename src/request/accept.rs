@@ -1,0 +1,280 @@
+//! What a client accepts, as kube-apiserver negotiates it (`endpoints/handlers/negotiation`).
+//!
+//! The rules are those of `goautoneg`, quirks included: the order of its sort, and that `q=0` still accepts.
+
+use super::body::MediaType;
+use super::query::query_value;
+use http::header::{ACCEPT, USER_AGENT};
+use http::{HeaderMap, Uri};
+
+/// How many clauses of a header are looked at; nobody has a use for more than a few.
+const MAX_CLAUSES: usize = 64;
+
+/// What the answer is, on which it depends what a client may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A Status of failure (`negotiation.DefaultEndpointRestrictions`).
+    Failure,
+    /// An object of a built-in kind (`handlers.RequestScope`), which may have a Table.
+    BuiltIn {
+        /// Whether there is a Table of it.
+        has_table: bool,
+    },
+    /// A custom resource.
+    Custom,
+}
+
+/// What was agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// The encoding.
+    pub media_type: MediaType,
+    /// Whether a person is to read it.
+    pub is_pretty: bool,
+}
+
+/// The best of what the header lists and the server has (`NegotiateMediaTypeOptions`); none if it has nothing of it.
+pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: Answer) -> Option<Agreed> {
+    let accept = accept(headers);
+    let is_pretty = is_pretty(headers, uri);
+    if accept.is_empty() {
+        return Some(Agreed { media_type: MediaType::Json, is_pretty });
+    }
+    sorted(accept).iter().find_map(|clause| {
+        let all = [MediaType::Json, MediaType::Yaml, MediaType::Protobuf];
+        let media_type = all.into_iter().find(|media_type| clause.takes(*media_type, answer))?;
+        Some(Agreed { media_type, is_pretty: is_pretty || clause.parameter("pretty") == Some("1") })
+    })
+}
+
+/// Whether a route that produces these takes the header (`restful.Route.matchesAccept`): letter by letter.
+pub fn routes_match(headers: &HeaderMap, produced: &[&str]) -> bool {
+    let accept = accept(headers);
+    accept.is_empty()
+        || accept.split(',').any(|clause| {
+            let media_type = clause.split(';').next().unwrap_or_default().trim_matches(' ');
+            media_type == "*/*" || produced.contains(&media_type)
+        })
+}
+
+fn accept(headers: &HeaderMap) -> &str {
+    headers.get(ACCEPT).map(|value| value.to_str().unwrap_or("?")).unwrap_or_default()
+}
+
+/// `?pretty=`, or a client that a person sits at (`isPrettyPrint`).
+fn is_pretty(headers: &HeaderMap, uri: &Uri) -> bool {
+    let asked = query_value(uri.query().unwrap_or_default(), "pretty").filter(|value| !value.is_empty());
+    if let Some(asked) = asked {
+        return matches!(&*asked, "1" | "t" | "T" | "true" | "TRUE" | "True");
+    }
+    let user_agent = headers.get(USER_AGENT).map(http::HeaderValue::as_bytes).unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| user_agent.starts_with(person.as_bytes()))
+}
+
+/// One of the media ranges of a header.
+#[derive(Debug, PartialEq)]
+struct Clause<'a> {
+    type_: &'a str,
+    subtype: &'a str,
+    quality: f32,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Clause<'a> {
+    /// `goautoneg.ParseAccept`; none for what is no media range.
+    fn parse(text: &'a str) -> Option<Self> {
+        let trimmed = |text: &'a str| text.trim_matches(' ');
+        let mut parts = trimmed(text).split(';');
+        let range = parts.next().unwrap_or_default();
+        let (type_, subtype) = match range.split_once('/') {
+            Some((type_, subtype)) if !subtype.is_empty() => (trimmed(type_), subtype),
+            _ if trimmed(range) == "*" => ("*", "*"),
+            _ => return None,
+        };
+        // `a/b/` is as good as `a/b`.
+        let subtype = subtype.strip_suffix('/').unwrap_or(subtype);
+        if subtype.contains('/') {
+            return None;
+        }
+        let mut clause = Self { type_, subtype: trimmed(subtype), quality: 1.0, parameters: Vec::new() };
+        for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+            let value = value.strip_suffix('=').unwrap_or(value);
+            if value.is_empty() || value.contains('=') {
+                continue;
+            }
+            match trimmed(name) {
+                "q" => clause.quality = value.parse().unwrap_or(0.0),
+                name => clause.parameters.push((name, trimmed(value))),
+            }
+        }
+        Some(clause)
+    }
+
+    /// The last of its values counts.
+    fn parameter(&self, name: &str) -> Option<&'a str> {
+        self.parameters.iter().rev().find(|(other, _)| *other == name).map(|(_, value)| *value)
+    }
+
+    /// `acceptSlice.Less`, which is no order: an exact type comes before a range, whatever their qualities.
+    fn is_before(&self, other: &Self) -> bool {
+        self.quality > other.quality
+            || self.type_ != "*" && other.type_ == "*"
+            || self.subtype != "*" && other.subtype == "*"
+    }
+
+    /// Whether it stands for this encoding of the answer, in the form that its parameters ask for.
+    fn takes(&self, media_type: MediaType, answer: Answer) -> bool {
+        let name = media_type.as_str().split_once('/').map_or("", |(_, subtype)| subtype);
+        let is_it = match (self.type_, self.subtype) {
+            ("*", subtype) => subtype == "*",
+            (type_, subtype) => type_ == "application" && (subtype == "*" || subtype == name),
+        };
+        is_it && self.asks_for_what_there_is(media_type, answer)
+    }
+
+    /// `acceptMediaTypeOptions`
+    fn asks_for_what_there_is(&self, media_type: MediaType, answer: Answer) -> bool {
+        let of = |name: &str| self.parameter(name).unwrap_or_default();
+        let stream = of("stream");
+        if !stream.is_empty() && (stream != "watch" || media_type == MediaType::Yaml) {
+            return false;
+        }
+        let version = of("sv");
+        if !version.is_empty() && (version != "v1" || answer == Answer::Failure) {
+            return false;
+        }
+        let is_converted = ["as", "g", "v"].iter().any(|name| self.parameter(name).is_some());
+        match answer {
+            Answer::Failure => !is_converted,
+            Answer::Custom if !is_converted => media_type != MediaType::Protobuf,
+            _ if !is_converted => true,
+            _ if of("g") != "meta.k8s.io" || !["v1", "v1beta1"].contains(&of("v")) => false,
+            Answer::BuiltIn { has_table: false } if of("as") == "Table" => false,
+            _ if of("as") == "Table" => media_type != MediaType::Protobuf,
+            _ => ["PartialObjectMetadata", "PartialObjectMetadataList"].contains(&of("as")),
+        }
+    }
+}
+
+/// The clauses in the order in which Go's `sort.Sort` brings so few: by insertion.
+fn sorted(accept: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<_> = accept.split(',').take(MAX_CLAUSES).filter_map(Clause::parse).collect();
+    for last in 1..clauses.len() {
+        let mut at = last;
+        while at > 0 && clauses[at].is_before(&clauses[at - 1]) {
+            clauses.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+    clauses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    const ANY: Answer = Answer::BuiltIn { has_table: true };
+
+    fn agreed(accept: &str, answer: Answer) -> Option<MediaType> {
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
+        negotiate(&headers, &Uri::from_static("/"), answer).map(|agreed| agreed.media_type)
+    }
+
+    /// As a kube-apiserver 1.36.3 answered.
+    #[test]
+    fn the_first_clause_that_the_server_can_satisfy_wins() {
+        let (json, yaml, protobuf) = (Some(MediaType::Json), Some(MediaType::Yaml), Some(MediaType::Protobuf));
+        for (accept, expected) in [
+            ("", json),
+            ("*/*", json),
+            ("*", json),
+            ("application/*", json),
+            ("application/yaml", yaml),
+            ("application/vnd.kubernetes.protobuf", protobuf),
+            ("application/vnd.kubernetes.protobuf;stream=watch", protobuf),
+            ("application/yaml;stream=watch", None),
+            ("application/json;stream=other", None),
+            ("application/json;stream=", json),
+            ("application/cbor", None),
+            ("Application/JSON", None),
+            ("text/html", None),
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", json),
+            ("application/json;q=0.1,application/yaml", yaml),
+            ("application/yaml;q=0.5, application/json;q=0.5", yaml),
+            ("*/*;q=0.1, application/yaml;q=0.01", yaml),
+            ("application/yaml;q=abc, application/json;q=0.1", json),
+            ("application/json;q=0", json),
+            ("application/json/x", None),
+            ("application/json;;", json),
+            ("application", None),
+            (",", None),
+        ] {
+            assert_eq!(agreed(accept, ANY), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn a_form_is_to_be_had_of_some_answers_only() {
+        let json = "application/json;g=meta.k8s.io;v=v1;as=";
+        let protobuf = "application/vnd.kubernetes.protobuf;g=meta.k8s.io;v=v1;as=";
+        for (accept, built_in, custom, failure) in [
+            (format!("{json}Table"), true, true, false),
+            (format!("{protobuf}Table"), false, false, false),
+            (format!("{json}PartialObjectMetadata"), true, true, false),
+            (format!("{protobuf}PartialObjectMetadata"), true, true, false),
+            (format!("{json}Foo"), false, false, false),
+            ("application/json;as=Table;g=meta.k8s.io;v=v9".into(), false, false, false),
+            ("application/json;as=Table".into(), false, false, false),
+            ("application/json;v=v1".into(), false, false, false),
+            ("application/json;sv=v1".into(), true, true, false),
+            ("application/json;sv=v2".into(), false, false, false),
+            ("application/vnd.kubernetes.protobuf".into(), true, false, true),
+        ] {
+            let found = [ANY, Answer::Custom, Answer::Failure].map(|answer| agreed(&accept, answer).is_some());
+            assert_eq!(found, [built_in, custom, failure], "{accept}");
+        }
+        assert_eq!(agreed(&format!("{json}Table"), Answer::BuiltIn { has_table: false }), None);
+        assert_eq!(agreed(&format!("{json}Foo,application/yaml"), ANY), Some(MediaType::Yaml));
+    }
+
+    #[test]
+    fn people_get_what_they_can_read() {
+        for (query, user_agent, expected) in [
+            ("/", "kubectl/v1.36", false),
+            ("/", "curl/8", true),
+            ("/", "Mozilla/5.0 (X11)", true),
+            ("/", "Mozilla/4.0", false),
+            ("/?pretty=0", "curl/8", false),
+            ("/?pretty=false", "curl/8", false),
+            ("/?pretty=maybe", "curl/8", false),
+            ("/?pretty", "curl/8", true),
+            ("/?pretty=", "x", false),
+            ("/?pretty=true", "x", true),
+            ("/?pretty=1&pretty=0", "x", true),
+            ("/?pretty=yes", "x", false),
+        ] {
+            let headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(user_agent))]);
+            let agreed = negotiate(&headers, &Uri::from_static(query), Answer::Failure).unwrap();
+            assert_eq!(agreed.is_pretty, expected, "{query} {user_agent}");
+        }
+    }
+
+    #[test]
+    fn a_route_compares_letter_by_letter() {
+        for (accept, expected) in [
+            ("", true),
+            ("*/*", true),
+            ("application/json ; q=0.1", true),
+            ("text/html, application/json", true),
+            ("application/*", false),
+            ("*", false),
+            ("Application/JSON", false),
+            ("application/json/x", false),
+            (",", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(routes_match(&headers, &["application/json"]), expected, "{accept}");
+        }
+    }
+}
