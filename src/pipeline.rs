@@ -27,8 +27,8 @@ use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
 use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
-use crate::request::RequestInfo;
 use crate::request::info::{is_canonical, request_info};
+use crate::request::{RequestInfo, timeout};
 use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
@@ -188,6 +188,13 @@ impl Pipeline {
             source_ips: came.source_ips,
             received: came.received,
         };
+        // Nobody has been asked for a name yet (`filters.WithRequestDeadline`).
+        if !info.is_long_running()
+            && let Err(refusal) = timeout::asked(request.uri().query().unwrap_or_default())
+        {
+            exchange.event = self.audit.begin_unauthenticated(&audited);
+            return Err(refusal);
+        }
         let authenticated = match self.authenticator.authenticate(request.headers_mut(), &connection).await {
             Ok(authenticated) => authenticated,
             Err(unauthorized) => {

@@ -40,7 +40,9 @@ impl Write<'_> {
         if let Some(event) = &mut exchange.event {
             event.set_request_patch(&decoded.value);
         }
-        let configuration = Object::from_value(decoded.value)
+        // An empty document is an empty object.
+        let value = if decoded.value.is_null() { json!({}) } else { decoded.value };
+        let configuration = Object::from_value(value)
             .ok_or_else(|| Status::bad_request("error decoding YAML: the apply configuration is no object"))?;
         let asked_for_version = !configuration.resource_version().is_empty();
         let mut attempt = 0;

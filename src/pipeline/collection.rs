@@ -12,7 +12,7 @@ use crate::status::Status;
 use crate::upstream::{Body, full};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, Uri};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Items of one page of the list (`--delete-collection` page size).
@@ -22,14 +22,19 @@ impl Write<'_> {
     /// Admits and deletes the objects of the collection; the first refusal ends it.
     pub(super) async fn delete_collection(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.delete_options(exchange)?;
+        let query = self.parts.uri.query().unwrap_or_default();
+        // Who says how many wants just these.
+        let asks_for_one_page =
+            query_value(query, "limit").and_then(|limit| limit.parse().ok()).is_some_and(|n: i64| n > 0);
         let mut deleted: Vec<Value> = Vec::new();
-        let mut list = json!({});
+        let mut first = None;
         let mut next = Some(String::new());
         while let Some(token) = next.take() {
-            list = self.list(&token).await?;
+            let mut list = self.list(&token).await?;
             let token = list.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default();
-            next = (!token.is_empty()).then(|| token.to_owned());
+            next = (!token.is_empty() && !asks_for_one_page).then(|| token.to_owned());
             let items = list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+            first.get_or_insert(list);
             for item in items {
                 let item =
                     Object::from_value(item).ok_or_else(|| Status::internal_error("a list's item is no object"))?;
@@ -39,21 +44,30 @@ impl Write<'_> {
                 deleted.push(item.into_value());
             }
         }
+        // Its metadata is that of the first page (`Store.DeleteCollection`).
+        let mut list = first.unwrap_or_default();
         if let Some(fields) = list.as_object_mut() {
             fields.insert("items".into(), Value::Array(deleted));
-        }
-        if let Some(metadata) = list.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("continue");
-            metadata.remove("remainingItemCount");
         }
         let mut response = Response::new(full(serde_json::to_vec(&list).map_err(Status::internal_error)?));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(response)
     }
 
-    /// One page of what the request selects.
+    /// One page of what the request selects: the first as the request says, the others from `token` on.
     async fn list(&self, token: &str) -> Result<Value, Status> {
-        let query = self.selectors(&[("limit", &PAGE.to_string()), ("continue", token)]);
+        let own = self.parts.uri.query().unwrap_or_default();
+        let query = if token.is_empty() {
+            let limit = query_value(own, "limit").filter(|limit| !limit.is_empty() && limit != "0");
+            let limit = limit.unwrap_or_else(|| PAGE.to_string());
+            // What makes no sense, the API server refuses.
+            let more = ["continue", "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds"];
+            let more = more.map(|key| (key, query_value(own, key).unwrap_or_default()));
+            let more: Vec<_> = more.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            self.selectors(&[&[("limit", limit.as_str())], &*more].concat())
+        } else {
+            self.selectors(&[("limit", &PAGE.to_string()), ("continue", token)])
+        };
         let path = format!("{}?{query}", self.parts.uri.path());
         let list = self.pipeline.gateway.read(&path, self.caller).await?;
         list.map(Object::into_value).ok_or_else(Status::no_such_path)
@@ -65,9 +79,7 @@ impl Write<'_> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (key, value) in own {
             let is_replaced = more.iter().any(|(name, _)| *name == key);
-            if matches!(&*key, "labelSelector" | "fieldSelector" | "resourceVersion" | "resourceVersionMatch")
-                && !is_replaced
-            {
+            if matches!(&*key, "labelSelector" | "fieldSelector") && !is_replaced {
                 query.append_pair(&key, &value);
             }
         }

@@ -9,6 +9,7 @@ use super::gateway::Answer;
 use super::write::{Outgoing, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
+use crate::object::decode::Decoded;
 use crate::object::patch::{self, PatchType, merge_diff};
 use crate::request::body::{OptionsKind, WriteOptions, check_name, check_patched, ensure_namespace};
 use crate::status::Status;
@@ -27,10 +28,14 @@ impl Write<'_> {
         if patch_type == PatchType::Apply {
             return self.apply(&options, exchange).await;
         }
-        let decoded = patch::decode(patch_type, &self.body)?;
-        self.say_duplicates(&options, &decoded.duplicates, || {
-            format!("strict decoding error: {}", decoded.duplicates.join(", "))
-        })?;
+        let decoded = match self.decode_patch(patch_type, &options) {
+            Ok(decoded) => decoded,
+            // The API server looks at the object first.
+            Err(refusal) => {
+                self.old_object().await?.ok_or_else(|| self.not_found())?;
+                return Err(refusal);
+            }
+        };
         if let Some(event) = &mut exchange.event {
             event.set_request_patch(&decoded.value);
         }
@@ -43,6 +48,14 @@ impl Write<'_> {
                 return Ok(answer.into_response());
             }
         }
+    }
+
+    fn decode_patch(&self, patch_type: PatchType, options: &WriteOptions) -> Result<Decoded, Status> {
+        let decoded = patch::decode(patch_type, &self.body)?;
+        self.say_duplicates(options, &decoded.duplicates, || {
+            format!("strict decoding error: {}", decoded.duplicates.join(", "))
+        })?;
+        Ok(decoded)
     }
 
     /// One attempt: the answer, and whether the object changed while it was admitted.

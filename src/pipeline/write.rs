@@ -4,11 +4,10 @@ use super::gateway::{Answer, with_body};
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
-use crate::config::duration;
 use crate::object::decode::go_quote;
 use crate::object::{GroupVersionKind, Object};
 use crate::request::body::{self, MediaType, OptionsKind, WriteOptions};
-use crate::request::query::query_value;
+use crate::request::timeout;
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -16,7 +15,6 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, StatusCode, Uri};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// A write on its way: the request as it came, and what it is about.
@@ -62,7 +60,8 @@ impl<'a> Write<'a> {
         // A collection may take as long as any other request: `handlers.DeleteCollection` sets no bound of its own.
         let is_collection = parts.method == Method::DELETE && target.name.is_empty();
         let longest = if is_collection { limits.request_timeout } else { limits.mutating_timeout };
-        let deadline = Instant::now() + longest.min(asked_timeout(&parts.uri));
+        let asked = timeout::asked(parts.uri.query().unwrap_or_default())?;
+        let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
         let reading = body::read(stream, limits.body_bytes);
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
         Ok(Self { pipeline, caller, target, parts, body, deadline, warnings: exchange.warnings.clone() })
@@ -266,12 +265,6 @@ impl<'a> Write<'a> {
     pub(super) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.target.resource.group, &self.target.resource.resource, &self.target.name, why)
     }
-}
-
-/// How long the client wants to wait (`?timeout=`); what is no duration is as if it were not there.
-fn asked_timeout(uri: &Uri) -> Duration {
-    let asked = query_value(uri.query().unwrap_or_default(), "timeout").and_then(|value| duration::parse(&value).ok());
-    asked.filter(|timeout| !timeout.is_zero()).unwrap_or(Duration::MAX)
 }
 
 /// Why a write with an old resourceVersion is refused (`registry.OptimisticLockErrorMsg`).

@@ -4,5 +4,6 @@ pub mod info;
 pub mod query;
 pub mod body;
 pub mod accept;
+pub mod timeout;
 
 pub use info::{RequestInfo, is_canonical, request_info};
