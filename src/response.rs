@@ -7,7 +7,7 @@ use crate::request::accept::{self, Agreed, Answer};
 use crate::request::body::MediaType;
 use crate::status::Status;
 use crate::upstream::{Body, full};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, Response, StatusCode, Uri};
 
 /// In what form a client is told that something went wrong.
@@ -23,6 +23,9 @@ impl Form {
 
 /// A Status as an HTTP response, in the form that the client accepts.
 pub fn status(status: &Status, form: Form) -> Response<Body> {
+    if status.is_text {
+        return text(status);
+    }
     let media_type = form.0.map_or(MediaType::Json, |agreed| agreed.media_type);
     let body = match media_type {
         MediaType::Yaml => yaml::status(status).into_bytes(),
@@ -37,6 +40,17 @@ pub fn status(status: &Status, form: Form) -> Response<Body> {
     if let Some(seconds) = status.details.as_ref().map(|details| details.retry_after_seconds).filter(|s| *s > 0) {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    response
+}
+
+/// `http.Error`
+fn text(status: &Status) -> Response<Body> {
+    let mut response = Response::new(full(format!("{}\n", status.message)));
+    *response.status_mut() = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -111,6 +125,12 @@ mod tests {
             let found = written(&refusal, form(accept, uri)).await;
             assert_eq!(found, (media_type.to_owned(), expected.to_owned()), "{accept} {uri}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_path_that_is_no_apis_is_not_found_in_plain_text() {
+        let found = written(&Status::page_not_found(), form("application/json", "/")).await;
+        assert_eq!(found, ("text/plain; charset=utf-8".to_owned(), "404 page not found\n".to_owned()));
     }
 
     #[tokio::test]

@@ -34,6 +34,9 @@ pub struct Status {
     /// The HTTP status code.
     #[serde(default)]
     pub code: u16,
+    /// Whether a client gets the message alone, as plain text: what answers is the server, not its API.
+    #[serde(skip)]
+    pub is_text: bool,
 }
 
 /// A `metav1.StatusDetails`.
@@ -103,6 +106,7 @@ impl Status {
             reason: reason.into(),
             details: None,
             code,
+            is_text: false,
         }
     }
 
@@ -148,6 +152,11 @@ impl Status {
     pub fn no_such_path() -> Self {
         Self::failure(404, "NotFound", "the server could not find the requested resource")
             .with_details(Details::default())
+    }
+
+    /// `http.NotFound`: the path is not one of an API that there is.
+    pub fn page_not_found() -> Self {
+        Self { is_text: true, ..Self::failure(404, "NotFound", "404 page not found") }
     }
 
     /// `NewAlreadyExists`.

@@ -6,9 +6,14 @@ use crate::request::body;
 use crate::status::Status;
 use crate::upstream::{Body, ClientCredentials, Forwarder, SharedTransport, UpstreamError, full};
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
+use flate2::read::GzDecoder;
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use std::io::Read;
 use std::sync::Arc;
+
+/// Bytes of a Status that was gzipped.
+const STATUS_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Whoever a request is done for.
 #[derive(Clone, Debug)]
@@ -45,11 +50,15 @@ impl Answer {
 
     /// The Status in it, in whichever form the client accepts.
     pub(super) fn status(&self) -> Option<Status> {
-        match self.body.first()? {
-            b'{' => serde_json::from_slice(&self.body).ok(),
-            _ => match protobuf::open(&self.body) {
+        let unpacked = match self.headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+            Some(b"gzip") => Bytes::from(unpacked(&self.body)?),
+            _ => self.body.clone(),
+        };
+        match unpacked.first()? {
+            b'{' => serde_json::from_slice(&unpacked).ok(),
+            _ => match protobuf::open(&unpacked) {
                 Ok(envelope) => protobuf::status(&envelope).ok(),
-                Err(_) => serde_json::from_value(decode::yaml(&self.body).ok()?.value).ok(),
+                Err(_) => serde_json::from_value(decode::yaml(&unpacked).ok()?.value).ok(),
             },
         }
     }
@@ -125,6 +134,14 @@ impl Gateway {
     }
 }
 
+/// What is in a gzipped Status; none where that is no gzip, or too much for a Status.
+fn unpacked(body: &[u8]) -> Option<Vec<u8>> {
+    let mut unpacked = Vec::new();
+    let read = GzDecoder::new(body).take(STATUS_BYTES + 1).read_to_end(&mut unpacked);
+    read.ok().filter(|read| *read as u64 <= STATUS_BYTES)?;
+    Some(unpacked)
+}
+
 /// A request of the caller's with another body.
 pub(super) fn with_body(
     method: &Method,
@@ -172,6 +189,18 @@ mod tests {
         let status = conflict(well_formed).status().unwrap();
         assert_eq!((status.reason.as_str(), status.code), ("Conflict", 409));
         assert_eq!(status.details.unwrap().causes.len(), 1);
+        let gzipped = |body: &[u8]| {
+            let mut packed = Vec::new();
+            flate2::read::GzEncoder::new(body, flate2::Compression::fast()).read_to_end(&mut packed).unwrap();
+            let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static("gzip"))]);
+            Answer { status: StatusCode::CONFLICT, headers, body: packed.into() }
+        };
+        assert_eq!(
+            gzipped(br#"{"reason":"Conflict"}"#).status().map(|status| status.reason).as_deref(),
+            Some("Conflict")
+        );
+        assert_eq!(gzipped(well_formed).status().map(|status| status.code), Some(409));
+        assert!(gzipped(&vec![b' '; STATUS_BYTES as usize + 1]).status().is_none());
         let broken =
             Answer { status: StatusCode::CONFLICT, headers: HeaderMap::new(), body: Bytes::from_static(protobuf) };
         assert!(broken.status().is_none());

@@ -26,12 +26,15 @@ impl Target {
     /// # Errors
     /// 404 when there is no such resource or subresource, 405 when it does not have the verb.
     pub(super) async fn find(discovery: &Discovery, method: &Method, info: &RequestInfo) -> Result<Self, Status> {
-        if info.verb == "watch" || info.verb == "proxy" && info.subresource != "proxy" {
-            // The legacy paths `/api/v1/watch/…` and `/api/v1/proxy/…` have no writes.
+        // The legacy paths `/api/v1/watch/…` have no writes, and `/api/v1/proxy/…` are gone.
+        if info.verb == "watch" {
             return Err(not_allowed());
         }
+        if info.verb == "proxy" && info.subresource != "proxy" {
+            return Err(no_such_path(info));
+        }
         let facts = discovery.resource(&info.api_group, &info.api_version, &info.resource).await;
-        let facts = facts.ok_or_else(Status::no_such_path)?;
+        let facts = facts.ok_or_else(|| no_such_path(info))?;
         let target = Self {
             resource: GroupVersionResource::new(&*info.api_group, &*info.api_version, &*info.resource),
             subresource: info.subresource.clone(),
@@ -56,7 +59,10 @@ impl Target {
         let too_long = info.parts.len() > 3 && !is_proxied;
         let is_namespace = self.resource.resource == "namespaces" && self.name == self.namespace;
         let wrong_scope = !self.facts.namespaced && !self.namespace.is_empty() && !is_namespace;
-        if unknown_subresource || too_long || wrong_scope { Err(Status::no_such_path()) } else { Ok(()) }
+        if unknown_subresource && !self.is_built_in() && !too_long {
+            return Err(Status::not_found(&self.resource.group, &self.resource.resource, &self.name));
+        }
+        if unknown_subresource || too_long || wrong_scope { Err(no_such_path(info)) } else { Ok(()) }
     }
 
     /// The verb is one of the URL's form: objects are created in a collection and changed under their names, both in a
@@ -65,7 +71,7 @@ impl Target {
         let is_built_in = self.is_built_in();
         let of_one = !self.name.is_empty();
         if self.facts.namespaced && self.namespace.is_empty() {
-            return Err(if is_built_in && !of_one { not_allowed() } else { Status::no_such_path() });
+            return Err(if is_built_in && !of_one { not_allowed() } else { no_such_path(info) });
         }
         match info.verb.as_str() {
             // Custom resources may have a name on the URL, which means nothing.
@@ -126,6 +132,14 @@ impl Target {
     pub(super) fn expected_namespace(&self) -> &str {
         if self.is_namespaces() { "" } else { &self.namespace }
     }
+}
+
+/// A path that is not served: in plain text where no API of Kubernetes' own would have it.
+fn no_such_path(info: &RequestInfo) -> Status {
+    let is_of_kubernetes = crate::object::schema::kinds()
+        .any(|(kind, _)| kind.group == info.api_group && kind.version == info.api_version)
+        && info.api_group.is_empty() == (info.api_prefix == "api");
+    if is_of_kubernetes { Status::no_such_path() } else { Status::page_not_found() }
 }
 
 /// What stands behind a subresource, its last slash included (`getRequestOptions`).

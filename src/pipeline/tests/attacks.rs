@@ -164,6 +164,91 @@ async fn refuses_a_patch_of_no_known_type_and_a_failed_precondition_in_the_api_s
 }
 
 #[tokio::test]
+async fn what_is_no_form_or_no_time_is_refused_before_any_plugin_hears_of_it() {
+    let path = Path::new().await;
+    path.json("POST", CONFIG_MAPS, &config_map("formless")).await;
+    let heard = seen("formless").len();
+    let body = config_map("formless").to_string();
+    let merge = "application/merge-patch+json";
+    for (what, code, method, query, content_type, accept) in [
+        ("a form that there is not", 406, "PUT", "", "application/json", "application/json;as=Foo;g=meta.k8s.io;v=v1"),
+        (
+            "a Table in protobuf",
+            406,
+            "PUT",
+            "",
+            "application/json",
+            "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1",
+        ),
+        ("a media type in capitals", 406, "PUT", "", "application/json", "Application/JSON"),
+        ("a time without a unit", 400, "PUT", "timeout=5", "application/json", ""),
+        ("a time that is none, first", 400, "PATCH", "timeout=x&timeout=5s", merge, ""),
+        ("a time that is none", 400, "DELETE", "timeout=x", "", ""),
+        ("one patch of several types", 415, "PATCH", "", "text/plain, application/merge-patch+json", ""),
+        ("a dry run of some kind", 422, "PUT", "dryRun=Some", "application/json", ""),
+        ("a manager on two lines", 422, "PUT", "fieldManager=a%0Ab", "application/json", ""),
+        ("CBOR", 415, "PUT", "", "application/cbor", ""),
+        ("a parameter said twice", 415, "PUT", "", "application/json;a=b;a=c", ""),
+        ("a media type that is no text", 415, "PUT", "", "application/j\u{e9}son", ""),
+    ] {
+        let uri = format!("{}?{query}", at("formless"));
+        let headers = [("content-type", content_type), ("accept", accept)];
+        let headers: Vec<_> = headers.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        let body = if method == "DELETE" { String::new() } else { body.clone() };
+        assert_eq!(path.ask_raw(method, &uri, &headers, body).await.status(), code, "{what}");
+    }
+    let packed = b"\x1f\x8b\x08\x00 no JSON".to_vec();
+    let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
+    assert_eq!(path.ask_raw("PUT", &at("formless"), &headers, packed).await.status(), 400, "a packed body");
+    assert_eq!(seen("formless").len(), heard);
+}
+
+#[tokio::test]
+async fn a_missing_object_comes_before_a_broken_patch() {
+    let path = Path::new().await;
+    path.json("POST", CONFIG_MAPS, &config_map("there")).await;
+    for content_type in ["application/merge-patch+json", "application/json-patch+json"] {
+        for (name, code) in [("nowhere-at-all", 404), ("there", 400)] {
+            assert_eq!(path.ask("PATCH", &at(name), content_type, "{}{}").await.0, code, "{content_type} {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_path_of_no_api_is_not_found_in_plain_text() {
+    let path = Path::new().await;
+    for (uri, content_type) in [
+        ("/api/v1/namespaces/default/nothings", "application/json"),
+        ("/api/v2/namespaces/default/configmaps", "text/plain; charset=utf-8"),
+        ("/apis/v1/namespaces/default/configmaps", "text/plain; charset=utf-8"),
+        ("/apis/nobody.example/v1/namespaces/default/nothings", "text/plain; charset=utf-8"),
+    ] {
+        let response = path.ask_raw("POST", uri, &[], "{}").await;
+        assert_eq!(
+            (response.status().as_u16(), response.headers()["content-type"].to_str().unwrap()),
+            (404, content_type),
+            "{uri}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn who_deletes_so_many_of_a_collection_deletes_just_these() {
+    let path = Path::new().await;
+    let collection = "/api/v1/namespaces/kube-public/configmaps";
+    for name in ["page1", "page2", "page3"] {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"paged": "yes"});
+        assert_eq!(path.json("POST", collection, &object).await.0, 201);
+    }
+    let uri = format!("{collection}?labelSelector=paged%3Dyes");
+    assert_eq!(path.ask("DELETE", &format!("{uri}&limit=2"), "", "").await.0, 200);
+    assert_eq!(path.stored(&uri).await["items"].as_array().unwrap().len(), 1);
+    assert_eq!(path.ask("DELETE", &uri, "", "").await.0, 200);
+    assert_eq!(path.stored(&uri).await["items"].as_array().unwrap().len(), 0);
+}
+
+#[tokio::test]
 async fn an_update_that_must_name_a_version_is_refused_without_one() {
     let path = Path::new().await;
     let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
