@@ -10,7 +10,7 @@ VENV := target/e2e-python
 KUBERNETES_VERSION := 1.36.3
 
 .DEFAULT_GOAL := build
-.PHONY: build run test check deny e2e-assets e2e bench
+.PHONY: build run test check deny fuzz e2e-assets e2e bench
 
 build: ## Build the binary, optimised, as target/release/kube-admission-proxy.
 	$(CARGO) build --release
@@ -30,6 +30,18 @@ check: ## The gate: format, lints, documentation.
 
 deny: ## Licences, advisories and sources of the dependencies; needs cargo-deny.
 	$(CARGO) deny check
+
+FUZZ_TARGETS := request_info json yaml protobuf body patch
+FUZZ_SECONDS ?= 60
+FUZZ_FLAGS := -rss_limit_mb=1024 -malloc_limit_mb=512 -timeout=10 -max_len=4096 -verbosity=0 -print_final_stats=1
+
+fuzz: ## Whatever a client may send, to the parsers, FUZZ_SECONDS for each; needs g++. FUZZ_TARGETS names some of them.
+	cd fuzz && $(CARGO) build --locked
+	@for target in $(FUZZ_TARGETS); do \
+		mkdir -p target/fuzz/$$target && echo "$$target, $(FUZZ_SECONDS) s:" && \
+		target/debug/fuzz_$$target -max_total_time=$(FUZZ_SECONDS) $(FUZZ_FLAGS) -artifact_prefix=target/fuzz/$$target- \
+			target/fuzz/$$target fuzz/corpus/$$target || exit 1; \
+	done
 
 # kube-apiserver, etcd and kubectl, where KUBEBUILDER_ASSETS does not name a folder that holds them.
 e2e-assets:

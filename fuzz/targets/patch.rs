@@ -1,0 +1,28 @@
+//! Patches of each type: two documents, the object and what is to be done to it, with a NUL between them.
+
+#![no_main]
+
+use kube_admission_proxy::object::decode;
+use kube_admission_proxy::object::patch::{PatchType, apply, merge_diff};
+use kube_admission_proxy::object::{GroupVersionKind, schema};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some(at) = bytes.iter().position(|byte| *byte == 0) else { return };
+    let (Ok(object), Ok(patch)) = (decode::json(&bytes[..at]), decode::json(&bytes[at + 1..])) else { return };
+    let (object, patch) = (object.value, patch.value);
+    let pod = schema::of(&GroupVersionKind::new("", "v1", "Pod"));
+    for patch_type in [PatchType::Json, PatchType::Merge, PatchType::Strategic] {
+        let Ok(patched) = apply(patch_type, &object, &patch, pod) else { continue };
+        assert!(!decode::is_deeper(&patched, decode::MAX_DEPTH), "{patch_type:?} nests too deep");
+        let written = serde_json::to_vec(&patched).unwrap();
+        assert_eq!(decode::json(&written).unwrap().value, patched);
+        // What is forwarded in a patch's place comes to the same.
+        if object.is_object()
+            && patched.is_object()
+            && let Some(difference) = merge_diff(&object, &patched)
+        {
+            assert_eq!(apply(PatchType::Merge, &object, &difference, None), Ok(patched), "{difference}");
+        }
+    }
+});

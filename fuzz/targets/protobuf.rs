@@ -1,0 +1,52 @@
+//! Kubernetes' protobuf: any bytes as an envelope, and any bytes as the message of a kind.
+
+#![no_main]
+
+use kube_admission_proxy::object::{decode, protobuf, schema};
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Map, Value};
+
+/// How many values a body may stand for, zeros that it does not say included.
+const MAX_VALUES: usize = 2_000_000;
+
+fn values(fields: &Map<String, Value>) -> usize {
+    fn count(value: &Value) -> usize {
+        match value {
+            Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
+            Value::Object(fields) => 1 + values(fields),
+            _ => 1,
+        }
+    }
+    fields.values().map(count).sum()
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(envelope) = protobuf::open(bytes) {
+        let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));
+        check(envelope.object(group, version, &envelope.kind));
+        let _ = protobuf::status(&envelope);
+    }
+    let Some(([first, second], message)) = bytes.split_first_chunk() else { return };
+    let kinds = schema::kinds().count();
+    let Some((kind, _)) = schema::kinds().nth(usize::from(u16::from_le_bytes([*first, *second])) % kinds) else {
+        return;
+    };
+    let mut body = b"k8s\0\x12".to_vec();
+    let mut length = message.len();
+    while length >= 0x80 {
+        body.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    body.push(length as u8);
+    body.extend_from_slice(message);
+    check(protobuf::open(&body).unwrap().object(&kind.group, &kind.version, &kind.kind));
+});
+
+fn check(message: Result<protobuf::Message, String>) {
+    let Ok(message) = message else { return };
+    assert!(values(&message.fields) <= MAX_VALUES);
+    let value = Value::Object(message.fields);
+    assert!(!decode::is_deeper(&value, decode::MAX_DEPTH));
+    let written = serde_json::to_vec(&value).unwrap();
+    assert_eq!(decode::json(&written).unwrap().value, value);
+}
