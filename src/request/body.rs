@@ -449,13 +449,16 @@ fn check_custom(
     expected: &GroupVersionKind,
     fields: &Map<String, Value>,
 ) -> Result<(), Custom> {
-    if sent.kind.is_empty() {
+    // Whoever looked first did not mind the case; whoever reads the object does.
+    let says = |name: &str| fields.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    if !says("kind") {
         return Err(Custom::Unrecognized(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes))));
     }
     if let Some(why) = types::custom_metadata_error(fields) {
         return Err(Custom::Refused(cannot_be_handled(&sent.kind, &sent.version, expected, &why)));
     }
-    let (found, wanted) = (sent.group_version(), expected.api_version());
+    let found = if says("apiVersion") { sent.group_version() } else { String::new() };
+    let wanted = expected.api_version();
     if found != wanted {
         let message =
             format!("the API version in the data ({found}) does not match the expected API version ({wanted})");

@@ -82,6 +82,14 @@ fn custom_resources_must_say_what_they_are() {
             "null",
             "the object provided is unrecognized (must be of type Foo): Object 'Kind' is missing in 'null' (6e756c6c)",
         ),
+        (
+            r#"{"kinD":"Foo"}"#,
+            "the object provided is unrecognized (must be of type Foo): Object 'Kind' is missing in '{\"kinD\":\"Foo\"}' ({\"kinD\":\"Foo\"})",
+        ),
+        (
+            r#"{"kind":"Foo","apiversion":"lab.dev/v1"}"#,
+            "the API version in the data () does not match the expected API version (lab.dev/v1)",
+        ),
         (r#"{"kind":"Foo"}"#, "the API version in the data () does not match the expected API version (lab.dev/v1)"),
         (
             r#"{"kind":"Foo","apiVersion":"lab.dev/v3"}"#,
