@@ -36,7 +36,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_FLAGS := -rss_limit_mb=1024 -malloc_limit_mb=512 -timeout=10 -max_len=4096 -verbosity=0 -print_final_stats=1
 
 fuzz: ## Whatever a client may send, to the parsers, FUZZ_SECONDS for each; needs g++. FUZZ_TARGETS names some of them.
-	cd fuzz && $(CARGO) build --locked
+	cd fuzz && $(CARGO) build
 	@for target in $(FUZZ_TARGETS); do \
 		mkdir -p target/fuzz/$$target && echo "$$target, $(FUZZ_SECONDS) s:" && \
 		target/debug/fuzz_$$target -max_total_time=$(FUZZ_SECONDS) $(FUZZ_FLAGS) -artifact_prefix=target/fuzz/$$target- \
