@@ -7,6 +7,8 @@ pub(crate) mod quantity;
 pub mod selector;
 pub mod schema;
 pub mod pod;
+pub mod normal;
+pub mod structural;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
