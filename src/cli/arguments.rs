@@ -63,6 +63,15 @@ pub(super) struct Admission {
     /// An AdmissionConfiguration file with plugins' configurations.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
+    /// kube-apiserver's feature gates, AllAlpha and AllBeta too. Those that concern no admission have no effect.
+    #[arg(long, value_name = "NAME=BOOL,…", action = ArgAction::Append)]
+    pub(super) feature_gates: Vec<String>,
+    /// How long a pod stays on a node that is not ready, where it does not say itself.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, allow_negative_numbers = true)]
+    pub(super) default_not_ready_toleration_seconds: i64,
+    /// How long a pod stays on a node that is unreachable, where it does not say itself.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, allow_negative_numbers = true)]
+    pub(super) default_unreachable_toleration_seconds: i64,
 }
 
 #[derive(Args, Debug)]
@@ -175,12 +184,6 @@ pub(super) struct Audit {
 /// Flags of kube-apiserver that have no effect here yet. Taking them in silence would promise something.
 #[derive(Args, Debug)]
 pub(super) struct Refused {
-    #[arg(long, hide = true, num_args = 0..=1, action = ArgAction::Append, default_missing_value = "")]
-    pub(super) feature_gates: Vec<String>,
-    #[arg(long, hide = true, allow_negative_numbers = true)]
-    pub(super) default_not_ready_toleration_seconds: Option<String>,
-    #[arg(long, hide = true, allow_negative_numbers = true)]
-    pub(super) default_unreachable_toleration_seconds: Option<String>,
     #[arg(long, hide = true)]
     pub(super) validation_view: Option<String>,
 }

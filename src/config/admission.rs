@@ -1,8 +1,8 @@
 //! Which plugins run, and the configuration of each.
 
-use super::ConfigError;
 use super::admission_file;
-use crate::admission::Spec;
+use super::{ConfigError, FeatureGates};
+use crate::admission::{BuildError, Spec};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,25 @@ pub struct Admission {
     /// The ones that run, in the chain's order.
     pub plugins: Vec<&'static Spec>,
     configurations: Vec<(String, PluginConfiguration)>,
+    /// Which feature gates are on.
+    pub feature_gates: FeatureGates,
+    /// How long pods stay on nodes that are not well, by default.
+    pub default_tolerations: DefaultTolerations,
+}
+
+/// `tolerationSeconds` of the tolerations that DefaultTolerationSeconds adds, in seconds; may be negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultTolerations {
+    /// Of `node.kubernetes.io/not-ready`.
+    pub not_ready_seconds: i64,
+    /// Of `node.kubernetes.io/unreachable`.
+    pub unreachable_seconds: i64,
+}
+
+impl Default for DefaultTolerations {
+    fn default() -> Self {
+        Self { not_ready_seconds: 300, unreachable_seconds: 300 }
+    }
 }
 
 /// One plugin's configuration from the AdmissionConfiguration file.
@@ -24,6 +43,22 @@ pub struct PluginConfiguration {
     pub directory: PathBuf,
     /// The configuration as JSON.
     pub value: serde_json::Value,
+}
+
+impl PluginConfiguration {
+    /// Makes sure that it is of this apiVersion and kind.
+    ///
+    /// # Errors
+    /// When it is not; the error names the file.
+    pub fn expect_kind(&self, api_version: &str, kind: &str) -> Result<(), BuildError> {
+        let text = |field: &str| self.value.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
+        let given = (text("apiVersion"), text("kind"));
+        if given == (api_version, kind) {
+            return Ok(());
+        }
+        let (origin, (version, found)) = (&self.origin, given);
+        Err(BuildError(format!("{origin}: must be {api_version} {kind}, not {version:?} {found:?}")))
+    }
 }
 
 impl Admission {
@@ -39,7 +74,8 @@ impl Admission {
             })?,
             None => Vec::new(),
         };
-        Ok(Self { plugins, configurations })
+        let (feature_gates, default_tolerations) = Default::default();
+        Ok(Self { plugins, configurations, feature_gates, default_tolerations })
     }
 
     /// The plugin's own configuration, if the file has one.
