@@ -35,7 +35,7 @@ pub struct CustomResource {
     pub versions: Arc<[String]>,
     /// The version that objects are stored in.
     pub storage_version: String,
-    schema: Result<Structural, String>,
+    schema: Result<Arc<Structural>, String>,
 }
 
 /// `spec.conversion.strategy`
@@ -53,7 +53,7 @@ impl CustomResource {
     ///
     /// # Errors
     /// 500 when there is none that objects can be decoded by.
-    pub fn schema(&self) -> Result<&Structural, Status> {
+    pub fn schema(&self) -> Result<&Arc<Structural>, Status> {
         self.schema.as_ref().map_err(|why| {
             tracing::warn!(kind = ?self.kind, why, "the schema of a custom resource cannot be used");
             Status::internal_error("error resolving resource")
@@ -175,7 +175,7 @@ impl Projection for Definition {
                 preserves_unknown_fields,
                 versions: versions.clone(),
                 storage_version: storage_version.clone(),
-                schema: compile(version, preserves_unknown_fields),
+                schema: compile(version, preserves_unknown_fields).map(Arc::new),
             })
         });
         (metadata.name.unwrap_or_default(), Self { served: served.collect() })
