@@ -302,6 +302,7 @@ fn pipeline(
         authorizer: Authorizer::new(authorization(config, &upstream)),
         discovery,
         chain,
+        validation_view: config.validation_view,
         gateway: Gateway {
             transport: upstream.transport,
             forwarder: upstream.forwarder,

@@ -1,7 +1,7 @@
 //! What can be typed. Names, defaults and syntax are kube-apiserver's where it has the flag.
 
-use crate::config::UpstreamIdentity;
 use crate::config::duration;
+use crate::config::{UpstreamIdentity, ValidationView};
 use clap::{ArgAction, Args, Parser, Subcommand};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -63,6 +63,10 @@ pub(super) struct Admission {
     /// An AdmissionConfiguration file with plugins' configurations.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
+    /// What the validating phase sees where a webhook looks: the object as it would be stored, for which the write is
+    /// tried first (dryRun=All); or the one that is submitted, without that round trip.
+    #[arg(long, value_name = "VIEW", value_parser = validation_view(), default_value = "stored")]
+    pub(super) validation_view: ValidationView,
 }
 
 #[derive(Args, Debug)]
@@ -181,8 +185,6 @@ pub(super) struct Refused {
     pub(super) default_not_ready_toleration_seconds: Option<String>,
     #[arg(long, hide = true, allow_negative_numbers = true)]
     pub(super) default_unreachable_toleration_seconds: Option<String>,
-    #[arg(long, hide = true)]
-    pub(super) validation_view: Option<String>,
 }
 
 /// `strconv.ParseBool`.
@@ -192,6 +194,14 @@ fn boolean(text: &str) -> Result<bool, &'static str> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("must be true or false"),
     }
+}
+
+fn validation_view() -> impl clap::builder::TypedValueParser<Value = ValidationView> {
+    use clap::builder::{PossibleValuesParser, TypedValueParser};
+    PossibleValuesParser::new(["stored", "submitted"]).map(|text| match text.as_str() {
+        "submitted" => ValidationView::Submitted,
+        _ => ValidationView::Stored,
+    })
 }
 
 fn identity() -> impl clap::builder::TypedValueParser<Value = UpstreamIdentity> {

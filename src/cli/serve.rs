@@ -42,6 +42,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         authorization: authorization(&flags.authorization, &upstream)?,
         upstream,
         admission: Admission::new(plugins, flags.admission.admission_control_config_file.as_deref())?,
+        validation_view: flags.admission.validation_view,
         audit: audit(&flags.audit)?,
         limits,
     })
@@ -52,7 +53,6 @@ fn not_refused(flags: &arguments::Refused) -> Result<(), ConfigError> {
         ("feature-gates", flags.feature_gates.first().map(|_| flags.feature_gates.join(","))),
         ("default-not-ready-toleration-seconds", flags.default_not_ready_toleration_seconds.clone()),
         ("default-unreachable-toleration-seconds", flags.default_unreachable_toleration_seconds.clone()),
-        ("validation-view", flags.validation_view.clone()),
     ];
     match given.into_iter().find_map(|(flag, value)| Some((flag, value?))) {
         Some((flag, value)) => Err(ConfigError::flag(flag, value, "not supported yet; remove the flag")),

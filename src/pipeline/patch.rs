@@ -77,9 +77,12 @@ impl Write<'_> {
         if let Some(object) = &mut attributes.object {
             self.pin_version(object, &old)?;
         }
-        self.validate(&attributes, exchange).await?;
-        let admitted = attributes.object.unwrap_or_default();
-        let answer = self.forward(self.difference(&stored, admitted, old.resource_version())?).await?;
+        let admitted = attributes.object.clone().unwrap_or_default();
+        let outgoing = self.difference(&stored, admitted, old.resource_version())?;
+        let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
+            Some(refusal) => refusal,
+            None => self.forward(outgoing).await?,
+        };
         let changed = is_conflict(&answer);
         Ok((answer, changed))
     }

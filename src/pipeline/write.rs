@@ -8,7 +8,7 @@ use crate::config::duration;
 use crate::object::decode::go_quote;
 use crate::object::{GroupVersionKind, Object};
 use crate::request::body::{self, MediaType, OptionsKind, WriteOptions};
-use crate::request::query::query_value;
+use crate::request::query::{query_value, query_values};
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -38,6 +38,7 @@ pub(super) struct Decoded {
 }
 
 /// A JSON body that is to be forwarded.
+#[derive(Clone)]
 pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) uri: Uri,
@@ -221,7 +222,13 @@ impl<'a> Write<'a> {
     /// Sends what was admitted as the caller's request, and reads the answer.
     pub(super) async fn forward(&self, outgoing: Outgoing) -> Result<Answer, Status> {
         let Outgoing { method, uri, content_type, body } = outgoing;
-        let request = with_body(&method, &uri, &self.parts.headers, content_type, body);
+        let mut request = with_body(&method, &uri, &self.parts.headers, content_type, body);
+        // The proxy must be able to read a refusal.
+        if let Some(accepted) = request.headers_mut().remove(ACCEPT_ENCODING)
+            && accepted.to_str().is_ok_and(|accepted| accepted.contains("gzip"))
+        {
+            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
         self.pipeline.gateway.ask_as(self.caller, request).await
     }
 
@@ -287,6 +294,18 @@ pub(super) fn check_accept(headers: &http::HeaderMap, target: &Target) -> Result
     Err(Status::failure(406, "NotAcceptable", text).with_details(crate::status::Details::default()))
 }
 
+/// The URL of a request that is only to be tried.
+pub(super) fn with_dry_run(uri: &Uri) -> Result<Uri, Status> {
+    let already = query_values(uri.query().unwrap_or_default(), "dryRun").any(|value| value == "All");
+    if already { Ok(uri.clone()) } else { with_parameter(uri, "dryRun=All") }
+}
+
+/// The URL with one more parameter at the front, where the first of several counts.
+pub(super) fn with_parameter(uri: &Uri, parameter: &str) -> Result<Uri, Status> {
+    let query = uri.query().filter(|query| !query.is_empty()).map(|query| format!("&{query}")).unwrap_or_default();
+    format!("{}?{parameter}{query}", uri.path()).parse().map_err(Status::internal_error)
+}
+
 /// How long the client wants to wait (`?timeout=`); what is no duration is as if it were not there.
 fn asked_timeout(uri: &Uri) -> Duration {
     let asked = query_value(uri.query().unwrap_or_default(), "timeout").and_then(|value| duration::parse(&value).ok());
@@ -330,4 +349,17 @@ pub(super) fn wipe_system_fields(object: &mut Object) {
 /// A kind that is decoded with a schema: what has none is a custom resource's or an aggregated API's.
 pub(super) fn schema(kind: &GroupVersionKind) -> Option<&'static crate::object::schema::Type> {
     crate::object::schema::of(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asks_for_a_dry_run_once() {
+        let with = |uri: &str| with_dry_run(&uri.parse().unwrap()).unwrap().to_string();
+        assert_eq!(with("/a?fieldManager=x"), "/a?dryRun=All&fieldManager=x");
+        assert_eq!(with("/a"), "/a?dryRun=All");
+        assert_eq!(with("/a?dryRun=All"), "/a?dryRun=All");
+    }
 }
