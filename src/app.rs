@@ -295,11 +295,14 @@ fn pipeline(
         configuration: config.admission.configuration(spec.name),
         limits,
         metrics: metrics.clone(),
+        feature_gates: &config.admission.feature_gates,
+        default_tolerations: config.admission.default_tolerations,
+        discovery: discovery.clone(),
     })?;
     Ok(Pipeline {
         authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
         impersonation: Impersonation::new(limits.impersonation_checks),
-        authorizer: Authorizer::new(authorization(config, &upstream)),
+        authorizer: Arc::new(Authorizer::new(authorization(config, &upstream))),
         discovery,
         chain,
         validation_view: config.validation_view,

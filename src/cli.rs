@@ -142,6 +142,6 @@ mod tests {
             assert!(help.contains(&format!("\n{heading}\n")), "{heading} is missing in\n{help}");
         }
         assert!(!help.contains("\nOptions:\n"), "a flag has no group:\n{help}");
-        assert!(!help.contains("--feature-gates"), "a flag that is refused is shown:\n{help}");
+        assert!(!help.contains("--validation-view"), "a flag that is refused is shown:\n{help}");
     }
 }

@@ -21,7 +21,7 @@ use gateway::Caller;
 pub use gateway::Gateway;
 pub use inflight::InFlight;
 
-use crate::admission::{Chain, Warnings};
+use crate::admission::{CallerAuthorizer, Chain, Warnings};
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
 use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
@@ -53,7 +53,7 @@ pub struct Pipeline {
     /// Who may call as somebody else.
     pub impersonation: Impersonation,
     /// What callers may do.
-    pub authorizer: Authorizer,
+    pub authorizer: Arc<Authorizer>,
     /// What resources there are.
     pub discovery: Arc<Discovery>,
     /// The admission plugins.
@@ -222,6 +222,11 @@ impl Pipeline {
             event.annotate(REASON_ANNOTATION, reason);
         }
         decision.map(|_| ())
+    }
+
+    /// What plugins may ask about the caller.
+    fn authorizer_of(&self, caller: &Caller) -> CallerAuthorizer {
+        CallerAuthorizer::new(self.authorizer.clone(), caller.user.clone(), caller.credentials.clone())
     }
 
     /// The target of an exec, attach, port-forward or proxy; none for everything else.

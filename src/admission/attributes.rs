@@ -1,6 +1,6 @@
 //! `admission.Attributes`: what plugins see of a request.
 
-use super::{Annotations, Warnings};
+use super::{Annotations, CallerAuthorizer, Warnings};
 use crate::authn::UserInfo;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use std::any::Any;
@@ -59,6 +59,8 @@ pub struct Attributes {
     pub dry_run: bool,
     /// Who asks, after impersonation.
     pub user: Arc<UserInfo>,
+    /// Whether who asks may do something else, too.
+    pub authorizer: CallerAuthorizer,
     /// Until when the whole request must be through.
     pub deadline: Instant,
     /// Audit annotations of the phase that runs.

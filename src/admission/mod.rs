@@ -5,6 +5,7 @@
 
 mod annotations;
 mod attributes;
+mod caller;
 mod denial;
 pub mod chain;
 pub mod metrics;
@@ -13,6 +14,7 @@ mod warnings;
 
 pub use annotations::{Annotations, Level};
 pub use attributes::{Attributes, Operation, Reinvocation};
+pub use caller::CallerAuthorizer;
 pub use chain::Chain;
 pub use denial::Denial;
 pub use spec::{BuildError, Environment, Operations, Phases, Resources, Spec};

@@ -2,6 +2,9 @@
 
 use super::{Attributes, Operation, Plugin};
 use crate::cluster::Cluster;
+use crate::cluster::discovery::Discovery;
+use crate::config::FeatureGates;
+use crate::config::admission::DefaultTolerations;
 use std::sync::Arc;
 
 /// A set of operations.
@@ -94,6 +97,12 @@ pub struct Environment<'a> {
     pub limits: &'a crate::config::Limits,
     /// Where metrics are registered.
     pub metrics: Arc<super::metrics::Metrics>,
+    /// Which feature gates are on.
+    pub feature_gates: &'a FeatureGates,
+    /// How long pods stay on nodes that are not well, by default.
+    pub default_tolerations: DefaultTolerations,
+    /// What resources there are.
+    pub discovery: Arc<Discovery>,
 }
 
 /// Why a plugin could not be built: its configuration is wrong.

@@ -40,8 +40,6 @@ pub(super) struct Serve {
     pub(super) upstream: Upstream,
     #[command(flatten)]
     pub(super) audit: Audit,
-    #[command(flatten)]
-    pub(super) refused: Refused,
 
     /// How much is logged, to stderr: 0 what an operator wants to know, 2 decisions, 6 every request.
     #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0, help_heading = "Misc")]
@@ -63,6 +61,15 @@ pub(super) struct Admission {
     /// An AdmissionConfiguration file with plugins' configurations.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
+    /// kube-apiserver's feature gates, AllAlpha and AllBeta too. Those that concern no admission have no effect.
+    #[arg(long, value_name = "NAME=BOOL,…", action = ArgAction::Append)]
+    pub(super) feature_gates: Vec<String>,
+    /// How long a pod stays on a node that is not ready, where it does not say itself.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, allow_negative_numbers = true)]
+    pub(super) default_not_ready_toleration_seconds: i64,
+    /// How long a pod stays on a node that is unreachable, where it does not say itself.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, allow_negative_numbers = true)]
+    pub(super) default_unreachable_toleration_seconds: i64,
     /// What the validating phase sees where a webhook looks: the object as it would be stored, for which the write is
     /// tried first (dryRun=All); or the one that is submitted, without that round trip.
     #[arg(long, value_name = "VIEW", value_parser = validation_view(), default_value = "stored")]
@@ -174,17 +181,6 @@ pub(super) struct Audit {
     /// The audit policy (audit.k8s.io/v1 Policy).
     #[arg(long, value_name = "FILE")]
     pub(super) audit_policy_file: Option<PathBuf>,
-}
-
-/// Flags of kube-apiserver that have no effect here yet. Taking them in silence would promise something.
-#[derive(Args, Debug)]
-pub(super) struct Refused {
-    #[arg(long, hide = true, num_args = 0..=1, action = ArgAction::Append, default_missing_value = "")]
-    pub(super) feature_gates: Vec<String>,
-    #[arg(long, hide = true, allow_negative_numbers = true)]
-    pub(super) default_not_ready_toleration_seconds: Option<String>,
-    #[arg(long, hide = true, allow_negative_numbers = true)]
-    pub(super) default_unreachable_toleration_seconds: Option<String>,
 }
 
 /// `strconv.ParseBool`.

@@ -2,10 +2,10 @@
 
 use super::arguments::{self, Serve};
 use crate::admission::Spec;
-use crate::config::admission::{self, Admission};
+use crate::config::admission::{self, Admission, DefaultTolerations};
 use crate::config::{
-    Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, Config, ConfigError, Limits,
-    RequestHeader, Serving, Upstream, UpstreamIdentity,
+    Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, Config, ConfigError,
+    FeatureGates, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
 };
 use std::fs;
 use std::net::SocketAddr;
@@ -19,7 +19,6 @@ const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
 /// # Errors
 /// The first thing that is wrong with them.
 pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, ConfigError> {
-    not_refused(&flags.refused)?;
     let limits = Limits {
         request_timeout: flags.serving.request_timeout,
         requests_inflight: flags.serving.max_requests_inflight,
@@ -41,23 +40,23 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         authentication: authentication(&flags.authentication)?,
         authorization: authorization(&flags.authorization, &upstream)?,
         upstream,
-        admission: Admission::new(plugins, flags.admission.admission_control_config_file.as_deref())?,
+        admission: admission(plugins, &flags.admission)?,
         validation_view: flags.admission.validation_view,
         audit: audit(&flags.audit)?,
         limits,
     })
 }
 
-fn not_refused(flags: &arguments::Refused) -> Result<(), ConfigError> {
-    let given = [
-        ("feature-gates", flags.feature_gates.first().map(|_| flags.feature_gates.join(","))),
-        ("default-not-ready-toleration-seconds", flags.default_not_ready_toleration_seconds.clone()),
-        ("default-unreachable-toleration-seconds", flags.default_unreachable_toleration_seconds.clone()),
-    ];
-    match given.into_iter().find_map(|(flag, value)| Some((flag, value?))) {
-        Some((flag, value)) => Err(ConfigError::flag(flag, value, "not supported yet; remove the flag")),
-        None => Ok(()),
-    }
+fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Result<Admission, ConfigError> {
+    let mut admission = Admission::new(plugins, flags.admission_control_config_file.as_deref())?;
+    let gates = flags.feature_gates.join(",");
+    admission.feature_gates =
+        FeatureGates::parse(&gates).map_err(|reason| ConfigError::flag("feature-gates", gates, reason))?;
+    admission.default_tolerations = DefaultTolerations {
+        not_ready_seconds: flags.default_not_ready_toleration_seconds,
+        unreachable_seconds: flags.default_unreachable_toleration_seconds,
+    };
+    Ok(admission)
 }
 
 /// A kubeconfig is asked for, but the files that are named leave nothing to write: who made them has the keys.
@@ -312,16 +311,8 @@ mod tests {
                 "--authorization-mode=AlwaysAllow,Webhook: must be one of AlwaysAllow and Webhook".to_owned(),
             ),
             (
-                &["--feature-gates=A=true,B=false"],
-                "--feature-gates=A=true,B=false: not supported yet; remove the flag".to_owned(),
-            ),
-            (
-                &["--default-not-ready-toleration-seconds=300"],
-                "--default-not-ready-toleration-seconds=300: not supported yet; remove the flag".to_owned(),
-            ),
-            (
-                &["--default-unreachable-toleration-seconds", "300"],
-                "--default-unreachable-toleration-seconds=300: not supported yet; remove the flag".to_owned(),
+                &["--feature-gates=AllAlpha=true,B=false"],
+                "--feature-gates=AllAlpha=true,B=false: unrecognized feature gate: B".to_owned(),
             ),
             (&["--request-timeout=0"], "--request-timeout=0s: must be more than 0".to_owned()),
             (

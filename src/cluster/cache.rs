@@ -1,23 +1,32 @@
 //! One watch cache: what is kept of every object of one kind, in step with the API server.
 
-use arc_swap::ArcSwap;
+use super::{Kept, Need};
+use arc_swap::ArcSwapOption;
 use futures_util::StreamExt;
 use kube::runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::ops::Bound;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::watch;
 
 /// What is kept of an object.
-pub(super) trait Projection: PartialEq + Send + Sync + Sized + 'static {
+pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
+    /// What asks for its cache.
+    const NEED: Need;
     /// The object as the API server sends it.
     type Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static;
 
     /// The object's key and what is kept of it.
     fn project(object: Self::Object) -> (String, Self);
+}
+
+/// The key of an object, in a namespace or not.
+pub(super) fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { namespaced_key(namespace, name) }
 }
 
 /// The key of an object in a namespace.
@@ -27,10 +36,11 @@ pub(super) fn namespaced_key(namespace: &str, name: &str) -> String {
 
 type Objects<P> = BTreeMap<String, Arc<P>>;
 
-/// The kept objects by key, and all of them sorted by key.
+/// The kept objects by key, and all of them sorted by key as soon as somebody wants that.
+#[derive(Debug)]
 pub(super) struct Cache<P> {
     by_key: RwLock<Objects<P>>,
-    sorted: ArcSwap<Vec<Arc<P>>>,
+    sorted: ArcSwapOption<Vec<Arc<P>>>,
     synced: watch::Sender<bool>,
     last_error: Mutex<Option<String>>,
 }
@@ -39,7 +49,7 @@ impl<P: Projection> Cache<P> {
     pub(super) fn new() -> Self {
         Self {
             by_key: RwLock::default(),
-            sorted: ArcSwap::default(),
+            sorted: ArcSwapOption::default(),
             synced: watch::Sender::new(false),
             last_error: Mutex::default(),
         }
@@ -59,25 +69,26 @@ impl<P: Projection> Cache<P> {
 
     /// All objects, sorted by key; the same `Arc` as long as none changed.
     pub(super) fn sorted(&self) -> Arc<Vec<Arc<P>>> {
-        self.sorted.load_full()
+        if let Some(sorted) = self.sorted.load_full() {
+            return sorted;
+        }
+        // Under the lock, so that no change comes between reading the objects and keeping the list.
+        let objects = self.by_key.read().unwrap_or_else(PoisonError::into_inner);
+        let sorted: Arc<Vec<_>> = Arc::new(objects.values().cloned().collect());
+        self.sorted.store(Some(sorted.clone()));
+        sorted
+    }
+
+    /// The objects in a namespace, sorted by name.
+    pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<P>> {
+        let prefix = namespaced_key(namespace, "");
+        let objects = self.by_key.read().unwrap_or_else(PoisonError::into_inner);
+        let from = objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+        from.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, object)| object.clone()).collect()
     }
 
     pub(super) fn is_synced(&self) -> bool {
         *self.synced.borrow()
-    }
-
-    pub(super) async fn wait_synced(&self) {
-        // The sender lives as long as `self`, so this ends only when it is true.
-        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
-    }
-
-    /// Why it is not synced, as far as that is known.
-    pub(super) fn problem(&self) -> Option<String> {
-        if self.is_synced() {
-            return None;
-        }
-        let last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Some(last_error.unwrap_or_else(|| "the first list is not complete yet".to_owned()))
     }
 
     /// Keeps the cache in step with the API server. A list that stalls for `list_timeout` is begun anew.
@@ -149,8 +160,22 @@ impl<P: Projection> Cache<P> {
     fn change(&self, change: impl FnOnce(&mut Objects<P>) -> bool) {
         let mut objects = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
         if change(&mut objects) {
-            self.sorted.store(Arc::new(objects.values().cloned().collect()));
+            self.sorted.store(None);
         }
+    }
+}
+
+impl<P: Projection> Kept for Cache<P> {
+    fn problem(&self) -> Option<String> {
+        if self.is_synced() {
+            return None;
+        }
+        let last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(last_error.unwrap_or_else(|| "the first list is not complete yet".to_owned()))
+    }
+
+    fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
     }
 }
 
@@ -161,9 +186,10 @@ mod tests {
     use watcher::Event;
 
     #[derive(Debug, PartialEq)]
-    struct Kept(String, Option<String>);
+    struct Map(String, Option<String>);
 
-    impl Projection for Kept {
+    impl Projection for Map {
+        const NEED: Need = Need::Services;
         type Object = ConfigMap;
         fn project(object: ConfigMap) -> (String, Self) {
             let name = object.metadata.name.unwrap_or_default();
@@ -175,14 +201,14 @@ mod tests {
         serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
     }
 
-    fn feed(cache: &Cache<Kept>, events: Vec<Event<ConfigMap>>) {
+    fn feed(cache: &Cache<Map>, events: Vec<Event<ConfigMap>>) {
         let mut listed = None;
         for event in events {
             cache.take(event, &mut listed);
         }
     }
 
-    fn names(cache: &Cache<Kept>) -> Vec<String> {
+    fn names(cache: &Cache<Map>) -> Vec<String> {
         cache.sorted().iter().map(|kept| kept.0.clone()).collect()
     }
 
@@ -202,7 +228,7 @@ mod tests {
 
     #[test]
     fn keeps_the_old_list_until_the_new_one_is_whole() {
-        let cache = Cache::fixed([("a".to_owned(), Kept("a".to_owned(), None))], true);
+        let cache = Cache::fixed([("a".to_owned(), Map("a".to_owned(), None))], true);
         let mut listed = None;
         cache.take(Event::Init, &mut listed);
         cache.take(Event::InitApply(map("b", "1")), &mut listed);

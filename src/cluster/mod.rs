@@ -6,11 +6,23 @@ pub mod discovery;
 
 use crate::status::Status;
 use crate::upstream::chain;
-use cache::{Cache, Projection, namespaced_key};
+use cache::Cache;
+pub(crate) use cache::Projection;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
-use kube::api::{Api, PostParams};
-use std::collections::BTreeMap;
+use k8s_openapi::api::core::v1::{
+    LimitRange, Namespace as KubeNamespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Service,
+    ServiceAccount,
+};
+use k8s_openapi::api::networking::v1::IngressClass;
+use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
+use kube::Resource;
+use kube::api::{Api, ListParams, PostParams, Request};
+use kube::core::ObjectList;
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -27,6 +39,62 @@ pub enum Need {
     ValidatingWebhooks,
     /// Services, for webhooks' client configurations.
     Services,
+    /// Pods: what binds them to nodes and what they mount.
+    Pods,
+    /// Nodes: labels, what they declare and what they can allocate.
+    Nodes,
+    /// ServiceAccounts.
+    ServiceAccounts,
+    /// LimitRanges.
+    LimitRanges,
+    /// ResourceQuotas.
+    ResourceQuotas,
+    /// PriorityClasses.
+    PriorityClasses,
+    /// StorageClasses.
+    StorageClasses,
+    /// IngressClasses.
+    IngressClasses,
+    /// RuntimeClasses.
+    RuntimeClasses,
+    /// PersistentVolumes.
+    PersistentVolumes,
+    /// PersistentVolumeClaims.
+    PersistentVolumeClaims,
+    /// CSIDrivers.
+    CsiDrivers,
+}
+
+impl Need {
+    /// Starts its cache.
+    fn start(self, client: &kube::Client, limits: Limits, watches: &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn Kept> {
+        match self {
+            Self::Namespaces => spawn::<Namespace>(client, limits, watches),
+            Self::MutatingWebhooks => spawn::<MutatingWebhookConfiguration>(client, limits, watches),
+            Self::ValidatingWebhooks => spawn::<ValidatingWebhookConfiguration>(client, limits, watches),
+            Self::Services => spawn::<Service>(client, limits, watches),
+            Self::Pods => spawn::<Pod>(client, limits, watches),
+            Self::Nodes => spawn::<Node>(client, limits, watches),
+            Self::ServiceAccounts => spawn::<ServiceAccount>(client, limits, watches),
+            Self::LimitRanges => spawn::<LimitRange>(client, limits, watches),
+            Self::ResourceQuotas => spawn::<ResourceQuota>(client, limits, watches),
+            Self::PriorityClasses => spawn::<PriorityClass>(client, limits, watches),
+            Self::StorageClasses => spawn::<StorageClass>(client, limits, watches),
+            Self::IngressClasses => spawn::<IngressClass>(client, limits, watches),
+            Self::RuntimeClasses => spawn::<RuntimeClass>(client, limits, watches),
+            Self::PersistentVolumes => spawn::<PersistentVolume>(client, limits, watches),
+            Self::PersistentVolumeClaims => spawn::<PersistentVolumeClaim>(client, limits, watches),
+            Self::CsiDrivers => spawn::<CSIDriver>(client, limits, watches),
+        }
+    }
+}
+
+/// A cache of any kind.
+pub(crate) trait Kept: Any + Debug + Send + Sync {
+    /// Why it is not synced; none if it is.
+    fn problem(&self) -> Option<String>;
+    /// Whether it is synced, and when it comes to be.
+    fn synced(&self) -> tokio::sync::watch::Receiver<bool>;
 }
 
 /// What is kept of a Namespace.
@@ -78,16 +146,33 @@ pub struct FixedState {
     pub services: Vec<Service>,
     /// Whether the caches never get their first list.
     pub unsynced: bool,
+    /// The caches of other kinds; [`Self::with`] fills them.
+    pub(crate) cached: HashMap<Need, Arc<dyn Kept>>,
+    /// What the API server has of them, where that is something else; [`Self::live`] fills them.
+    pub(crate) live: HashMap<Need, Arc<dyn Kept>>,
+}
+
+impl FixedState {
+    /// With these objects in the cache, and at the API server unless [`Self::live`] says otherwise.
+    #[must_use]
+    pub(crate) fn with<P: Projection>(mut self, objects: Vec<P::Object>) -> Self {
+        self.cached.insert(P::NEED, Arc::new(fixed::<P>(objects, !self.unsynced)));
+        self
+    }
+
+    /// With these objects of the kind at the API server, whatever the cache holds.
+    #[must_use]
+    pub(crate) fn live<P: Projection>(mut self, objects: Vec<P::Object>) -> Self {
+        self.live.insert(P::NEED, Arc::new(fixed::<P>(objects, true)));
+        self
+    }
 }
 
 /// The cluster as plugins see it.
 pub struct Cluster {
     live: Live,
     limits: Limits,
-    namespaces: Option<Arc<Cache<Namespace>>>,
-    mutating_webhooks: Option<Arc<Cache<MutatingWebhookConfiguration>>>,
-    validating_webhooks: Option<Arc<Cache<ValidatingWebhookConfiguration>>>,
-    services: Option<Arc<Cache<Service>>>,
+    caches: HashMap<Need, Arc<dyn Kept>>,
     // Aborts the watches when the cluster goes.
     _watches: Vec<AbortOnDropHandle<()>>,
 }
@@ -95,42 +180,99 @@ pub struct Cluster {
 /// Who answers what is asked past the caches.
 enum Live {
     ApiServer(kube::Client),
-    Fixed(Mutex<BTreeMap<String, Arc<Namespace>>>),
+    Fixed(Mutex<BTreeMap<String, Arc<Namespace>>>, HashMap<Need, Arc<dyn Kept>>),
 }
 
 impl Cluster {
     /// Starts the caches that are needed; they end with the cluster. Must be called on a tokio runtime.
     pub fn start(client: kube::Client, needs: &[Need], limits: Limits) -> Arc<Self> {
         let mut watches = Vec::new();
-        let namespaces = needs.contains(&Need::Namespaces).then(|| spawn(&client, limits, &mut watches));
-        let mutating_webhooks = needs.contains(&Need::MutatingWebhooks).then(|| spawn(&client, limits, &mut watches));
-        let validating_webhooks =
-            needs.contains(&Need::ValidatingWebhooks).then(|| spawn(&client, limits, &mut watches));
-        let services = needs.contains(&Need::Services).then(|| spawn(&client, limits, &mut watches));
-        let live = Live::ApiServer(client);
-        Arc::new(Self { live, limits, namespaces, mutating_webhooks, validating_webhooks, services, _watches: watches })
+        let mut caches = HashMap::new();
+        for need in needs {
+            caches.entry(*need).or_insert_with(|| need.start(&client, limits, &mut watches));
+        }
+        Arc::new(Self { live: Live::ApiServer(client), limits, caches, _watches: watches })
     }
 
     /// A cluster that holds this state. Namespaces that are created in it are there when asked of the API server.
     pub fn fixed(state: FixedState) -> Arc<Self> {
         let live = state.live_namespaces.as_ref().unwrap_or(&state.namespaces);
-        let live = live.iter().map(|namespace| (namespace.name.clone(), Arc::new(namespace.clone()))).collect();
+        let namespaces = live.iter().map(|namespace| (namespace.name.clone(), Arc::new(namespace.clone()))).collect();
         let synced = !state.unsynced;
-        let namespaces = state.namespaces.into_iter().map(|namespace| (namespace.name.clone(), namespace));
-        Arc::new(Self {
-            live: Live::Fixed(Mutex::new(live)),
-            limits: Limits::default(),
-            namespaces: Some(Arc::new(Cache::fixed(namespaces, synced))),
-            mutating_webhooks: Some(Arc::new(fixed(state.mutating_webhooks, synced))),
-            validating_webhooks: Some(Arc::new(fixed(state.validating_webhooks, synced))),
-            services: Some(Arc::new(fixed(state.services, synced))),
-            _watches: Vec::new(),
-        })
+        let mut live = state.cached.clone();
+        live.extend(state.live);
+        let mut caches = state.cached;
+        let cached = state.namespaces.into_iter().map(|namespace| (namespace.name.clone(), namespace));
+        caches.insert(Need::Namespaces, Arc::new(Cache::fixed(cached, synced)));
+        let mutating = fixed::<MutatingWebhookConfiguration>(state.mutating_webhooks, synced);
+        caches.insert(Need::MutatingWebhooks, Arc::new(mutating));
+        let validating = fixed::<ValidatingWebhookConfiguration>(state.validating_webhooks, synced);
+        caches.insert(Need::ValidatingWebhooks, Arc::new(validating));
+        caches.insert(Need::Services, Arc::new(fixed::<Service>(state.services, synced)));
+        let live = Live::Fixed(Mutex::new(namespaces), live);
+        Arc::new(Self { live, limits: Limits::default(), caches, _watches: Vec::new() })
+    }
+
+    fn cache<P: Projection>(&self) -> Option<&Cache<P>> {
+        of_kind(&self.caches)
+    }
+
+    /// What the cache keeps of an object; the namespace is empty for kinds of the cluster's scope.
+    pub(crate) fn find<P: Projection>(&self, namespace: &str, name: &str) -> Option<Arc<P>> {
+        self.cache::<P>()?.find(&cache::key(namespace, name))
+    }
+
+    /// All objects of a kind, sorted by namespace and name; the same `Arc` as long as none changed.
+    pub(crate) fn all<P: Projection>(&self) -> Arc<Vec<Arc<P>>> {
+        self.cache::<P>().map(|cache| cache.sorted()).unwrap_or_default()
+    }
+
+    /// The objects of a kind in a namespace, sorted by name.
+    pub(crate) fn in_namespace<P: Projection>(&self, namespace: &str) -> Vec<Arc<P>> {
+        self.cache::<P>().map(|cache| cache.in_namespace(namespace)).unwrap_or_default()
+    }
+
+    /// An object, asked of the API server; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the API server could not be asked, or refused.
+    pub(crate) async fn find_live<P: Projection>(&self, namespace: &str, name: &str) -> Result<Option<Arc<P>>, Status> {
+        let client = match &self.live {
+            Live::Fixed(_, live) => {
+                return Ok(of_kind::<P>(live).and_then(|cache| cache.find(&cache::key(namespace, name))));
+            }
+            Live::ApiServer(client) => client,
+        };
+        let request = Request::new(path::<P>(namespace)).get(name, &Default::default());
+        let request = request.map_err(|error| Status::plain(error.to_string()))?;
+        match self.call(client.request::<P::Object>(request)).await {
+            Ok(object) => Ok(Some(Arc::new(P::project(object).1))),
+            Err(CallError::Kube(kube::Error::Api(status))) if status.code == 404 => Ok(None),
+            Err(error) => Err(error.into_status()),
+        }
+    }
+
+    /// The objects of a kind in a namespace, asked of the API server.
+    ///
+    /// # Errors
+    /// When the API server could not be asked, or refused.
+    pub(crate) async fn list_live<P: Projection>(&self, namespace: &str) -> Result<Vec<Arc<P>>, Status> {
+        let client = match &self.live {
+            Live::Fixed(_, live) => {
+                return Ok(of_kind::<P>(live).map(|cache| cache.in_namespace(namespace)).unwrap_or_default());
+            }
+            Live::ApiServer(client) => client,
+        };
+        let request = Request::new(path::<P>(namespace)).list(&ListParams::default());
+        let request = request.map_err(|error| Status::plain(error.to_string()))?;
+        let list = self.call(client.request::<ObjectList<P::Object>>(request)).await;
+        let list = list.map_err(CallError::into_status)?;
+        Ok(list.items.into_iter().map(|object| Arc::new(P::project(object).1)).collect())
     }
 
     /// The namespace, from the cache.
     pub fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
-        self.namespaces.as_ref()?.find(name)
+        self.find("", name)
     }
 
     /// The namespace, asked of the API server; `None` if there is none.
@@ -139,7 +281,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
         match &self.live {
-            Live::Fixed(live) => Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()),
+            Live::Fixed(live, _) => Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()),
             Live::ApiServer(client) => {
                 let api: Api<KubeNamespace> = Api::all(client.clone());
                 let found = self.call(api.get_opt(name)).await.map_err(CallError::into_status)?;
@@ -154,7 +296,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub async fn create_namespace(&self, name: &str) -> Result<(), Status> {
         match &self.live {
-            Live::Fixed(live) => {
+            Live::Fixed(live, _) => {
                 let namespace = || Arc::new(Namespace { name: name.to_owned(), ..Namespace::default() });
                 live.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert_with(namespace);
                 Ok(())
@@ -181,17 +323,17 @@ impl Cluster {
 
     /// All MutatingWebhookConfigurations, sorted by name; the same `Arc` as long as none changed.
     pub fn mutating_webhooks(&self) -> Arc<Vec<Arc<MutatingWebhookConfiguration>>> {
-        self.mutating_webhooks.as_ref().map(|cache| cache.sorted()).unwrap_or_default()
+        self.all()
     }
 
     /// All ValidatingWebhookConfigurations, sorted by name; the same `Arc` as long as none changed.
     pub fn validating_webhooks(&self) -> Arc<Vec<Arc<ValidatingWebhookConfiguration>>> {
-        self.validating_webhooks.as_ref().map(|cache| cache.sorted()).unwrap_or_default()
+        self.all()
     }
 
     /// A Service, from the cache.
     pub fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>> {
-        self.services.as_ref()?.find(&namespaced_key(namespace, name))
+        self.find(namespace, name)
     }
 
     /// Whether every cache that was asked for holds its first list.
@@ -201,13 +343,7 @@ impl Cluster {
 
     /// The caches that have no first list yet, each with the reason as far as it is known.
     pub fn unsynced(&self) -> Vec<(Need, String)> {
-        let problems = [
-            (Need::Namespaces, self.namespaces.as_ref().and_then(|cache| cache.problem())),
-            (Need::MutatingWebhooks, self.mutating_webhooks.as_ref().and_then(|cache| cache.problem())),
-            (Need::ValidatingWebhooks, self.validating_webhooks.as_ref().and_then(|cache| cache.problem())),
-            (Need::Services, self.services.as_ref().and_then(|cache| cache.problem())),
-        ];
-        problems.into_iter().filter_map(|(need, problem)| Some((need, problem?))).collect()
+        self.caches.iter().filter_map(|(need, cache)| Some((*need, cache.problem()?))).collect()
     }
 
     /// Waits until [`Self::is_synced`], at most 10 s as `admission.Handler.WaitForReady`; answers whether it came so far.
@@ -216,34 +352,39 @@ impl Cluster {
             return true;
         }
         let all = async {
-            wait(self.namespaces.as_ref()).await;
-            wait(self.mutating_webhooks.as_ref()).await;
-            wait(self.validating_webhooks.as_ref()).await;
-            wait(self.services.as_ref()).await;
+            for cache in self.caches.values() {
+                // The cache lives as long as `self`, so this ends only when it is synced.
+                let _ = cache.synced().wait_for(|synced| *synced).await;
+            }
         };
         tokio::time::timeout(self.limits.ready_timeout, all).await.is_ok()
     }
 }
 
-async fn wait<P: Projection>(cache: Option<&Arc<Cache<P>>>) {
-    if let Some(cache) = cache {
-        cache.wait_synced().await;
-    }
+/// The cache of a kind among these.
+fn of_kind<P: Projection>(caches: &HashMap<Need, Arc<dyn Kept>>) -> Option<&Cache<P>> {
+    let cache: &dyn Any = &**caches.get(&P::NEED)?;
+    cache.downcast_ref()
+}
+
+/// The path of a kind's objects.
+fn path<P: Projection>(namespace: &str) -> String {
+    P::Object::url_path(&(), (!namespace.is_empty()).then_some(namespace))
 }
 
 fn spawn<P: Projection>(
     client: &kube::Client,
     limits: Limits,
     watches: &mut Vec<AbortOnDropHandle<()>>,
-) -> Arc<Cache<P>> {
-    let cache = Arc::new(Cache::new());
+) -> Arc<dyn Kept> {
+    let cache = Arc::new(Cache::<P>::new());
     let (followed, api) = (cache.clone(), Api::all(client.clone()));
     let task = async move { followed.follow(api, limits.list_timeout).await };
     watches.push(AbortOnDropHandle::new(tokio::spawn(task)));
     cache
 }
 
-fn fixed<P: Projection<Object = P>>(objects: Vec<P>, synced: bool) -> Cache<P> {
+fn fixed<P: Projection>(objects: Vec<P::Object>, synced: bool) -> Cache<P> {
     Cache::fixed(objects.into_iter().map(P::project), synced)
 }
 

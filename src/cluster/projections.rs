@@ -1,9 +1,16 @@
 //! What is kept of each kind of object: what plugins read, and nothing else.
 
-use super::Namespace;
-use super::cache::{Projection, namespaced_key};
+use super::cache::{Projection, key, namespaced_key};
+use super::{Namespace, Need};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Service};
+use k8s_openapi::api::core::v1::{
+    LimitRange, Namespace as KubeNamespace, Node, NodeSpec, NodeStatus, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodSpec, ResourceQuota, Service, ServiceAccount,
+};
+use k8s_openapi::api::networking::v1::IngressClass;
+use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 impl From<KubeNamespace> for Namespace {
@@ -18,6 +25,7 @@ impl From<KubeNamespace> for Namespace {
 }
 
 impl Projection for Namespace {
+    const NEED: Need = Need::Namespaces;
     type Object = KubeNamespace;
 
     fn project(object: KubeNamespace) -> (String, Self) {
@@ -40,6 +48,7 @@ fn slim(metadata: ObjectMeta) -> ObjectMeta {
 }
 
 impl Projection for MutatingWebhookConfiguration {
+    const NEED: Need = Need::MutatingWebhooks;
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -49,6 +58,7 @@ impl Projection for MutatingWebhookConfiguration {
 }
 
 impl Projection for ValidatingWebhookConfiguration {
+    const NEED: Need = Need::ValidatingWebhooks;
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -58,6 +68,7 @@ impl Projection for ValidatingWebhookConfiguration {
 }
 
 impl Projection for Service {
+    const NEED: Need = Need::Services;
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -66,6 +77,161 @@ impl Projection for Service {
         object.metadata = ObjectMeta { namespace, name, ..ObjectMeta::default() };
         object.status = None;
         (key, object)
+    }
+}
+
+/// What identifies an object, and what some plugin reads of every kind.
+fn identity(metadata: ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        annotations: metadata.annotations,
+        labels: metadata.labels,
+        creation_timestamp: metadata.creation_timestamp,
+        deletion_timestamp: metadata.deletion_timestamp,
+        ..ObjectMeta::default()
+    }
+}
+
+/// The key of an object with this metadata.
+fn key_of(metadata: &ObjectMeta) -> String {
+    key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+impl Projection for Pod {
+    const NEED: Need = Need::Pods;
+    type Object = Self;
+
+    fn project(object: Self) -> (String, Self) {
+        let spec = object.spec.map(|spec| PodSpec {
+            node_name: spec.node_name,
+            service_account_name: spec.service_account_name,
+            volumes: spec.volumes,
+            ..PodSpec::default()
+        });
+        let pod = Self { metadata: identity(object.metadata), spec, status: None };
+        (key_of(&pod.metadata), pod)
+    }
+}
+
+impl Projection for Node {
+    const NEED: Need = Need::Nodes;
+    type Object = Self;
+
+    fn project(object: Self) -> (String, Self) {
+        let spec = object.spec.map(|spec| NodeSpec { taints: spec.taints, ..NodeSpec::default() });
+        let status = object.status.map(|status| NodeStatus {
+            allocatable: status.allocatable,
+            declared_features: status.declared_features,
+            ..NodeStatus::default()
+        });
+        let node = Self { metadata: identity(object.metadata), spec, status };
+        (key_of(&node.metadata), node)
+    }
+}
+
+impl Projection for ResourceQuota {
+    const NEED: Need = Need::ResourceQuotas;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        // Its status is written with the version that was read.
+        let resource_version = object.metadata.resource_version.take();
+        object.metadata = ObjectMeta { resource_version, ..identity(object.metadata) };
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for ServiceAccount {
+    const NEED: Need = Need::ServiceAccounts;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = identity(object.metadata);
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for LimitRange {
+    const NEED: Need = Need::LimitRanges;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = identity(object.metadata);
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for PriorityClass {
+    const NEED: Need = Need::PriorityClasses;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = identity(object.metadata);
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for StorageClass {
+    const NEED: Need = Need::StorageClasses;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = identity(object.metadata);
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for IngressClass {
+    const NEED: Need = Need::IngressClasses;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = identity(object.metadata);
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for RuntimeClass {
+    const NEED: Need = Need::RuntimeClasses;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = identity(object.metadata);
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for PersistentVolume {
+    const NEED: Need = Need::PersistentVolumes;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = identity(object.metadata);
+        object.status = None;
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for PersistentVolumeClaim {
+    const NEED: Need = Need::PersistentVolumeClaims;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = identity(object.metadata);
+        object.status = None;
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for CSIDriver {
+    const NEED: Need = Need::CsiDrivers;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = identity(object.metadata);
+        (key_of(&object.metadata), object)
     }
 }
 

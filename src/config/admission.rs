@@ -1,7 +1,7 @@
 //! Which plugins run, and the configuration of each.
 
-use super::ConfigError;
 use super::admission_file;
+use super::{ConfigError, FeatureGates};
 use crate::admission::Spec;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,6 +13,25 @@ pub struct Admission {
     /// The ones that run, in the chain's order.
     pub plugins: Vec<&'static Spec>,
     configurations: Vec<(String, PluginConfiguration)>,
+    /// Which feature gates are on.
+    pub feature_gates: FeatureGates,
+    /// How long pods stay on nodes that are not well, by default.
+    pub default_tolerations: DefaultTolerations,
+}
+
+/// `tolerationSeconds` of the tolerations that DefaultTolerationSeconds adds, in seconds; may be negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultTolerations {
+    /// Of `node.kubernetes.io/not-ready`.
+    pub not_ready_seconds: i64,
+    /// Of `node.kubernetes.io/unreachable`.
+    pub unreachable_seconds: i64,
+}
+
+impl Default for DefaultTolerations {
+    fn default() -> Self {
+        Self { not_ready_seconds: 300, unreachable_seconds: 300 }
+    }
 }
 
 /// One plugin's configuration from the AdmissionConfiguration file.
@@ -39,7 +58,8 @@ impl Admission {
             })?,
             None => Vec::new(),
         };
-        Ok(Self { plugins, configurations })
+        let (feature_gates, default_tolerations) = Default::default();
+        Ok(Self { plugins, configurations, feature_gates, default_tolerations })
     }
 
     /// The plugin's own configuration, if the file has one.

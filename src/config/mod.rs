@@ -6,10 +6,12 @@
 pub mod admission;
 mod admission_file;
 pub mod duration;
+mod feature_gates;
 pub mod kubeconfig;
 mod limits;
 
 pub use admission::PluginConfiguration;
+pub use feature_gates::FeatureGates;
 pub use limits::Limits;
 
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 pub mod decode;
 pub mod patch;
 pub mod protobuf;
-pub(crate) mod quantity;
+pub mod quantity;
 pub mod selector;
 pub mod schema;
 pub mod pod;
@@ -151,6 +151,17 @@ impl Object {
             map = child;
         }
         map.insert((*last).to_owned(), value);
+        true
+    }
+
+    /// Appends to the list at a path, which is made if it is missing or null. Answers whether it could, as [`Self::set`].
+    #[must_use]
+    pub fn append(&mut self, path: &[&str], item: Value) -> bool {
+        match self.get_mut(path) {
+            Some(Value::Array(items)) => items.push(item),
+            None | Some(Value::Null) => return self.set(path, Value::Array(vec![item])),
+            Some(_) => return false,
+        }
         true
     }
 

@@ -1,6 +1,10 @@
 //! Quantities as they come out of `resource.ParseQuantity`, which Go's decoders send them through, and its printers with
 //! them (`resource.Quantity.String`).
 
+mod value;
+
+pub use value::Quantity;
+
 const FORMAT_WRONG: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const SUFFIX_WRONG: &str = "unable to parse quantity's suffix";
@@ -14,7 +18,7 @@ const NANO: i128 = 1_000_000_000;
 /// So many digits always fit 64 bits (`maxInt64Factors`).
 const SAFE_DIGITS: usize = 18;
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Format {
     Decimal,
     Exponent,
@@ -81,8 +85,20 @@ impl<'a> Parts<'a> {
     }
 
     fn rewritten(&self, exponent: i32, format: Format) -> Option<String> {
+        let nanos = self.nanos(exponent, format)?;
+        let sign = if self.is_negative { "-" } else { "" };
+        let is_binary = format == Format::Binary && nanos >= 1024 * NANO && nanos % NANO == 0;
+        let number = if is_binary { binary(nanos / NANO) } else { decimal(nanos, format == Format::Exponent) };
+        Some(format!("{sign}{number}"))
+    }
+
+    /// Its size in billionths; none for what has more digits than 128 bits hold.
+    fn nanos(&self, exponent: i32, format: Format) -> Option<i128> {
         let power = if format == Format::Binary { 0 } else { exponent };
         let mut nanos: i128 = [self.whole, self.fraction].concat().parse().ok()?;
+        if nanos == 0 {
+            return Some(0);
+        }
         if format == Format::Binary {
             nanos = nanos.checked_mul(1 << exponent)?;
         }
@@ -94,13 +110,7 @@ impl<'a> Parts<'a> {
             None if power < 0 => 1,
             None => return None,
         };
-        if format == Format::Binary {
-            nanos = nanos.min(i128::from(i64::MAX) * NANO);
-        }
-        let sign = if self.is_negative { "-" } else { "" };
-        let is_binary = format == Format::Binary && nanos >= 1024 * NANO && nanos % NANO == 0;
-        let number = if is_binary { binary(nanos / NANO) } else { decimal(nanos, format == Format::Exponent) };
-        Some(format!("{sign}{number}"))
+        Some(if format == Format::Binary { nanos.min(i128::from(i64::MAX) * NANO) } else { nanos })
     }
 }
 

@@ -52,6 +52,7 @@ impl Pipeline {
             options: None,
             dry_run: false,
             user: caller.user.clone(),
+            authorizer: self.authorizer_of(caller),
             deadline: Instant::now() + self.limits.mutating_timeout,
             annotations: Annotations::default(),
             warnings: warnings.clone(),

@@ -11,6 +11,8 @@ use crate::authn::{self, Impersonation};
 use crate::authz::{self, Mode, Reviewer};
 use crate::cluster::discovery;
 use crate::cluster::{Cluster, FixedState};
+use crate::config::FeatureGates;
+use crate::config::admission::DefaultTolerations;
 use crate::embedded;
 use crate::upstream::{Forwarder, Identity, SharedTransport, from_fn, full, kube_client};
 use async_trait::async_trait;
@@ -125,17 +127,21 @@ impl Path {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
         let cluster = Cluster::fixed(FixedState::default());
         let limits = Limits::default();
+        let gates = FeatureGates::default();
         let chain = Chain::build(&[&WITNESS], metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
             limits: &limits,
             metrics: metrics.clone(),
+            feature_gates: &gates,
+            default_tolerations: DefaultTolerations::default(),
+            discovery: discovery.clone(),
         });
         let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, 1, Drain::new());
         let pipeline = Pipeline {
             authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
             impersonation: Impersonation::default(),
-            authorizer: Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client))),
+            authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client)))),
             discovery,
             chain: chain.unwrap(),
             validation_view: ValidationView::Stored,

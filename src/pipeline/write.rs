@@ -139,6 +139,7 @@ impl<'a> Write<'a> {
             dry_run: options.items(&["dryRun"]).iter().any(|value| value == "All"),
             options: Some(Arc::new(options)),
             user: self.caller.user.clone(),
+            authorizer: self.pipeline.authorizer_of(self.caller),
             deadline: self.deadline,
             annotations: Annotations::default(),
             warnings: self.warnings.clone(),

@@ -117,6 +117,7 @@ pub(crate) fn attributes(
         options: None,
         dry_run: false,
         user: Arc::new(UserInfo { username: "alice".into(), ..UserInfo::default() }),
+        authorizer: Default::default(),
         deadline: Instant::now() + Duration::from_secs(34),
         annotations: Annotations::default(),
         warnings: Arc::default(),
@@ -125,6 +126,23 @@ pub(crate) fn attributes(
 }
 
 impl Checked {
+    /// The object after it was accepted.
+    #[track_caller]
+    pub(crate) fn after(self) -> Value {
+        self.result.expect("the plugin refuses the request");
+        self.after.expect("an object")
+    }
+
+    /// The refusal, if it is one.
+    pub(crate) fn refusal(self) -> Option<Status> {
+        self.result.err()
+    }
+
+    /// The refusal's code, if it is one.
+    pub(crate) fn code(self) -> Option<u16> {
+        self.refusal().map(|status| status.code)
+    }
+
     #[track_caller]
     pub(crate) fn becomes(self, want: Value) {
         self.result.expect("the plugin refuses the request");

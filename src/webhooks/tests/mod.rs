@@ -115,6 +115,7 @@ fn create(object: Value) -> Attributes {
         options: Object::from_value(json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"})).map(Arc::new),
         dry_run: false,
         user: Arc::new(UserInfo { username: "alice".into(), groups: vec!["dev".into()], ..UserInfo::default() }),
+        authorizer: Default::default(),
         deadline: Instant::now() + Duration::from_secs(30),
         annotations: Annotations::default(),
         warnings: Arc::default(),

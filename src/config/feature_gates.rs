@@ -1,0 +1,124 @@
+//! `--feature-gates`: the gates of kube-apiserver 1.36, which are on, and which may be switched.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Name, default, stage and whether it is locked, a line a gate; `tools/record-feature-gates.py` writes it.
+const TABLE: &str = include_str!("feature_gates.txt");
+
+/// Which gates are on. Gates that concern nothing in this program may be set as well, without effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeatureGates {
+    /// Those that are not at their default.
+    changed: BTreeSet<&'static str>,
+}
+
+/// A line of the table.
+struct Gate {
+    name: &'static str,
+    default: bool,
+    stage: &'static str,
+    locked: bool,
+}
+
+fn gates() -> impl Iterator<Item = Gate> {
+    TABLE.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let (name, default, stage) = (words.next()?, words.next()? == "true", words.next()?);
+        Some(Gate { name, default, stage, locked: words.next().is_some() })
+    })
+}
+
+impl FeatureGates {
+    /// What `name=bool,…` says, over the defaults (`featureGate.Set`). A `kube:` in front of a name is the component's. `AllAlpha` and
+    /// `AllBeta` switch what is not named.
+    ///
+    /// # Errors
+    /// In kube-apiserver's words: for an unknown gate, a value that is no boolean, and a gate that is locked.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut wanted = BTreeMap::new();
+        for setting in text.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
+            let (name, value) = setting.split_once('=').ok_or_else(|| format!("missing bool value for {setting}"))?;
+            let (name, value) = (name.trim(), value.trim());
+            let value = parse_bool(value).ok_or_else(|| {
+                format!("invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")
+            })?;
+            wanted.insert(name.strip_prefix("kube:").unwrap_or(name), value);
+        }
+        let all = [("Alpha", wanted.remove("AllAlpha")), ("Beta", wanted.remove("AllBeta"))];
+        let mut changed = BTreeSet::new();
+        for gate in gates() {
+            let by_stage = all.iter().find(|(stage, _)| *stage == gate.stage).and_then(|(_, value)| *value);
+            let by_name = wanted.remove(gate.name);
+            if by_name.is_some_and(|value| gate.locked && value != gate.default) {
+                let (name, default) = (gate.name, gate.default);
+                return Err(format!("cannot set feature gate {name} to {}, feature is locked to {default}", !default));
+            }
+            let value = by_name.or(by_stage.filter(|_| !gate.locked)).unwrap_or(gate.default);
+            if value != gate.default {
+                changed.insert(gate.name);
+            }
+        }
+        match wanted.keys().next() {
+            Some(unknown) => Err(format!("unrecognized feature gate: {unknown}")),
+            None => Ok(Self { changed }),
+        }
+    }
+
+    /// Whether the gate is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        gates().find(|gate| gate.name == name).is_some_and(|gate| gate.default != self.changed.contains(gate.name))
+    }
+}
+
+/// Go's `strconv.ParseBool`.
+fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_have_kubernetes_defaults() {
+        let gates = FeatureGates::default();
+        for (name, on) in [
+            ("PodTopologyLabelsAdmission", true),
+            ("NodeDeclaredFeatures", true),
+            ("GenericWorkload", false),
+            ("InPlacePodVerticalScaling", true),
+            ("NoSuchGate", false),
+        ] {
+            assert_eq!(gates.is_on(name), on, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_gate_is_switched_by_name_or_with_its_stage() {
+        let gates = FeatureGates::parse("GenericWorkload=true, kube:PodTopologyLabelsAdmission=f").unwrap();
+        assert!(gates.is_on("GenericWorkload") && !gates.is_on("PodTopologyLabelsAdmission"));
+        let gates = FeatureGates::parse("AllAlpha=true,GenericWorkload=false,AllBeta=false").unwrap();
+        assert!(gates.is_on("ManifestBasedAdmissionControlConfig") && !gates.is_on("GenericWorkload"));
+        assert!(!gates.is_on("PodTopologyLabelsAdmission") && gates.is_on("InPlacePodVerticalScaling"));
+    }
+
+    #[test]
+    fn refusals_read_as_kubernetes_ones() {
+        for (text, message) in [
+            ("Foo=true", "unrecognized feature gate: Foo"),
+            ("APIServerTracing=false", "cannot set feature gate APIServerTracing to false, feature is locked to true"),
+            (
+                "PodTopologyLabelsAdmission=maybe",
+                "invalid value of PodTopologyLabelsAdmission=maybe, err: strconv.ParseBool: parsing \"maybe\": invalid syntax",
+            ),
+            ("JobManagedBy", "missing bool value for JobManagedBy"),
+        ] {
+            assert_eq!(FeatureGates::parse(text).unwrap_err(), message);
+        }
+        assert_eq!(FeatureGates::parse("APIServerTracing=true"), Ok(FeatureGates::default()));
+    }
+}

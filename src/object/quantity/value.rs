@@ -1,0 +1,192 @@
+//! Quantities to count with.
+
+use super::{Format, NANO, Parts, binary, decimal, interpret};
+use serde_json::Value;
+use std::cmp::Ordering;
+use std::fmt;
+
+/// The largest quantity, of either sign (`maxAllowed`).
+const LIMIT: i128 = i64::MAX as i128 * NANO;
+
+/// `resource.Quantity`: a number counted in billionths, and the way it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantity {
+    nanos: i128,
+    format: Format,
+}
+
+impl Quantity {
+    /// Nothing, written in decimal.
+    pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
+
+    /// A whole number, written in decimal.
+    pub fn whole(value: i64) -> Self {
+        Self { nanos: i128::from(value) * NANO, format: Format::Decimal }
+    }
+
+    /// Reads one (`resource.ParseQuantity`). What is smaller than a billionth is rounded away from zero; what is too large
+    /// is the largest.
+    ///
+    /// # Errors
+    /// In Go's words, when the text is no quantity.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err(super::FORMAT_WRONG.to_owned());
+        }
+        let parts = Parts::of(text)?;
+        let (exponent, format) = interpret(parts.suffix)?;
+        let nanos = parts.nanos(exponent, format).unwrap_or(LIMIT).min(LIMIT);
+        Ok(Self { nanos: if parts.is_negative { -nanos } else { nanos }, format })
+    }
+
+    /// The quantity in a field of an object: text or a number; nothing where there is none or it cannot be read.
+    pub fn of(value: Option<&Value>) -> Self {
+        let parsed = match value {
+            Some(Value::String(text)) => Self::parse(text),
+            Some(Value::Number(number)) => Self::parse(&number.to_string()),
+            _ => return Self::ZERO,
+        };
+        parsed.unwrap_or(Self::ZERO)
+    }
+
+    /// Whether it is nothing.
+    pub fn is_zero(self) -> bool {
+        self.nanos == 0
+    }
+
+    /// Whether it is less than nothing.
+    pub fn is_negative(self) -> bool {
+        self.nanos < 0
+    }
+
+    /// In whole units, rounded away from zero (`Value`).
+    pub fn value(self) -> i64 {
+        self.scaled(NANO)
+    }
+
+    /// In thousandths, rounded away from zero (`MilliValue`).
+    pub fn milli_value(self) -> i64 {
+        self.scaled(NANO / 1000)
+    }
+
+    fn scaled(self, unit: i128) -> i64 {
+        let (whole, rest) = (self.nanos / unit, self.nanos % unit);
+        let whole = whole + rest.signum();
+        i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// The sum; written as the first, unless that is nothing (`Add`).
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let format = if self.is_zero() { other.format } else { self.format };
+        Self { nanos: self.nanos.saturating_add(other.nanos), format }
+    }
+
+    /// The difference; written as the first, unless that is nothing (`Sub`).
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        self.plus(Self { nanos: -other.nanos, ..other })
+    }
+
+    /// The product with a whole number (`Mul`).
+    #[must_use]
+    pub fn times(self, factor: i64) -> Self {
+        Self { nanos: self.nanos.saturating_mul(i128::from(factor)), ..self }
+    }
+
+    /// The larger; the first of equals.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        if other > self { other } else { self }
+    }
+}
+
+/// Quantities are compared by what they come to, however they are written.
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}
+
+/// As `String` writes it.
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.nanos.abs();
+        let sign = if self.nanos < 0 { "-" } else { "" };
+        let is_binary = self.format == Format::Binary && size >= 1024 * NANO && size % NANO == 0;
+        let number = match size {
+            0 => "0".to_owned(),
+            _ if is_binary => binary(size / NANO),
+            _ => decimal(size, self.format == Format::Exponent),
+        };
+        write!(f, "{sign}{number}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn quantity(text: &str) -> Quantity {
+        Quantity::parse(text).unwrap()
+    }
+
+    #[test]
+    fn is_written_as_go_writes_it() {
+        for (text, want) in [
+            ("0.5Gi", "512Mi"),
+            ("1500m", "1500m"),
+            ("1000", "1k"),
+            ("1e3", "1e3"),
+            ("-0.5Ki", "-512"),
+            ("1.5Ki", "1536"),
+            ("0Gi", "0"),
+            ("99999999999999999999", "9223372036854775807"),
+        ] {
+            assert_eq!(quantity(text).to_string(), want, "{text}");
+        }
+        assert!(Quantity::parse("x").is_err() && Quantity::parse("").is_err());
+    }
+
+    #[test]
+    fn sums_keep_the_way_of_writing_of_what_is_more_than_nothing() {
+        for (a, b, want) in
+            [("1Gi", "1", "1073741825"), ("0", "1Gi", "1Gi"), ("1k", "24", "1024"), ("500m", "500m", "1")]
+        {
+            assert_eq!(quantity(a).plus(quantity(b)).to_string(), want, "{a} + {b}");
+        }
+        assert_eq!(quantity("1").minus(quantity("1500m")).to_string(), "-500m");
+        assert_eq!(quantity("1.5").times(3).to_string(), "4500m");
+    }
+
+    #[test]
+    fn values_are_rounded_away_from_zero() {
+        for (text, whole, milli) in [("1m", 1, 1), ("-1m", -1, -1), ("1u", 1, 1), ("2", 2, 2000), ("1.5", 2, 1500)] {
+            assert_eq!((quantity(text).value(), quantity(text).milli_value()), (whole, milli), "{text}");
+        }
+        assert_eq!(quantity("9E").milli_value(), i64::MAX);
+    }
+
+    #[test]
+    fn is_compared_by_what_it_comes_to() {
+        assert!(quantity("1Gi") > quantity("1G") && quantity("1000m") == quantity("1"));
+        assert_eq!(Quantity::of(Some(&json!(2))), Quantity::whole(2));
+        assert!(Quantity::of(None).is_zero() && Quantity::of(Some(&json!([]))).is_zero());
+        assert_eq!(quantity("1").max(quantity("2")), quantity("2"));
+    }
+}
