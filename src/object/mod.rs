@@ -4,12 +4,12 @@ pub mod decode;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
-pub(crate) mod quantity;
 pub mod normal;
 pub mod selector;
 pub mod schema;
 pub mod pod;
 pub mod typed;
+pub mod structural;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
