@@ -6,8 +6,8 @@ pub mod discovery;
 
 use crate::status::Status;
 use crate::upstream::chain;
-pub(crate) use cache::Projection;
 use cache::Cache;
+pub(crate) use cache::Projection;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace as KubeNamespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Service,

@@ -46,7 +46,7 @@ impl Write<'_> {
                 draw_name(&mut attributes, base);
             }
             self.validate(&attributes, exchange).await?;
-            let answer = self.forward(self.outgoing(self.encode(&attributes, decoded.is_verbatim)?)).await?;
+            let answer = self.forward(self.admitted(&attributes, decoded.verbatim)?).await?;
             if base.is_none() || attempt == NAME_ATTEMPTS || !is_already_exists(&answer) {
                 return Ok(answer.into_response());
             }

@@ -1,6 +1,7 @@
 //! The path in front of the embedded API server: what is stored is what was admitted, whatever happens in between.
 
 mod attacks;
+mod wire;
 
 use super::*;
 use crate::admission::metrics::Metrics;

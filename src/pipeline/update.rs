@@ -6,7 +6,7 @@ use super::gateway::Answer;
 use super::write::{Write, is_already_exists, is_conflict};
 use crate::admission::{Attributes, Operation};
 use crate::object::Object;
-use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
+use crate::request::body::{MediaType, OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::{Method, Response, StatusCode};
@@ -64,7 +64,7 @@ impl Write<'_> {
         let mut attempt = 0;
         loop {
             let answer = match self.old_object().await? {
-                Some(old) => self.update_existing(object.clone(), old, &options, decoded.is_verbatim, exchange).await?,
+                Some(old) => self.update_existing(object.clone(), old, &options, decoded.verbatim, exchange).await?,
                 None => self.update_missing(object.clone(), &options, exchange).await?,
             };
             attempt += 1;
@@ -81,7 +81,7 @@ impl Write<'_> {
         object: Object,
         old: Object,
         options: &WriteOptions,
-        is_verbatim: bool,
+        verbatim: Option<MediaType>,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
         let old = Arc::new(old);
@@ -97,7 +97,7 @@ impl Write<'_> {
             None => true,
         };
         self.validate(&attributes, exchange).await?;
-        let answer = self.forward(self.outgoing(self.encode(&attributes, is_verbatim)?)).await?;
+        let answer = self.forward(self.admitted(&attributes, verbatim)?).await?;
         Ok(if !is_asked_for && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
 
@@ -136,7 +136,7 @@ impl Write<'_> {
         let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
         self.admit(&mut attributes, exchange).await?;
         self.validate(&attributes, exchange).await?;
-        let mut outgoing = self.outgoing(self.encode(&attributes, false)?);
+        let mut outgoing = self.admitted(&attributes, None)?;
         outgoing.method = Method::POST;
         outgoing.uri = self.collection_uri()?;
         let answer = self.forward(outgoing).await?;
