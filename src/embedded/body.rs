@@ -43,15 +43,12 @@ pub fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status>
     Ok(without_nulls(decoded.object))
 }
 
-/// How a body is encoded. Protobuf is for typed clients, which take JSON where a server has nothing else.
+/// How a body is encoded.
 ///
 /// # Errors
-/// For everything but JSON and YAML.
+/// For everything but JSON, YAML and protobuf.
 pub fn media_type(call: &Call) -> Result<MediaType, Status> {
-    match body::media_type(call.content_type.as_deref())? {
-        MediaType::Protobuf => Err(Status::unsupported_media_type(&["application/json", "application/yaml"])),
-        media_type => Ok(media_type),
-    }
+    body::media_type(call.content_type.as_deref())
 }
 
 /// A map of strings at a path, empty where there is none.

@@ -45,7 +45,7 @@ impl Write<'_> {
             if let Some(base) = &base {
                 draw_name(&mut attributes, base);
             }
-            let outgoing = self.outgoing(self.encode(&attributes, decoded.is_verbatim)?);
+            let outgoing = self.admitted(&attributes, decoded.verbatim)?;
             if let Some(refusal) = self.validate_write(&mut attributes, &outgoing, exchange).await? {
                 return Ok(refusal.into_response());
             }

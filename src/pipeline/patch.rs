@@ -26,6 +26,7 @@ impl Write<'_> {
         let patch_type = match PatchType::from_content_type(self.header(CONTENT_TYPE)) {
             Ok(PatchType::Strategic) | Err(_) if !is_built_in => return Err(PatchType::unsupported(false)),
             Ok(patch_type) => patch_type,
+            Err(refusal) if self.header(CONTENT_TYPE).is_some_and(names_a_patch) => return Err(refusal),
             // Of built-in kinds, the routes themselves know what they consume.
             Err(_) => {
                 let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
@@ -111,6 +112,11 @@ impl Write<'_> {
         outgoing.content_type = patch_type.content_type();
         Ok(outgoing)
     }
+}
+
+/// Whether one of several content types is that of a patch: to the routes that will do (`restful.Route.matchesContentType`).
+fn names_a_patch(content_type: &str) -> bool {
+    content_type.split(',').any(|one| PatchType::from_content_type(Some(one.trim_matches(' '))).is_ok())
 }
 
 /// A JSON patch that replaces every top-level field, and takes away those that are gone.

@@ -3,6 +3,7 @@
 mod attacks;
 mod retries;
 mod view;
+mod wire;
 
 use super::*;
 use crate::admission::metrics::Metrics;

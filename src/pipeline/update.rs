@@ -6,7 +6,7 @@ use super::view::{Trial, as_answer};
 use super::write::{MODIFIED, Write, is_already_exists, is_conflict};
 use crate::admission::{Attributes, Operation};
 use crate::object::Object;
-use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
+use crate::request::body::{MediaType, OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::{Method, Response, StatusCode};
@@ -64,7 +64,7 @@ impl Write<'_> {
         let mut attempt = 0;
         loop {
             let answer = match self.old_object().await? {
-                Some(old) => self.update_existing(object.clone(), old, &options, decoded.is_verbatim, exchange).await?,
+                Some(old) => self.update_existing(object.clone(), old, &options, decoded.verbatim, exchange).await?,
                 None => self.update_missing(object.clone(), &options, exchange).await?,
             };
             attempt += 1;
@@ -81,7 +81,7 @@ impl Write<'_> {
         object: Object,
         old: Object,
         options: &WriteOptions,
-        is_verbatim: bool,
+        verbatim: Option<MediaType>,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
         let old = Arc::new(old);
@@ -97,7 +97,7 @@ impl Write<'_> {
             Some(object) => self.pin_version(object, &old)?,
             None => true,
         };
-        let outgoing = self.outgoing(self.encode(&attributes, is_verbatim)?);
+        let outgoing = self.admitted(&attributes, verbatim)?;
         let trial = match (self.is_to_be_tried(&attributes), without_version) {
             (false, _) => Trial::Unknown,
             (true, Some(answer)) => self.judge(Operation::Update, answer),
@@ -145,7 +145,7 @@ impl Write<'_> {
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
         self.admit(&mut attributes, exchange).await?;
-        let mut outgoing = self.outgoing(self.encode(&attributes, false)?);
+        let mut outgoing = self.admitted(&attributes, None)?;
         outgoing.method = Method::POST;
         outgoing.uri = self.collection_uri()?;
         let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {

@@ -33,11 +33,11 @@ pub(super) struct Write<'a> {
 /// The object in a body.
 pub(super) struct Decoded {
     pub(super) object: Object,
-    /// Whether the API server behind reads the very same object in the body's bytes.
-    pub(super) is_verbatim: bool,
+    /// What the body's bytes are, where the API server behind reads the very same object in them.
+    pub(super) verbatim: Option<MediaType>,
 }
 
-/// A JSON body that is to be forwarded.
+/// A body that is to be forwarded.
 #[derive(Clone)]
 pub(super) struct Outgoing {
     pub(super) method: Method,
@@ -79,7 +79,8 @@ impl<'a> Write<'a> {
     }
 
     pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
-        self.parts.headers.get(name).and_then(|value| value.to_str().ok())
+        // What is no text is not what it would have to be either.
+        self.parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"))
     }
 
     /// The object in the body of a create or update, in the namespace of the request.
@@ -98,9 +99,8 @@ impl<'a> Write<'a> {
         if let Some(event) = &mut exchange.event {
             event.set_request_object(&decoded.object);
         }
-        // The API server behind must not see a field twice: it could take the other one.
-        let is_verbatim = media_type == MediaType::Json && decoded.duplicates.is_empty();
-        Ok(Decoded { object: decoded.object, is_verbatim })
+        let verbatim = decoded.is_verbatim.then_some(media_type);
+        Ok(Decoded { object: decoded.object, verbatim })
     }
 
     /// Fields that a body has twice: refused, warned of or ignored, as `fieldValidation` says.
@@ -252,13 +252,16 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// The admitted object as bytes: those that came, where nothing differs from what they say.
-    pub(super) fn encode(&self, attributes: &Attributes, came_as_json: bool) -> Result<Bytes, Status> {
-        let Some(object) = &attributes.object else { return Ok(Bytes::new()) };
-        if came_as_json && !object.is_changed() {
-            return Ok(self.body.clone());
+    /// The admitted object for the request's own method and URL: as the bytes that came, where nothing differs from what
+    /// they say, otherwise in JSON.
+    pub(super) fn admitted(&self, attributes: &Attributes, verbatim: Option<MediaType>) -> Result<Outgoing, Status> {
+        let Some(object) = &attributes.object else { return Ok(self.outgoing(Bytes::new())) };
+        match verbatim {
+            Some(media_type) if !object.is_changed() => {
+                Ok(Outgoing { content_type: media_type.as_str(), ..self.outgoing(self.body.clone()) })
+            }
+            _ => Ok(self.outgoing(serde_json::to_vec(object).map_err(Status::internal_error)?.into())),
         }
-        serde_json::to_vec(object).map(Bytes::from).map_err(Status::internal_error)
     }
 
     /// 404 in the words of the API server.

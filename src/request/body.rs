@@ -19,6 +19,9 @@ use serde_json::{Map, Value};
 /// How large a body may be (`MaxRequestBodyBytes`).
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
+/// Parameters of a media type; nobody has a use for more than one or two.
+const MAX_PARAMETERS: usize = 16;
+
 /// How much of a body an error shows.
 const SUMMARY_BYTES: usize = 30;
 
@@ -52,6 +55,17 @@ pub enum MediaType {
     Yaml,
     /// `application/vnd.kubernetes.protobuf`.
     Protobuf,
+}
+
+impl MediaType {
+    /// As a `Content-Type` header has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
 }
 
 /// What kube-apiserver says it accepts, in its order.
@@ -90,24 +104,30 @@ fn are_parameters(text: &str) -> bool {
     let is_token = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte))
     };
+    let mut seen: Vec<(String, &str)> = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
         let Some((name, after)) = rest.split_once('=') else { return false };
-        if !is_token(name.trim()) {
-            return false;
-        }
+        let name = name.trim().to_ascii_lowercase();
         let length = match after.strip_prefix('"') {
-            Some(quoted) => match quoted.find('"') {
+            Some(quoted) => match end_of_quoted(quoted) {
                 Some(end) => end + 2,
                 None => return false,
             },
             None => after.find([';', ' ', '\t']).unwrap_or(after.len()),
         };
         let (value, after) = after.split_at(length);
-        let after = after.trim_start();
-        if !value.starts_with('"') && !is_token(value) {
+        if !is_token(&name) || !value.starts_with('"') && !is_token(value) {
             return false;
         }
+        // A parameter may be said again, but not otherwise.
+        match seen.iter().find(|(other, _)| *other == name) {
+            Some((_, other)) if other.trim_matches('"') != value.trim_matches('"') => return false,
+            Some(_) => {}
+            None if seen.len() == MAX_PARAMETERS => return false,
+            None => seen.push((name, value)),
+        }
+        let after = after.trim_start();
         rest = match after.strip_prefix(';') {
             Some(after) => after.trim_start(),
             None if after.is_empty() => "",
@@ -115,6 +135,16 @@ fn are_parameters(text: &str) -> bool {
         };
     }
     true
+}
+
+/// Where the closing quote stands.
+fn end_of_quoted(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    text.bytes().position(|byte| {
+        let ends = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        ends
+    })
 }
 
 /// An object as a client sent it.
@@ -125,6 +155,9 @@ pub struct DecodedObject {
     /// What strict decoding says of duplicate keys, one warning each: `duplicate field "data.a"`; for YAML
     /// `line 4: key "a" already set in map`.
     pub duplicates: Vec<String>,
+    /// Whether whoever reads the body's bytes reads this very object in them, so that they can be passed on. Never so of
+    /// YAML, which two parsers read in two ways.
+    pub is_verbatim: bool,
 }
 
 impl DecodedObject {
@@ -182,7 +215,9 @@ pub fn decode_object(
         _ => decoded.duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path))).collect(),
     };
     let object = Object::from_value(Value::Object(fields)).unwrap_or_default();
-    Ok(DecodedObject { object, duplicates })
+    // Of a key that is there twice, the next reader could take the other one.
+    let is_verbatim = media_type == MediaType::Json && duplicates.is_empty();
+    Ok(DecodedObject { object, duplicates, is_verbatim })
 }
 
 fn decode_json(bytes: &[u8]) -> Result<Decoded, String> {
@@ -201,12 +236,13 @@ fn decode_protobuf(
     let envelope = protobuf::open(bytes).map_err(|why| unrecognized(&why))?;
     let sent = Sent::of_protobuf(&envelope, expected);
     check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
-    let fields = envelope.object(&sent.group, &sent.version, &sent.kind);
-    let mut fields = fields.map_err(|why| cannot_be_handled(&sent.kind, &sent.version, expected, &why))?;
+    let message = envelope.object(&sent.group, &sent.version, &sent.kind);
+    let protobuf::Message { mut fields, is_complete } =
+        message.map_err(|why| cannot_be_handled(&sent.kind, &sent.version, expected, &why))?;
     fields.insert("apiVersion".into(), expected.api_version().into());
     fields.insert("kind".into(), expected.kind.clone().into());
     let object = Object::from_value(Value::Object(fields)).unwrap_or_default();
-    Ok(DecodedObject { object, duplicates: Vec::new() })
+    Ok(DecodedObject { object, duplicates: Vec::new(), is_verbatim: is_complete })
 }
 
 /// `apiVersion` and `kind` as they were sent, the group and version split.
