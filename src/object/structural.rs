@@ -13,8 +13,8 @@ mod prune;
 mod time;
 mod unknown;
 
-use super::normal::Normal;
 use super::Object;
+use super::normal::Normal;
 use serde_json::Value;
 use std::sync::Arc;
 use unknown::Unknown;

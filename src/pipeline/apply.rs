@@ -9,11 +9,11 @@ mod extend;
 use super::Exchange;
 use super::gateway::Answer;
 use super::view::{Trial, shown, take_metadata};
-use super::write::{MODIFIED, Outgoing, Write, is_conflict, schema, with_parameter};
+use super::write::{MODIFIED, Outgoing, Strictness, Write, is_conflict, schema, with_parameter};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::patch::{self, PatchType};
-use crate::request::body::{OptionsKind, WriteOptions};
+use crate::request::body::{OptionsKind, WriteOptions, decode_patched};
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -35,12 +35,12 @@ impl Write<'_> {
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
         let decoded = patch::decode(PatchType::Apply, &self.body)?;
-        self.say_duplicates(options, &decoded.duplicates, || {
-            format!(
+        if self.say_strict_errors(options, decoded.duplicates.iter()) == Strictness::Refused {
+            return Err(Status::bad_request(format!(
                 "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
                 decoded.duplicates.join("\n  ")
-            )
-        })?;
+            )));
+        }
         if let Some(event) = &mut exchange.event {
             event.set_request_patch(&decoded.value);
         }
@@ -56,6 +56,7 @@ impl Write<'_> {
             {
                 return Err(self.conflict(MODIFIED));
             }
+            let before = if old.is_none() { self.as_new(&configuration) } else { None };
             let mut pinned = configuration.clone();
             if !asked_for_version || old.is_none() {
                 let version = old.as_ref().map_or(NO_VERSION, Object::resource_version);
@@ -63,7 +64,7 @@ impl Write<'_> {
                     return Err(Status::bad_request("error decoding YAML: metadata is no object"));
                 }
             }
-            let answer = self.apply_once(pinned, old, options, exchange).await?;
+            let answer = self.apply_once(pinned, before, old, options, exchange).await?;
             attempt += 1;
             let retry =
                 !asked_for_version && is_version_conflict(&answer) && attempt < self.pipeline.limits.conflict_retries;
@@ -76,6 +77,7 @@ impl Write<'_> {
     async fn apply_once(
         &self,
         pinned: Object,
+        as_new: Option<Object>,
         old: Option<Object>,
         options: &WriteOptions,
         exchange: &mut Exchange,
@@ -92,7 +94,7 @@ impl Write<'_> {
         if operation == Operation::Create {
             self.authorize_create().await?;
         }
-        let before = unprepared(&first, old.as_ref());
+        let before = unprepared(as_new.as_ref().unwrap_or(&first), &first, old.as_ref());
         let options = options.as_options_object(kind);
         let mut attributes = self.attributes(operation, Some(before.clone()), old.map(Arc::new), options);
         self.admit(&mut attributes, exchange).await?;
@@ -117,6 +119,12 @@ impl Write<'_> {
             Some(refusal) => Ok(refusal),
             None => self.forward(last).await,
         }
+    }
+
+    /// The object that a configuration creates, where the proxy can tell.
+    fn as_new(&self, configuration: &Object) -> Option<Object> {
+        let value = configuration.clone().into_value();
+        decode_patched(value, self.target.kind(), self.custom_schema().as_deref()).ok().map(|normal| normal.object)
     }
 
     /// The configuration with what admission added. It takes from other managers what admission changed, and only that: the
@@ -144,11 +152,14 @@ fn is_version_conflict(answer: &Answer) -> bool {
 }
 
 /// What mutating plugins see of a configuration's outcome: what the API server only does behind them is not there yet.
-fn unprepared(outcome: &Object, old: Option<&Object>) -> Object {
-    let mut object = outcome.clone();
+fn unprepared(object: &Object, outcome: &Object, old: Option<&Object>) -> Object {
+    let mut object = object.clone();
     match old {
         Some(old) => take_metadata(&mut object, old, "generation"),
         None => {
+            take_metadata(&mut object, outcome, "managedFields");
+            take_metadata(&mut object, outcome, "namespace");
+            take_metadata(&mut object, outcome, "name");
             for field in ["creationTimestamp", "generation", "resourceVersion", "uid"] {
                 object.remove(&["metadata", field]);
             }

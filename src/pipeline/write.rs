@@ -6,8 +6,9 @@ use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
 use crate::config::duration;
 use crate::object::decode::go_quote;
+use crate::object::structural::Structural;
 use crate::object::{GroupVersionKind, Object};
-use crate::request::body::{self, MediaType, OptionsKind, WriteOptions};
+use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
 use crate::request::query::{query_value, query_values};
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
@@ -35,6 +36,15 @@ pub(super) struct Decoded {
     pub(super) object: Object,
     /// What the body's bytes are, where the API server behind reads the very same object in them.
     pub(super) verbatim: Option<MediaType>,
+}
+
+/// What became of strict errors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strictness {
+    /// They do not keep the write.
+    Passed,
+    /// The client wants to be refused.
+    Refused,
 }
 
 /// A body that is to be forwarded.
@@ -83,19 +93,20 @@ impl<'a> Write<'a> {
         self.parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"))
     }
 
-    /// The object in the body of a create or update, in the namespace of the request.
+    /// The object in the body of a create or update, as kube-apiserver's decoder leaves it.
     pub(super) fn decode(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Decoded, Status> {
         let media_type = self.media_type()?;
         let kind = self.target.kind();
-        let decoded = body::decode_object(&self.body, media_type, kind)?;
-        let strict_errors = decoded.strict_errors(media_type);
-        self.say_duplicates(options, &decoded.duplicates, || {
-            let (name, found) = (&kind.kind, strict_errors.unwrap_or_default());
-            format!(
-                "{name} in version {:?} cannot be handled as a {name}: strict decoding error: {found}",
-                kind.version
-            )
-        })?;
+        let schema = self.custom_schema();
+        let decoded = body::decode_object(&self.body, media_type, kind, Form::Normal(schema.as_deref()))?;
+        let found = self.say_strict_errors(options, decoded.strict_warnings());
+        if let (Strictness::Refused, Some(found)) = (found, decoded.strict_errors(media_type)) {
+            let (name, version) = (&kind.kind, &kind.version);
+            let why = format!("strict decoding error: {found}");
+            return Err(Status::bad_request(format!(
+                "{name} in version {version:?} cannot be handled as a {name}: {why}"
+            )));
+        }
         if let Some(event) = &mut exchange.event {
             event.set_request_object(&decoded.object);
         }
@@ -103,19 +114,24 @@ impl<'a> Write<'a> {
         Ok(Decoded { object: decoded.object, verbatim })
     }
 
-    /// Fields that a body has twice: refused, warned of or ignored, as `fieldValidation` says.
-    pub(super) fn say_duplicates(
+    /// The schema of the custom resource that the request's body is of, if it is of one.
+    pub(super) fn custom_schema(&self) -> Option<Arc<Structural>> {
+        None
+    }
+
+    /// Unknown fields and those that are there twice: refused, warned of or ignored, as `fieldValidation` says.
+    pub(super) fn say_strict_errors<'b>(
         &self,
         options: &WriteOptions,
-        duplicates: &[String],
-        refusal: impl FnOnce() -> String,
-    ) -> Result<(), Status> {
+        errors: impl Iterator<Item = &'b String>,
+    ) -> Strictness {
+        let mut errors = errors.peekable();
         match options.validation_directive() {
-            "Strict" if !duplicates.is_empty() => return Err(Status::bad_request(refusal())),
-            "Warn" => duplicates.iter().for_each(|text| self.warnings.add(text)),
+            "Strict" if errors.peek().is_some() => return Strictness::Refused,
+            "Warn" => errors.for_each(|text| self.warnings.add(text)),
             _ => {}
         }
-        Ok(())
+        Strictness::Passed
     }
 
     /// The record that plugins see.

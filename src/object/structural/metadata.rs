@@ -60,12 +60,19 @@ struct Struct {
 /// A Go type.
 enum Kind {
     /// A string by its Go type; written also when it is empty where it is `required`.
-    String { go: &'static str, required: bool },
+    String {
+        go: &'static str,
+        required: bool,
+    },
     /// Written also when it is 0 where it is a pointer.
-    Integer { pointer: bool },
+    Integer {
+        pointer: bool,
+    },
     Boolean,
     /// Written as null when it is the zero time where it is a pointer.
-    Time { pointer: bool },
+    Time {
+        pointer: bool,
+    },
     Strings,
     StringMap,
     Structs(&'static Struct),
