@@ -15,5 +15,7 @@ mod differential;
 mod kubectl;
 mod lifecycle;
 mod plugins;
+mod races;
+mod subresources;
 mod upgrades;
 mod webhooks;

@@ -308,6 +308,7 @@ fn pipeline(
         authorizer: Arc::new(Authorizer::new(authorization(config, &upstream))),
         discovery,
         chain,
+        validation_view: config.validation_view,
         gateway: Gateway {
             transport: upstream.transport,
             forwarder: upstream.forwarder,

@@ -14,6 +14,7 @@ mod patch;
 mod apply;
 mod target;
 mod update;
+mod view;
 mod write;
 
 use gateway::Caller;
@@ -25,7 +26,7 @@ use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, 
 use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
 use crate::cluster::discovery::Discovery;
-use crate::config::Limits;
+use crate::config::{Limits, ValidationView};
 use crate::request::RequestInfo;
 use crate::request::info::{is_canonical, request_info};
 use crate::response;
@@ -57,6 +58,8 @@ pub struct Pipeline {
     pub discovery: Arc<Discovery>,
     /// The admission plugins.
     pub chain: Chain,
+    /// What the validating phase sees.
+    pub validation_view: ValidationView,
     /// The way to the API server.
     pub gateway: Gateway,
     /// The audit log.

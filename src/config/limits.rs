@@ -62,7 +62,8 @@ pub struct Limits {
     pub unauthorized_ttl: Duration,
     /// Access reviews that the impersonation headers of one request may cause.
     pub impersonation_checks: usize,
-    /// Times that a write starts over because the object changed meanwhile.
+    /// Times that a write starts over because the object changed meanwhile: as many as there may be writers of one object.
+    /// In kube-apiserver only the deadline ends this (`GuaranteedUpdate`).
     pub conflict_retries: usize,
     /// Wait for caches to hold their first list (`admission.Handler.WaitForReady`).
     pub cache_sync_timeout: Duration,
@@ -115,7 +116,7 @@ impl Default for Limits {
             authorized_ttl: seconds(300),
             unauthorized_ttl: seconds(30),
             impersonation_checks: 64,
-            conflict_retries: 5,
+            conflict_retries: 64,
             cache_sync_timeout: seconds(10),
             definition_ttl: seconds(5),
             webhook_clients: 200,

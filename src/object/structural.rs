@@ -12,8 +12,8 @@ mod numbers;
 mod prune;
 mod unknown;
 
-use super::normal::Normal;
 use super::Object;
+use super::normal::Normal;
 use serde_json::Value;
 use std::sync::Arc;
 use unknown::Unknown;

@@ -50,9 +50,8 @@ pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Op
     let Decoded { mut value, duplicates } = decoded;
     let mut decoder = Decoder::default();
     // Nearly all documents look the same from both sides, and the value is there already.
-    let is_plain = duplicates.is_empty()
-        && decoder.document(schema, &mut value).is_ok()
-        && decoder.is_independent_of_text();
+    let is_plain =
+        duplicates.is_empty() && decoder.document(schema, &mut value).is_ok() && decoder.is_independent_of_text();
     if is_plain {
         return Some(Ok(Typed { value, unknown: decoder.into_strict_errors() }));
     }

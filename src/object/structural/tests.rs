@@ -53,8 +53,7 @@ fn check(vectors: &str) {
             numbers::canonicalize(&mut expected);
             assert_eq!(normal.object.into_value(), expected, "{came} by {schema}");
             let unknown = case["unknown"].as_array().into_iter().flatten();
-            let unknown: Vec<_> =
-                unknown.map(|path| format!("unknown field \"{}\"", path.as_str().unwrap())).collect();
+            let unknown: Vec<_> = unknown.map(|path| format!("unknown field \"{}\"", path.as_str().unwrap())).collect();
             assert_eq!(normal.unknown, unknown, "{came} by {schema}");
         }
     }
@@ -84,7 +83,8 @@ fn a_number_without_a_fraction_is_written_without() {
         ("9223372036854775808", "9.223372036854775808e18"),
         ("1e300", "1e300"),
     ] {
-        let (mut came, read): (Value, Value) = (serde_json::from_str(came).unwrap(), serde_json::from_str(read).unwrap());
+        let (mut came, read): (Value, Value) =
+            (serde_json::from_str(came).unwrap(), serde_json::from_str(read).unwrap());
         numbers::canonicalize(&mut came);
         assert_eq!(came, read);
     }
@@ -109,9 +109,15 @@ fn a_schema_that_is_too_deep_is_refused() {
 
 #[test]
 fn a_schema_that_is_none_is_refused() {
-    for schema in [json!(null), json!(5), json!([]), json!({"properties": 5}), json!({"properties": {"a": 5}}),
-        json!({"items": "x"}), json!({"additionalProperties": 5})]
-    {
+    for schema in [
+        json!(null),
+        json!(5),
+        json!([]),
+        json!({"properties": 5}),
+        json!({"properties": {"a": 5}}),
+        json!({"items": "x"}),
+        json!({"additionalProperties": 5}),
+    ] {
         assert!(Structural::compile(&schema).is_err(), "{schema}");
     }
 }

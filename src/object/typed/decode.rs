@@ -74,7 +74,8 @@ impl Decoder {
     }
 
     pub(super) fn note(&mut self, what: &str, path: &Path, key: &str) {
-        let is_full = self.strict_errors.len() >= MAX_STRICT_ERRORS || self.strict_errors_bytes >= MAX_STRICT_ERRORS_BYTES;
+        let is_full =
+            self.strict_errors.len() >= MAX_STRICT_ERRORS || self.strict_errors_bytes >= MAX_STRICT_ERRORS_BYTES;
         if self.is_nested || is_full {
             return;
         }
@@ -133,7 +134,9 @@ impl Decoder {
                 self.save(path.type_error(go_type(other), &shape.pointee()));
                 return Ok(Held::Nothing);
             }
-            (Holds::SchemaOrBool | Holds::SchemaOrArray | Holds::SchemaOrStrings, _) => self.schema_or(shape, value, path)?,
+            (Holds::SchemaOrBool | Holds::SchemaOrArray | Holds::SchemaOrStrings, _) => {
+                self.schema_or(shape, value, path)?
+            }
             (_, value) => scalar::decode(self, shape, value, None, path)?,
         };
         Ok(if shape.is_pointer { Held::Something } else { held })

@@ -105,7 +105,10 @@ fn parse(text: &[u8], layout: Layout) -> Result<Time, Wrong<'_>> {
 
 fn year(text: &[u8]) -> Option<i64> {
     let digits = text.get(..4)?;
-    digits.iter().all(u8::is_ascii_digit).then(|| digits.iter().fold(0, |year, digit| year * 10 + i64::from(digit - b'0')))
+    digits
+        .iter()
+        .all(u8::is_ascii_digit)
+        .then(|| digits.iter().fold(0, |year, digit| year * 10 + i64::from(digit - b'0')))
 }
 
 fn literal<'a>(text: &'a [u8], expected: &'static str) -> Result<&'a [u8], Wrong<'a>> {
