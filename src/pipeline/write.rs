@@ -27,6 +27,7 @@ pub(super) struct Write<'a> {
     pub(super) target: Target,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
+    custom_schema: Option<Arc<Structural>>,
     pub(super) deadline: Instant,
     pub(super) warnings: Arc<Warnings>,
 }
@@ -76,7 +77,10 @@ impl<'a> Write<'a> {
         let deadline = Instant::now() + longest.min(asked_timeout(&parts.uri));
         let reading = body::read(stream, limits.body_bytes);
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
-        Ok(Self { pipeline, caller, target, parts, body, deadline, warnings: exchange.warnings.clone() })
+        let has_object = parts.method != Method::DELETE && schema(target.kind()).is_none();
+        let custom_schema = if has_object { find_schema(pipeline, &target).await? } else { None };
+        let warnings = exchange.warnings.clone();
+        Ok(Self { pipeline, caller, target, parts, body, custom_schema, deadline, warnings })
     }
 
     /// The options in the query.
@@ -116,7 +120,7 @@ impl<'a> Write<'a> {
 
     /// The schema of the custom resource that the request's body is of, if it is of one.
     pub(super) fn custom_schema(&self) -> Option<Arc<Structural>> {
-        None
+        self.custom_schema.clone()
     }
 
     /// Unknown fields and those that are there twice: refused, warned of or ignored, as `fieldValidation` says.
@@ -289,6 +293,12 @@ impl<'a> Write<'a> {
     pub(super) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.target.resource.group, &self.target.resource.resource, &self.target.name, why)
     }
+}
+
+/// What a custom resource is decoded by; an aggregated API's resource has no schema.
+async fn find_schema(pipeline: &Pipeline, target: &Target) -> Result<Option<Arc<Structural>>, Status> {
+    let found = pipeline.cluster.find_custom_resource(&target.resource, target.kind()).await?;
+    found.map(|custom| custom.schema().cloned()).transpose()
 }
 
 /// What the API server can answer with.
