@@ -1,6 +1,10 @@
 //! Quantities as they come out of `resource.ParseQuantity`, which Go's decoders send them through, and its printers with
 //! them (`resource.Quantity.String`).
 
+mod amount;
+
+pub(crate) use amount::Amount;
+
 const FORMAT_WRONG: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const SUFFIX_WRONG: &str = "unable to parse quantity's suffix";
@@ -81,6 +85,12 @@ impl<'a> Parts<'a> {
     }
 
     fn rewritten(&self, exponent: i32, format: Format) -> Option<String> {
+        let nanos = self.nanos(exponent, format)?;
+        Some(Amount::new(if self.is_negative { -nanos } else { nanos }, format).to_string())
+    }
+
+    /// How much it is without its sign, rounded up to whole nanos.
+    fn nanos(&self, exponent: i32, format: Format) -> Option<i128> {
         let power = if format == Format::Binary { 0 } else { exponent };
         let mut nanos: i128 = [self.whole, self.fraction].concat().parse().ok()?;
         if format == Format::Binary {
@@ -97,10 +107,7 @@ impl<'a> Parts<'a> {
         if format == Format::Binary {
             nanos = nanos.min(i128::from(i64::MAX) * NANO);
         }
-        let sign = if self.is_negative { "-" } else { "" };
-        let is_binary = format == Format::Binary && nanos >= 1024 * NANO && nanos % NANO == 0;
-        let number = if is_binary { binary(nanos / NANO) } else { decimal(nanos, format == Format::Exponent) };
-        Some(format!("{sign}{number}"))
+        Some(nanos)
     }
 }
 
