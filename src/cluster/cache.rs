@@ -17,6 +17,10 @@ use tokio::sync::watch;
 pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
     /// What asks for its cache.
     const NEED: Need;
+    /// How many objects are asked for at once.
+    const PAGE: u32 = 500;
+    /// Whether an API server may lack the resource: there are none then.
+    const MAY_BE_ABSENT: bool = false;
     /// The object as the API server sends it.
     type Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static;
 
@@ -94,13 +98,17 @@ impl<P: Projection> Cache<P> {
     /// Keeps the cache in step with the API server. A list that stalls for `list_timeout` is begun anew.
     pub(super) async fn follow(&self, api: kube::Api<P::Object>, list_timeout: Duration) {
         loop {
-            let mut events = pin!(watcher(api.clone(), watcher::Config::default()).default_backoff());
+            let config = watcher::Config::default().page_size(P::PAGE);
+            let mut events = pin!(watcher(api.clone(), config).default_backoff());
             let mut listed = None;
             loop {
                 let is_listing = listed.is_some() || !self.is_synced();
                 let bound = if is_listing { list_timeout } else { Duration::MAX };
                 match tokio::time::timeout(bound, events.next()).await {
                     Ok(Some(Ok(event))) => self.take(event, &mut listed),
+                    Ok(Some(Err(error))) if P::MAY_BE_ABSENT && is_absent(&error) => {
+                        self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+                    }
                     Ok(Some(Err(error))) => self.note(&error.to_string()),
                     Ok(None) => break,
                     Err(_) => {
@@ -163,6 +171,11 @@ impl<P: Projection> Cache<P> {
             self.sorted.store(None);
         }
     }
+}
+
+/// Whether the API server does not have the resource.
+fn is_absent(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
 }
 
 impl<P: Projection> Kept for Cache<P> {

@@ -2,7 +2,7 @@
 
 use super::admission_file;
 use super::{ConfigError, FeatureGates};
-use crate::admission::Spec;
+use crate::admission::{BuildError, Spec};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,22 @@ pub struct PluginConfiguration {
     pub directory: PathBuf,
     /// The configuration as JSON.
     pub value: serde_json::Value,
+}
+
+impl PluginConfiguration {
+    /// Makes sure that it is of this apiVersion and kind.
+    ///
+    /// # Errors
+    /// When it is not; the error names the file.
+    pub fn expect_kind(&self, api_version: &str, kind: &str) -> Result<(), BuildError> {
+        let text = |field: &str| self.value.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
+        let given = (text("apiVersion"), text("kind"));
+        if given == (api_version, kind) {
+            return Ok(());
+        }
+        let (origin, (version, found)) = (&self.origin, given);
+        Err(BuildError(format!("{origin}: must be {api_version} {kind}, not {version:?} {found:?}")))
+    }
 }
 
 impl Admission {

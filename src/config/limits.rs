@@ -67,6 +67,8 @@ pub struct Limits {
     pub conflict_retries: usize,
     /// Wait for caches to hold their first list (`admission.Handler.WaitForReady`).
     pub cache_sync_timeout: Duration,
+    /// How long it is remembered what the API server said of a CustomResourceDefinition that is not in the cache yet.
+    pub definition_ttl: Duration,
     /// Webhook clients that are kept.
     pub webhook_clients: u64,
     /// Bytes of a webhook's answer, also after decompression.
@@ -116,6 +118,7 @@ impl Default for Limits {
             impersonation_checks: 64,
             conflict_retries: 64,
             cache_sync_timeout: seconds(10),
+            definition_ttl: seconds(5),
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
             audit_queue_events: 10_000,

@@ -5,12 +5,13 @@ pub mod defaults;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
-pub mod normal;
 pub mod selector;
 pub mod schema;
 pub mod pod;
 pub mod typed;
+pub mod normal;
 pub mod structural;
+pub mod toleration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

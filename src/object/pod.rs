@@ -1,6 +1,7 @@
 //! Walking a pod's containers.
 
 use super::Object;
+use super::quantity::Quantity;
 use serde_json::{Map, Value};
 
 /// The container lists of a pod spec in `VisitContainersWithPath`'s order.
@@ -24,6 +25,25 @@ pub fn spec_list<'a>(pod: &'a Object, field: &str) -> Result<Vec<&'a Map<String,
         Some(Value::Array(items)) => items.iter().map(|item| item.as_object().ok_or(WrongType)).collect(),
         Some(_) => Err(WrongType),
     }
+}
+
+/// Whether the pod asks for no processor time and no memory (`qos.GetPodQOS`). A class in its status is believed.
+pub fn is_best_effort(pod: &Object) -> bool {
+    let class = pod.str(&["status", "qosClass"]);
+    if !class.is_empty() {
+        return class == "BestEffort";
+    }
+    let asks = |resources: Option<&Value>| {
+        let lists = ["requests", "limits"].into_iter().filter_map(|list| resources?.get(list));
+        lists
+            .flat_map(|list| ["cpu", "memory"].map(|name| Quantity::of(list.get(name))))
+            .any(|one| one > Quantity::ZERO)
+    };
+    if let Some(of_pod) = pod.get(&["spec", "resources"]).filter(|resources| !resources.is_null()) {
+        return !asks(Some(of_pod));
+    }
+    let containers = |list| pod.items(&["spec", list]).iter();
+    !containers("containers").chain(containers("initContainers")).any(|container| asks(container.get("resources")))
 }
 
 /// Calls `change` with each object in the list at `spec.<field>`.

@@ -10,7 +10,6 @@ mod embedded;
 mod metadata;
 mod numbers;
 mod prune;
-mod time;
 mod unknown;
 
 use super::Object;

@@ -65,5 +65,17 @@ pub fn encode(kind: &GroupVersionKind, value: &mut Value) {
     }
 }
 
+/// Metadata on its own as Go decodes and writes it, as that of a custom resource. Null is empty.
+///
+/// # Errors
+/// With the text of Go's decoder, for what is no metadata.
+pub fn object_meta(mut value: Value) -> Result<Typed, String> {
+    let schema = table::object_meta().ok_or("the table of types has no metadata")?;
+    let mut decoder = Decoder::default();
+    decoder.document(schema, &mut value)?;
+    encode::document(schema, &mut value);
+    Ok(Typed { value, unknown: decoder.into_strict_errors() })
+}
+
 #[cfg(test)]
 mod tests;

@@ -26,7 +26,7 @@ fn namespace(name: &str) -> Namespace {
 
 /// Starts the check of a plugin in its mutating phase.
 pub(crate) fn check(plugin: &dyn Plugin) -> Check<'_> {
-    Check { plugin, validating: false, dry_run: false }
+    Check { plugin, validating: false, dry_run: false, subresource: "" }
 }
 
 /// A check that is being put together.
@@ -34,6 +34,7 @@ pub(crate) struct Check<'a> {
     plugin: &'a dyn Plugin,
     validating: bool,
     dry_run: bool,
+    subresource: &'static str,
 }
 
 /// What came of it.
@@ -44,6 +45,11 @@ pub(crate) struct Checked {
 }
 
 impl Check<'_> {
+    pub(crate) fn subresource(mut self, subresource: &'static str) -> Self {
+        self.subresource = subresource;
+        self
+    }
+
     pub(crate) fn validating(mut self) -> Self {
         self.validating = true;
         self
@@ -76,6 +82,7 @@ impl Check<'_> {
     ) -> Checked {
         let mut attributes = attributes(operation, group, resource, new.clone(), old);
         attributes.dry_run = self.dry_run;
+        attributes.subresource = self.subresource.to_owned();
         let result = self.call(&mut attributes).await;
         let after = attributes.object.clone();
         if result.is_ok() {

@@ -13,8 +13,8 @@ use crate::admission::{Attributes, Denial, Level};
 use crate::cluster::Cluster;
 use crate::config::Limits;
 use crate::object::decode::{go_quote, go_type};
-use crate::object::{GroupVersionKind, Object, split_api_version};
-use crate::object::{normal, typed};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object, split_api_version};
+use crate::object::{normal, schema, typed};
 use crate::request::body::types;
 use crate::status::Status;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -169,11 +169,28 @@ impl Mutating {
         if let Some(text) = patch_annotation(&hook.configuration, &hook.name, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
+        let patched = self.with_defaults(patched, &attributes.resource, &attributes.kind).await?;
         if *object != patched {
             *object = patched;
             review.set_object(Some(object)).map_err(CallError::internal)?;
         }
         Ok(changed)
+    }
+
+    /// What a patch made of a custom resource, with the defaults of its schema; nothing is pruned from it.
+    async fn with_defaults(
+        &self,
+        mut object: Object,
+        resource: &GroupVersionResource,
+        kind: &GroupVersionKind,
+    ) -> Result<Object, CallError> {
+        if schema::of(kind).is_none() {
+            let custom = self.cluster.find_custom_resource(resource, kind).await;
+            let custom = custom.map_err(|status| CallError::Internal(status.into()))?;
+            let defaulted = custom.map_or(Ok(()), |custom| custom.apply_defaults(&mut object));
+            defaulted.map_err(|status| CallError::Internal(status.into()))?;
+        }
+        Ok(object)
     }
 }
 

@@ -16,6 +16,13 @@ pub(super) fn of(kind: &GroupVersionKind) -> Option<&'static Type> {
     table.types.get(*found.or_else(|| table.kinds.get(&("*", "*", kind.kind.as_str())))?)
 }
 
+/// `metav1.ObjectMeta`
+pub(super) fn object_meta() -> Option<&'static Type> {
+    static FOUND: LazyLock<Option<&'static Type>> =
+        LazyLock::new(|| TABLE.types.iter().find(|one| one.name == "meta.v1.ObjectMeta"));
+    *FOUND
+}
+
 /// What JSON schemas in a CustomResourceDefinition are.
 pub(super) fn json_schema() -> &'static [Shape; 3] {
     &TABLE.json_schema

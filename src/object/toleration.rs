@@ -1,0 +1,128 @@
+//! Pods' tolerations: which one covers another, and lists of them made one.
+
+use serde_json::Value;
+
+/// A toleration's fields; what is missing is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Toleration<'a> {
+    key: &'a str,
+    operator: &'a str,
+    value: &'a str,
+    effect: &'a str,
+    seconds: Option<i64>,
+}
+
+impl<'a> Toleration<'a> {
+    fn of(value: &'a Value) -> Self {
+        let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+        Self {
+            key: text("key"),
+            operator: text("operator"),
+            value: text("value"),
+            effect: text("effect"),
+            seconds: value.get("tolerationSeconds").and_then(Value::as_i64),
+        }
+    }
+}
+
+/// Whether `one` tolerates all that `other` does (`tolerations.isSuperset`).
+pub fn covers(one: &Value, other: &Value) -> bool {
+    let (one, other) = (Toleration::of(one), Toleration::of(other));
+    if one == other {
+        return true;
+    }
+    let keys = one.key == other.key || one.key.is_empty() && one.operator == "Exists";
+    let effects = one.effect.is_empty() || one.effect == other.effect;
+    let seconds = match one.seconds {
+        Some(limit) if one.effect == "NoExecute" => other.seconds.is_some_and(|seconds| seconds <= limit),
+        _ => true,
+    };
+    keys && effects
+        && seconds
+        && match one.operator {
+            // The other's operator must be written out: an empty one does not count here, though it means the same.
+            "" | "Equal" => other.operator == "Equal" && other.value == one.value,
+            "Exists" => true,
+            _ => false,
+        }
+}
+
+/// Both lists as one, without those that another one covers (`tolerations.MergeTolerations`).
+pub fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
+    let all: Vec<&Value> = first.iter().chain(second).collect();
+    let mut merged: Vec<Value> = Vec::new();
+    for (i, toleration) in all.iter().enumerate() {
+        let is_covered_later =
+            |later: &&&Value| Toleration::of(toleration) != Toleration::of(later) && covers(later, toleration);
+        let is_redundant = merged.iter().any(|kept| covers(kept, toleration))
+            || all.iter().skip(i + 1).find(is_covered_later).is_some();
+        if !is_redundant {
+            merged.push((*toleration).clone());
+        }
+    }
+    merged
+}
+
+/// Whether all of them are covered by one of the whitelist, which allows everything while it is empty
+/// (`tolerations.VerifyAgainstWhitelist`).
+pub fn are_allowed(tolerations: &[Value], whitelist: &[Value]) -> bool {
+    whitelist.is_empty()
+        || tolerations.iter().all(|toleration| whitelist.iter().any(|allowed| covers(allowed, toleration)))
+}
+
+/// Whether both are about the same taint (`Toleration.MatchToleration`).
+pub fn are_about_the_same(one: &Value, other: &Value) -> bool {
+    let (one, other) = (Toleration::of(one), Toleration::of(other));
+    Toleration { seconds: None, ..one } == Toleration { seconds: None, ..other }
+}
+
+/// Whether both say the same.
+pub fn are_equal(one: &Value, other: &Value) -> bool {
+    Toleration::of(one) == Toleration::of(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn toleration(key: &str, operator: &str, value: &str, effect: &str, seconds: Option<i64>) -> Value {
+        json!({"key": key, "operator": operator, "value": value, "effect": effect, "tolerationSeconds": seconds})
+    }
+
+    #[test]
+    fn a_wider_toleration_covers_a_narrower_one() {
+        let all = toleration("", "Exists", "", "", None);
+        let key = toleration("k", "Exists", "", "", None);
+        let value = toleration("k", "Equal", "v", "NoSchedule", None);
+        let implied = toleration("k", "", "v", "NoSchedule", None);
+        let execute = |seconds| toleration("k", "Exists", "", "NoExecute", seconds);
+        for (one, other, want) in [
+            (&all, &value, true),
+            (&key, &value, true),
+            (&value, &key, false),
+            (&key, &all, false),
+            (&implied, &value, true),
+            (&value, &implied, false),
+            (&implied, &implied, true),
+            (&execute(Some(60)), &execute(Some(30)), true),
+            (&execute(Some(60)), &execute(Some(90)), false),
+            (&execute(Some(60)), &execute(None), false),
+            (&execute(None), &execute(Some(30)), true),
+            (&toleration("k", "Gt", "1", "", None), &value, false),
+        ] {
+            assert_eq!(covers(one, other), want, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn merging_keeps_the_widest_and_of_equals_the_first() {
+        let key = toleration("k", "Exists", "", "", None);
+        let value = toleration("k", "Equal", "v", "NoSchedule", None);
+        let other = toleration("o", "Exists", "", "", None);
+        assert_eq!(merge(&[value.clone(), other.clone()], &[key.clone()]), [other.clone(), key.clone()]);
+        assert_eq!(merge(&[key.clone(), key.clone()], &[value.clone()]), [key.clone()]);
+        assert!(are_allowed(&[value.clone()], &[key.clone()]) && !are_allowed(&[value, other], &[key]));
+        assert!(are_allowed(&[json!({})], &[]));
+    }
+}

@@ -1,0 +1,100 @@
+//! PodTopologyLabels: pods know the zone and the region of their node.
+
+use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
+use crate::cluster::{Cluster, Need};
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Node;
+use std::sync::Arc;
+
+/// The plugin's facts.
+pub static SPEC: Spec = Spec {
+    name: "PodTopologyLabels",
+    default_on: true,
+    phases: Phases::Mutating,
+    operations: Operations::CREATE,
+    resources: Resources::Only(&[("", "pods", ""), ("", "pods", "binding")]),
+    needs: &[Need::Nodes],
+    configuration: None,
+    about: "Copies zone and region of a node to the pods that are bound to it.",
+    build: |environment| {
+        let is_on = environment.feature_gates.is_on("PodTopologyLabelsAdmission");
+        Ok(Box::new(PodTopologyLabels { cluster: environment.cluster.clone(), is_on }))
+    },
+};
+
+const LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
+
+struct PodTopologyLabels {
+    cluster: Arc<Cluster>,
+    is_on: bool,
+}
+
+#[async_trait]
+impl Plugin for PodTopologyLabels {
+    async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        let Some(object) = attributes.object.as_mut().filter(|_| self.is_on) else { return Ok(()) };
+        let node = match &*attributes.subresource {
+            "binding" if object.str(&["target", "kind"]) == "Node" => object.str(&["target", "name"]),
+            "binding" => return Ok(()),
+            _ => object.str(&["spec", "nodeName"]),
+        };
+        if node.is_empty() {
+            return Ok(());
+        }
+        if !self.cluster.wait_synced().await {
+            return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        let Some(node) = self.cluster.find::<Node>("", node) else { return Ok(()) };
+        for label in LABELS {
+            let value = node.metadata.labels.as_ref().and_then(|labels| labels.get(label));
+            let Some(value) = value.filter(|value| object.str(&["metadata", "labels", label]) != **value) else {
+                continue;
+            };
+            if !object.set(&["metadata", "labels", label], value.clone().into()) {
+                return Err(Denial::Plain("metadata.labels: not an object".to_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::FixedState;
+    use crate::plugins::checker::check;
+    use serde_json::{Value, json};
+
+    fn plugin(is_on: bool) -> PodTopologyLabels {
+        let labels = json!({LABELS[0]: "r", LABELS[1]: "z", "topology.kubernetes.io/rack": "1"});
+        let node = json!({"metadata": {"name": "n", "labels": labels}});
+        let nodes = vec![
+            serde_json::from_value(node).unwrap(),
+            serde_json::from_value(json!({"metadata": {"name": "bare"}})).unwrap(),
+        ];
+        PodTopologyLabels { cluster: Cluster::fixed(FixedState::default().with::<Node>(nodes)), is_on }
+    }
+
+    fn pod(node: &str, labels: Value) -> Value {
+        json!({"metadata": {"name": "p", "labels": labels}, "spec": {"nodeName": node}})
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_is_made_on_a_node_gets_its_labels() {
+        let labelled = json!({"own": "1", LABELS[0]: "r", LABELS[1]: "z"});
+        let given = json!({"own": "1", LABELS[1]: "elsewhere"});
+        check(&plugin(true)).create("", "pods", pod("n", given)).await.becomes(pod("n", labelled));
+        for node in ["bare", "missing", ""] {
+            check(&plugin(true)).create("", "pods", pod(node, json!({}))).await.stays_unchanged();
+        }
+        check(&plugin(false)).create("", "pods", pod("n", json!({}))).await.stays_unchanged();
+    }
+
+    #[tokio::test]
+    async fn a_binding_to_a_node_gets_its_labels() {
+        let binding = |kind: &str| json!({"metadata": {"name": "p"}, "target": {"kind": kind, "name": "n"}});
+        let bound = check(&plugin(true)).subresource("binding").create("", "pods", binding("Node")).await.after();
+        assert_eq!(bound["metadata"]["labels"], json!({LABELS[0]: "r", LABELS[1]: "z"}));
+        check(&plugin(true)).subresource("binding").create("", "pods", binding("")).await.stays_unchanged();
+    }
+}
