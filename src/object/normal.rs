@@ -2,7 +2,7 @@
 
 use super::decode::Decoded;
 use super::typed::{self, Typed};
-use super::{GroupVersionKind, Object};
+use super::{GroupVersionKind, Object, defaults};
 use serde_json::Value;
 
 /// An object in its normal form.
@@ -33,7 +33,7 @@ pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> 
 
 fn finish(kind: &GroupVersionKind, typed: Typed) -> Normal {
     let Typed { mut value, unknown } = typed;
-    // `defaults::apply(kind, &mut value)` belongs here.
+    defaults::apply(kind, &mut value);
     typed::encode(kind, &mut value);
     Normal { object: Object::from_value(value).unwrap_or_default(), unknown }
 }

@@ -1,0 +1,61 @@
+//! What a kube-apiserver 1.36 makes of a built-in object while it decodes it: the defaulting functions of its kind
+//! (`SetObjectDefaults_*`), then the way to the internal version and back, which adds and takes away a little itself.
+//!
+//! The object is as `typed::decode` leaves it: no unknown fields, and absent means Go's zero value. What the strategies of
+//! the registry set later (names, generations, allocated addresses) is not here.
+
+mod admissionregistration;
+mod apiextensions;
+mod apiregistration;
+mod apps;
+mod authentication;
+mod autoscaling;
+mod batch;
+mod certificates;
+mod container;
+mod core;
+mod discovery;
+mod fields;
+mod flowcontrol;
+mod image;
+mod networking;
+mod pod;
+mod policy;
+mod pod_resources;
+mod rbac;
+mod resource;
+mod scheduling;
+mod storage;
+mod volume;
+
+use super::GroupVersionKind;
+use serde_json::Value;
+
+/// Sets the defaults of the kind, in place. Of other kinds, and of what has another type than it should, nothing is touched.
+pub fn apply(kind: &GroupVersionKind, value: &mut Value) {
+    let Value::Object(object) = value else { return };
+    let (version, name) = (kind.version.as_str(), kind.kind.as_str());
+    match kind.group.as_str() {
+        "" if version == "v1" => core::apply(name, object),
+        "admissionregistration.k8s.io" => admissionregistration::apply(version, name, object),
+        "apiextensions.k8s.io" if version == "v1" => apiextensions::apply(name, object),
+        "apiregistration.k8s.io" if version == "v1" => apiregistration::apply(name, object),
+        "apps" if version == "v1" => apps::apply(name, object),
+        "authentication.k8s.io" if version == "v1" => authentication::apply(name, object),
+        "autoscaling" => autoscaling::apply(version, name, object),
+        "batch" if version == "v1" => batch::apply(name, object),
+        "certificates.k8s.io" => certificates::apply(version, name, object),
+        "discovery.k8s.io" if version == "v1" => discovery::apply(name, object),
+        "flowcontrol.apiserver.k8s.io" if version == "v1" => flowcontrol::apply(name, object),
+        "networking.k8s.io" if version == "v1" => networking::apply(name, object),
+        "policy" if version == "v1" => policy::apply(name, object),
+        "rbac.authorization.k8s.io" if version == "v1" => rbac::apply(name, object),
+        "resource.k8s.io" => resource::apply(version, name, object),
+        "scheduling.k8s.io" => scheduling::apply(version, name, object),
+        "storage.k8s.io" if version == "v1" => storage::apply(name, object),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! What autoscaling/v1 has no fields for is in annotations, as text. kube-apiserver reads them on the way to the internal
+//! version and writes them anew on the way back, as Go writes its structs
+//! (`Convert_v1_HorizontalPodAutoscaler_To_autoscaling_HorizontalPodAutoscaler` and back).
+
+mod layout;
+
+use super::CPU_PERCENTAGE;
+use crate::object::defaults::fields::{Fields, annotate, embedded, is_nil, pointer, take_annotation, text};
+use layout::{BEHAVIOR, CONDITION, METRIC, METRIC_STATUS, Struct};
+use serde_json::{Value, json};
+
+const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
+const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
+const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+const BEHAVIORS: &str = "autoscaling.alpha.kubernetes.io/behavior";
+const TOLERANCES: [&str; 2] =
+    ["autoscaling.alpha.kubernetes.io/scale-down-tolerance", "autoscaling.alpha.kubernetes.io/scale-up-tolerance"];
+
+/// Takes the annotations out (`DropRoundTripHorizontalPodAutoscalerAnnotations`).
+pub(super) fn take_all(object: &mut Fields) {
+    for name in [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIORS].iter().chain(&TOLERANCES) {
+        take_annotation(object, name);
+    }
+}
+
+/// Replaces the annotations, and what fields say the same, by what Go would write.
+pub(super) fn round_trip(object: &mut Fields) {
+    let metrics = taken(object, METRICS).and_then(|text| list(&text, METRIC));
+    let statuses = taken(object, CURRENT_METRICS).and_then(|text| list(&text, METRIC_STATUS));
+    let conditions = taken(object, CONDITIONS).and_then(|text| list(&text, CONDITION));
+    let behavior = taken(object, BEHAVIORS).and_then(|text| behavior(&text));
+    take_all(object);
+
+    if let Some(spec) = pointer(object, "spec") {
+        let metrics = other_metrics(spec, metrics.unwrap_or_default());
+        if !metrics.is_empty() {
+            annotate(object, METRICS, written(&metrics, METRIC));
+        }
+    }
+    let statuses = current_metrics(object, statuses);
+    if !statuses.is_empty() {
+        annotate(object, CURRENT_METRICS, written(&statuses, METRIC_STATUS));
+    }
+    if let Some(behavior) = behavior {
+        annotate(object, BEHAVIORS, BEHAVIOR.written(&behavior));
+    }
+    if let Some(conditions) = conditions.filter(|conditions| !conditions.is_empty()) {
+        annotate(object, CONDITIONS, written(&conditions, CONDITION));
+    }
+}
+
+/// The processor's target, which is a field, and the metrics that are not.
+fn other_metrics(spec: &mut Fields, mut metrics: Vec<Value>) -> Vec<Value> {
+    if let Some(percentage) = spec.remove("targetCPUUtilizationPercentage").filter(Value::is_number) {
+        metrics.push(cpu_metric(percentage));
+    }
+    if metrics.is_empty() {
+        metrics.push(cpu_metric(CPU_PERCENTAGE.into()));
+    }
+    if let Some(first) = metrics.iter().find_map(|metric| cpu(metric, "targetAverageUtilization")).cloned() {
+        spec.insert("targetCPUUtilizationPercentage".to_owned(), first);
+    }
+    metrics.retain(|metric| cpu(metric, "targetAverageUtilization").is_none());
+    metrics
+}
+
+fn cpu_metric(percentage: Value) -> Value {
+    json!({ "type": "Resource", "resource": { "name": "cpu", "targetAverageUtilization": percentage } })
+}
+
+/// What a metric says of the processor.
+fn cpu<'a>(metric: &'a Value, name: &str) -> Option<&'a Value> {
+    let metric = metric.as_object().filter(|metric| text(metric, "type") == "Resource")?;
+    let resource = metric.get("resource")?.as_object().filter(|resource| text(resource, "name") == "cpu")?;
+    resource.get(name).filter(|value| !value.is_null())
+}
+
+fn current_metrics(object: &mut Fields, annotated: Option<Vec<Value>>) -> Vec<Value> {
+    let field = "currentCPUUtilizationPercentage";
+    let percentage = pointer(object, "status").and_then(|status| status.remove(field)).filter(Value::is_number);
+    let metrics = annotated.unwrap_or_else(|| {
+        let resource = |percentage| json!({ "name": "cpu", "currentAverageUtilization": percentage });
+        let metric = |percentage| json!({ "type": "Resource", "resource": resource(percentage) });
+        percentage.map(metric).into_iter().collect()
+    });
+    let last = metrics.iter().rev().find_map(|metric| cpu(metric, "currentAverageUtilization")).cloned();
+    if let Some(last) = last
+        && let Some(status) = embedded(object, "status")
+    {
+        status.insert(field.to_owned(), last);
+    }
+    metrics
+}
+
+fn taken(object: &mut Fields, name: &str) -> Option<String> {
+    match take_annotation(object, name)? {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// None of what Go cannot read: it goes without a word.
+fn list(text: &str, of: &Struct) -> Option<Vec<Value>> {
+    match serde_json::from_str(text).ok()? {
+        Value::Null => Some(Vec::new()),
+        Value::Array(items) => items.iter().map(|item| of.read(item)).collect(),
+        _ => None,
+    }
+}
+
+fn behavior(text: &str) -> Option<Value> {
+    let behavior = BEHAVIOR.read(&serde_json::from_str(text).ok()?)?;
+    let is_empty = behavior.as_object().is_none_or(|fields| is_nil(fields, "ScaleUp") && is_nil(fields, "ScaleDown"));
+    (!is_empty).then_some(behavior)
+}
+
+fn written(items: &[Value], of: &Struct) -> String {
+    let items: Vec<String> = items.iter().map(|item| of.written(item)).collect();
+    format!("[{}]", items.join(","))
+}

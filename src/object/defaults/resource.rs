@@ -1,0 +1,87 @@
+//! Defaults of the resource.k8s.io group: what devices are asked for, and what is said of devices.
+
+use super::fields::{Fields, each, embedded, if_nil, if_zero, is_zero, pointer, text};
+use jiff::{Timestamp, Unit};
+use serde_json::Value;
+
+pub(super) fn apply(version: &str, kind: &str, object: &mut Fields) {
+    let is_flat = version == "v1beta1";
+    match kind {
+        "ResourceClaim" => {
+            pointer(object, "status").map(claim_status);
+            claim_spec(object, is_flat);
+        }
+        "ResourceClaimTemplate" => {
+            if let Some(template) = pointer(object, "spec") {
+                claim_spec(template, is_flat);
+            }
+        }
+        "ResourceSlice" => {
+            let Some(spec) = pointer(object, "spec") else { return };
+            for device in each(spec, "devices") {
+                // The internal version has no `basic`, and v1beta1 always writes one.
+                if let Some(device) = if is_flat { embedded(device, "basic") } else { Some(device) } {
+                    self::device(device);
+                }
+            }
+        }
+        "DeviceTaintRule" => {
+            embedded(object, "spec").and_then(|spec| embedded(spec, "taint")).map(taint);
+        }
+        "ResourcePoolStatusRequest" => {
+            if let Some(spec) = embedded(object, "spec") {
+                if_nil(spec, "limit", 100);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// In v1beta1 (`is_flat`) a request is itself what is `exactly` later.
+fn claim_spec(claim: &mut Fields, is_flat: bool) {
+    let Some(devices) = pointer(claim, "spec").and_then(|spec| pointer(spec, "devices")) else { return };
+    for request in each(devices, "requests") {
+        if !is_flat {
+            pointer(request, "exactly").map(self::request);
+        } else if is_zero(request, "deviceClassName") {
+            each(request, "tolerations").for_each(toleration);
+        } else {
+            self::request(request);
+        }
+        each(request, "firstAvailable").for_each(self::request);
+    }
+}
+
+fn request(request: &mut Fields) {
+    if_zero(request, "allocationMode", "ExactCount");
+    if text(request, "allocationMode") == "ExactCount" {
+        if_zero(request, "count", 1);
+    }
+    each(request, "tolerations").for_each(toleration);
+}
+
+fn claim_status(status: &mut Fields) {
+    let devices = pointer(status, "allocation").and_then(|allocation| pointer(allocation, "devices"));
+    for result in devices.into_iter().flat_map(|devices| each(devices, "results")) {
+        each(result, "tolerations").for_each(toleration);
+    }
+}
+
+fn toleration(toleration: &mut Fields) {
+    if_zero(toleration, "operator", "Equal");
+}
+
+fn device(device: &mut Fields) {
+    each(device, "taints").for_each(taint);
+    if let Some(mappings) = pointer(device, "nodeAllocatableResourceMappings") {
+        for mapping in mappings.values_mut().filter_map(Value::as_object_mut) {
+            if_nil(mapping, "allocationMultiplier", "1");
+        }
+    }
+}
+
+/// A taint is from now on, to the second.
+fn taint(taint: &mut Fields) {
+    let now = Timestamp::now().round(Unit::Second).unwrap_or_else(|_| Timestamp::now());
+    if_nil(taint, "timeAdded", now.to_string());
+}
