@@ -15,7 +15,6 @@ use crate::config::Limits;
 use crate::object::decode::{go_quote, go_type};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object, split_api_version};
 use crate::object::{normal, schema, structural, typed};
-use crate::request::body::types;
 use crate::status::Status;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::Value;

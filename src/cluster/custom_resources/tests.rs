@@ -138,7 +138,8 @@ async fn that_there_is_none_is_remembered_for_a_while() {
 async fn that_it_could_not_be_asked_is_an_error_and_not_remembered() {
     let (cluster, asked) = behind(|| refusal(403)).await;
     for count in 1..3 {
-        assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap_err().code, 403);
+        let refused = cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap_err();
+        assert_eq!((refused.code, &*refused.message), (500, "Internal error occurred: error resolving resource"));
         assert_eq!(asked.load(Ordering::SeqCst), count);
     }
 }
