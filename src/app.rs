@@ -307,6 +307,7 @@ fn pipeline(
         impersonation: Impersonation::new(limits.impersonation_checks),
         authorizer: Arc::new(Authorizer::new(authorization(config, &upstream))),
         discovery,
+        cluster,
         chain,
         validation_view: config.validation_view,
         gateway: Gateway {

@@ -25,6 +25,7 @@ use crate::admission::{CallerAuthorizer, Chain, Warnings};
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
 use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
+use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::config::{Limits, ValidationView};
 use crate::request::RequestInfo;
@@ -56,6 +57,8 @@ pub struct Pipeline {
     pub authorizer: Arc<Authorizer>,
     /// What resources there are.
     pub discovery: Arc<Discovery>,
+    /// What is known of the cluster.
+    pub cluster: Arc<Cluster>,
     /// The admission plugins.
     pub chain: Chain,
     /// What the validating phase sees.

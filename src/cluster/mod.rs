@@ -8,10 +8,10 @@ pub mod discovery;
 use crate::status::Status;
 use crate::upstream::chain;
 use cache::Cache;
-use custom_resources::Definitions;
 pub(crate) use cache::Projection;
-pub use custom_resources::{Conversion, CustomResource};
 pub(crate) use custom_resources::Definition;
+use custom_resources::Definitions;
+pub use custom_resources::{Conversion, CustomResource};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace as KubeNamespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Service,
@@ -202,7 +202,13 @@ impl Cluster {
         for need in needs {
             caches.entry(*need).or_insert_with(|| need.start(&client, limits, &mut watches));
         }
-        Arc::new(Self { live: Live::ApiServer(client), limits, caches, definitions: Definitions::new(), _watches: watches })
+        Arc::new(Self {
+            live: Live::ApiServer(client),
+            limits,
+            caches,
+            definitions: Definitions::new(),
+            _watches: watches,
+        })
     }
 
     /// A cluster that holds this state. Namespaces that are created in it are there when asked of the API server.

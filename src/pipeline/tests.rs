@@ -144,6 +144,7 @@ impl Path {
             impersonation: Impersonation::default(),
             authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client)))),
             discovery,
+            cluster,
             chain: chain.unwrap(),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },

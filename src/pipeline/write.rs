@@ -25,6 +25,8 @@ pub(super) struct Write<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) caller: &'a Caller,
     pub(super) target: Target,
+    /// The schema of the custom resource that the body is of, if it is of one.
+    pub(super) schema: Option<Arc<Structural>>,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
     pub(super) deadline: Instant,
@@ -76,7 +78,8 @@ impl<'a> Write<'a> {
         let deadline = Instant::now() + longest.min(asked_timeout(&parts.uri));
         let reading = body::read(stream, limits.body_bytes);
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
-        Ok(Self { pipeline, caller, target, parts, body, deadline, warnings: exchange.warnings.clone() })
+        let schema = custom_schema(pipeline, &parts.method, &target).await?;
+        Ok(Self { pipeline, caller, target, schema, parts, body, deadline, warnings: exchange.warnings.clone() })
     }
 
     /// The options in the query.
@@ -97,8 +100,7 @@ impl<'a> Write<'a> {
     pub(super) fn decode(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Decoded, Status> {
         let media_type = self.media_type()?;
         let kind = self.target.kind();
-        let schema = self.custom_schema();
-        let decoded = body::decode_object(&self.body, media_type, kind, Form::Normal(schema.as_deref()))?;
+        let decoded = body::decode_object(&self.body, media_type, kind, Form::Normal(self.schema.as_deref()))?;
         let found = self.say_strict_errors(options, decoded.strict_warnings());
         if let (Strictness::Refused, Some(found)) = (found, decoded.strict_errors(media_type)) {
             let (name, version) = (&kind.kind, &kind.version);
@@ -112,11 +114,6 @@ impl<'a> Write<'a> {
         }
         let verbatim = decoded.is_verbatim.then_some(media_type);
         Ok(Decoded { object: decoded.object, verbatim })
-    }
-
-    /// The schema of the custom resource that the request's body is of, if it is of one.
-    pub(super) fn custom_schema(&self) -> Option<Arc<Structural>> {
-        None
     }
 
     /// Unknown fields and those that are there twice: refused, warned of or ignored, as `fieldValidation` says.
@@ -289,6 +286,19 @@ impl<'a> Write<'a> {
     pub(super) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.target.resource.group, &self.target.resource.resource, &self.target.name, why)
     }
+}
+
+/// The schema by which the API server decodes a custom resource; none of everything else.
+async fn custom_schema(
+    pipeline: &Pipeline,
+    method: &Method,
+    target: &Target,
+) -> Result<Option<Arc<Structural>>, Status> {
+    if schema(target.kind()).is_some() || *method == Method::DELETE {
+        return Ok(None);
+    }
+    let custom = pipeline.cluster.find_custom_resource(&target.resource, target.kind()).await?;
+    custom.map(|custom| custom.schema().cloned()).transpose()
 }
 
 /// What the API server can answer with.

@@ -105,7 +105,10 @@ async fn behind(answer: impl Fn() -> (u16, Value) + Send + Sync + 'static) -> (A
 }
 
 fn refusal(code: u16) -> (u16, Value) {
-    (code, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "R", "message": "m"}))
+    (
+        code,
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "R", "message": "m"}),
+    )
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,13 +168,15 @@ async fn a_watched_definition_is_read_as_well() {
 
 #[tokio::test]
 async fn an_api_server_without_definitions_has_no_custom_resources() {
-    let cluster = Cluster::start(client(|_, _| Some(refusal(404))), &[Need::CustomResourceDefinitions], Limits::default());
+    let cluster =
+        Cluster::start(client(|_, _| Some(refusal(404))), &[Need::CustomResourceDefinitions], Limits::default());
     assert!(cluster.wait_synced().await);
     assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_refuses_the_list_is_no_such() {
-    let cluster = Cluster::start(client(|_, _| Some(refusal(403))), &[Need::CustomResourceDefinitions], Limits::default());
+    let cluster =
+        Cluster::start(client(|_, _| Some(refusal(403))), &[Need::CustomResourceDefinitions], Limits::default());
     assert!(!cluster.wait_synced().await);
 }
