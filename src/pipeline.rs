@@ -57,7 +57,7 @@ pub struct Pipeline {
     pub authorizer: Arc<Authorizer>,
     /// What resources there are.
     pub discovery: Arc<Discovery>,
-    /// What custom resources look like.
+    /// What is known of the cluster.
     pub cluster: Arc<Cluster>,
     /// The admission plugins.
     pub chain: Chain,

@@ -13,12 +13,13 @@ use super::write::{MODIFIED, Outgoing, Strictness, Write, is_conflict, schema, w
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::patch::{self, PatchType};
+use crate::object::structural::Structural;
 use crate::request::body::{OptionsKind, WriteOptions, decode_patched};
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
 use deviation::deviation;
-use extend::{extend, inexpressible};
+use extend::{Schema, extend, inexpressible};
 use http::Response;
 use serde_json::Value;
 use std::sync::Arc;
@@ -124,14 +125,16 @@ impl Write<'_> {
     /// The object that a configuration creates, where the proxy can tell.
     fn as_new(&self, configuration: &Object) -> Option<Object> {
         let value = configuration.clone().into_value();
-        decode_patched(value, self.target.kind(), self.custom_schema().as_deref()).ok().map(|normal| normal.object)
+        decode_patched(value, self.target.kind(), self.schema.as_deref()).ok().map(|normal| normal.object)
     }
 
     /// The configuration with what admission added. It takes from other managers what admission changed, and only that: the
     /// client's own conflicts have shown already.
     fn apply_more(&self, pinned: &Object, before: &Object, admitted: &Object) -> Result<Outgoing, Status> {
         let mut configuration = pinned.clone();
-        extend(configuration.fields_mut(), before.fields(), admitted.fields(), schema(self.target.kind()))?;
+        let custom = || self.schema.as_deref().and_then(Structural::root).map(Schema::Custom);
+        let schema = schema(self.target.kind()).map(Schema::BuiltIn).or_else(custom);
+        extend(configuration.fields_mut(), before.fields(), admitted.fields(), schema)?;
         let mut outgoing = self.apply_patch(&configuration)?;
         outgoing.uri = with_parameter(&outgoing.uri, "force=true")?;
         Ok(outgoing)

@@ -100,7 +100,7 @@ impl Write<'_> {
             (_, Ok(patched)) => invalid_patch(&patched.to_string(), why),
             (_, Err(status)) => status,
         };
-        let decoded = decode_patched(apply()?, self.target.kind(), self.custom_schema().as_deref());
+        let decoded = decode_patched(apply()?, self.target.kind(), self.schema.as_deref());
         let normal = decoded.map_err(|unfit| match unfit {
             Unfit::Invalid(why) => invalid(&why),
             Unfit::Refused(status) => status,

@@ -25,9 +25,10 @@ pub(super) struct Write<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) caller: &'a Caller,
     pub(super) target: Target,
+    /// The schema of the custom resource that the body is of, if it is of one.
+    pub(super) schema: Option<Arc<Structural>>,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
-    custom_schema: Option<Arc<Structural>>,
     pub(super) deadline: Instant,
     pub(super) warnings: Arc<Warnings>,
 }
@@ -77,10 +78,8 @@ impl<'a> Write<'a> {
         let deadline = Instant::now() + longest.min(asked_timeout(&parts.uri));
         let reading = body::read(stream, limits.body_bytes);
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
-        let has_object = parts.method != Method::DELETE && schema(target.kind()).is_none();
-        let custom_schema = if has_object { find_schema(pipeline, &target).await? } else { None };
-        let warnings = exchange.warnings.clone();
-        Ok(Self { pipeline, caller, target, parts, body, custom_schema, deadline, warnings })
+        let schema = custom_schema(pipeline, &parts.method, &target).await?;
+        Ok(Self { pipeline, caller, target, schema, parts, body, deadline, warnings: exchange.warnings.clone() })
     }
 
     /// The options in the query.
@@ -101,8 +100,7 @@ impl<'a> Write<'a> {
     pub(super) fn decode(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Decoded, Status> {
         let media_type = self.media_type()?;
         let kind = self.target.kind();
-        let schema = self.custom_schema();
-        let decoded = body::decode_object(&self.body, media_type, kind, Form::Normal(schema.as_deref()))?;
+        let decoded = body::decode_object(&self.body, media_type, kind, Form::Normal(self.schema.as_deref()))?;
         let found = self.say_strict_errors(options, decoded.strict_warnings());
         if let (Strictness::Refused, Some(found)) = (found, decoded.strict_errors(media_type)) {
             let (name, version) = (&kind.kind, &kind.version);
@@ -116,11 +114,6 @@ impl<'a> Write<'a> {
         }
         let verbatim = decoded.is_verbatim.then_some(media_type);
         Ok(Decoded { object: decoded.object, verbatim })
-    }
-
-    /// The schema of the custom resource that the request's body is of, if it is of one.
-    pub(super) fn custom_schema(&self) -> Option<Arc<Structural>> {
-        self.custom_schema.clone()
     }
 
     /// Unknown fields and those that are there twice: refused, warned of or ignored, as `fieldValidation` says.
@@ -295,10 +288,17 @@ impl<'a> Write<'a> {
     }
 }
 
-/// What a custom resource is decoded by; an aggregated API's resource has no schema.
-async fn find_schema(pipeline: &Pipeline, target: &Target) -> Result<Option<Arc<Structural>>, Status> {
-    let found = pipeline.cluster.find_custom_resource(&target.resource, target.kind()).await?;
-    found.map(|custom| custom.schema().cloned()).transpose()
+/// The schema by which the API server decodes a custom resource; none of everything else.
+async fn custom_schema(
+    pipeline: &Pipeline,
+    method: &Method,
+    target: &Target,
+) -> Result<Option<Arc<Structural>>, Status> {
+    if schema(target.kind()).is_some() || *method == Method::DELETE {
+        return Ok(None);
+    }
+    let custom = pipeline.cluster.find_custom_resource(&target.resource, target.kind()).await?;
+    custom.map(|custom| custom.schema().cloned()).transpose()
 }
 
 /// What the API server can answer with.
