@@ -2,12 +2,16 @@
 
 mod cache;
 mod projections;
+mod custom_resources;
 pub mod discovery;
 
 use crate::status::Status;
 use crate::upstream::chain;
 use cache::Cache;
 pub(crate) use cache::Projection;
+pub(crate) use custom_resources::Definition;
+use custom_resources::Definitions;
+pub use custom_resources::{Conversion, CustomResource};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace as KubeNamespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Service,
@@ -69,6 +73,8 @@ pub enum Need {
     Workloads,
     /// PodGroups, of an alpha API.
     PodGroups,
+    /// CustomResourceDefinitions: what custom resources are decoded by.
+    CustomResourceDefinitions,
 }
 
 impl Need {
@@ -93,6 +99,7 @@ impl Need {
             Self::CsiDrivers => spawn::<CSIDriver>(client, limits, watches),
             Self::Workloads => spawn::<Workload>(client, limits, watches),
             Self::PodGroups => spawn::<PodGroup>(client, limits, watches),
+            Self::CustomResourceDefinitions => spawn::<Definition>(client, limits, watches),
         }
     }
 }
@@ -127,6 +134,8 @@ pub struct Limits {
     pub list_timeout: Duration,
     /// [`Cluster::wait_synced`], as `admission.Handler.WaitForReady`.
     pub ready_timeout: Duration,
+    /// How long it is remembered what the API server said of a definition that its cache lacks.
+    pub definition_ttl: Duration,
 }
 
 impl Default for Limits {
@@ -135,6 +144,7 @@ impl Default for Limits {
             call_timeout: Duration::from_secs(10),
             list_timeout: Duration::from_secs(90),
             ready_timeout: Duration::from_secs(10),
+            definition_ttl: Duration::from_secs(5),
         }
     }
 }
@@ -181,6 +191,7 @@ pub struct Cluster {
     live: Live,
     limits: Limits,
     caches: HashMap<Need, Arc<dyn Kept>>,
+    definitions: Definitions,
     // Aborts the watches when the cluster goes.
     _watches: Vec<AbortOnDropHandle<()>>,
 }
@@ -199,7 +210,13 @@ impl Cluster {
         for need in needs {
             caches.entry(*need).or_insert_with(|| need.start(&client, limits, &mut watches));
         }
-        Arc::new(Self { live: Live::ApiServer(client), limits, caches, _watches: watches })
+        Arc::new(Self {
+            live: Live::ApiServer(client),
+            limits,
+            caches,
+            definitions: Definitions::new(),
+            _watches: watches,
+        })
     }
 
     /// A cluster that holds this state. Namespaces that are created in it are there when asked of the API server.
@@ -218,7 +235,8 @@ impl Cluster {
         caches.insert(Need::ValidatingWebhooks, Arc::new(validating));
         caches.insert(Need::Services, Arc::new(fixed::<Service>(state.services, synced)));
         let live = Live::Fixed(Mutex::new(namespaces), live);
-        Arc::new(Self { live, limits: Limits::default(), caches, _watches: Vec::new() })
+        let definitions = Definitions::new();
+        Arc::new(Self { live, limits: Limits::default(), caches, definitions, _watches: Vec::new() })
     }
 
     fn cache<P: Projection>(&self) -> Option<&Cache<P>> {

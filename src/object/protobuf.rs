@@ -5,7 +5,7 @@
 //! `omitempty` and embedded structs show in JSON is here. Where generated code would merge two halves of one message,
 //! the body is refused: no encoder writes that.
 
-mod special;
+pub(in crate::object) mod special;
 mod status;
 mod table;
 mod wire;
@@ -16,7 +16,7 @@ use super::decode::{MAX_DEPTH, push_lossy};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Number, Value};
-use table::{Field, Message, Shape, Special};
+use table::{Field, Shape, Special};
 use wire::{DELIMITED, FIXED64, Reader, Tag, VARINT};
 
 /// What every body begins with.
@@ -36,6 +36,43 @@ pub struct Envelope<'a> {
     /// `kind`, empty where it is left out.
     pub kind: String,
     raw: &'a [u8],
+    losses: Losses,
+}
+
+/// An object in a body.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Message {
+    /// Its fields, without `apiVersion` and `kind`, which are no part of the message.
+    pub fields: Map<String, Value>,
+    /// Whether the fields say all that the bytes say. Whoever reads the bytes could otherwise find in them what nobody
+    /// has seen here: fields that the table does not know, text that is no UTF-8, the other half of a union.
+    pub is_complete: bool,
+}
+
+/// Whether something of the bytes is not in what they were decoded to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Losses(bool);
+
+impl Losses {
+    fn note(&mut self) {
+        self.0 = true;
+    }
+
+    /// As Go's `encoding/json` writes a string, which may be no UTF-8.
+    fn text(&mut self, bytes: &[u8]) -> String {
+        let mut text = String::new();
+        push_lossy(&mut text, bytes);
+        if text.as_bytes() != bytes {
+            self.note();
+        }
+        text
+    }
+
+    /// Leaves out an unknown field.
+    fn skip(&mut self, reader: &mut Reader<'_>, tag: Tag) -> Result<(), String> {
+        self.note();
+        reader.skip(tag)
+    }
 }
 
 /// Opens a body.
@@ -67,9 +104,12 @@ pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, String> {
             }
             3 | 4 => {
                 tag.expect(DELIMITED, if tag.number == 3 { "ContentEncoding" } else { "ContentType" })?;
-                reader.delimited()?;
+                // What it says of the rest is not looked at, here or there.
+                if !reader.delimited()?.is_empty() {
+                    envelope.losses.note();
+                }
             }
-            _ => reader.skip(tag)?,
+            _ => envelope.losses.skip(&mut reader, tag)?,
         }
     }
     Ok(envelope)
@@ -82,39 +122,34 @@ impl Envelope<'_> {
             match tag.number {
                 1 => {
                     tag.expect(DELIMITED, "APIVersion")?;
-                    self.api_version = text(reader.delimited()?);
+                    self.api_version = self.losses.text(reader.delimited()?);
                 }
                 2 => {
                     tag.expect(DELIMITED, "Kind")?;
-                    self.kind = text(reader.delimited()?);
+                    self.kind = self.losses.text(reader.delimited()?);
                 }
-                _ => reader.skip(tag)?,
+                _ => self.losses.skip(&mut reader, tag)?,
             }
         }
         Ok(())
     }
 
-    /// Decodes the object as this kind, without `apiVersion` and `kind`, which are no part of the message.
+    /// Decodes the object as this kind.
     ///
     /// # Errors
     /// When the bytes are no such object, or the kind is not built in.
-    pub fn object(&self, group: &str, version: &str, kind: &str) -> Result<Map<String, Value>, String> {
+    pub fn object(&self, group: &str, version: &str, kind: &str) -> Result<Message, String> {
         let message = table::message(group, version, kind).ok_or("the kind has no protobuf encoding")?;
         let mut fields = Map::new();
-        Decoder { values: 0 }.message(message, self.raw, 1, &mut fields)?;
-        Ok(fields)
+        let mut decoder = Decoder { values: 0, losses: self.losses };
+        decoder.message(message, self.raw, 1, &mut fields)?;
+        Ok(Message { fields, is_complete: !decoder.losses.0 })
     }
-}
-
-/// As Go writes a string that may be no UTF-8.
-fn text(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    push_lossy(&mut text, bytes);
-    text
 }
 
 struct Decoder {
     values: usize,
+    losses: Losses,
 }
 
 impl Decoder {
@@ -126,7 +161,7 @@ impl Decoder {
     /// Decodes into the fields of a JSON object.
     fn message(
         &mut self,
-        message: &'static Message,
+        message: &'static table::Message,
         bytes: &[u8],
         depth: usize,
         into: &mut Map<String, Value>,
@@ -138,7 +173,7 @@ impl Decoder {
         let mut reader = Reader(bytes);
         while let Some(tag) = reader.tag(message.name)? {
             let Some((position, field)) = message.field(tag.number) else {
-                reader.skip(tag)?;
+                self.losses.skip(&mut reader, tag)?;
                 continue;
             };
             let mark = 1_u64 << (position & 63);
@@ -228,7 +263,7 @@ impl Decoder {
             Shape::Int32 => (reader.varint()? as i32).into(),
             Shape::Int64 => (reader.varint()? as i64).into(),
             Shape::Double => double(f64::from_bits(reader.fixed64()?))?,
-            Shape::String => text(reader.delimited()?).into(),
+            Shape::String => self.losses.text(reader.delimited()?).into(),
             Shape::Bytes => BASE64.encode(reader.delimited()?).into(),
             Shape::Special(special) => self.special(*special, reader.delimited()?, depth)?,
             Shape::Message(index) => self.object(table::resolve(*index), reader.delimited()?, depth)?,
@@ -237,7 +272,12 @@ impl Decoder {
         })
     }
 
-    fn object(&mut self, message: Option<&'static Message>, bytes: &[u8], depth: usize) -> Result<Value, String> {
+    fn object(
+        &mut self,
+        message: Option<&'static table::Message>,
+        bytes: &[u8],
+        depth: usize,
+    ) -> Result<Value, String> {
         let message = message.ok_or("a message is unknown")?;
         let mut fields = Map::new();
         self.message(message, bytes, depth, &mut fields)?;
@@ -250,7 +290,7 @@ impl Decoder {
         while let Some(tag) = reader.tag(&field.go_name())? {
             match tag.number {
                 1 => list.push(self.value(items, tag, field, &mut reader, depth + 1)?),
-                _ => reader.skip(tag)?,
+                _ => self.losses.skip(&mut reader, tag)?,
             }
         }
         Ok(Value::Array(list))
@@ -270,10 +310,10 @@ impl Decoder {
             match tag.number {
                 1 => {
                     tag.expect(DELIMITED, "mapkey")?;
-                    key = text(reader.delimited()?);
+                    key = self.losses.text(reader.delimited()?);
                 }
                 2 => value = Some(self.value(values, tag, field, &mut reader, depth)?),
-                _ => reader.skip(tag)?,
+                _ => self.losses.skip(&mut reader, tag)?,
             }
         }
         let value = match (values, value) {
@@ -288,11 +328,11 @@ impl Decoder {
 
     fn special(&mut self, special: Special, bytes: &[u8], depth: usize) -> Result<Value, String> {
         match special {
-            Special::Time => special::time(bytes),
-            Special::MicroTime => special::micro_time(bytes),
-            Special::Quantity => special::quantity(bytes),
-            Special::IntOrString => special::int_or_string(bytes),
-            Special::Raw => special::raw(bytes, depth),
+            Special::Time => special::time(bytes, &mut self.losses),
+            Special::MicroTime => special::micro_time(bytes, &mut self.losses),
+            Special::Quantity => special::quantity(bytes, &mut self.losses),
+            Special::IntOrString => special::int_or_string(bytes, &mut self.losses),
+            Special::Raw => special::raw(bytes, depth, &mut self.losses),
             Special::SchemaOrBool | Special::SchemaOrArray | Special::SchemaOrStrings => {
                 self.schema_or(special, bytes, depth)
             }
@@ -326,10 +366,15 @@ impl Decoder {
                 (Special::SchemaOrStrings, 2) => {
                     tag.expect(DELIMITED, "Property")?;
                     self.count()?;
-                    list.push(text(reader.delimited()?).into());
+                    list.push(self.losses.text(reader.delimited()?).into());
                 }
-                _ => reader.skip(tag)?,
+                _ => self.losses.skip(&mut reader, tag)?,
             }
+        }
+        // Go keeps both and writes one of them as JSON; a schema is always allowed.
+        let is_hidden = schema.is_some() && (!list.is_empty() || special == Special::SchemaOrBool && !is_allowed);
+        if is_hidden {
+            self.losses.note();
         }
         Ok(match (schema, special) {
             _ if !list.is_empty() => Value::Array(list),

@@ -1,8 +1,10 @@
 //! Quantities as they come out of `resource.ParseQuantity`, which Go's decoders send them through, and its printers with
 //! them (`resource.Quantity.String`).
 
+mod amount;
 mod value;
 
+pub(crate) use amount::Amount;
 pub use value::Quantity;
 
 const FORMAT_WRONG: &str =

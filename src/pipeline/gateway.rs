@@ -6,8 +6,11 @@ use crate::request::body;
 use crate::status::Status;
 use crate::upstream::{Body, ClientCredentials, Forwarder, SharedTransport, UpstreamError, full};
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
+use flate2::read::GzDecoder;
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use std::borrow::Cow;
+use std::io::Read;
 use std::sync::Arc;
 
 /// Whoever a request is done for.
@@ -29,7 +32,11 @@ pub struct Gateway {
     pub response_bytes: usize,
 }
 
+/// Bytes of a Status that was compressed.
+const STATUS_BYTES: u64 = 1024 * 1024;
+
 /// An answer that was read as a whole.
+#[derive(Clone)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -45,12 +52,26 @@ impl Answer {
 
     /// The Status in it, in whichever form the client accepts.
     pub(super) fn status(&self) -> Option<Status> {
-        match self.body.first()? {
-            b'{' => serde_json::from_slice(&self.body).ok(),
-            _ => match protobuf::open(&self.body) {
+        let body = self.plain_body()?;
+        match body.first()? {
+            b'{' => serde_json::from_slice(&body).ok(),
+            _ => match protobuf::open(&body) {
                 Ok(envelope) => protobuf::status(&envelope).ok(),
-                Err(_) => serde_json::from_value(decode::yaml(&self.body).ok()?.value).ok(),
+                Err(_) => serde_json::from_value(decode::yaml(&body).ok()?.value).ok(),
             },
+        }
+    }
+
+    /// The body without the compression that the client may have asked for.
+    fn plain_body(&self) -> Option<Cow<'_, [u8]>> {
+        match self.headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes()) {
+            None => Some(Cow::Borrowed(&self.body)),
+            Some(b"gzip") => {
+                let mut plain = Vec::new();
+                GzDecoder::new(&*self.body).take(STATUS_BYTES).read_to_end(&mut plain).ok()?;
+                Some(Cow::Owned(plain))
+            }
+            Some(_) => None,
         }
     }
 
@@ -65,7 +86,7 @@ impl Answer {
 
     /// The refusal in it, as it was worded.
     pub(super) fn into_refusal(self) -> Status {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| {
+        self.status().unwrap_or_else(|| {
             let code = self.status.as_u16();
             Status::failure(code, "", format!("the API server answered {code}"))
         })

@@ -6,9 +6,10 @@ use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
 use crate::config::duration;
 use crate::object::decode::go_quote;
+use crate::object::structural::Structural;
 use crate::object::{GroupVersionKind, Object};
-use crate::request::body::{self, MediaType, OptionsKind, WriteOptions};
-use crate::request::query::query_value;
+use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
+use crate::request::query::{query_value, query_values};
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -24,6 +25,8 @@ pub(super) struct Write<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) caller: &'a Caller,
     pub(super) target: Target,
+    /// The schema of the custom resource that the body is of, if it is of one.
+    pub(super) schema: Option<Arc<Structural>>,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
     pub(super) deadline: Instant,
@@ -33,11 +36,21 @@ pub(super) struct Write<'a> {
 /// The object in a body.
 pub(super) struct Decoded {
     pub(super) object: Object,
-    /// Whether the API server behind reads the very same object in the body's bytes.
-    pub(super) is_verbatim: bool,
+    /// What the body's bytes are, where the API server behind reads the very same object in them.
+    pub(super) verbatim: Option<MediaType>,
 }
 
-/// A JSON body that is to be forwarded.
+/// What became of strict errors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strictness {
+    /// They do not keep the write.
+    Passed,
+    /// The client wants to be refused.
+    Refused,
+}
+
+/// A body that is to be forwarded.
+#[derive(Clone)]
 pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) uri: Uri,
@@ -65,7 +78,8 @@ impl<'a> Write<'a> {
         let deadline = Instant::now() + longest.min(asked_timeout(&parts.uri));
         let reading = body::read(stream, limits.body_bytes);
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
-        Ok(Self { pipeline, caller, target, parts, body, deadline, warnings: exchange.warnings.clone() })
+        let schema = custom_schema(pipeline, &parts.method, &target).await?;
+        Ok(Self { pipeline, caller, target, schema, parts, body, deadline, warnings: exchange.warnings.clone() })
     }
 
     /// The options in the query.
@@ -78,43 +92,43 @@ impl<'a> Write<'a> {
     }
 
     pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
-        self.parts.headers.get(name).and_then(|value| value.to_str().ok())
+        // What is no text is not what it would have to be either.
+        self.parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"))
     }
 
-    /// The object in the body of a create or update, in the namespace of the request.
+    /// The object in the body of a create or update, as kube-apiserver's decoder leaves it.
     pub(super) fn decode(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Decoded, Status> {
         let media_type = self.media_type()?;
         let kind = self.target.kind();
-        let decoded = body::decode_object(&self.body, media_type, kind)?;
-        let strict_errors = decoded.strict_errors(media_type);
-        self.say_duplicates(options, &decoded.duplicates, || {
-            let (name, found) = (&kind.kind, strict_errors.unwrap_or_default());
-            format!(
-                "{name} in version {:?} cannot be handled as a {name}: strict decoding error: {found}",
-                kind.version
-            )
-        })?;
+        let decoded = body::decode_object(&self.body, media_type, kind, Form::Normal(self.schema.as_deref()))?;
+        let found = self.say_strict_errors(options, decoded.strict_warnings());
+        if let (Strictness::Refused, Some(found)) = (found, decoded.strict_errors(media_type)) {
+            let (name, version) = (&kind.kind, &kind.version);
+            let why = format!("strict decoding error: {found}");
+            return Err(Status::bad_request(format!(
+                "{name} in version {version:?} cannot be handled as a {name}: {why}"
+            )));
+        }
         if let Some(event) = &mut exchange.event {
             event.set_request_object(&decoded.object);
         }
-        // The API server behind must not see a field twice: it could take the other one.
-        let is_verbatim = media_type == MediaType::Json && decoded.duplicates.is_empty();
-        Ok(Decoded { object: decoded.object, is_verbatim })
+        let verbatim = decoded.is_verbatim.then_some(media_type);
+        Ok(Decoded { object: decoded.object, verbatim })
     }
 
-    /// Fields that a body has twice: refused, warned of or ignored, as `fieldValidation` says.
-    pub(super) fn say_duplicates(
+    /// Unknown fields and those that are there twice: refused, warned of or ignored, as `fieldValidation` says.
+    pub(super) fn say_strict_errors<'b>(
         &self,
         options: &WriteOptions,
-        duplicates: &[String],
-        refusal: impl FnOnce() -> String,
-    ) -> Result<(), Status> {
+        errors: impl Iterator<Item = &'b String>,
+    ) -> Strictness {
+        let mut errors = errors.peekable();
         match options.validation_directive() {
-            "Strict" if !duplicates.is_empty() => return Err(Status::bad_request(refusal())),
-            "Warn" => duplicates.iter().for_each(|text| self.warnings.add(text)),
+            "Strict" if errors.peek().is_some() => return Strictness::Refused,
+            "Warn" => errors.for_each(|text| self.warnings.add(text)),
             _ => {}
         }
-        Ok(())
+        Strictness::Passed
     }
 
     /// The record that plugins see.
@@ -222,7 +236,13 @@ impl<'a> Write<'a> {
     /// Sends what was admitted as the caller's request, and reads the answer.
     pub(super) async fn forward(&self, outgoing: Outgoing) -> Result<Answer, Status> {
         let Outgoing { method, uri, content_type, body } = outgoing;
-        let request = with_body(&method, &uri, &self.parts.headers, content_type, body);
+        let mut request = with_body(&method, &uri, &self.parts.headers, content_type, body);
+        // The proxy must be able to read a refusal.
+        if let Some(accepted) = request.headers_mut().remove(ACCEPT_ENCODING)
+            && accepted.to_str().is_ok_and(|accepted| accepted.contains("gzip"))
+        {
+            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
         self.pipeline.gateway.ask_as(self.caller, request).await
     }
 
@@ -245,13 +265,16 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// The admitted object as bytes: those that came, where nothing differs from what they say.
-    pub(super) fn encode(&self, attributes: &Attributes, came_as_json: bool) -> Result<Bytes, Status> {
-        let Some(object) = &attributes.object else { return Ok(Bytes::new()) };
-        if came_as_json && !object.is_changed() {
-            return Ok(self.body.clone());
+    /// The admitted object for the request's own method and URL: as the bytes that came, where nothing differs from what
+    /// they say, otherwise in JSON.
+    pub(super) fn admitted(&self, attributes: &Attributes, verbatim: Option<MediaType>) -> Result<Outgoing, Status> {
+        let Some(object) = &attributes.object else { return Ok(self.outgoing(Bytes::new())) };
+        match verbatim {
+            Some(media_type) if !object.is_changed() => {
+                Ok(Outgoing { content_type: media_type.as_str(), ..self.outgoing(self.body.clone()) })
+            }
+            _ => Ok(self.outgoing(serde_json::to_vec(object).map_err(Status::internal_error)?.into())),
         }
-        serde_json::to_vec(object).map(Bytes::from).map_err(Status::internal_error)
     }
 
     /// 404 in the words of the API server.
@@ -263,6 +286,19 @@ impl<'a> Write<'a> {
     pub(super) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.target.resource.group, &self.target.resource.resource, &self.target.name, why)
     }
+}
+
+/// The schema by which the API server decodes a custom resource; none of everything else.
+async fn custom_schema(
+    pipeline: &Pipeline,
+    method: &Method,
+    target: &Target,
+) -> Result<Option<Arc<Structural>>, Status> {
+    if schema(target.kind()).is_some() || *method == Method::DELETE {
+        return Ok(None);
+    }
+    let custom = pipeline.cluster.find_custom_resource(&target.resource, target.kind()).await?;
+    custom.map(|custom| custom.schema().cloned()).transpose()
 }
 
 /// What the API server can answer with.
@@ -286,6 +322,18 @@ pub(super) fn check_accept(headers: &http::HeaderMap, target: &Target) -> Result
     }
     let text = format!("406: Not Acceptable\n\nAvailable representations: {}", REPRESENTATIONS.join(", "));
     Err(Status::failure(406, "NotAcceptable", text).with_details(crate::status::Details::default()))
+}
+
+/// The URL of a request that is only to be tried.
+pub(super) fn with_dry_run(uri: &Uri) -> Result<Uri, Status> {
+    let already = query_values(uri.query().unwrap_or_default(), "dryRun").any(|value| value == "All");
+    if already { Ok(uri.clone()) } else { with_parameter(uri, "dryRun=All") }
+}
+
+/// The URL with one more parameter at the front, where the first of several counts.
+pub(super) fn with_parameter(uri: &Uri, parameter: &str) -> Result<Uri, Status> {
+    let query = uri.query().filter(|query| !query.is_empty()).map(|query| format!("&{query}")).unwrap_or_default();
+    format!("{}?{parameter}{query}", uri.path()).parse().map_err(Status::internal_error)
 }
 
 /// How long the client wants to wait (`?timeout=`); what is no duration is as if it were not there.
@@ -331,4 +379,17 @@ pub(super) fn wipe_system_fields(object: &mut Object) {
 /// A kind that is decoded with a schema: what has none is a custom resource's or an aggregated API's.
 pub(super) fn schema(kind: &GroupVersionKind) -> Option<&'static crate::object::schema::Type> {
     crate::object::schema::of(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asks_for_a_dry_run_once() {
+        let with = |uri: &str| with_dry_run(&uri.parse().unwrap()).unwrap().to_string();
+        assert_eq!(with("/a?fieldManager=x"), "/a?dryRun=All&fieldManager=x");
+        assert_eq!(with("/a"), "/a?dryRun=All");
+        assert_eq!(with("/a?dryRun=All"), "/a?dryRun=All");
+    }
 }

@@ -83,11 +83,13 @@ async fn wrong_types_in_metadata_are_refused() {
 }
 
 #[tokio::test]
-async fn bodies_are_json_or_yaml_and_bounded() {
+async fn bodies_are_json_yaml_or_protobuf_and_bounded() {
     let limits = super::super::Limits { body_bytes: 64, ..Default::default() };
     let client = Client::with_limits(limits);
     client.post_as(CONFIG_MAPS, "application/yaml", "metadata:\n  name: a\n").await.with_code(201);
-    let message = client.post_as(CONFIG_MAPS, "application/vnd.kubernetes.protobuf", "k8s").await.refused(415);
+    let protobuf = "k8s\0\n\u{f}\n\u{2}v1\u{12}\tConfigMap\u{12}\u{5}\n\u{3}\n\u{1}b";
+    client.post_as(CONFIG_MAPS, "application/vnd.kubernetes.protobuf", protobuf).await.with_code(201);
+    let message = client.post_as(CONFIG_MAPS, "application/cbor", "k8s").await.refused(415);
     assert!(message.starts_with("the body of the request was in an unknown format - accepted media types include: "));
     let message = client.post_as(CONFIG_MAPS, "application/json", &" ".repeat(65)).await.refused(413);
     assert_eq!(message, "Request entity too large: limit is 64");

@@ -1,6 +1,6 @@
 //! Messages that Go writes as JSON in a way of their own.
 
-use super::text;
+use super::Losses;
 use super::wire::{DELIMITED, Reader, VARINT};
 use crate::object::decode;
 use crate::object::quantity;
@@ -13,8 +13,8 @@ const ZERO_TIME: i64 = -62_135_596_800;
 const LAST_SECOND: i64 = 253_402_300_799;
 
 /// `metav1.Time`, to the second.
-pub(super) fn time(bytes: &[u8]) -> Result<Value, String> {
-    let (seconds, _) = timestamp(bytes)?;
+pub(super) fn time(bytes: &[u8], losses: &mut Losses) -> Result<Value, String> {
+    let (seconds, _) = timestamp(bytes, losses)?;
     if bytes.is_empty() || seconds == ZERO_TIME {
         return Ok(Value::Null);
     }
@@ -22,8 +22,8 @@ pub(super) fn time(bytes: &[u8]) -> Result<Value, String> {
 }
 
 /// `metav1.MicroTime`.
-pub(super) fn micro_time(bytes: &[u8]) -> Result<Value, String> {
-    let (seconds, nanos) = timestamp(bytes)?;
+pub(super) fn micro_time(bytes: &[u8], losses: &mut Losses) -> Result<Value, String> {
+    let (seconds, nanos) = timestamp(bytes, losses)?;
     let micros = i64::from(nanos / 1000);
     let seconds = seconds.saturating_add(micros.div_euclid(1_000_000));
     let micros = micros.rem_euclid(1_000_000);
@@ -33,7 +33,7 @@ pub(super) fn micro_time(bytes: &[u8]) -> Result<Value, String> {
     Ok(format!("{}.{micros:06}Z", date_and_time(seconds)?).into())
 }
 
-fn timestamp(bytes: &[u8]) -> Result<(i64, i32), String> {
+fn timestamp(bytes: &[u8], losses: &mut Losses) -> Result<(i64, i32), String> {
     let (mut seconds, mut nanos) = (0, 0);
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("Timestamp")? {
@@ -46,7 +46,7 @@ fn timestamp(bytes: &[u8]) -> Result<(i64, i32), String> {
                 tag.expect(VARINT, "Nanos")?;
                 nanos = reader.varint()? as i32;
             }
-            _ => reader.skip(tag)?,
+            _ => losses.skip(&mut reader, tag)?,
         }
     }
     Ok((seconds, nanos))
@@ -64,7 +64,7 @@ fn date_and_time(seconds: i64) -> Result<String, String> {
 }
 
 /// The date of a day since 1970-01-01, counted in cycles of 400 years that begin in March.
-fn date(days: i64) -> (i64, i64, i64) {
+pub(in crate::object) fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -76,23 +76,23 @@ fn date(days: i64) -> (i64, i64, i64) {
 }
 
 /// `resource.Quantity`, in its canonical form.
-pub(super) fn quantity(bytes: &[u8]) -> Result<Value, String> {
+pub(super) fn quantity(bytes: &[u8], losses: &mut Losses) -> Result<Value, String> {
     let mut found = "0".to_owned();
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("Quantity")? {
         match tag.number {
             1 => {
                 tag.expect(DELIMITED, "String_")?;
-                found = quantity::canonical(&text(reader.delimited()?))?;
+                found = quantity::canonical(&losses.text(reader.delimited()?))?;
             }
-            _ => reader.skip(tag)?,
+            _ => losses.skip(&mut reader, tag)?,
         }
     }
     Ok(found.into())
 }
 
 /// `intstr.IntOrString`.
-pub(super) fn int_or_string(bytes: &[u8]) -> Result<Value, String> {
+pub(super) fn int_or_string(bytes: &[u8], losses: &mut Losses) -> Result<Value, String> {
     let (mut kind, mut number, mut string) = (0, 0, String::new());
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("IntOrString")? {
@@ -107,10 +107,14 @@ pub(super) fn int_or_string(bytes: &[u8]) -> Result<Value, String> {
             }
             3 => {
                 tag.expect(DELIMITED, "StrVal")?;
-                string = text(reader.delimited()?);
+                string = losses.text(reader.delimited()?);
             }
-            _ => reader.skip(tag)?,
+            _ => losses.skip(&mut reader, tag)?,
         }
+    }
+    // Go keeps the other one too, and writes it as protobuf.
+    if kind == 0 && !string.is_empty() || kind == 1 && number != 0 {
+        losses.note();
     }
     match kind {
         0 => Ok(number.into()),
@@ -120,7 +124,7 @@ pub(super) fn int_or_string(bytes: &[u8]) -> Result<Value, String> {
 }
 
 /// JSON text, at this depth of the document.
-pub(super) fn raw(bytes: &[u8], depth: usize) -> Result<Value, String> {
+pub(super) fn raw(bytes: &[u8], depth: usize, losses: &mut Losses) -> Result<Value, String> {
     let mut json: &[u8] = &[];
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("RawExtension")? {
@@ -129,13 +133,16 @@ pub(super) fn raw(bytes: &[u8], depth: usize) -> Result<Value, String> {
                 tag.expect(DELIMITED, "Raw")?;
                 json = reader.delimited()?;
             }
-            _ => reader.skip(tag)?,
+            _ => losses.skip(&mut reader, tag)?,
         }
     }
     if json.is_empty() {
         return Ok(Value::Null);
     }
-    let value = decode::json(json)?.value;
+    let decode::Decoded { value, duplicates } = decode::json(json)?;
+    if !duplicates.is_empty() || std::str::from_utf8(json).is_err() {
+        losses.note();
+    }
     if depth + nesting(&value) > decode::MAX_DEPTH {
         return Err(super::TOO_DEEP.to_owned());
     }
@@ -174,23 +181,27 @@ mod tests {
 
     #[test]
     fn times_have_no_fractions_and_micro_times_six_digits() {
-        assert_eq!(time(&[8, 1, 16, 5]), Ok(json!("1970-01-01T00:00:01Z")));
-        assert_eq!(time(&[]), Ok(Value::Null));
-        assert_eq!(micro_time(&[8, 1, 16, 0xd0, 0x0f]), Ok(json!("1970-01-01T00:00:01.000002Z")));
+        assert_eq!(time(&[8, 1, 16, 5], &mut Losses::default()), Ok(json!("1970-01-01T00:00:01Z")));
+        assert_eq!(time(&[], &mut Losses::default()), Ok(Value::Null));
+        assert_eq!(
+            micro_time(&[8, 1, 16, 0xd0, 0x0f], &mut Losses::default()),
+            Ok(json!("1970-01-01T00:00:01.000002Z"))
+        );
     }
 
     #[test]
     fn an_int_or_string_is_one_of_the_two() {
-        assert_eq!(int_or_string(&[8, 0, 16, 80]), Ok(json!(80)));
-        assert_eq!(int_or_string(&[8, 1, 16, 80, 26, 1, b'x']), Ok(json!("x")));
-        assert!(int_or_string(&[8, 2]).is_err());
+        let read = |bytes| int_or_string(bytes, &mut Losses::default());
+        assert_eq!(read(&[8, 0, 16, 80]), Ok(json!(80)));
+        assert_eq!(read(&[8, 1, 16, 80, 26, 1, b'x']), Ok(json!("x")));
+        assert!(read(&[8, 2]).is_err());
     }
 
     #[test]
     fn raw_json_counts_towards_the_depth() {
         let nested = format!("{}{}", "[".repeat(20), "]".repeat(20));
         let bytes = [&[10, 40], nested.as_bytes()].concat();
-        assert!(raw(&bytes, decode::MAX_DEPTH - 20).is_ok());
-        assert!(raw(&bytes, decode::MAX_DEPTH - 19).is_err());
+        assert!(raw(&bytes, decode::MAX_DEPTH - 20, &mut Losses::default()).is_ok());
+        assert!(raw(&bytes, decode::MAX_DEPTH - 19, &mut Losses::default()).is_err());
     }
 }

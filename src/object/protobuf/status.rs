@@ -1,7 +1,7 @@
 //! The Status that an API server refuses with, where the client asked for protobuf.
 
 use super::wire::{DELIMITED, Reader, VARINT};
-use super::{Envelope, text};
+use super::{Envelope, Losses};
 use crate::status::{Cause, Details, Status};
 
 /// Reads a Status: code, message, reason and causes, which is what a decision can rest on.
@@ -16,8 +16,8 @@ pub fn status(envelope: &Envelope<'_>) -> Result<Status, String> {
     let mut reader = Reader(envelope.raw);
     while let Some(tag) = reader.tag("Status")? {
         match (tag.number, tag.wire_type) {
-            (3, DELIMITED) => status.message = text(reader.delimited()?),
-            (4, DELIMITED) => status.reason = text(reader.delimited()?),
+            (3, DELIMITED) => status.message = Losses::default().text(reader.delimited()?),
+            (4, DELIMITED) => status.reason = Losses::default().text(reader.delimited()?),
             (5, DELIMITED) => status.details = Some(Box::new(details(reader.delimited()?)?)),
             (6, VARINT) => status.code = u16::try_from(reader.varint()?).unwrap_or_default(),
             _ => reader.skip(tag)?,
@@ -43,9 +43,9 @@ fn cause(bytes: &[u8]) -> Result<Cause, String> {
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("StatusCause")? {
         match (tag.number, tag.wire_type) {
-            (1, DELIMITED) => cause.reason = text(reader.delimited()?),
-            (2, DELIMITED) => cause.message = text(reader.delimited()?),
-            (3, DELIMITED) => cause.field = text(reader.delimited()?),
+            (1, DELIMITED) => cause.reason = Losses::default().text(reader.delimited()?),
+            (2, DELIMITED) => cause.message = Losses::default().text(reader.delimited()?),
+            (3, DELIMITED) => cause.field = Losses::default().text(reader.delimited()?),
             _ => reader.skip(tag)?,
         }
     }

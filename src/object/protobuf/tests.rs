@@ -17,10 +17,15 @@ fn decode_json(text: &str) -> Value {
     crate::object::decode::json(text.as_bytes()).unwrap().value
 }
 
-fn decode(bytes: &[u8]) -> Result<Value, String> {
+fn message(bytes: &[u8]) -> Result<Message, String> {
     let envelope = open(bytes)?;
     let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));
-    let mut fields = envelope.object(group, version, &envelope.kind)?;
+    envelope.object(group, version, &envelope.kind)
+}
+
+fn decode(bytes: &[u8]) -> Result<Value, String> {
+    let envelope = open(bytes)?;
+    let mut fields = message(bytes)?.fields;
     fields.insert("apiVersion".into(), envelope.api_version.clone().into());
     fields.insert("kind".into(), envelope.kind.clone().into());
     Ok(Value::Object(fields))
@@ -143,6 +148,70 @@ fn numbers_are_read_one_by_one_and_packed() {
 }
 
 #[test]
+fn what_go_encodes_is_complete() {
+    for (body, expected) in OBJECTS.iter() {
+        let has_broken_text = expected.to_string().contains('\u{fffd}');
+        assert_eq!(message(body).unwrap().is_complete, !has_broken_text, "{expected}");
+    }
+}
+
+#[test]
+fn it_is_noted_when_the_bytes_say_more_than_the_object() {
+    let labels = |key: &[u8]| field(1, &field(11, &[field(1, key), field(2, b"v")].concat()));
+    let http_get = |port: &[u8]| {
+        let probe = field(1, &field(2, &field(2, port)));
+        body("v1", "Pod", &field(2, &field(2, &field(10, &probe))))
+    };
+    let data = |raw: &[u8]| body("apps/v1", "ControllerRevision", &field(2, &field(1, raw)));
+    let plain = |raw: &[u8]| body("v1", "ConfigMap", raw);
+    let type_meta = field(1, &[field(1, b"v1"), field(2, b"ConfigMap")].concat());
+    let enveloped = |more: &[u8]| [MAGIC, &type_meta, &field(2, &[]), more].concat();
+    for (bytes, is_complete, what) in [
+        (plain(&labels(b"a")), true, "nothing more"),
+        (enveloped(&[field(3, b""), field(4, b"")].concat()), true, "the envelope's own fields, empty"),
+        (enveloped(&field(3, b"gzip")), false, "a content encoding"),
+        (enveloped(&field(4, b"application/json")), false, "a content type"),
+        (enveloped(&field(5, b"x")), false, "an unknown field of the envelope"),
+        ([MAGIC, &field(1, &field(3, b"x"))[..], &type_meta].concat(), false, "an unknown field of the type"),
+        (plain(&field(15, b"x")), false, "an unknown field of the object"),
+        (plain(&field(1, &[0xa0, 6, 1])), false, "an unknown field of its metadata"),
+        (plain(&field(1, &field(8, &[0x18, 1]))), false, "an unknown field of a time"),
+        (
+            plain(&field(2, &[field(1, b"a"), field(2, b"b"), field(3, b"c")].concat())),
+            false,
+            "a third part of an entry",
+        ),
+        (plain(&labels(b"\xff")), false, "text that is no UTF-8"),
+        (http_get(&[8, 0, 16, 80]), true, "a number"),
+        (http_get(&[8, 0, 16, 80, 26, 1, b'x']), false, "a text behind a number"),
+        (http_get(&[8, 1, 16, 80, 26, 1, b'x']), false, "a number behind a text"),
+        (data(br#"{"a":1}"#), true, "JSON"),
+        (data(br#"{"a":1,"a":2}"#), false, "a JSON key that is there twice"),
+        (data(b"{\"a\":\"\xff\"}"), false, "JSON that is no UTF-8"),
+    ] {
+        assert_eq!(message(&bytes).map(|message| message.is_complete), Ok(is_complete), "{what}");
+    }
+}
+
+#[test]
+fn a_schema_hides_nothing_behind_it() {
+    let of = |special: Special, bytes: &[u8]| {
+        let mut decoder = Decoder { values: 0, losses: Losses::default() };
+        decoder.special(special, bytes, 1).map(|_| !decoder.losses.0)
+    };
+    for (special, bytes, is_complete) in [
+        (Special::SchemaOrBool, &[8, 1, 18, 0][..], true),
+        (Special::SchemaOrBool, &[8, 0, 18, 0], false),
+        (Special::SchemaOrBool, &[8, 0], true),
+        (Special::SchemaOrArray, &[18, 0], true),
+        (Special::SchemaOrArray, &[10, 0, 18, 0], false),
+        (Special::SchemaOrStrings, &[10, 0, 18, 1, b'a'], false),
+    ] {
+        assert_eq!(of(special, bytes), Ok(is_complete), "{special:?} {bytes:?}");
+    }
+}
+
+#[test]
 fn invalid_utf8_is_replaced_as_gos_json_does() {
     let found = config_map(&field(1, &field(1, b"a\xff\xc3"))).unwrap();
     assert_eq!(found["metadata"]["name"], "a\u{fffd}\u{fffd}");
@@ -164,7 +233,7 @@ fn nesting_is_bounded() {
             schema = [&[0xe2, 1][..], &length, &schema].concat();
         }
         let message = table::json_schema().unwrap();
-        Decoder { values: 0 }.object(Some(message), &schema, 1)
+        Decoder { values: 0, losses: Losses::default() }.object(Some(message), &schema, 1)
     };
     assert!(nested(100).is_ok());
     assert_eq!(nested(5000), Err(TOO_DEEP.to_owned()));
@@ -178,7 +247,7 @@ fn what_a_body_may_stand_for_is_bounded() {
     assert!(message.field(2).is_some());
     let spec = table::message("", "v1", "Pod").unwrap().field(2).unwrap().1;
     let Shape::Message(spec) = spec.shape else { panic!() };
-    let found = Decoder { values: 0 }.object(table::resolve(spec), &raw, 1);
+    let found = Decoder { values: 0, losses: Losses::default() }.object(table::resolve(spec), &raw, 1);
     assert_eq!(found, Err("the object has too many fields".into()));
 }
 

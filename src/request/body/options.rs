@@ -250,8 +250,12 @@ fn read(body: &[u8], media_type: MediaType) -> Result<(Value, Sent), String> {
             let envelope = protobuf::open(body)?;
             let sent = Sent::of_protobuf(&envelope, &GroupVersionKind::new("meta.k8s.io", "v1", "DeleteOptions"));
             let is_options = sent.kind == "DeleteOptions";
-            let fields = if is_options { envelope.object(&sent.group, &sent.version, &sent.kind)? } else { Map::new() };
-            return Ok((Value::Object(fields), sent));
+            let message = if is_options {
+                envelope.object(&sent.group, &sent.version, &sent.kind)?
+            } else {
+                protobuf::Message::default()
+            };
+            return Ok((Value::Object(message.fields), sent));
         }
     };
     let sent = sent_kind(&value)?;
