@@ -4,12 +4,14 @@ pub mod decode;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;
+pub mod normal;
 pub mod selector;
 pub mod schema;
 pub mod pod;
 mod name;
 pub mod resources;
 pub mod toleration;
+pub mod typed;
 
 pub use name::generate_name;
 
