@@ -51,7 +51,7 @@ impl Decoder {
                 Ok(())
             }
             other => {
-                self.save(Path::ROOT.type_error(scalar::found(other), schema.go_type()));
+                self.save(Path::ROOT.type_error(go_type(other), schema.go_type()));
                 Ok(())
             }
         };

@@ -176,10 +176,7 @@ impl Holds {
 
     /// Whether `null` takes away what was there, also without a pointer.
     pub(super) fn is_reset_by_null(&self) -> bool {
-        match self {
-            Self::Bytes | Self::Time | Self::MicroTime | Self::Quantity | Self::List(_) | Self::Map(..) => true,
-            _ => false,
-        }
+        matches!(self, Self::Bytes | Self::Time | Self::MicroTime | Self::Quantity | Self::List(_) | Self::Map(..))
     }
 
     /// Whether Go may write `null` for one that is there.
