@@ -164,12 +164,13 @@ pub struct FixedState {
     pub services: Vec<Service>,
     /// Whether the caches never get their first list.
     pub unsynced: bool,
-    /// The caches of other kinds; [`Self::with`] fills them.
+    /// The caches of other kinds.
     pub(crate) cached: HashMap<Need, Arc<dyn Kept>>,
-    /// What the API server has of them, where that is something else; [`Self::live`] fills them.
+    /// What the API server has of them, where that is something else.
     pub(crate) live: HashMap<Need, Arc<dyn Kept>>,
 }
 
+#[cfg(test)]
 impl FixedState {
     /// With these objects in the cache, and at the API server unless [`Self::live`] says otherwise.
     #[must_use]
