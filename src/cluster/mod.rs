@@ -1,9 +1,13 @@
 //! What plugins read of the cluster: watch caches, started only for what enabled plugins need, and discovery.
 
 mod cache;
+mod pods;
 mod projections;
 pub mod discovery;
 
+pub use pods::PodPage;
+
+use crate::object::Object;
 use crate::status::Status;
 use crate::upstream::chain;
 use cache::Cache;
@@ -152,6 +156,8 @@ pub struct FixedState {
     pub validating_webhooks: Vec<ValidatingWebhookConfiguration>,
     /// The Services.
     pub services: Vec<Service>,
+    /// The pods that the API server lists; `None` where it lists none, for there is no API server.
+    pub pods: Option<Vec<Object>>,
     /// Whether the caches never get their first list.
     pub unsynced: bool,
     /// The caches of other kinds; [`Self::with`] fills them.
@@ -188,7 +194,7 @@ pub struct Cluster {
 /// Who answers what is asked past the caches.
 enum Live {
     ApiServer(kube::Client),
-    Fixed(Mutex<BTreeMap<String, Arc<Namespace>>>, HashMap<Need, Arc<dyn Kept>>),
+    Fixed(Mutex<BTreeMap<String, Arc<Namespace>>>, HashMap<Need, Arc<dyn Kept>>, Option<Vec<Object>>),
 }
 
 impl Cluster {
@@ -217,7 +223,7 @@ impl Cluster {
         let validating = fixed::<ValidatingWebhookConfiguration>(state.validating_webhooks, synced);
         caches.insert(Need::ValidatingWebhooks, Arc::new(validating));
         caches.insert(Need::Services, Arc::new(fixed::<Service>(state.services, synced)));
-        let live = Live::Fixed(Mutex::new(namespaces), live);
+        let live = Live::Fixed(Mutex::new(namespaces), live, state.pods);
         Arc::new(Self { live, limits: Limits::default(), caches, _watches: Vec::new() })
     }
 
@@ -246,7 +252,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub(crate) async fn find_live<P: Projection>(&self, namespace: &str, name: &str) -> Result<Option<Arc<P>>, Status> {
         let client = match &self.live {
-            Live::Fixed(_, live) => {
+            Live::Fixed(_, live, _) => {
                 return Ok(of_kind::<P>(live).and_then(|cache| cache.find(&cache::key(namespace, name))));
             }
             Live::ApiServer(client) => client,
@@ -267,7 +273,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub(crate) async fn list_live<P: Projection>(&self, namespace: &str) -> Result<Vec<Arc<P>>, Status> {
         let client = match &self.live {
-            Live::Fixed(_, live) => {
+            Live::Fixed(_, live, _) => {
                 return Ok(of_kind::<P>(live).map(|cache| cache.in_namespace(namespace)).unwrap_or_default());
             }
             Live::ApiServer(client) => client,
@@ -290,7 +296,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
         match &self.live {
-            Live::Fixed(live, _) => Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()),
+            Live::Fixed(live, ..) => Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()),
             Live::ApiServer(client) => {
                 let api: Api<KubeNamespace> = Api::all(client.clone());
                 let found = self.call(api.get_opt(name)).await.map_err(CallError::into_status)?;
@@ -305,7 +311,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub async fn create_namespace(&self, name: &str) -> Result<(), Status> {
         match &self.live {
-            Live::Fixed(live, _) => {
+            Live::Fixed(live, ..) => {
                 let namespace = || Arc::new(Namespace { name: name.to_owned(), ..Namespace::default() });
                 live.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert_with(namespace);
                 Ok(())
