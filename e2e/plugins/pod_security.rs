@@ -141,12 +141,6 @@ fn pods_keep_to_the_baseline() {
             )),
             create(unmasked("unmasked")),
             post(&pods(&host), &unmasked("unmasked")),
-            create(with(
-                "windows-process",
-                json!({}),
-                json!({"os": {"name": "windows"}, "hostNetwork": true,
-                       "securityContext": {"windowsOptions": {"hostProcess": true, "runAsUserName": "NT AUTHORITY\\SYSTEM"}}}),
-            )),
             // Several at once, in order.
             create(with(
                 "everything",
@@ -253,7 +247,8 @@ fn what_makes_pods_is_warned_of_them() {
     stateful["serviceName"] = json!("s");
     let mut job_template = template.clone();
     job_template["spec"]["restartPolicy"] = json!("Never");
-    let job = json!({ "template": job_template });
+    // Its own selector, for the generated one has a uid in it.
+    let job = json!({"manualSelector": true, "selector": {"matchLabels": labels}, "template": job_template});
     let apps = |namespace: &str, resource: &str| format!("/apis/apps/v1/namespaces/{namespace}/{resource}");
     let batch = |resource: &str| format!("/apis/batch/v1/namespaces/{here}/{resource}");
     let core = |resource: &str| format!("/api/v1/namespaces/{here}/{resource}");
@@ -277,7 +272,11 @@ fn what_makes_pods_is_warned_of_them() {
             post(&batch("jobs"), &object("batch/v1", "Job", job.clone())),
             post(
                 &batch("cronjobs"),
-                &object("batch/v1", "CronJob", json!({"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}})),
+                &object(
+                    "batch/v1",
+                    "CronJob",
+                    json!({"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": job_template}}}),
+                ),
             ),
             post(
                 &core("replicationcontrollers"),

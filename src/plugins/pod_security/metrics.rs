@@ -3,6 +3,7 @@
 use super::policy::{Level, LevelVersion, Version};
 use crate::admission::{Attributes, Operation};
 use prometheus::{IntCounterVec, Opts, Registry};
+use std::borrow::Cow;
 
 /// The version of Kubernetes whose policies these are; later ones are counted as `future`.
 const API_MINOR: u64 = 36;
@@ -74,9 +75,10 @@ impl Metrics {
     pub(super) fn evaluated(&self, is_allowed: bool, policy: LevelVersion, mode: Mode, attributes: &Attributes) {
         let version = match policy.version {
             // Asking for nothing is the same in every version.
-            _ if policy.level == Level::Privileged => "latest".to_owned(),
-            Version::Minor(minor) if minor > API_MINOR => "future".to_owned(),
-            version => version.to_string(),
+            _ if policy.level == Level::Privileged => Cow::Borrowed("latest"),
+            Version::Latest => Cow::Borrowed("latest"),
+            Version::Minor(minor) if minor > API_MINOR => Cow::Borrowed("future"),
+            version => Cow::Owned(version.to_string()),
         };
         let decision = if is_allowed { "allow" } else { "deny" };
         let [operation, resource, subresource] = request(attributes);

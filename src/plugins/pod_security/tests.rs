@@ -132,7 +132,7 @@ impl World {
 
 impl Answer {
     #[track_caller]
-    fn is_silent(self) {
+    fn stays_silent(self) {
         self.accepts(&[], &[]);
     }
 
@@ -323,7 +323,7 @@ async fn controllers_are_never_refused_but_warned_of_their_pods() {
             answer.accepts(&[&would], &[("audit-violations", &would)]);
         }
         let scale = Request { subresource: "status", ..request(Operation::Update, group, resource, object) };
-        world.send(scale).await.is_silent();
+        world.send(scale).await.stays_silent();
     }
     assert!(world.counted().contains(
         &r#"evaluations_total{decision="deny",mode="warn",policy_level="restricted",policy_version="latest",request_operation="update",resource="controller",subresource=""} 8"#.to_owned()
@@ -343,19 +343,19 @@ async fn what_is_no_controller_or_has_no_template_is_passed_over() {
         ("metrics.k8s.io", "pods"),
         ("other.io", "namespaces"),
     ] {
-        world.send(request(Operation::Create, group, resource, empty.clone())).await.is_silent();
+        world.send(request(Operation::Create, group, resource, empty.clone())).await.stays_silent();
     }
     let controller = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": {"template": {"spec": bare()}}});
-    world.send(request(Operation::Create, "extensions", "deployments", controller)).await.is_silent();
+    world.send(request(Operation::Create, "extensions", "deployments", controller)).await.stays_silent();
 }
 
 #[tokio::test]
 async fn controllers_are_not_looked_at_where_only_pods_are_judged() {
     let world = world(&[("enforce", "restricted"), ("warn", "privileged")]);
     let controller = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": {"template": {"spec": bare()}}});
-    world.send(request(Operation::Create, "apps", "deployments", controller)).await.is_silent();
+    world.send(request(Operation::Create, "apps", "deployments", controller)).await.stays_silent();
     let broken = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": {"template": 1}});
-    world.send(request(Operation::Create, "apps", "deployments", broken)).await.is_silent();
+    world.send(request(Operation::Create, "apps", "deployments", broken)).await.stays_silent();
 }
 
 #[tokio::test]
@@ -408,7 +408,7 @@ async fn an_update_is_judged_only_if_it_changes_what_runs() {
         let answer = world.send(update_pod(old(), new.clone())).await;
         assert_eq!(answer.result.is_err(), is_judged, "{new}");
         if !is_judged {
-            answer.is_silent();
+            answer.stays_silent();
         }
     }
 }
@@ -417,10 +417,10 @@ async fn an_update_is_judged_only_if_it_changes_what_runs() {
 async fn subresources_that_change_no_spec_are_passed_over() {
     let world = world(&[("enforce", "restricted")]);
     for subresource in IGNORED_POD_SUBRESOURCES {
-        world.send(Request { subresource, ..create_pod(bare()) }).await.is_silent();
+        world.send(Request { subresource, ..create_pod(bare()) }).await.stays_silent();
     }
     for subresource in ["ephemeralcontainers", "resize", "of-a-later-version"] {
-        world.send(Request { subresource, ..update_pod(bare(), bare()) }).await.is_silent();
+        world.send(Request { subresource, ..update_pod(bare(), bare()) }).await.stays_silent();
         let mut new = bare();
         new["ephemeralContainers"] = json!([{"name": "debug", "image": "i"}]);
         let answer = world.send(Request { subresource, ..update_pod(bare(), new) }).await;
@@ -434,7 +434,7 @@ async fn subresources_that_change_no_spec_are_passed_over() {
 #[tokio::test]
 async fn a_new_namespace_has_valid_labels() {
     let world = world(&[]);
-    world.send(create_namespace("x", &[("enforce", "baseline"), ("warn-version", "v1.99")])).await.is_silent();
+    world.send(create_namespace("x", &[("enforce", "baseline"), ("warn-version", "v1.99")])).await.stays_silent();
     let status = world
         .send(create_namespace("x", &[("enforce", "strict"), ("audit-version", "1.2")]))
         .await
@@ -458,13 +458,13 @@ async fn a_new_namespace_has_valid_labels() {
 async fn wrong_labels_stay_until_one_of_them_changes() {
     let world = world(&[]);
     let wrong = [("enforce", "strict"), ("warn", "baseline")];
-    world.send(update_namespace("x", &wrong, &wrong)).await.is_silent();
-    world.send(update_namespace("x", &wrong, &[("enforce", "strict")])).await.is_silent();
+    world.send(update_namespace("x", &wrong, &wrong)).await.stays_silent();
+    world.send(update_namespace("x", &wrong, &[("enforce", "strict")])).await.stays_silent();
     for (old, new) in [(&[][..], &wrong[..]), (&wrong, &[("enforce", "stricter")]), (&wrong, &[("warn", "strict")])] {
         assert_eq!(world.send(update_namespace("x", old, new)).await.result.unwrap_err().code, 422);
     }
     let status = Request { subresource: "status", ..update_namespace("x", &[], &wrong) };
-    world.send(status).await.is_silent();
+    world.send(status).await.stays_silent();
 }
 
 #[tokio::test]
@@ -511,11 +511,11 @@ async fn labels_of_an_exempt_namespace_are_said_to_have_no_effect() {
         let warnings: Vec<String> = policy.iter().map(|policy| warning(policy)).collect();
         let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
         world.send(create_namespace("exempt", labels)).await.accepts(&warnings, &[]);
-        world.send(create_namespace("x", labels)).await.is_silent();
+        world.send(create_namespace("x", labels)).await.stays_silent();
     }
     let tightened = update_namespace("exempt", &[], &[("enforce", "baseline")]);
     world.send(tightened).await.accepts(&[&warning("enforce=baseline:latest")], &[]);
-    world.send(update_namespace("exempt", &[], &[("warn", "restricted")])).await.is_silent();
+    world.send(update_namespace("exempt", &[], &[("warn", "restricted")])).await.stays_silent();
 }
 
 /// A pod that violates the baseline if it is said to.
@@ -562,7 +562,7 @@ async fn who_tightens_a_namespace_hears_which_pods_would_be_refused() {
         "a (and 1 other pod): host namespaces",
     ];
     tightened(Some(two), &[], &[("enforce", "baseline")]).await.accepts(&warnings, &[]);
-    tightened(Some(vec![existing("a", None, false)]), &[], &[("enforce", "baseline")]).await.is_silent();
+    tightened(Some(vec![existing("a", None, false)]), &[], &[("enforce", "baseline")]).await.stays_silent();
 }
 
 #[tokio::test]
