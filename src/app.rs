@@ -263,6 +263,7 @@ fn cluster_limits(limits: &Limits) -> cluster::Limits {
         call_timeout: limits.call_timeout,
         list_timeout: limits.list_timeout,
         ready_timeout: limits.cache_sync_timeout,
+        definition_ttl: limits.definition_ttl,
     }
 }
 
@@ -278,7 +279,9 @@ fn pipeline(
 ) -> Result<Pipeline> {
     let limits = &config.limits;
     let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
-    let needs: Vec<Need> = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied().collect();
+    let of_plugins = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied();
+    // Custom resources are decoded whatever plugins there are.
+    let needs: Vec<Need> = of_plugins.chain([Need::CustomResourceDefinitions]).collect();
     let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits(limits));
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
@@ -304,7 +307,9 @@ fn pipeline(
         impersonation: Impersonation::new(limits.impersonation_checks),
         authorizer: Arc::new(Authorizer::new(authorization(config, &upstream))),
         discovery,
+        cluster,
         chain,
+        validation_view: config.validation_view,
         gateway: Gateway {
             transport: upstream.transport,
             forwarder: upstream.forwarder,

@@ -142,6 +142,5 @@ mod tests {
             assert!(help.contains(&format!("\n{heading}\n")), "{heading} is missing in\n{help}");
         }
         assert!(!help.contains("\nOptions:\n"), "a flag has no group:\n{help}");
-        assert!(!help.contains("--validation-view"), "a flag that is refused is shown:\n{help}");
     }
 }

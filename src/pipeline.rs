@@ -15,6 +15,7 @@ mod patch;
 mod apply;
 mod target;
 mod update;
+mod view;
 mod write;
 
 use gateway::Caller;
@@ -25,8 +26,9 @@ use crate::admission::{CallerAuthorizer, Chain, Warnings};
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
 use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
+use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
-use crate::config::Limits;
+use crate::config::{Limits, ValidationView};
 use crate::request::info::{is_canonical, request_info};
 use crate::request::{RequestInfo, timeout};
 use crate::response;
@@ -56,8 +58,12 @@ pub struct Pipeline {
     pub authorizer: Arc<Authorizer>,
     /// What resources there are.
     pub discovery: Arc<Discovery>,
+    /// What is known of the cluster.
+    pub cluster: Arc<Cluster>,
     /// The admission plugins.
     pub chain: Chain,
+    /// What the validating phase sees.
+    pub validation_view: ValidationView,
     /// The way to the API server.
     pub gateway: Gateway,
     /// The audit log.

@@ -65,7 +65,7 @@ pub fn compare(case: &Case<'_>) {
 }
 
 /// The names in the table that the binary prints.
-fn known_plugins() -> Vec<String> {
+pub fn known_plugins() -> Vec<String> {
     let output =
         Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).arg("plugins").current_dir(folder("plugins")).output();
     let table = String::from_utf8(output.unwrap().stdout).unwrap();
@@ -94,12 +94,6 @@ fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
     for review in case.webhook.iter().flat_map(|(webhook, _)| webhook.take()) {
         let mut review = json!({"path": review.path, "body": review.body});
         mask(&mut review, generated.as_deref());
-        // The proxy shows what is submitted; kube-apiserver's validating phase what is about to be stored.
-        if let Some(metadata) = review.pointer_mut("/body/request/object/metadata").and_then(Value::as_object_mut) {
-            for field in ["creationTimestamp", "generation", "resourceVersion"] {
-                metadata.remove(field);
-            }
-        }
         reviews.push(review);
     }
     // Validating webhooks are asked at the same time.
@@ -122,7 +116,16 @@ fn mask(value: &mut Value, generated: Option<&str>) {
             map.remove("uid");
             for (key, value) in map.iter_mut() {
                 match key.as_str() {
-                    "resourceVersion" | "creationTimestamp" | "deletionTimestamp" if value.is_string() => {
+                    "resourceVersion"
+                    | "creationTimestamp"
+                    | "deletionTimestamp"
+                    | "lastTransitionTime"
+                    | "lastUpdateTime"
+                    | "startTime"
+                    | "token"
+                    | "expirationTimestamp"
+                        if value.is_string() =>
+                    {
                         *value = json!("<masked>")
                     }
                     _ => mask(value, generated),

@@ -22,7 +22,7 @@ pub use kubelet::Kubelet;
 pub use pki::pki;
 pub use proxy::Proxy;
 pub use relay::Relay;
-pub use webhook::Webhook;
+pub use webhook::{Review, Webhook};
 
 use std::future::Future;
 use std::net::TcpListener;

@@ -27,13 +27,17 @@ pub struct Review {
     pub body: Value,
 }
 
-/// A running webhook. Paths: `/allow`, `/deny`, `/warn`, `/label/KEY/VALUE`, `/http/CODE`, `/garbage`, and `/held`,
-/// which allows, but an
+/// What is done while somebody waits for the answer to an AdmissionReview.
+type Meddler = Arc<dyn Fn(&Review) + Send + Sync>;
+
+/// A running webhook. Paths: `/allow`, `/deny`, `/warn`, `/label/KEY/VALUE`, `/http/CODE`, `/garbage`, `/meddle`, which
+/// allows, but first does what [`Webhook::meddle`] says, and `/held`, which allows, but an
 /// object named `held` only once [`Webhook::release`] was called.
 pub struct Webhook {
     port: u16,
     reviews: Arc<Mutex<Vec<Review>>>,
     released: watch::Sender<bool>,
+    meddler: Arc<Mutex<Option<Meddler>>>,
 }
 
 impl Webhook {
@@ -50,18 +54,29 @@ impl Webhook {
         let reviews = Arc::new(Mutex::new(Vec::new()));
         let (released, holds) = watch::channel(false);
         let seen = Arc::clone(&reviews);
+        let meddler = Arc::new(Mutex::new(None));
+        let meddles = Arc::clone(&meddler);
         runtime().spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
                 let (acceptor, seen, holds) = (acceptor.clone(), Arc::clone(&seen), holds.clone());
+                let meddles = Arc::clone(&meddles);
                 tokio::spawn(async move {
                     let connection = acceptor.accept(connection).await.ok()?;
-                    let service = service_fn(move |request| answer(request, Arc::clone(&seen), holds.clone()));
+                    let service = service_fn(move |request| {
+                        let meddler = meddles.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                        answer(request, Arc::clone(&seen), holds.clone(), meddler)
+                    });
                     let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
                     server.serve_connection(TokioIo::new(connection), service).await.ok()
                 });
             }
         });
-        Self { port, reviews, released }
+        Self { port, reviews, released, meddler }
+    }
+
+    /// From now on does this before `/meddle` allows.
+    pub fn meddle(&self, how: impl Fn(&Review) + Send + Sync + 'static) {
+        *self.meddler.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(how));
     }
 
     /// What came since the last call.
@@ -109,6 +124,7 @@ async fn answer(
     request: http::Request<Incoming>,
     seen: Reviews,
     mut holds: watch::Receiver<bool>,
+    meddler: Option<Meddler>,
 ) -> Result<http::Response<Full<Bytes>>, hyper::Error> {
     let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
     let body = request.into_body().collect().await?.to_bytes();
@@ -130,6 +146,12 @@ async fn answer(
         }
         ["http", number] => code = number.parse().unwrap_or(500),
         ["garbage"] => response = Value::Null,
+        ["meddle"] => {
+            let review = Review { path: path.to_owned(), body: review.clone() };
+            if let Some(meddler) = meddler {
+                let _ = tokio::task::spawn_blocking(move || meddler(&review)).await;
+            }
+        }
         ["held"] if review["request"]["name"] == "held" => {
             let _ = holds.wait_for(|released| *released).await;
         }

@@ -119,6 +119,12 @@ impl Chain {
         Ok(())
     }
 
+    /// Whether a plugin's validating phase may look at the object as it would be stored.
+    pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+        let validate = |enabled: &&Enabled| enabled.spec.phases.validate() && enabled.spec.handles(attributes);
+        self.plugins.iter().filter(validate).any(|enabled| enabled.plugin.looks_at_stored(attributes))
+    }
+
     fn finish(
         &self,
         spec: &Spec,

@@ -40,4 +40,10 @@ pub trait Plugin: Send + Sync {
     async fn validate(&self, _attributes: &Attributes) -> Result<(), Denial> {
         Ok(())
     }
+
+    /// Whether its validating phase may look at more than was submitted: at the object as it would be stored. Asked after
+    /// the mutating phase, and in doubt the answer is yes.
+    fn looks_at_stored(&self, _attributes: &Attributes) -> bool {
+        false
+    }
 }

@@ -1,7 +1,7 @@
 //! What can be typed. Names, defaults and syntax are kube-apiserver's where it has the flag.
 
-use crate::config::UpstreamIdentity;
 use crate::config::duration;
+use crate::config::{UpstreamIdentity, ValidationView};
 use clap::{ArgAction, Args, Parser, Subcommand};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -40,8 +40,6 @@ pub(super) struct Serve {
     pub(super) upstream: Upstream,
     #[command(flatten)]
     pub(super) audit: Audit,
-    #[command(flatten)]
-    pub(super) refused: Refused,
 
     /// How much is logged, to stderr: 0 what an operator wants to know, 2 decisions, 6 every request.
     #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0, help_heading = "Misc")]
@@ -72,6 +70,10 @@ pub(super) struct Admission {
     /// How long a pod stays on a node that is unreachable, where it does not say itself.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, allow_negative_numbers = true)]
     pub(super) default_unreachable_toleration_seconds: i64,
+    /// What the validating phase sees where a webhook looks: the object as it would be stored, for which the write is
+    /// tried first (dryRun=All); or the one that is submitted, without that round trip.
+    #[arg(long, value_name = "VIEW", value_parser = validation_view(), default_value = "stored")]
+    pub(super) validation_view: ValidationView,
 }
 
 #[derive(Args, Debug)]
@@ -181,13 +183,6 @@ pub(super) struct Audit {
     pub(super) audit_policy_file: Option<PathBuf>,
 }
 
-/// Flags of kube-apiserver that have no effect here yet. Taking them in silence would promise something.
-#[derive(Args, Debug)]
-pub(super) struct Refused {
-    #[arg(long, hide = true)]
-    pub(super) validation_view: Option<String>,
-}
-
 /// `strconv.ParseBool`.
 fn boolean(text: &str) -> Result<bool, &'static str> {
     match text {
@@ -195,6 +190,14 @@ fn boolean(text: &str) -> Result<bool, &'static str> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("must be true or false"),
     }
+}
+
+fn validation_view() -> impl clap::builder::TypedValueParser<Value = ValidationView> {
+    use clap::builder::{PossibleValuesParser, TypedValueParser};
+    PossibleValuesParser::new(["stored", "submitted"]).map(|text| match text.as_str() {
+        "submitted" => ValidationView::Submitted,
+        _ => ValidationView::Stored,
+    })
 }
 
 fn identity() -> impl clap::builder::TypedValueParser<Value = UpstreamIdentity> {

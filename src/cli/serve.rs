@@ -19,7 +19,6 @@ const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
 /// # Errors
 /// The first thing that is wrong with them.
 pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, ConfigError> {
-    not_refused(&flags.refused)?;
     let limits = Limits {
         request_timeout: flags.serving.request_timeout,
         requests_inflight: flags.serving.max_requests_inflight,
@@ -42,6 +41,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         authorization: authorization(&flags.authorization, &upstream)?,
         upstream,
         admission: admission(plugins, &flags.admission)?,
+        validation_view: flags.admission.validation_view,
         audit: audit(&flags.audit)?,
         limits,
     })
@@ -57,14 +57,6 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
         unreachable_seconds: flags.default_unreachable_toleration_seconds,
     };
     Ok(admission)
-}
-
-fn not_refused(flags: &arguments::Refused) -> Result<(), ConfigError> {
-    let given = [("validation-view", flags.validation_view.clone())];
-    match given.into_iter().find_map(|(flag, value)| Some((flag, value?))) {
-        Some((flag, value)) => Err(ConfigError::flag(flag, value, "not supported yet; remove the flag")),
-        None => Ok(()),
-    }
 }
 
 /// A kubeconfig is asked for, but the files that are named leave nothing to write: who made them has the keys.

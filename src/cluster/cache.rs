@@ -17,6 +17,10 @@ use tokio::sync::watch;
 pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
     /// What asks for its cache.
     const NEED: Need;
+    /// How many objects are asked for at once.
+    const PAGE: u32 = 500;
+    /// Whether an API server may lack the resource, or keep it from the proxy. What the cache does not hold is looked up then.
+    const MAY_BE_ABSENT: bool = false;
     /// The object as the API server sends it.
     type Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static;
 
@@ -94,14 +98,23 @@ impl<P: Projection> Cache<P> {
     /// Keeps the cache in step with the API server. A list that stalls for `list_timeout` is begun anew.
     pub(super) async fn follow(&self, api: kube::Api<P::Object>, list_timeout: Duration) {
         loop {
-            let mut events = pin!(watcher(api.clone(), watcher::Config::default()).default_backoff());
+            let config = watcher::Config::default().page_size(P::PAGE);
+            let mut events = pin!(watcher(api.clone(), config).default_backoff());
             let mut listed = None;
             loop {
                 let is_listing = listed.is_some() || !self.is_synced();
                 let bound = if is_listing { list_timeout } else { Duration::MAX };
                 match tokio::time::timeout(bound, events.next()).await {
                     Ok(Some(Ok(event))) => self.take(event, &mut listed),
-                    Ok(Some(Err(error))) => self.note(&error.to_string()),
+                    Ok(Some(Err(error))) => {
+                        let code = refusal(&error);
+                        if code != Some(404) || !P::MAY_BE_ABSENT {
+                            self.note(&error.to_string());
+                        }
+                        if P::MAY_BE_ABSENT && matches!(code, Some(401 | 403 | 404)) {
+                            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+                        }
+                    }
                     Ok(None) => break,
                     Err(_) => {
                         self.note("the list takes too long");
@@ -162,6 +175,14 @@ impl<P: Projection> Cache<P> {
         if change(&mut objects) {
             self.sorted.store(None);
         }
+    }
+}
+
+/// The code with which the API server refused the list.
+fn refusal(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
     }
 }
 

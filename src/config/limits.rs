@@ -62,10 +62,13 @@ pub struct Limits {
     pub unauthorized_ttl: Duration,
     /// Access reviews that the impersonation headers of one request may cause.
     pub impersonation_checks: usize,
-    /// Times that a write starts over because the object changed meanwhile.
+    /// Times that a write starts over because the object changed meanwhile: as many as there may be writers of one object.
+    /// In kube-apiserver only the deadline ends this (`GuaranteedUpdate`).
     pub conflict_retries: usize,
     /// Wait for caches to hold their first list (`admission.Handler.WaitForReady`).
     pub cache_sync_timeout: Duration,
+    /// How long it is remembered what the API server said of a CustomResourceDefinition that is not in the cache yet.
+    pub definition_ttl: Duration,
     /// Webhook clients that are kept.
     pub webhook_clients: u64,
     /// Bytes of a webhook's answer, also after decompression.
@@ -113,8 +116,9 @@ impl Default for Limits {
             authorized_ttl: seconds(300),
             unauthorized_ttl: seconds(30),
             impersonation_checks: 64,
-            conflict_retries: 5,
+            conflict_retries: 64,
             cache_sync_timeout: seconds(10),
+            definition_ttl: seconds(5),
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
             audit_queue_events: 10_000,

@@ -31,6 +31,8 @@ pub struct Config {
     pub upstream: Upstream,
     /// The plugins.
     pub admission: admission::Admission,
+    /// What the validating phase sees.
+    pub validation_view: ValidationView,
     /// The audit log.
     pub audit: Audit,
     /// Every bound.
@@ -118,6 +120,16 @@ pub enum UpstreamIdentity {
     RequestHeader,
     /// With the credentials that the caller presented.
     Passthrough,
+}
+
+/// What the validating phase sees of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValidationView {
+    /// The object as it would be stored: the write is tried first, where a plugin looks.
+    #[default]
+    Stored,
+    /// The object as it is sent to the API server behind.
+    Submitted,
 }
 
 /// The API server behind.

@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use crate::object::{GroupVersionKind, Object, discard_nulls};
-use crate::request::body::{self, MediaType};
+use crate::request::body::{self, Form, MediaType};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ pub use crate::request::body::{check_name, check_new_name, ensure_namespace, rea
 /// # Errors
 /// When it is of another kind, or no object at all.
 pub fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
-    let decoded = body::decode_object(&call.body, media_type(call)?, kind)?;
+    let decoded = body::decode_object(&call.body, media_type(call)?, kind, Form::AsSent)?;
     if call.parameter("fieldValidation").as_deref() == Some("Strict") && !decoded.duplicates.is_empty() {
         let duplicates = decoded.duplicates.join(", ");
         return Err(Status::bad_request(format!(
@@ -30,7 +30,7 @@ pub fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
 /// When it is of another kind, or fields have types that the kind does not have.
 pub fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status> {
     let text = value.to_string();
-    let decoded = body::decode_object(text.as_bytes(), MediaType::Json, kind).map_err(|status| {
+    let decoded = body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::AsSent).map_err(|status| {
         // `handlers.jsonPatcher.applyPatchToCurrentObject`: what does not decode is the patch's fault.
         let Some((_, why)) = status.message.split_once(&format!("cannot be handled as a {}: ", kind.kind)) else {
             return status;

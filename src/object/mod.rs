@@ -10,6 +10,9 @@ pub mod schema;
 pub mod pod;
 mod name;
 pub mod resources;
+pub mod typed;
+pub mod normal;
+pub mod structural;
 pub mod toleration;
 
 pub use name::generate_name;

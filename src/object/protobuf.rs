@@ -5,7 +5,7 @@
 //! `omitempty` and embedded structs show in JSON is here. Where generated code would merge two halves of one message,
 //! the body is refused: no encoder writes that.
 
-mod special;
+pub(in crate::object) mod special;
 mod status;
 mod table;
 mod wire;

@@ -4,6 +4,7 @@
 
 use super::Exchange;
 use super::delete::{delete_body, names_a_version};
+use super::gateway::Answer;
 use super::write::{Write, is_conflict};
 use crate::admission::Operation;
 use crate::object::Object;
@@ -38,10 +39,11 @@ impl Write<'_> {
             for item in items {
                 let item =
                     Object::from_value(item).ok_or_else(|| Status::internal_error("a list's item is no object"))?;
-                if let Some(refusal) = self.delete_item(&options, item.clone(), exchange).await? {
-                    return Ok(refusal);
+                match self.delete_item(&options, item.clone(), exchange).await? {
+                    Item::Deleted => deleted.push(item.into_value()),
+                    Item::Gone => {}
+                    Item::Refused(refusal) => return Ok(refusal.into_response()),
                 }
-                deleted.push(item.into_value());
             }
         }
         // Its metadata is that of the first page (`Store.DeleteCollection`).
@@ -89,52 +91,63 @@ impl Write<'_> {
         query.finish()
     }
 
-    /// Admits and deletes one item; answers with the response to give if that was refused. One that is gone already counts
-    /// as deleted.
-    async fn delete_item(
-        &self,
-        options: &Object,
-        mut item: Object,
-        exchange: &mut Exchange,
-    ) -> Result<Option<Response<Body>>, Status> {
+    /// Admits and deletes one item. On a conflict that the client did not ask for, once more with the fresh one, if that is
+    /// still one of the selected.
+    async fn delete_item(&self, options: &Object, mut item: Object, exchange: &mut Exchange) -> Result<Item, Status> {
         let mut attempt = 0;
         loop {
             self.check_preconditions(options, &item)?;
             let body = delete_body(options, &item)?;
             let name = item.name().to_owned();
-            let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(item)), options.clone());
+            let old = Some(Arc::new(self.with_kind(item)));
+            let mut attributes = self.attributes(Operation::Delete, None, old, options.clone());
             let admitted = match self.admit(&mut attributes, exchange).await {
                 Ok(()) => self.validate(&attributes, exchange).await,
                 refused => refused,
             };
             match admitted {
                 Ok(()) => {}
-                Err(status) if status.reason == "NotFound" => return Ok(None),
+                // `Store.DeleteCollection` goes on after whatever is NotFound.
+                Err(status) if status.reason == "NotFound" => return Ok(Item::Deleted),
                 Err(status) => return Err(status),
             }
             let mut outgoing = self.outgoing(body);
             outgoing.method = Method::DELETE;
             outgoing.uri = self.one_item_uri(&name)?;
-            let answer = self.forward(outgoing).await?;
+            let answer = self.forward_for_json(outgoing).await?;
             attempt += 1;
-            if answer.status.is_success() || answer.status == http::StatusCode::NOT_FOUND {
-                return Ok(None);
+            if answer.status.is_success() {
+                let found_none = answer.object().is_ok_and(|list| list.get(&["items"]).is_some_and(is_empty));
+                return Ok(if found_none { Item::Gone } else { Item::Deleted });
+            }
+            if answer.status == http::StatusCode::NOT_FOUND {
+                return Ok(Item::Deleted);
             }
             let retry =
                 is_conflict(&answer) && !names_a_version(options) && attempt < self.pipeline.limits.conflict_retries;
             if !retry {
-                return Ok(Some(answer.into_response()));
+                return Ok(Item::Refused(answer));
             }
             match self.fresh(&name).await? {
                 Some(fresh) => item = fresh,
-                None => return Ok(None),
+                None => return Ok(Item::Gone),
             }
         }
     }
 
+    /// The object of this name, if it is one of the selected.
     async fn fresh(&self, name: &str) -> Result<Option<Object>, Status> {
-        let path = format!("{}/{name}", self.parts.uri.path().trim_end_matches('/'));
-        self.pipeline.gateway.read(&path, self.caller).await
+        let list = self.pipeline.gateway.read(&self.one_item_uri(name)?.to_string(), self.caller).await?;
+        Ok(list.and_then(|list| Object::from_value(list.items(&["items"]).first()?.clone())))
+    }
+
+    /// A list's item, which does not say of itself what it is.
+    fn with_kind(&self, mut item: Object) -> Object {
+        let kind = self.target.kind();
+        for (field, value) in [("kind", kind.kind.clone()), ("apiVersion", kind.api_version())] {
+            item.fields_mut().entry(field).or_insert_with(|| value.into());
+        }
+        item
     }
 
     /// The collection's URL, selecting just this name; the write options are in the body.
@@ -146,4 +159,18 @@ impl Write<'_> {
         let query = self.selectors(&[("fieldSelector", &selector)]);
         format!("{}?{query}", self.parts.uri.path()).parse().map_err(Status::internal_error)
     }
+}
+
+/// What became of an item.
+enum Item {
+    /// It was deleted.
+    Deleted,
+    /// There was nothing left to delete.
+    Gone,
+    /// The API server refused.
+    Refused(Answer),
+}
+
+fn is_empty(items: &Value) -> bool {
+    items.as_array().is_none_or(Vec::is_empty)
 }

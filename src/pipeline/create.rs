@@ -45,8 +45,11 @@ impl Write<'_> {
             if let Some(base) = &base {
                 draw_name(&mut attributes, base);
             }
-            self.validate(&attributes, exchange).await?;
-            let answer = self.forward(self.admitted(&attributes, decoded.verbatim)?).await?;
+            let outgoing = self.admitted(&attributes, decoded.verbatim)?;
+            if let Some(refusal) = self.validate_write(&mut attributes, &outgoing, exchange).await? {
+                return Ok(refusal.into_response());
+            }
+            let answer = self.forward(outgoing).await?;
             if base.is_none() || attempt == NAME_ATTEMPTS || !is_already_exists(&answer) {
                 return Ok(answer.into_response());
             }
@@ -75,7 +78,7 @@ fn draw_name(attributes: &mut Attributes, base: &str) {
 }
 
 /// `names.SimpleNameGenerator.GenerateName`.
-fn generate_name(base: &str) -> String {
+pub(super) fn generate_name(base: &str) -> String {
     let end = base.char_indices().map(|(at, _)| at).take_while(|at| *at <= BASE_LENGTH).last().unwrap_or(0);
     let base = if base.len() <= BASE_LENGTH { base } else { &base[..end] };
     let mut rng = rand::rng();

@@ -9,11 +9,9 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
-
-/// Bytes of a Status that was gzipped.
-const STATUS_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Whoever a request is done for.
 #[derive(Clone, Debug)]
@@ -34,7 +32,11 @@ pub struct Gateway {
     pub response_bytes: usize,
 }
 
+/// Bytes of a Status that was compressed.
+const STATUS_BYTES: u64 = 1024 * 1024;
+
 /// An answer that was read as a whole.
+#[derive(Clone)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -50,16 +52,26 @@ impl Answer {
 
     /// The Status in it, in whichever form the client accepts.
     pub(super) fn status(&self) -> Option<Status> {
-        let unpacked = match self.headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
-            Some(b"gzip") => Bytes::from(unpacked(&self.body)?),
-            _ => self.body.clone(),
-        };
-        match unpacked.first()? {
-            b'{' => serde_json::from_slice(&unpacked).ok(),
-            _ => match protobuf::open(&unpacked) {
+        let body = self.plain_body()?;
+        match body.first()? {
+            b'{' => serde_json::from_slice(&body).ok(),
+            _ => match protobuf::open(&body) {
                 Ok(envelope) => protobuf::status(&envelope).ok(),
-                Err(_) => serde_json::from_value(decode::yaml(&unpacked).ok()?.value).ok(),
+                Err(_) => serde_json::from_value(decode::yaml(&body).ok()?.value).ok(),
             },
+        }
+    }
+
+    /// The body without the compression that the client may have asked for.
+    fn plain_body(&self) -> Option<Cow<'_, [u8]>> {
+        match self.headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes()) {
+            None => Some(Cow::Borrowed(&self.body)),
+            Some(b"gzip") => {
+                let mut plain = Vec::new();
+                GzDecoder::new(&*self.body).take(STATUS_BYTES).read_to_end(&mut plain).ok()?;
+                Some(Cow::Owned(plain))
+            }
+            Some(_) => None,
         }
     }
 
@@ -74,7 +86,7 @@ impl Answer {
 
     /// The refusal in it, as it was worded.
     pub(super) fn into_refusal(self) -> Status {
-        serde_json::from_slice(&self.body).unwrap_or_else(|_| {
+        self.status().unwrap_or_else(|| {
             let code = self.status.as_u16();
             Status::failure(code, "", format!("the API server answered {code}"))
         })
@@ -132,14 +144,6 @@ impl Gateway {
             .map_err(|why| Status::internal_error(format!("the API server's answer could not be read: {why}")))?;
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
-}
-
-/// What is in a gzipped Status; none where that is no gzip, or too much for a Status.
-fn unpacked(body: &[u8]) -> Option<Vec<u8>> {
-    let mut unpacked = Vec::new();
-    let read = GzDecoder::new(body).take(STATUS_BYTES + 1).read_to_end(&mut unpacked);
-    read.ok().filter(|read| *read as u64 <= STATUS_BYTES)?;
-    Some(unpacked)
 }
 
 /// A request of the caller's with another body.

@@ -6,12 +6,14 @@
 
 use super::Exchange;
 use super::gateway::Answer;
-use super::write::{Outgoing, Write, is_conflict, schema};
+use super::write::{Outgoing, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
-use crate::object::decode::Decoded;
+use crate::object::decode::{Decoded, go_quote};
 use crate::object::patch::{self, PatchType, merge_diff};
-use crate::request::body::{OptionsKind, WriteOptions, check_name, check_patched, ensure_namespace};
+use crate::request::body::{
+    OptionsKind, Unfit, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
+};
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -28,7 +30,7 @@ impl Write<'_> {
         if patch_type == PatchType::Apply {
             return self.apply(&options, exchange).await;
         }
-        let decoded = match self.decode_patch(patch_type, &options) {
+        let decoded = match patch::decode(patch_type, &self.body) {
             Ok(decoded) => decoded,
             // The API server looks at the object first.
             Err(refusal) => {
@@ -42,7 +44,7 @@ impl Write<'_> {
         let mut attempt = 0;
         loop {
             let old = self.old_object().await?.ok_or_else(|| self.not_found())?;
-            let (answer, retry) = self.patch_existing(patch_type, &decoded.value, old, &options, exchange).await?;
+            let (answer, retry) = self.patch_existing(patch_type, &decoded, old, &options, exchange).await?;
             attempt += 1;
             if !retry || attempt >= self.pipeline.limits.conflict_retries {
                 return Ok(answer.into_response());
@@ -50,28 +52,17 @@ impl Write<'_> {
         }
     }
 
-    fn decode_patch(&self, patch_type: PatchType, options: &WriteOptions) -> Result<Decoded, Status> {
-        let decoded = patch::decode(patch_type, &self.body)?;
-        self.say_duplicates(options, &decoded.duplicates, || {
-            format!("strict decoding error: {}", decoded.duplicates.join(", "))
-        })?;
-        Ok(decoded)
-    }
-
     /// One attempt: the answer, and whether the object changed while it was admitted.
     async fn patch_existing(
         &self,
         patch_type: PatchType,
-        patch: &Value,
+        patch: &Decoded,
         old: Object,
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
         let stored = old.clone().into_value();
-        let patched = patch::apply(patch_type, &stored, patch, schema(self.target.kind()))?;
-        check_patched(&patched, self.target.kind())?;
-        let mut object =
-            Object::from_value(patched).ok_or_else(|| Status::bad_request("the patched object is no object"))?;
+        let mut object = self.patched(patch_type, patch, &stored, options)?;
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
         let old = Arc::new(old);
@@ -81,11 +72,42 @@ impl Write<'_> {
         if let Some(object) = &mut attributes.object {
             self.pin_version(object, &old)?;
         }
-        self.validate(&attributes, exchange).await?;
-        let admitted = attributes.object.unwrap_or_default();
-        let answer = self.forward(self.difference(&stored, admitted, old.resource_version())?).await?;
+        let admitted = attributes.object.clone().unwrap_or_default();
+        let outgoing = self.difference(&stored, admitted, old.resource_version())?;
+        let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
+            Some(refusal) => refusal,
+            None => self.forward(outgoing).await?,
+        };
         let changed = is_conflict(&answer);
         Ok((answer, changed))
+    }
+
+    /// What the patch makes of the stored object.
+    fn patched(
+        &self,
+        patch_type: PatchType,
+        patch: &Decoded,
+        stored: &Value,
+        options: &WriteOptions,
+    ) -> Result<Object, Status> {
+        let apply = || patch::apply(patch_type, stored, &patch.value, schema(self.target.kind()));
+        // What an error shows is rarely wanted, so it is made anew.
+        let invalid = |why: &str| match (patch_type, apply()) {
+            (PatchType::Strategic, _) => invalid_patch(&go_print(&patch.value), why),
+            (_, Ok(patched)) => invalid_patch(&patched.to_string(), why),
+            (_, Err(status)) => status,
+        };
+        let decoded = decode_patched(apply()?, self.target.kind(), self.schema.as_deref());
+        let normal = decoded.map_err(|unfit| match unfit {
+            Unfit::Invalid(why) => invalid(&why),
+            Unfit::Refused(status) => status,
+        })?;
+        let mut errors = strict_errors(patch_type, patch);
+        errors.extend(normal.unknown);
+        match self.say_strict_errors(options, errors.iter()) {
+            Strictness::Passed => Ok(normal.object),
+            Strictness::Refused => Err(invalid(&format!("strict decoding error: {}", errors.join(", ")))),
+        }
     }
 
     /// The patch that makes the stored object the admitted one, if it still has this version: a merge patch, or a JSON patch
@@ -114,6 +136,40 @@ impl Write<'_> {
     }
 }
 
+/// Fields of an operation in a JSON patch (`jsonPatchOp`).
+const OPERATION_FIELDS: [&str; 4] = ["op", "path", "from", "value"];
+
+/// What strict decoding says of a patch itself.
+fn strict_errors(patch_type: PatchType, patch: &Decoded) -> Vec<String> {
+    let duplicates = patch.duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path)));
+    if patch_type != PatchType::Json {
+        return duplicates.collect();
+    }
+    let operations = patch.value.as_array().into_iter().flatten().enumerate();
+    let unknown = operations.flat_map(|(index, operation)| {
+        let keys = operation.as_object().into_iter().flat_map(Map::keys);
+        let unknown = keys.filter(|key| !OPERATION_FIELDS.contains(&key.as_str()));
+        unknown.map(move |key| format!("unknown field {}", go_quote(&format!("[{index}].{key}"))))
+    });
+    duplicates.chain(unknown).map(|error| format!("json patch {error}")).collect()
+}
+
+/// A value as Go's `%v` prints it.
+fn go_print(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_unstable_by_key(|(key, _)| key.as_str());
+            let fields: Vec<_> = fields.into_iter().map(|(key, value)| format!("{key}:{}", go_print(value))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
 /// A JSON patch that replaces every top-level field, and takes away those that are gone.
 fn replace_fields(stored: &Value, admitted: &Map<String, Value>) -> Value {
     let pointer = |key: &str| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
@@ -126,6 +182,20 @@ fn replace_fields(stored: &Value, admitted: &Map<String, Value>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_patch_is_shown_as_go_prints_it() {
+        let patch = json!({"spec": {"b": [1, "x y", null], "a": true}, "data": {}});
+        assert_eq!(go_print(&patch), "map[data:map[] spec:map[a:true b:[1 x y <nil>]]]");
+    }
+
+    #[test]
+    fn fields_that_no_operation_has_are_unknown() {
+        let patch =
+            Decoded { value: json!([{"op": "remove", "path": "/a", "why": 1}]), duplicates: vec!["[0].op".into()] };
+        let errors = strict_errors(PatchType::Json, &patch);
+        assert_eq!(errors, [r#"json patch duplicate field "[0].op""#, r#"json patch unknown field "[0].why""#]);
+    }
 
     #[test]
     fn a_json_patch_says_what_a_merge_patch_cannot() {

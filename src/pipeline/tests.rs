@@ -1,6 +1,8 @@
 //! The path in front of the embedded API server: what is stored is what was admitted, whatever happens in between.
 
 mod attacks;
+mod retries;
+mod view;
 mod wire;
 
 use super::*;
@@ -21,14 +23,20 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Labels what it admits, refuses what is labelled `refuse`, and remembers what it saw last.
+/// Labels what it admits, refuses what is labelled `refuse`, and remembers what it saw last. It looks at what would be
+/// stored where the label `look` says so.
 struct Witness;
 
 static SEEN: Mutex<Vec<Value>> = Mutex::new(Vec::new());
+/// The labels `id` of what came to the mutating phase.
+static MUTATED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[async_trait]
 impl Plugin for Witness {
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        if let Some(object) = &attributes.object {
+            MUTATED.lock().unwrap().push(object.str(&["metadata", "labels", "id"]).to_owned());
+        }
         let is_marked = |object: &crate::object::Object| object.str(&["metadata", "labels", "mark"]) == "me";
         match &mut attributes.object {
             Some(object) if is_marked(object) => {
@@ -53,6 +61,15 @@ impl Plugin for Witness {
         }));
         Ok(())
     }
+
+    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+        attributes.object.as_ref().is_some_and(|object| object.str(&["metadata", "labels", "look"]) == "stored")
+    }
+}
+
+/// How often an object with this label `id` came to the mutating phase.
+fn mutated(id: &str) -> usize {
+    MUTATED.lock().unwrap().iter().filter(|other| *other == id).count()
 }
 
 /// What a plugin should leave alone, where the object's label asks for it.
@@ -127,7 +144,9 @@ impl Path {
             impersonation: Impersonation::default(),
             authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client)))),
             discovery,
+            cluster,
             chain: chain.unwrap(),
+            validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),

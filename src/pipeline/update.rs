@@ -1,9 +1,9 @@
 //! PUT: update, or create where the kind allows it.
 
 use super::Exchange;
-use super::apply::with_dry_run;
 use super::gateway::Answer;
-use super::write::{Write, is_already_exists, is_conflict};
+use super::view::{Trial, as_answer};
+use super::write::{MODIFIED, Write, is_already_exists, is_conflict};
 use crate::admission::{Attributes, Operation};
 use crate::object::Object;
 use crate::request::body::{MediaType, OptionsKind, WriteOptions, check_name, ensure_namespace};
@@ -89,33 +89,43 @@ impl Write<'_> {
         let options = options.as_options_object(OptionsKind::Update);
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
-        if let Some(refusal) = self.refused_without_version(&attributes).await? {
-            return Ok(Outcome::Final(refusal));
+        let without_version = self.tried_without_version(&attributes).await?;
+        if let Some(refusal) = without_version.as_ref().filter(|answer| is_about_version(answer)) {
+            return Ok(Outcome::Final(refusal.clone()));
         }
         let is_asked_for = match &mut attributes.object {
             Some(object) => self.pin_version(object, &old)?,
             None => true,
         };
-        self.validate(&attributes, exchange).await?;
-        let answer = self.forward(self.admitted(&attributes, verbatim)?).await?;
+        let outgoing = self.admitted(&attributes, verbatim)?;
+        let trial = match (self.is_to_be_tried(&attributes), without_version) {
+            (false, _) => Trial::Unknown,
+            (true, Some(answer)) => self.judge(Operation::Update, answer),
+            (true, None) => self.try_out(&attributes, &outgoing).await?,
+        };
+        if let Trial::Stored(stored, _) = &trial
+            && stored.resource_version() != old.resource_version()
+        {
+            // What was tried is not what was admitted.
+            return Ok(Outcome::Changed(as_answer(&self.conflict(MODIFIED))));
+        }
+        let refused = self.validate_tried(&mut attributes, trial, exchange).await?;
+        let answer = match refused {
+            Some(refusal) => refusal,
+            None => self.forward(outgoing).await?,
+        };
         Ok(if !is_asked_for && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
 
     /// What the API server says to an update that names no version, where it may mind; the version that the proxy adds
     /// must not make such an update a good one. Whether a resource that is not built in minds shows only when it is tried.
-    async fn refused_without_version(&self, attributes: &Attributes) -> Result<Option<Answer>, Status> {
+    async fn tried_without_version(&self, attributes: &Attributes) -> Result<Option<Answer>, Status> {
         let on = (&*self.target.resource.group, &*self.target.resource.resource);
         let may_mind = !self.target.is_built_in() || UPDATED_CONDITIONALLY.contains(&on);
         let object = attributes.object.as_ref().filter(|object| may_mind && object.resource_version().is_empty());
         let Some(object) = object else { return Ok(None) };
-        let mut trial = self.outgoing(serde_json::to_vec(object).map_err(Status::internal_error)?.into());
-        trial.uri = with_dry_run(&trial.uri)?;
-        let answer = self.forward(trial).await?;
-        let minds = answer
-            .status()
-            .and_then(|status| status.details)
-            .is_some_and(|details| details.causes.iter().any(|cause| cause.field == "metadata.resourceVersion"));
-        Ok((answer.status == StatusCode::UNPROCESSABLE_ENTITY && minds).then_some(answer))
+        let body = serde_json::to_vec(object).map_err(Status::internal_error)?;
+        self.rehearse(self.outgoing(body.into())).await.map(Some)
     }
 
     /// A PUT of what does not exist: a create for some kinds, 404 for the others. It goes upstream as a POST, which nobody
@@ -135,11 +145,13 @@ impl Write<'_> {
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
         self.admit(&mut attributes, exchange).await?;
-        self.validate(&attributes, exchange).await?;
         let mut outgoing = self.admitted(&attributes, None)?;
         outgoing.method = Method::POST;
         outgoing.uri = self.collection_uri()?;
-        let answer = self.forward(outgoing).await?;
+        let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
+            Some(refusal) => refusal,
+            None => self.forward(outgoing).await?,
+        };
         Ok(if is_already_exists(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
 
@@ -165,6 +177,15 @@ enum Outcome {
     Final(Answer),
     /// The object changed while it was admitted; the answer says so.
     Changed(Answer),
+}
+
+/// Whether the API server refuses an update because it names no version.
+fn is_about_version(answer: &Answer) -> bool {
+    let is_cause = |status: Status| {
+        let causes = status.details.map(|details| details.causes).unwrap_or_default();
+        causes.iter().any(|cause| cause.field == "metadata.resourceVersion")
+    };
+    answer.status == StatusCode::UNPROCESSABLE_ENTITY && answer.status().is_some_and(is_cause)
 }
 
 /// A UID that the client gives is one that the object must have: no plugin runs otherwise.

@@ -5,8 +5,10 @@ use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
 use crate::object::decode::go_quote;
+use crate::object::structural::Structural;
 use crate::object::{GroupVersionKind, Object};
-use crate::request::body::{self, MediaType, OptionsKind, WriteOptions};
+use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
+use crate::request::query::query_values;
 use crate::request::timeout;
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
@@ -22,6 +24,8 @@ pub(super) struct Write<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) caller: &'a Caller,
     pub(super) target: Target,
+    /// The schema of the custom resource that the body is of, if it is of one.
+    pub(super) schema: Option<Arc<Structural>>,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
     pub(super) deadline: Instant,
@@ -35,7 +39,17 @@ pub(super) struct Decoded {
     pub(super) verbatim: Option<MediaType>,
 }
 
+/// What became of strict errors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strictness {
+    /// They do not keep the write.
+    Passed,
+    /// The client wants to be refused.
+    Refused,
+}
+
 /// A body that is to be forwarded.
+#[derive(Clone)]
 pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) uri: Uri,
@@ -64,7 +78,8 @@ impl<'a> Write<'a> {
         let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
         let reading = body::read(stream, limits.body_bytes);
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
-        Ok(Self { pipeline, caller, target, parts, body, deadline, warnings: exchange.warnings.clone() })
+        let schema = custom_schema(pipeline, &parts.method, &target).await?;
+        Ok(Self { pipeline, caller, target, schema, parts, body, deadline, warnings: exchange.warnings.clone() })
     }
 
     /// The options in the query.
@@ -81,19 +96,19 @@ impl<'a> Write<'a> {
         self.parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"))
     }
 
-    /// The object in the body of a create or update, in the namespace of the request.
+    /// The object in the body of a create or update, as kube-apiserver's decoder leaves it.
     pub(super) fn decode(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Decoded, Status> {
         let media_type = self.media_type()?;
         let kind = self.target.kind();
-        let decoded = body::decode_object(&self.body, media_type, kind)?;
-        let strict_errors = decoded.strict_errors(media_type);
-        self.say_duplicates(options, &decoded.duplicates, || {
-            let (name, found) = (&kind.kind, strict_errors.unwrap_or_default());
-            format!(
-                "{name} in version {:?} cannot be handled as a {name}: strict decoding error: {found}",
-                kind.version
-            )
-        })?;
+        let decoded = body::decode_object(&self.body, media_type, kind, Form::Normal(self.schema.as_deref()))?;
+        let found = self.say_strict_errors(options, decoded.strict_warnings());
+        if let (Strictness::Refused, Some(found)) = (found, decoded.strict_errors(media_type)) {
+            let (name, version) = (&kind.kind, &kind.version);
+            let why = format!("strict decoding error: {found}");
+            return Err(Status::bad_request(format!(
+                "{name} in version {version:?} cannot be handled as a {name}: {why}"
+            )));
+        }
         if let Some(event) = &mut exchange.event {
             event.set_request_object(&decoded.object);
         }
@@ -101,19 +116,19 @@ impl<'a> Write<'a> {
         Ok(Decoded { object: decoded.object, verbatim })
     }
 
-    /// Fields that a body has twice: refused, warned of or ignored, as `fieldValidation` says.
-    pub(super) fn say_duplicates(
+    /// Unknown fields and those that are there twice: refused, warned of or ignored, as `fieldValidation` says.
+    pub(super) fn say_strict_errors<'b>(
         &self,
         options: &WriteOptions,
-        duplicates: &[String],
-        refusal: impl FnOnce() -> String,
-    ) -> Result<(), Status> {
+        errors: impl Iterator<Item = &'b String>,
+    ) -> Strictness {
+        let mut errors = errors.peekable();
         match options.validation_directive() {
-            "Strict" if !duplicates.is_empty() => return Err(Status::bad_request(refusal())),
-            "Warn" => duplicates.iter().for_each(|text| self.warnings.add(text)),
+            "Strict" if errors.peek().is_some() => return Strictness::Refused,
+            "Warn" => errors.for_each(|text| self.warnings.add(text)),
             _ => {}
         }
-        Ok(())
+        Strictness::Passed
     }
 
     /// The record that plugins see.
@@ -221,7 +236,13 @@ impl<'a> Write<'a> {
     /// Sends what was admitted as the caller's request, and reads the answer.
     pub(super) async fn forward(&self, outgoing: Outgoing) -> Result<Answer, Status> {
         let Outgoing { method, uri, content_type, body } = outgoing;
-        let request = with_body(&method, &uri, &self.parts.headers, content_type, body);
+        let mut request = with_body(&method, &uri, &self.parts.headers, content_type, body);
+        // The proxy must be able to read a refusal.
+        if let Some(accepted) = request.headers_mut().remove(ACCEPT_ENCODING)
+            && accepted.to_str().is_ok_and(|accepted| accepted.contains("gzip"))
+        {
+            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
         self.pipeline.gateway.ask_as(self.caller, request).await
     }
 
@@ -267,6 +288,31 @@ impl<'a> Write<'a> {
     }
 }
 
+/// The schema by which the API server decodes a custom resource; none of everything else.
+async fn custom_schema(
+    pipeline: &Pipeline,
+    method: &Method,
+    target: &Target,
+) -> Result<Option<Arc<Structural>>, Status> {
+    if schema(target.kind()).is_some() || *method == Method::DELETE {
+        return Ok(None);
+    }
+    let custom = pipeline.cluster.find_custom_resource(&target.resource, target.kind()).await?;
+    custom.map(|custom| custom.schema().cloned()).transpose()
+}
+
+/// The URL of a request that is only to be tried.
+pub(super) fn with_dry_run(uri: &Uri) -> Result<Uri, Status> {
+    let already = query_values(uri.query().unwrap_or_default(), "dryRun").any(|value| value == "All");
+    if already { Ok(uri.clone()) } else { with_parameter(uri, "dryRun=All") }
+}
+
+/// The URL with one more parameter at the front, where the first of several counts.
+pub(super) fn with_parameter(uri: &Uri, parameter: &str) -> Result<Uri, Status> {
+    let query = uri.query().filter(|query| !query.is_empty()).map(|query| format!("&{query}")).unwrap_or_default();
+    format!("{}?{parameter}{query}", uri.path()).parse().map_err(Status::internal_error)
+}
+
 /// Why a write with an old resourceVersion is refused (`registry.OptimisticLockErrorMsg`).
 pub(super) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -304,4 +350,17 @@ pub(super) fn wipe_system_fields(object: &mut Object) {
 /// A kind that is decoded with a schema: what has none is a custom resource's or an aggregated API's.
 pub(super) fn schema(kind: &GroupVersionKind) -> Option<&'static crate::object::schema::Type> {
     crate::object::schema::of(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asks_for_a_dry_run_once() {
+        let with = |uri: &str| with_dry_run(&uri.parse().unwrap()).unwrap().to_string();
+        assert_eq!(with("/a?fieldManager=x"), "/a?dryRun=All&fieldManager=x");
+        assert_eq!(with("/a"), "/a?dryRun=All");
+        assert_eq!(with("/a?dryRun=All"), "/a?dryRun=All");
+    }
 }

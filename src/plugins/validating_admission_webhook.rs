@@ -31,4 +31,8 @@ impl Plugin for ValidatingAdmissionWebhook {
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         self.0.validate(attributes).await
     }
+
+    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+        self.0.looks_at_stored(attributes)
+    }
 }

@@ -8,6 +8,8 @@ pub(crate) mod types;
 pub use options::{OptionsKind, WriteOptions};
 
 use crate::object::decode::{self, Decoded, go_quote};
+use crate::object::normal::{self, Normal};
+use crate::object::structural::{self, Structural};
 use crate::object::{GroupVersionKind, Object, protobuf, schema};
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
@@ -155,20 +157,42 @@ pub struct DecodedObject {
     /// What strict decoding says of duplicate keys, one warning each: `duplicate field "data.a"`; for YAML
     /// `line 4: key "a" already set in map`.
     pub duplicates: Vec<String>,
+    /// What it says besides, in the order of the text: `unknown field "spec.foo"`. Of built-in kinds in JSON, duplicates are
+    /// here.
+    pub unknown: Vec<String>,
     /// Whether whoever reads the body's bytes reads this very object in them, so that they can be passed on. Never so of
     /// YAML, which two parsers read in two ways.
     pub is_verbatim: bool,
 }
 
 impl DecodedObject {
-    /// The errors that `fieldValidation=Strict` puts first after `strict decoding error: `; none without duplicates.
+    /// The errors that `fieldValidation=Strict` puts after `strict decoding error: `; none of what is well written.
     pub fn strict_errors(&self, media_type: MediaType) -> Option<String> {
-        match (self.duplicates.is_empty(), media_type) {
+        let duplicates = match (self.duplicates.is_empty(), media_type) {
             (true, _) => None,
             (false, MediaType::Yaml) => Some(format!("yaml: unmarshal errors:\n  {}", self.duplicates.join("\n  "))),
             (false, _) => Some(self.duplicates.join(", ")),
+        };
+        let unknown = (!self.unknown.is_empty()).then(|| self.unknown.join(", "));
+        match (duplicates, unknown) {
+            (Some(duplicates), Some(unknown)) => Some(format!("{duplicates}, {unknown}")),
+            (duplicates, unknown) => duplicates.or(unknown),
         }
     }
+
+    /// The same, one by one.
+    pub fn strict_warnings(&self) -> impl Iterator<Item = &String> {
+        self.duplicates.iter().chain(&self.unknown)
+    }
+}
+
+/// What becomes of an object that was read.
+#[derive(Clone, Copy)]
+pub enum Form<'a> {
+    /// It stays as it was sent.
+    AsSent,
+    /// It is pruned and gets defaults, as in kube-apiserver's decoders; a custom resource by this schema, if there is one.
+    Normal(Option<&'a Structural>),
 }
 
 /// Decodes the body of a create or update. `expected` is the kind of the URL's resource or subresource: kinds that are
@@ -180,6 +204,7 @@ pub fn decode_object(
     bytes: &[u8],
     media_type: MediaType,
     expected: &GroupVersionKind,
+    form: Form<'_>,
 ) -> Result<DecodedObject, Status> {
     let unrecognized = |why: &str| {
         let (kind, summary) = (&expected.kind, summary(bytes));
@@ -188,36 +213,81 @@ pub fn decode_object(
     let decoded = match media_type {
         MediaType::Json => decode_json(bytes),
         MediaType::Yaml => decode::yaml(bytes),
-        MediaType::Protobuf => return decode_protobuf(bytes, expected, unrecognized),
+        MediaType::Protobuf => return decode_protobuf(bytes, expected, form, unrecognized),
     };
-    let decoded = decoded.map_err(|why| unrecognized(&why))?;
-    let sent = sent_kind(&decoded.value).map_err(|why| unrecognized(&why))?;
-    let mut fields = match decoded.value {
+    let Decoded { value, duplicates } = decoded.map_err(|why| unrecognized(&why))?;
+    let sent = sent_kind(&value).map_err(|why| unrecognized(&why))?;
+    let fields = match value {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
-    match schema::of(expected) {
+    let has_duplicates = !duplicates.is_empty();
+    let mut texts = match media_type {
+        MediaType::Yaml => duplicates.clone(),
+        _ => duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path))).collect(),
+    };
+    let normal = match schema::of(expected) {
         Some(schema) => {
             check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
-            if let Some(why) = types::error(schema, &fields) {
-                return Err(cannot_be_handled(&expected.kind, &expected.version, expected, &why));
+            let handled = |why: String| cannot_be_handled(&expected.kind, &expected.version, expected, &why);
+            match (form, media_type) {
+                (Form::AsSent, _) => as_sent(schema, fields),
+                (Form::Normal(_), MediaType::Json) => {
+                    texts.clear();
+                    known(normal::built_in_json(expected, Decoded { value: Value::Object(fields), duplicates }, bytes))
+                }
+                (Form::Normal(_), _) => known(normal::built_in(expected, Value::Object(fields))),
             }
-            fields.insert("apiVersion".into(), expected.api_version().into());
-            fields.insert("kind".into(), expected.kind.clone().into());
+            .map_err(handled)?
         }
-        None => check_custom(bytes, &sent, expected, &fields).map_err(|problem| match problem {
-            Custom::Unrecognized(why) => unrecognized(&why),
-            Custom::Refused(status) => status,
-        })?,
-    }
-    let duplicates = match media_type {
-        MediaType::Yaml => decoded.duplicates,
-        _ => decoded.duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path))).collect(),
+        None => {
+            check_custom(bytes, &sent, expected, &fields).map_err(|problem| match problem {
+                Custom::Unrecognized(why) => unrecognized(&why),
+                Custom::Refused(status) => status,
+            })?;
+            let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
+            by_schema(form, fields).map_err(handled)?
+        }
     };
-    let object = Object::from_value(Value::Object(fields)).unwrap_or_default();
-    // Of a key that is there twice, the next reader could take the other one.
-    let is_verbatim = media_type == MediaType::Json && duplicates.is_empty();
-    Ok(DecodedObject { object, duplicates, is_verbatim })
+    let Normal { mut object, unknown } = normal;
+    name_kind(&mut object, expected);
+    // Of a key that is there twice, the next reader could take the other one; what is unknown it would warn of once more.
+    let is_verbatim = media_type == MediaType::Json && !has_duplicates && unknown.is_empty();
+    Ok(DecodedObject { object, duplicates: texts, unknown, is_verbatim })
+}
+
+/// A built-in object as it was sent, if its fields have the types of the kind.
+fn as_sent(schema: &'static schema::Type, fields: Map<String, Value>) -> Result<Normal, String> {
+    match types::error(schema, &fields) {
+        Some(why) => Err(why),
+        None => Ok(unchanged(fields)),
+    }
+}
+
+/// A custom resource, decoded by its schema where there is one.
+fn by_schema(form: Form<'_>, fields: Map<String, Value>) -> Result<Normal, String> {
+    match form {
+        Form::Normal(Some(schema)) => schema.normalize(Value::Object(fields)),
+        _ => Ok(unchanged(fields)),
+    }
+}
+
+fn unchanged(fields: Map<String, Value>) -> Normal {
+    Normal { object: Object::from_value(Value::Object(fields)).unwrap_or_default(), unknown: Vec::new() }
+}
+
+/// Every kind with a schema has a decoder.
+fn known(normal: Option<Result<Normal, String>>) -> Result<Normal, String> {
+    normal.unwrap_or_else(|| Err("no decoder knows this kind".to_owned()))
+}
+
+/// Sets apiVersion and kind to those of the URL's resource.
+fn name_kind(object: &mut Object, kind: &GroupVersionKind) {
+    if object.kind() != kind.kind || object.api_version() != kind.api_version() {
+        let fields = object.fields_mut();
+        fields.insert("apiVersion".into(), kind.api_version().into());
+        fields.insert("kind".into(), kind.kind.clone().into());
+    }
 }
 
 fn decode_json(bytes: &[u8]) -> Result<Decoded, String> {
@@ -228,6 +298,7 @@ fn decode_json(bytes: &[u8]) -> Result<Decoded, String> {
 fn decode_protobuf(
     bytes: &[u8],
     expected: &GroupVersionKind,
+    form: Form<'_>,
     unrecognized: impl Fn(&str) -> Status,
 ) -> Result<DecodedObject, Status> {
     if schema::of(expected).is_none() {
@@ -237,12 +308,14 @@ fn decode_protobuf(
     let sent = Sent::of_protobuf(&envelope, expected);
     check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
     let message = envelope.object(&sent.group, &sent.version, &sent.kind);
-    let protobuf::Message { mut fields, is_complete } =
-        message.map_err(|why| cannot_be_handled(&sent.kind, &sent.version, expected, &why))?;
-    fields.insert("apiVersion".into(), expected.api_version().into());
-    fields.insert("kind".into(), expected.kind.clone().into());
-    let object = Object::from_value(Value::Object(fields)).unwrap_or_default();
-    Ok(DecodedObject { object, duplicates: Vec::new(), is_verbatim: is_complete })
+    let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
+    let protobuf::Message { fields, is_complete } = message.map_err(handled)?;
+    let Normal { mut object, .. } = match form {
+        Form::AsSent => unchanged(fields),
+        Form::Normal(_) => known(normal::built_in(expected, Value::Object(fields))).map_err(handled)?,
+    };
+    name_kind(&mut object, expected);
+    Ok(DecodedObject { object, duplicates: Vec::new(), unknown: Vec::new(), is_verbatim: is_complete })
 }
 
 /// `apiVersion` and `kind` as they were sent, the group and version split.
@@ -351,6 +424,12 @@ enum Misfit {
 }
 
 impl Misfit {
+    fn into_text(self) -> String {
+        match self {
+            Self::Version(why) | Self::Kind { why, .. } => why,
+        }
+    }
+
     fn into_status(self, expected: &GroupVersionKind) -> Status {
         match self {
             Self::Version(message) => Status::bad_request(message),
@@ -406,29 +485,52 @@ fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionKind) -> Res
     Err(Misfit::Kind { kind: sent.kind, version: sent.version, why })
 }
 
-/// Whether what a patch made of an object is still an object of its kind (`jsonPatcher.applyPatchToCurrentObject`).
+/// Why what a patch made of an object is no longer an object of its kind.
+pub enum Unfit {
+    /// It cannot be decoded: the patch is invalid.
+    Invalid(String),
+    /// It is refused as such.
+    Refused(Status),
+}
+
+/// Decodes what a patch made of an object (`jsonPatcher.applyPatchToCurrentObject`).
 ///
 /// # Errors
-/// 422 when apiVersion or kind changed or a field has another type; 400 when a custom resource changed its version.
-pub fn check_patched(patched: &Value, expected: &GroupVersionKind) -> Result<(), Status> {
-    let why = match (sent_kind(patched), patched, schema::of(expected)) {
-        (Err(why), ..) => Some(why),
-        (Ok(sent), Value::Object(fields), Some(schema)) => match check_built_in(b"", &sent, expected) {
-            Ok(()) => types::error(schema, fields),
-            Err(Misfit::Version(why) | Misfit::Kind { why, .. }) => Some(why),
-        },
-        (Ok(sent), Value::Object(fields), None) => match check_custom(b"", &sent, expected, fields) {
-            Ok(()) => None,
-            Err(Custom::Unrecognized(why)) => Some(why),
-            Err(Custom::Refused(status)) => return Err(status),
-        },
-        _ => Some("the patched object is no object".to_owned()),
+/// When apiVersion or kind changed, or a field has another type.
+pub fn decode_patched(
+    patched: Value,
+    expected: &GroupVersionKind,
+    schema: Option<&Structural>,
+) -> Result<Normal, Unfit> {
+    let sent = sent_kind(&patched).map_err(Unfit::Invalid)?;
+    let Value::Object(fields) = patched else { return Err(Unfit::Invalid("the patched object is no object".into())) };
+    let decoded = match schema::of(expected) {
+        Some(_) => {
+            check_built_in(b"", &sent, expected).map_err(|misfit| Unfit::Invalid(misfit.into_text()))?;
+            known(normal::built_in(expected, Value::Object(fields)))
+        }
+        None => {
+            if let Some(why) = structural::metadata_error(&fields) {
+                return Err(Unfit::Invalid(why));
+            }
+            check_custom(b"", &sent, expected, &fields).map_err(|problem| match problem {
+                Custom::Unrecognized(why) => Unfit::Invalid(why),
+                Custom::Refused(status) => Unfit::Refused(status),
+            })?;
+            by_schema(Form::Normal(schema), fields)
+        }
     };
-    let Some(why) = why else { return Ok(()) };
-    let why = format!("Invalid value: {}: {why}", go_quote(&patched.to_string()));
+    let mut normal = decoded.map_err(Unfit::Invalid)?;
+    name_kind(&mut normal.object, expected);
+    Ok(normal)
+}
+
+/// The 422 of a patch whose outcome, or which itself (`shown`), cannot be decoded.
+pub fn invalid_patch(shown: &str, why: &str) -> Status {
+    let why = format!("Invalid value: {}: {why}", go_quote(shown));
     let text = format!("patch: {why}");
     let cause = Cause { reason: "FieldValueInvalid".into(), message: why, field: "patch".into() };
-    Err(Status::invalid("", "", "", &text, vec![cause]))
+    Status::invalid("", "", "", &text, vec![cause])
 }
 
 /// `runtime.notRegisteredErr`; the scheme's name is where kube-apiserver 1.36 makes it.
@@ -454,7 +556,7 @@ fn check_custom(
     if !says("kind") {
         return Err(Custom::Unrecognized(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes))));
     }
-    if let Some(why) = types::custom_metadata_error(fields) {
+    if let Some(why) = structural::metadata_error(fields) {
         return Err(Custom::Refused(cannot_be_handled(&sent.kind, &sent.version, expected, &why)));
     }
     let found = if says("apiVersion") { sent.group_version() } else { String::new() };

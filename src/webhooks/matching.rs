@@ -65,6 +65,21 @@ impl<'a> Matcher<'a> {
         Ok(true)
     }
 
+    /// Whether the hook may be called, as far as can be told without asking anybody.
+    pub fn may_want(&self, hook: &Hook, attributes: &Attributes) -> bool {
+        let namespace = self.cluster.namespace(&attributes.namespace);
+        let outside = match (&hook.namespace_selector, namespace) {
+            // A namespace's own labels may become others.
+            (Ok(selector), Some(namespace)) if attributes.resource.resource != "namespaces" => {
+                !selector.is_empty() && !selector.matches_map(&namespace.labels)
+            }
+            _ => false,
+        };
+        !outside
+            && match_rules(&hook.rules, attributes, hook.equivalent) != Match::No
+            && object_matches(hook, attributes) != Ok(false)
+    }
+
     /// `namespace.Matcher.MatchNamespaceSelector`.
     async fn namespace_matches(&mut self, hook: &Hook, attributes: &Attributes) -> Result<bool, Status> {
         let is_namespaces = attributes.resource.resource == "namespaces";

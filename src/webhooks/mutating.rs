@@ -13,9 +13,8 @@ use crate::admission::{Attributes, Denial, Level};
 use crate::cluster::Cluster;
 use crate::config::Limits;
 use crate::object::decode::{go_quote, go_type};
-use crate::object::schema;
-use crate::object::{GroupVersionKind, Object, split_api_version};
-use crate::request::body::types;
+use crate::object::{GroupVersionKind, GroupVersionResource, Object, split_api_version};
+use crate::object::{normal, schema, structural, typed};
 use crate::status::Status;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::Value;
@@ -164,16 +163,33 @@ impl Mutating {
             return Err(CallError::in_answer(reason, response.status.map_or(400, |status| status.code.max(400))));
         }
         let patched = patch.apply(object).map_err(CallError::internal)?;
-        let patched = decode_object(patched, &attributes.kind).map_err(CallError::Internal)?;
-        let changed = !equal(object, &patched);
+        let Decoded { object: patched, is_changed: changed } =
+            decode_object(object, patched, &attributes.kind).map_err(CallError::Internal)?;
         if let Some(text) = patch_annotation(&hook.configuration, &hook.name, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
+        let patched = self.with_defaults(patched, &attributes.resource, &attributes.kind).await?;
         if *object != patched {
             *object = patched;
             review.set_object(Some(object)).map_err(CallError::internal)?;
         }
         Ok(changed)
+    }
+
+    /// What a patch made of a custom resource, with the defaults of its schema; nothing is pruned from it.
+    async fn with_defaults(
+        &self,
+        mut object: Object,
+        resource: &GroupVersionResource,
+        kind: &GroupVersionKind,
+    ) -> Result<Object, CallError> {
+        if schema::of(kind).is_none() {
+            let custom = self.cluster.find_custom_resource(resource, kind).await;
+            let custom = custom.map_err(|status| CallError::Internal(status.into()))?;
+            let defaulted = custom.map_or(Ok(()), |custom| custom.apply_defaults(&mut object));
+            defaulted.map_err(|status| CallError::Internal(status.into()))?;
+        }
+        Ok(object)
     }
 }
 
@@ -187,8 +203,15 @@ fn decode_patch(response: &Response) -> Result<Option<Patch>, CallError> {
     Ok(if patch.is_empty() { None } else { Some(patch) })
 }
 
+/// A patched object.
+struct Decoded {
+    object: Object,
+    /// Whether the patch made another object of it; the defaults do not count.
+    is_changed: bool,
+}
+
 /// What was patched, as the kind that it must still be: kube-apiserver decodes it into its kind, and that into the request's.
-fn decode_object(patched: Value, kind: &GroupVersionKind) -> Result<Object, Box<Status>> {
+fn decode_object(before: &Object, patched: Value, kind: &GroupVersionKind) -> Result<Decoded, Box<Status>> {
     let found = go_type(&patched);
     let mut object = Object::from_value(patched).ok_or_else(|| {
         Status::internal_error(format!(
@@ -203,21 +226,29 @@ fn decode_object(patched: Value, kind: &GroupVersionKind) -> Result<Object, Box<
     }
     let (group, version) = split_api_version(object.api_version());
     let now = GroupVersionKind::new(group, version, object.kind());
-    let schema = schema::of(&now);
-    if now != *kind && schema.is_none() {
+    let typed = typed::decode(&now, object.clone().into_value());
+    if now != *kind && typed.is_none() {
         let (kind, version) = (go_quote(object.kind()), go_quote(object.api_version()));
         let why = format!("no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\"");
         return Err(Status::internal_error(why).into());
     }
-    let wrong = match schema {
-        Some(schema) => types::error(schema, object.fields()),
-        None => types::custom_metadata_error(object.fields()),
+    let internal = |why: String| Box::new(Status::internal_error(why));
+    let Some(typed) = typed else {
+        return match structural::metadata_error(object.fields()) {
+            Some(why) => Err(internal(why)),
+            None => Ok(Decoded { is_changed: !equal(before, &object), object }),
+        };
     };
-    if let Some(why) = wrong {
-        return Err(Status::internal_error(why).into());
-    }
+    let typed = typed.map_err(internal)?;
     if now == *kind {
-        return Ok(object);
+        let before = typed::decode(kind, before.clone().into_value()).and_then(Result::ok);
+        let is_changed = before.is_none_or(|before| !values_equal(&before.value, &typed.value));
+        let normal = normal::built_in(kind, typed.value).and_then(Result::ok);
+        let mut object = normal.map(|normal| normal.object).unwrap_or(object);
+        for (field, value) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
+            object.fields_mut().insert(field.to_owned(), Value::from(value));
+        }
+        return Ok(Decoded { object, is_changed });
     }
     let internal = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
     let (version, from, to) = (&now.version, &now.kind, &kind.kind);

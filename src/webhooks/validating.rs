@@ -75,6 +75,16 @@ impl Validating {
         first.map_or(Ok(()), |status| Err(status.into()))
     }
 
+    /// Whether a hook may want the request; its matchConditions are not asked.
+    pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+        if is_exempt(attributes) {
+            return false;
+        }
+        let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster));
+        let mut candidates = hooks.candidates(&attributes.resource.resource, attributes.operation);
+        !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(hook, attributes))
+    }
+
     async fn call(&self, index: usize, hook: &Hook, attributes: &Attributes, review: &Review) -> Option<Status> {
         let started = Instant::now();
         let called = call(Caller::Validating, hook, attributes, review, &self.cluster).await;

@@ -6,6 +6,14 @@
 // With -objects it writes random objects in both encodings instead, which the decoder's test compares:
 //
 //	go run . -objects 1 >../../src/object/protobuf/objects.gz
+//
+// With -types it writes what src/object/typed.rs knows of the Go types:
+//
+//	go run . -types >../../src/object/typed/types.txt
+//
+// With -cases it writes random JSON documents of every kind with what Go makes of them, which its test compares:
+//
+//	go run . -cases 1 | gzip -9n >../../src/object/typed/cases.gz
 package main
 
 import (
@@ -62,12 +70,22 @@ type table struct {
 func main() {
 	log.SetFlags(0)
 	objects := flag.Int("objects", 0, "write this many random objects of every kind instead of the table")
+	cases := flag.Int("cases", 0, "write this many documents of every kind instead of the table")
 	seed := flag.Uint64("seed", 1, "where the random objects begin")
+	types := flag.Bool("types", false, "write the Go types instead of the table")
 	flag.Parse()
 	for _, register := range []func(*runtime.Scheme) error{apiextensions.AddToScheme, apiregistration.AddToScheme} {
 		if err := register(scheme.Scheme); err != nil {
 			log.Fatal(err)
 		}
+	}
+	if *types {
+		writeTypes(os.Stdout)
+		return
+	}
+	if *cases > 0 {
+		writeCases(os.Stdout, *cases, *seed)
+		return
 	}
 	var text bytes.Buffer
 	if *objects > 0 {

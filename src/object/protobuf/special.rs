@@ -64,7 +64,7 @@ fn date_and_time(seconds: i64) -> Result<String, String> {
 }
 
 /// The date of a day since 1970-01-01, counted in cycles of 400 years that begin in March.
-fn date(days: i64) -> (i64, i64, i64) {
+pub(in crate::object) fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

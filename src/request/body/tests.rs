@@ -7,6 +7,11 @@ fn config_map() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "ConfigMap")
 }
 
+/// As kube-apiserver decodes it.
+fn decode_object(bytes: &[u8], media_type: MediaType, expected: &GroupVersionKind) -> Result<DecodedObject, Status> {
+    super::decode_object(bytes, media_type, expected, Form::Normal(None))
+}
+
 fn refusal(text: &str, kind: &GroupVersionKind) -> String {
     let status = decode_object(text.as_bytes(), MediaType::Json, kind).unwrap_err();
     assert_eq!(status.code, 400, "{text}");
@@ -69,7 +74,8 @@ fn kind_and_version_of_built_in_kinds_may_be_left_out() {
         r#"{"apiVersion":"/v1"}"#,
     ] {
         let decoded = decode_object(text.as_bytes(), MediaType::Json, &config_map()).unwrap();
-        assert_eq!(decoded.object.into_value(), json!({"apiVersion": "v1", "kind": "ConfigMap"}), "{text}");
+        let expected = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}});
+        assert_eq!(decoded.object.into_value(), expected, "{text}");
     }
 }
 
@@ -185,12 +191,47 @@ fn names_and_namespaces_must_be_those_of_the_url() {
 
 #[test]
 fn a_patch_may_not_change_what_an_object_is() {
-    let patched = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}});
-    let status = check_patched(&patched, &config_map()).unwrap_err();
-    assert_eq!(status.code, 422);
-    assert!(status.message.ends_with("converting (v1.Secret) to (core.ConfigMap): unknown conversion"), "{status}");
-    assert!(check_patched(&json!({"data": {"a": 1}}), &config_map()).is_err());
-    assert!(check_patched(&json!({"apiVersion": "v1", "kind": "ConfigMap"}), &config_map()).is_ok());
+    let decode = |patched: Value| decode_patched(patched, &config_map(), None);
+    let Err(Unfit::Invalid(why)) = decode(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {}})) else {
+        panic!("a Secret is no ConfigMap")
+    };
+    assert_eq!(why, "converting (v1.Secret) to (core.ConfigMap): unknown conversion");
+    assert!(decode(json!({"data": {"a": 1}})).is_err());
+    let patched = decode(json!({"apiVersion": "v1", "kind": "ConfigMap", "x": 1})).ok().unwrap();
+    assert_eq!(patched.unknown, ["unknown field \"x\""]);
+    let status = invalid_patch("{}", "why");
+    assert_eq!((status.code, &*status.message), (422, " \"\" is invalid: patch: Invalid value: \"{}\": why"));
+}
+
+#[test]
+fn a_patch_that_breaks_a_custom_resources_metadata_is_invalid() {
+    let kind = GroupVersionKind::new("example.com", "v1", "Widget");
+    let widget = |metadata: Value| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata});
+    for (metadata, expected) in [
+        (
+            json!({"labels": {"a": 5}}),
+            "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string",
+        ),
+        (
+            json!({"deletionTimestamp": 5}),
+            "json: cannot unmarshal number into Go struct field ObjectMeta.deletionTimestamp of type string",
+        ),
+        (
+            json!({"creationTimestamp": "x"}),
+            r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#,
+        ),
+    ] {
+        let Err(Unfit::Invalid(why)) = decode_patched(widget(metadata), &kind, None) else { panic!("{expected}") };
+        assert_eq!(why, expected);
+    }
+}
+
+#[test]
+fn every_kind_that_has_a_schema_has_a_decoder() {
+    for (kind, _) in schema::kinds() {
+        let normal = normal::built_in(&kind, json!({}));
+        assert!(normal.is_some_and(|normal| normal.is_ok()), "{kind:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,263 @@
+//! Writes that meet others: whatever happens between admission and the store, what is stored is what was admitted, and
+//! nothing is lost.
+
+use crate::harness::{Api, Proxy, Request, Review, User, Webhook, delete, eventually, get, patch, post, put, upstream};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"doomed": "yes"}}, "data": {"k": "v"}})
+}
+
+/// Registers a webhook of this kind for everything in a namespace, and waits until this path is asked.
+fn register(api: &Api, webhook: &Webhook, kind: &str, namespace: &str, path: &str) {
+    let resource = format!("{}webhookconfigurations", kind.to_lowercase());
+    let mut configuration = webhook.configuration(kind, namespace, namespace, &[path]);
+    configuration["webhooks"][0]["rules"][0]["resources"] = json!(["*/*"]);
+    let uri = format!("/apis/admissionregistration.k8s.io/v1/{resource}");
+    assert_eq!(api.send(&User::admin(), post(&uri, &configuration)).status, 201);
+    let probe = format!("/api/v1/namespaces/{namespace}/configmaps?dryRun=All");
+    eventually("a webhook that is known", || {
+        api.send(&User::admin(), post(&probe, &config_map("probe")));
+        (!webhook.take().is_empty()).then_some(())
+    });
+}
+
+/// The reviews of the object of this name.
+fn reviews(webhook: &Webhook, name: &str) -> Vec<Value> {
+    let of_name = |review: &Review| {
+        let request = &review.body["request"];
+        ["object", "oldObject"].iter().any(|field| request[field]["metadata"]["name"] == name)
+    };
+    webhook.take().into_iter().filter(of_name).map(|review| review.body["request"].clone()).collect()
+}
+
+/// Has the webhook send this past the proxy while it is asked about the object of this name for the first time.
+fn meddle(webhook: &Webhook, name: &str, request: Request) {
+    let (name, done, upstream) = (name.to_owned(), AtomicBool::new(false), Api { port: upstream().port });
+    webhook.meddle(move |review| {
+        let about = &review.body["request"];
+        let is_it = ["object", "oldObject"].iter().any(|field| about[field]["metadata"]["name"] == *name);
+        if is_it && !done.swap(true, Ordering::SeqCst) {
+            let answer = upstream.send(&User::admin(), request.clone());
+            assert!(answer.status < 300, "{}", answer.text());
+        }
+    });
+}
+
+fn other_write(maps: &str, name: &str) -> Request {
+    patch(&format!("{maps}/{name}"), "merge", &json!({"data": {"meddled": "yes"}}))
+}
+
+/// Every way to change an object.
+fn changes(at: &str, name: &str) -> Vec<Request> {
+    let merge = json!({"data": {"changed": "yes"}});
+    let mut whole = config_map(name);
+    whole["data"] = json!({"changed": "yes"});
+    vec![
+        put(at, &whole),
+        patch(at, "merge", &merge),
+        patch(at, "strategic", &merge),
+        patch(at, "json", &json!([{"op": "add", "path": "/data/changed", "value": "yes"}])),
+        patch(
+            &format!("{at}?fieldManager=e2e"),
+            "apply",
+            &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"changed": "yes"}}),
+        ),
+    ]
+}
+
+/// What of an object says what is stored.
+fn content(object: &Value) -> Value {
+    let mut object = object.clone();
+    for field in ["resourceVersion", "managedFields", "uid", "creationTimestamp"] {
+        object["metadata"].as_object_mut().unwrap().remove(field);
+    }
+    object
+}
+
+fn changes_meet_others(proxy: &Proxy, webhook: &Webhook, namespace: &str) {
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    for (index, _) in changes("", "").iter().enumerate() {
+        let name = format!("raced-{index}");
+        let at = format!("{maps}/{name}");
+        proxy.accepts(post(&maps, &config_map(&name)));
+        webhook.take();
+        meddle(webhook, &name, other_write(&maps, &name));
+        let answered = proxy.accepts(changes(&at, &name).remove(index));
+        let stored = upstream().send(&User::admin(), get(&at)).json();
+        let reviews = reviews(webhook, &name);
+        assert_eq!(reviews.len(), 2, "change {index}: {reviews:#?}");
+        assert_eq!(reviews[1]["oldObject"]["data"]["meddled"], "yes", "change {index}");
+        assert_eq!(content(&reviews[1]["object"]), content(&stored), "change {index}");
+        assert_eq!(content(&answered), content(&stored), "change {index}");
+        assert_eq!(stored["data"]["changed"], "yes", "change {index}");
+    }
+}
+
+fn versions_that_clients_name_are_kept(proxy: &Proxy, webhook: &Webhook, namespace: &str) {
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let at = format!("{maps}/versioned");
+    let created = proxy.accepts(post(&maps, &config_map("versioned")));
+    for index in 0..changes(&at, "versioned").len() {
+        let stored = upstream().send(&User::admin(), get(&at)).json();
+        let version = stored["metadata"]["resourceVersion"].clone();
+        let mut change = changes(&at, "versioned").remove(index);
+        let mut body: Value = serde_json::from_slice(&change.body).unwrap();
+        match body.as_array_mut() {
+            Some(operations) => {
+                operations.push(json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version}))
+            }
+            None => body["metadata"]["resourceVersion"] = version,
+        }
+        change.body = body.to_string().into();
+        let counted = json!({"data": {"meddled": index.to_string()}});
+        meddle(webhook, "versioned", patch(&at, "merge", &counted));
+        let answer = proxy.send(&User::developer(), change);
+        assert_eq!(answer.status, 409, "change {index}: {}", answer.text());
+        assert_eq!(answer.json()["reason"], "Conflict", "change {index}");
+    }
+    webhook.take();
+    let uid = created["metadata"]["uid"].as_str().unwrap();
+    meddle(webhook, "versioned", other_write(&maps, "versioned"));
+    let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}});
+    let answer = proxy.send(&User::developer(), delete(&at).body("application/json", options.to_string()));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(reviews(webhook, "versioned").len(), 2);
+}
+
+fn deletes_meet_changes(proxy: &Proxy, webhook: &Webhook, namespace: &str) {
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    for (name, request) in [
+        ("deleted", delete(&format!("{maps}/deleted"))),
+        ("collected", delete(&format!("{maps}?labelSelector=doomed%3Dyes"))),
+    ] {
+        proxy.accepts(delete(&maps));
+        proxy.accepts(post(&maps, &config_map(name)));
+        webhook.take();
+        meddle(webhook, name, other_write(&maps, name));
+        proxy.accepts(request);
+        let reviews = reviews(webhook, name);
+        assert_eq!(reviews.len(), 2, "{name}: {reviews:#?}");
+        assert_eq!(reviews[1]["oldObject"]["data"]["meddled"], "yes", "{name}");
+        assert_eq!(upstream().send(&User::admin(), get(&format!("{maps}/{name}"))).status, 404, "{name}");
+    }
+    proxy.accepts(post(&maps, &config_map("spared")));
+    meddle(
+        webhook,
+        "spared",
+        patch(&format!("{maps}/spared"), "merge", &json!({"metadata": {"labels": {"doomed": "no"}}})),
+    );
+    proxy.accepts(delete(&format!("{maps}?labelSelector=doomed%3Dyes")));
+    assert_eq!(upstream().send(&User::admin(), get(&format!("{maps}/spared"))).status, 200);
+}
+
+fn creates_meet_others(proxy: &Proxy, webhook: &Webhook, namespace: &str, kind: &str) {
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    meddle(webhook, "twice", post(&maps, &json!({"metadata": {"name": "twice"}, "data": {"meddled": "yes"}})));
+    proxy.rejects(post(&maps, &config_map("twice")), 409, "configmaps \"twice\" already exists");
+
+    // A PUT or an apply of what is missing turns into an update of what somebody else created meanwhile.
+    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+    let lease = |name: &str, holder: &str| {
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
+               "spec": {"holderIdentity": holder}})
+    };
+    for (name, request) in [
+        ("put", put(&format!("{leases}/put"), &lease("put", "me"))),
+        ("applied", patch(&format!("{leases}/applied?fieldManager=e2e&force=true"), "apply", &lease("applied", "me"))),
+    ] {
+        webhook.take();
+        meddle(webhook, name, post(&leases, &lease(name, "somebody else")));
+        let answer = proxy.send(&User::developer(), request);
+        let reviews = reviews(webhook, name);
+        let operations: Vec<_> = reviews.iter().map(|review| review["operation"].as_str().unwrap()).collect();
+        if name == "put" {
+            // A Lease is not updated without a version, which shows between the phases.
+            let expected = if kind == "Mutating" { &["CREATE", "UPDATE"][..] } else { &["CREATE"][..] };
+            assert_eq!((answer.status, &*operations), (422, expected), "{}", answer.text());
+            continue;
+        }
+        assert_eq!((answer.status, &*operations), (200, &["CREATE", "UPDATE"][..]), "{}", answer.text());
+        assert_eq!(reviews[1]["oldObject"]["spec"]["holderIdentity"], "somebody else");
+        assert_eq!(content(&reviews[1]["object"]), content(&answer.json()));
+    }
+}
+
+fn everything_meets_others(kind: &str) {
+    let proxy = Proxy::before(upstream(), &[]);
+    let webhook = Webhook::start();
+    let namespace = proxy.namespace("raced");
+    register(&proxy, &webhook, kind, &namespace, "/meddle");
+    changes_meet_others(&proxy, &webhook, &namespace);
+    versions_that_clients_name_are_kept(&proxy, &webhook, &namespace);
+    deletes_meet_changes(&proxy, &webhook, &namespace);
+    creates_meet_others(&proxy, &webhook, &namespace, kind);
+}
+
+#[test]
+fn a_write_that_meets_another_in_the_mutating_phase_is_admitted_again() {
+    everything_meets_others("Mutating");
+}
+
+#[test]
+fn a_write_that_meets_another_in_the_validating_phase_is_admitted_again() {
+    everything_meets_others("Validating");
+}
+
+/// Writers of one object, and what each of them writes.
+const WRITERS: usize = 6;
+const WRITES: usize = 5;
+
+#[test]
+fn writers_through_two_proxies_lose_nothing_and_store_only_what_was_validated() {
+    let proxies = [Proxy::before(upstream(), &[]), Proxy::before(upstream(), &[])];
+    let webhook = Arc::new(Webhook::start());
+    let namespace = proxies[0].namespace("written");
+    register(&proxies[0], &webhook, "Validating", &namespace, "/allow");
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let at = format!("{maps}/shared");
+    eventually("a webhook that the other proxy knows", || {
+        proxies[1].send(&User::admin(), post(&format!("{maps}?dryRun=All"), &config_map("probe")));
+        (!webhook.take().is_empty()).then_some(())
+    });
+    proxies[0].accepts(post(&maps, &config_map("shared")));
+    webhook.take();
+    let answers: Vec<Value> = std::thread::scope(|scope| {
+        let (at, proxies) = (&at, &proxies);
+        let write = |writer: usize| {
+            scope.spawn(move || {
+                let key = |write: usize| format!("writer-{writer}-{write}");
+                let one = |write: usize| {
+                    let change = match writer % 3 {
+                        0 => patch(at, "merge", &json!({"data": {key(write): "yes"}})),
+                        1 => patch(
+                            at,
+                            "json",
+                            &json!([{"op": "add", "path": format!("/data/{}", key(write)), "value": "yes"}]),
+                        ),
+                        _ => patch(
+                            &format!("{at}?fieldManager={}", key(write)),
+                            "apply",
+                            &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"},
+                                    "data": {key(write): "yes"}}),
+                        ),
+                    };
+                    proxies[(writer + write) % 2].accepts(change)
+                };
+                (0..WRITES).map(one).collect::<Vec<_>>()
+            })
+        };
+        let writers: Vec<_> = (0..WRITERS).map(write).collect();
+        writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect()
+    });
+    let stored = upstream().send(&User::admin(), get(&at)).json();
+    let keys: BTreeSet<&String> = stored["data"].as_object().unwrap().keys().collect();
+    assert_eq!(keys.len(), 1 + WRITERS * WRITES, "{keys:?}");
+    let shown: Vec<Value> = reviews(&webhook, "shared").iter().map(|review| content(&review["object"])).collect();
+    for answer in &answers {
+        assert!(shown.contains(&content(answer)), "stored, and never shown: {answer}");
+    }
+}

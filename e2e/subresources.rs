@@ -1,0 +1,214 @@
+//! What webhooks are shown of subresources, against kube-apiserver's own.
+
+use crate::harness::differential::{Case, compare};
+use crate::harness::{Request, User, Webhook, get, patch, post, put, unique};
+use serde_json::{Value, json};
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "a"}},
+           "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}]}})
+}
+
+fn deployment(name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+           "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}},
+                    "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+}
+
+/// The same steps on both sides, with a mutating and a validating webhook that are asked about every resource.
+fn compare_reviews(here: &str, mut setup: Vec<Request>, steps: Vec<Request>) {
+    let webhook = Webhook::start();
+    setup.insert(0, post("/api/v1/namespaces", &namespace(here)));
+    for kind in ["Mutating", "Validating"] {
+        let mut configuration = webhook.configuration(kind, here, here, &[&format!("/allow/{kind}")]);
+        configuration["webhooks"][0]["rules"][0]["resources"] = json!(["*/*"]);
+        let uri = format!("/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations", kind.to_lowercase());
+        setup.push(post(&uri, &configuration));
+    }
+    let probe = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe"}});
+    compare(&Case {
+        plugins: &["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"],
+        setup,
+        webhook: Some((&webhook, post(&format!("/api/v1/namespaces/{here}/configmaps?dryRun=All"), &probe))),
+        steps: steps.into_iter().map(|request| (User::admin(), request)).collect(),
+    });
+}
+
+#[test]
+fn of_pods() {
+    let here = unique("pods");
+    let pods = format!("/api/v1/namespaces/{here}/pods");
+    let at = |name: &str, subresource: &str| format!("{pods}/{name}/{subresource}");
+    let binding = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+               "target": {"apiVersion": "v1", "kind": "Node", "name": "n"}})
+    };
+    let eviction = |name: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+    let condition = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let mut status = pod("one");
+    status["status"] = json!({"phase": "Running", "hostIP": "1.2.3.4"});
+    let debugger = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "i"}]}});
+    let larger = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}]}});
+    compare_reviews(
+        &here,
+        ["one", "two", "three"].iter().map(|name| post(&pods, &pod(name))).collect(),
+        vec![
+            post(&format!("{}?dryRun=All", at("one", "binding")), &binding("one")),
+            post(&at("one", "binding"), &binding("one")),
+            post(&at("one", "binding"), &binding("one")),
+            post(&at("one", "binding"), &binding("other")),
+            post(&at("missing", "binding"), &binding("missing")),
+            post(&format!("/api/v1/namespaces/{here}/bindings"), &binding("two")),
+            put(&at("one", "status"), &status),
+            patch(&at("one", "status"), "strategic", &condition),
+            patch(&at("one", "status"), "merge", &json!({"spec": {"nodeName": "elsewhere"}})),
+            patch(
+                &format!("{}?fieldManager=e2e", at("one", "status")),
+                "apply",
+                &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "status": {"podIP": "5.6.7.8"}}),
+            ),
+            patch(&at("one", "ephemeralcontainers"), "strategic", &debugger),
+            patch(&at("one", "resize"), "strategic", &larger),
+            patch(&at("missing", "status"), "strategic", &condition),
+            post(&format!("{}?dryRun=All", at("three", "eviction")), &eviction("three")),
+            post(&at("three", "eviction"), &eviction("three")),
+            post(&at("three", "eviction"), &eviction("other")),
+            post(&at("missing", "eviction"), &eviction("missing")),
+            get(&format!("{pods}/one")),
+        ],
+    );
+}
+
+#[test]
+fn of_workloads() {
+    let here = unique("workloads");
+    let deployments = format!("/apis/apps/v1/namespaces/{here}/deployments");
+    let scale = |replicas: i64| {
+        json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d", "namespace": here},
+               "spec": {"replicas": replicas}})
+    };
+    let mut status = deployment("d");
+    status["status"] = json!({"replicas": 3, "readyReplicas": 1});
+    let (at_scale, at_status) = (format!("{deployments}/d/scale"), format!("{deployments}/d/status"));
+    compare_reviews(
+        &here,
+        vec![post(&deployments, &deployment("d"))],
+        vec![
+            get(&at_scale),
+            put(&at_scale, &scale(2)),
+            put(&format!("{at_scale}?dryRun=All&fieldManager=e2e"), &scale(7)),
+            put(&at_scale, &scale(-1)),
+            patch(&at_scale, "merge", &json!({"spec": {"replicas": 3}})),
+            patch(&at_scale, "json", &json!([{"op": "replace", "path": "/spec/replicas", "value": 4}])),
+            put(
+                &format!("{deployments}/missing/scale"),
+                &json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
+                "metadata": {"name": "missing", "namespace": here}, "spec": {"replicas": 1}}),
+            ),
+            put(&at_status, &status),
+            patch(&at_status, "merge", &json!({"status": {"replicas": 4}})),
+            patch(
+                &format!("{at_status}?fieldManager=e2e"),
+                "apply",
+                &json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "status": {"availableReplicas": 1}}),
+            ),
+            get(&format!("{deployments}/d")),
+        ],
+    );
+}
+
+#[test]
+fn of_tokens_requests_and_namespaces() {
+    let here = unique("others");
+    let accounts = format!("/api/v1/namespaces/{here}/serviceaccounts");
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "sa"}});
+    let token = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+                       "spec": {"audiences": ["a"], "expirationSeconds": 3600}});
+    let short =
+        json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 1}});
+    let other = unique("finalized");
+    let mut finalized = namespace(&other);
+    finalized["spec"] = json!({"finalizers": ["e2e.test/kept", "kubernetes"]});
+    compare_reviews(
+        &here,
+        vec![post(&accounts, &account), post("/api/v1/namespaces", &namespace(&other))],
+        vec![
+            post(&format!("{accounts}/sa/token"), &token),
+            post(&format!("{accounts}/sa/token"), &short),
+            post(&format!("{accounts}/missing/token"), &token),
+            put(&format!("/api/v1/namespaces/{other}/finalize"), &finalized),
+            patch(
+                &format!("/api/v1/namespaces/{here}/status"),
+                "merge",
+                &json!({"metadata": {"annotations": {"a": "b"}}}),
+            ),
+        ],
+    );
+}
+
+#[test]
+fn of_certificate_signing_requests() {
+    let here = unique("requests");
+    let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": here},
+        "spec": {"signerName": "e2e.test/signer", "usages": ["client auth"], "request": REQUEST}});
+    let approved = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "e2e"}]}});
+    compare_reviews(
+        &here,
+        vec![post(requests, &request)],
+        vec![
+            patch(&format!("{requests}/{here}/approval"), "merge", &approved),
+            patch(&format!("{requests}/{here}/status"), "merge", &json!({"status": {"certificate": "bm90IG9uZQ=="}})),
+            get(&format!("{requests}/{here}")),
+        ],
+    );
+}
+
+/// A certificate signing request of `CN=e2e`, as PEM in base64.
+const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1IQUNBUUF3RGpFTU1Bb0dBMVVFQXd3RFpUSmxNRmt3RXdZSEtvWkl6ajBDQVFZSUtvWkl6ajBEQVFjRApRZ0FFOUZISklDKzBsYkhoTmNpUGhyVVZ2b0c4S28xWU1PM1dkZEdVYTFpNEdPaEU5dWYxL1RlYUt5SlRXSVlaCjh3LzZhazZIMUpEWVlkcDlKdm43Q09OZE1xQUFNQW9HQ0NxR1NNNDlCQU1DQTBjQU1FUUNJREY0bklZRVFlb3QKQUpSTEhWZWhkbm5aWk1ScXkwakZxdDY3ZGFiUjR5b2xBaUFaNWtJbm5yRVRMMWM1c2t6VUIzTDNLWG0zTDZnTgoweWUxOGxQSHFla2hrUT09Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
+
+#[test]
+fn of_custom_resources() {
+    let here = unique("widgets");
+    let group = format!("{here}.test");
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("widgets.{group}")},
+        "spec": {"group": group, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": {"replicas": {"type": "integer", "default": 1}, "color": {"type": "string"}}},
+                    "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}}}}}}]}});
+    let widgets = format!("/apis/{group}/v1/namespaces/{here}/widgets");
+    let widget = |more: Value| {
+        let mut widget = json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "w"}});
+        for (key, value) in more.as_object().unwrap() {
+            widget[key] = value.clone();
+        }
+        widget
+    };
+    compare_reviews(
+        &here,
+        vec![post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition)],
+        vec![
+            post(&widgets, &widget(json!({"spec": {"color": "red", "unknown": 1}, "status": {"replicas": 9}}))),
+            patch(
+                &format!("{widgets}/w/status"),
+                "merge",
+                &json!({"status": {"replicas": 2}, "spec": {"color": "blue"}}),
+            ),
+            patch(&format!("{widgets}/w"), "merge", &json!({"spec": {"color": "blue"}, "status": {"replicas": 7}})),
+            patch(&format!("{widgets}/w/scale"), "merge", &json!({"spec": {"replicas": 3}})),
+            patch(
+                &format!("{widgets}/w/status?fieldManager=e2e"),
+                "apply",
+                &widget(json!({"status": {"replicas": 2}})),
+            ),
+            get(&format!("{widgets}/w")),
+        ],
+    );
+}

@@ -1,0 +1,314 @@
+//! CustomResourceDefinitions: what decoding custom resources takes of them.
+//!
+//! Of a definition only the versions that it serves are kept, each with its schema compiled. A list of them may be large,
+//! so they are read a few at a time, and their schemas as text that is dropped when it is compiled.
+
+use super::cache::Projection;
+use super::{Cluster, Need};
+use crate::authn::AnswerCache;
+use crate::object::normal::Normal;
+use crate::object::structural::Structural;
+use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::status::Status;
+use arc_swap::ArcSwapOption;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How many definitions that the cache lacks are remembered.
+const REMEMBERED: u64 = 1024;
+
+/// One served version of a custom resource.
+#[derive(Debug, PartialEq)]
+pub struct CustomResource {
+    /// Kind of its objects.
+    pub kind: GroupVersionKind,
+    /// How objects come from one version to another.
+    pub conversion: Conversion,
+    /// Whether nothing is pruned, whatever the schema says.
+    pub preserves_unknown_fields: bool,
+    /// Every version that is served.
+    pub versions: Arc<[String]>,
+    /// The version that objects are stored in.
+    pub storage_version: String,
+    schema: Result<Arc<Structural>, String>,
+}
+
+/// `spec.conversion.strategy`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Conversion {
+    /// Only the apiVersion differs.
+    #[default]
+    None,
+    /// A webhook converts.
+    Webhook,
+}
+
+impl CustomResource {
+    /// The compiled schema.
+    ///
+    /// # Errors
+    /// 500 when there is none that objects can be decoded by.
+    pub fn schema(&self) -> Result<&Arc<Structural>, Status> {
+        self.schema.as_ref().map_err(|why| {
+            tracing::warn!(kind = ?self.kind, why, "the schema of a custom resource cannot be used");
+            unusable()
+        })
+    }
+
+    /// Decodes an object of this kind: [`Structural::normalize`].
+    ///
+    /// # Errors
+    /// What [`Self::schema`] says; else, within, why the object cannot be decoded.
+    pub fn normalize(&self, value: Value) -> Result<Result<Normal, String>, Status> {
+        Ok(self.schema()?.normalize(value))
+    }
+
+    /// Sets defaults, as kube-apiserver does after a mutating webhook's patch; nothing is pruned then.
+    ///
+    /// # Errors
+    /// What [`Self::schema`] says.
+    pub fn apply_defaults(&self, object: &mut Object) -> Result<(), Status> {
+        self.schema()?.apply_defaults(object);
+        Ok(())
+    }
+}
+
+impl Cluster {
+    /// The custom resource of this kind, from the cache.
+    pub fn custom_resource(&self, kind: &GroupVersionKind) -> Option<Arc<CustomResource>> {
+        self.definitions.index(&self.all()).by_kind.get(kind).cloned()
+    }
+
+    /// The same; where the cache does not know it, the API server is asked for the definition of the resource, which may
+    /// have been created just now. None when there is none: an aggregated API's resource, which has no schema.
+    ///
+    /// What the API server said is remembered for a while. To be asked only for kinds that are not built in.
+    ///
+    /// # Errors
+    /// When the API server could not be asked, or does not let the proxy; 404 when the definition does not serve this kind.
+    pub async fn find_custom_resource(
+        &self,
+        resource: &GroupVersionResource,
+        kind: &GroupVersionKind,
+    ) -> Result<Option<Arc<CustomResource>>, Status> {
+        if let Some(found) = self.custom_resource(kind) {
+            return Ok(Some(found));
+        }
+        let name = format!("{}.{}", resource.resource, resource.group);
+        let remembered = &self.definitions.remembered;
+        let (key, lifetime) = (remembered.key(&[name.as_bytes()]), self.limits.definition_ttl);
+        let look_up = || self.find_live::<Definition>("", &name);
+        let definition =
+            remembered.answer(key, |_| lifetime, look_up).await.map_err(|error| unreadable(&name, &error))?;
+        match definition {
+            None => Ok(None),
+            Some(definition) => {
+                let found = definition.served.iter().find(|served| served.kind == *kind);
+                found.cloned().map(Some).ok_or_else(Status::no_such_path)
+            }
+        }
+    }
+}
+
+/// Why a definition could not be had. What the proxy itself may not do is not the client's doing.
+fn unreadable(name: &str, error: &Status) -> Status {
+    match error.code {
+        401 | 403 => {
+            tracing::warn!(name, error = error.message, "the proxy may not read a CustomResourceDefinition");
+            unusable()
+        }
+        _ => error.clone(),
+    }
+}
+
+/// As kube-apiserver answers when it cannot serve what a definition says (`crdHandler.ServeHTTP`).
+fn unusable() -> Status {
+    Status::internal_error("error resolving resource")
+}
+
+/// What a cluster keeps of definitions beside their cache.
+pub(super) struct Definitions {
+    index: ArcSwapOption<Index>,
+    remembered: AnswerCache<Option<Arc<Definition>>>,
+}
+
+/// The served versions of all definitions by kind.
+struct Index {
+    of: Arc<Vec<Arc<Definition>>>,
+    by_kind: HashMap<GroupVersionKind, Arc<CustomResource>>,
+}
+
+impl Definitions {
+    pub(super) fn new() -> Self {
+        Self { index: ArcSwapOption::default(), remembered: AnswerCache::new(REMEMBERED) }
+    }
+
+    /// The index of these definitions, which are all of the cache.
+    fn index(&self, all: &Arc<Vec<Arc<Definition>>>) -> Arc<Index> {
+        if let Some(index) = self.index.load_full().filter(|index| Arc::ptr_eq(&index.of, all)) {
+            return index;
+        }
+        let served = all.iter().flat_map(|definition| &definition.served);
+        let by_kind = served.map(|served| (served.kind.clone(), served.clone())).collect();
+        let index = Arc::new(Index { of: all.clone(), by_kind });
+        self.index.store(Some(index.clone()));
+        index
+    }
+}
+
+/// What is kept of a definition.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Definition {
+    served: Vec<Arc<CustomResource>>,
+}
+
+impl Projection for Definition {
+    const NEED: Need = Need::CustomResourceDefinitions;
+    const PAGE: u32 = 20;
+    const MAY_BE_ABSENT: bool = true;
+    type Object = Written;
+
+    fn project(object: Written) -> (String, Self) {
+        let Written { metadata, spec, status } = object;
+        let kind = status.accepted_names.kind;
+        let of_storage = spec.versions.iter().find(|version| version.storage);
+        let storage_version = of_storage.map(|version| version.name.clone()).unwrap_or_default();
+        let served = || spec.versions.iter().filter(|version| version.served && !kind.is_empty());
+        let versions: Arc<[String]> = served().map(|version| version.name.clone()).collect();
+        let conversion = match spec.conversion.strategy.as_str() {
+            "Webhook" => Conversion::Webhook,
+            _ => Conversion::None,
+        };
+        let preserves_unknown_fields = spec.preserve_unknown_fields.unwrap_or_default();
+        let served = served().map(|version| {
+            Arc::new(CustomResource {
+                kind: GroupVersionKind::new(&*spec.group, &*version.name, &*kind),
+                conversion,
+                preserves_unknown_fields,
+                versions: versions.clone(),
+                storage_version: storage_version.clone(),
+                schema: compile(version, preserves_unknown_fields).map(Arc::new),
+            })
+        });
+        (metadata.name.unwrap_or_default(), Self { served: served.collect() })
+    }
+}
+
+fn compile(version: &Version, preserves_unknown_fields: bool) -> Result<Structural, String> {
+    let text = version.schema.as_ref().and_then(|schema| schema.open_api_v3_schema.as_deref());
+    let schema = match text {
+        None => Value::Null,
+        Some(text) => serde_json::from_str(text.get()).map_err(|error| format!("the schema: {error}"))?,
+    };
+    match (schema, preserves_unknown_fields) {
+        (Value::Null, false) => Ok(Structural::without_schema()),
+        (Value::Null, true) => Structural::compile_preserving(&Value::Object(Default::default())),
+        (schema, false) => Structural::compile(&schema),
+        (schema, true) => Structural::compile_preserving(&schema),
+    }
+}
+
+/// A definition as the API server writes it, as far as it is read.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Written {
+    #[serde(deserialize_with = "identity")]
+    metadata: ObjectMeta,
+    spec: Spec,
+    #[serde(default)]
+    status: DefinitionStatus,
+}
+
+/// Name and version, all that a watch needs: managed fields are as large as the definition.
+fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Identity {
+        name: Option<String>,
+        resource_version: Option<String>,
+    }
+    let Identity { name, resource_version } = Identity::deserialize(deserializer)?;
+    Ok(ObjectMeta { name, resource_version, ..ObjectMeta::default() })
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    group: String,
+    #[serde(default)]
+    versions: Vec<Version>,
+    #[serde(default)]
+    conversion: ConversionSpec,
+    preserve_unknown_fields: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct ConversionSpec {
+    #[serde(default)]
+    strategy: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Version {
+    name: String,
+    #[serde(default)]
+    served: bool,
+    #[serde(default)]
+    storage: bool,
+    schema: Option<Validation>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Validation {
+    #[serde(rename = "openAPIV3Schema")]
+    open_api_v3_schema: Option<Box<RawValue>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DefinitionStatus {
+    #[serde(default)]
+    accepted_names: Names,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Names {
+    #[serde(default)]
+    kind: String,
+}
+
+impl kube::Resource for Written {
+    type DynamicType = ();
+    type Scope = k8s_openapi::ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "CustomResourceDefinition".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "apiextensions.k8s.io".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "customresourcedefinitions".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Definitions as an API server writes them, in its cache and past it.
+
+use super::*;
+use crate::cluster::tests::client;
+use crate::cluster::{FixedState, Limits};
+use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn kind(version: &str) -> GroupVersionKind {
+    GroupVersionKind::new("example.com", version, "Widget")
+}
+
+fn widgets(version: &str) -> GroupVersionResource {
+    GroupVersionResource::new("example.com", version, "widgets")
+}
+
+fn definition(schema: Value) -> Value {
+    json!({
+        "metadata": {"name": "widgets.example.com", "uid": "u", "resourceVersion": "1",
+            "managedFields": [{"manager": "m", "fieldsV1": {}}]},
+        "spec": {
+            "group": "example.com",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "conversion": {"strategy": "Webhook", "webhook": {}},
+            "versions": [
+                {"name": "v1", "served": true, "storage": false, "schema": {"openAPIV3Schema": schema}},
+                {"name": "v2", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
+                {"name": "v0", "served": false, "storage": false},
+            ]
+        },
+        "status": {"acceptedNames": {"kind": "Widget"}}
+    })
+}
+
+fn with_default() -> Value {
+    json!({"type": "object", "properties": {"spec": {"properties": {"a": {"default": "x"}}, "default": {}}}})
+}
+
+fn fixed(definitions: &[Value]) -> Arc<Cluster> {
+    let written = |value: &Value| serde_json::from_value(value.clone()).unwrap();
+    Cluster::fixed(FixedState::default().with::<Definition>(definitions.iter().map(written).collect()))
+}
+
+#[tokio::test]
+async fn decodes_by_the_schema_of_the_served_version() {
+    let cluster = fixed(&[definition(with_default())]);
+    let found = cluster.custom_resource(&kind("v1")).unwrap();
+    assert_eq!((found.conversion, &*found.storage_version), (Conversion::Webhook, "v2"));
+    assert_eq!(*found.versions, ["v1", "v2"]);
+    let normal = found.normalize(json!({"spec": {"b": 1}})).unwrap().unwrap();
+    assert_eq!(normal.object.into_value(), json!({"spec": {"a": "x"}}));
+    assert_eq!(normal.unknown, ["unknown field \"spec.b\""]);
+    assert!(cluster.custom_resource(&kind("v2")).is_some());
+    assert!(cluster.custom_resource(&kind("v0")).is_none());
+}
+
+#[tokio::test]
+async fn a_definition_that_preserves_unknown_fields_prunes_nothing() {
+    let mut definition = definition(json!({"not": "structural", "$ref": "x"}));
+    definition["spec"]["preserveUnknownFields"] = true.into();
+    let found = fixed(&[definition]).custom_resource(&kind("v1")).unwrap();
+    let value = json!({"spec": {"b": null}});
+    assert_eq!(found.normalize(value.clone()).unwrap().unwrap().object.into_value(), value);
+}
+
+#[tokio::test]
+async fn a_schema_that_cannot_be_used_refuses_its_objects_alone() {
+    let deep = (0..200).fold(json!({"type": "string"}), |schema, _| json!({"items": schema}));
+    for schema in [json!({"items": [{}]}), json!({"properties": 5}), deep] {
+        // As text, which is what an API server sends.
+        let text = definition(json!("SCHEMA")).to_string().replace("\"SCHEMA\"", &schema.to_string());
+        let (_, kept) = Definition::project(serde_json::from_str(&text).unwrap());
+        let refused = kept.served[0].normalize(json!({})).unwrap_err();
+        assert_eq!((refused.code, &*refused.message), (500, "Internal error occurred: error resolving resource"));
+        assert!(kept.served[1].normalize(json!({})).is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_accepted_is_not_served() {
+    let mut definition = definition(json!({"type": "object"}));
+    definition["status"] = json!({});
+    assert!(fixed(&[definition]).custom_resource(&kind("v1")).is_none());
+}
+
+/// A cluster with an empty cache in front of an API server that answers thus for the definition itself, and the count of
+/// such questions.
+async fn behind(answer: impl Fn() -> (u16, Value) + Send + Sync + 'static) -> (Arc<Cluster>, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let client = client(move |_, url| {
+        if url.contains("watch=true") {
+            return None;
+        }
+        if url.contains("/customresourcedefinitions?") {
+            return Some((200, json!({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": []})));
+        }
+        assert_eq!(url, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com");
+        counted.fetch_add(1, Ordering::SeqCst);
+        Some(answer())
+    });
+    let cluster = Cluster::start(client, &[Need::CustomResourceDefinitions], Limits::default());
+    assert!(cluster.wait_synced().await);
+    (cluster, asked)
+}
+
+fn refusal(code: u16) -> (u16, Value) {
+    (
+        code,
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": "R", "message": "m"}),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_of_just_now_is_asked_for_and_remembered() {
+    let (cluster, asked) = behind(|| (200, definition(with_default()))).await;
+    for _ in 0..3 {
+        let found = cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap().unwrap();
+        assert_eq!(found.kind, kind("v1"));
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(cluster.find_custom_resource(&widgets("v9"), &kind("v9")).await.unwrap_err().code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_there_is_none_is_remembered_for_a_while() {
+    let (cluster, asked) = behind(|| refusal(404)).await;
+    for _ in 0..3 {
+        assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap(), None);
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    tokio::time::advance(Limits::default().definition_ttl).await;
+    assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap(), None);
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_it_could_not_be_asked_is_an_error_and_not_remembered() {
+    let (cluster, asked) = behind(|| refusal(403)).await;
+    for count in 1..3 {
+        let refused = cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap_err();
+        assert_eq!((refused.code, &*refused.message), (500, "Internal error occurred: error resolving resource"));
+        assert_eq!(asked.load(Ordering::SeqCst), count);
+    }
+}
+
+#[tokio::test]
+async fn follows_definitions_as_the_api_server_lists_them() {
+    let client = client(|_, url| {
+        let list = json!({"kind": "CustomResourceDefinitionList", "apiVersion": "apiextensions.k8s.io/v1",
+            "metadata": {"resourceVersion": "1"}, "items": [definition(with_default())]});
+        (!url.contains("watch=true")).then_some((200, list))
+    });
+    let cluster = Cluster::start(client, &[Need::CustomResourceDefinitions], Limits::default());
+    assert!(cluster.wait_synced().await);
+    let found = cluster.custom_resource(&kind("v1")).unwrap();
+    assert!(Arc::ptr_eq(&found, &cluster.custom_resource(&kind("v1")).unwrap()));
+}
+
+#[tokio::test]
+async fn a_watched_definition_is_read_as_well() {
+    let event = json!({"type": "ADDED", "object": definition(with_default())}).to_string();
+    // An API server writes the type first.
+    let event = event.replacen(",\"type\":\"ADDED\"}", "}", 1).replacen('{', "{\"type\":\"ADDED\",", 1);
+    let event: kube::core::WatchEvent<Written> = serde_json::from_str(&event).unwrap();
+    let kube::core::WatchEvent::Added(written) = event else { panic!("{event:?}") };
+    assert_eq!(Definition::project(written).1.served.len(), 2);
+}
+
+#[tokio::test]
+async fn an_api_server_without_definitions_has_no_custom_resources() {
+    let cluster =
+        Cluster::start(client(|_, _| Some(refusal(404))), &[Need::CustomResourceDefinitions], Limits::default());
+    assert!(cluster.wait_synced().await);
+    assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_proxy_that_may_not_list_definitions_refuses_custom_resources_alone() {
+    let client = client(|_, _| Some(refusal(403)));
+    let cluster = Cluster::start(client, &[Need::CustomResourceDefinitions], Limits::default());
+    assert!(cluster.wait_synced().await);
+    assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap_err().code, 500);
+}

@@ -1,0 +1,219 @@
+//! From an `openAPIV3Schema` to what decoding needs of it (`structuralschema.NewStructural`, `PruneDefaults`).
+
+use super::{Additional, Id, Node, Structural, embedded, numbers, prune, unknown::Unknown};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// How deep schemas may nest: more than a document can, in which each takes two levels.
+const MAX_DEPTH: usize = 128;
+/// How many schemas a schema may hold, equal ones counted one by one. No API server stores a larger one: it would be of
+/// more bytes than a request may have.
+const MAX_SCHEMAS: usize = 262_144;
+
+/// Compiles the schema of a definition that prunes.
+pub(super) fn compile(schema: &Value) -> Result<Structural, String> {
+    let mut compiler = Compiler::default();
+    let root = compiler.schema(schema, 0)?;
+    compiler.compiled.root = Some(root);
+    let root = compiler.prune_defaults(root, &mut Vec::new())?;
+    Ok(compiler.finish(root, false))
+}
+
+/// Compiles the schema of a definition with `preserveUnknownFields: true`, which need not be structural and then counts for
+/// nothing in decoding.
+pub(super) fn compile_preserving(schema: &Value) -> Result<Structural, String> {
+    let mut compiler = Compiler::default();
+    match compiler.schema(schema, 0) {
+        Ok(root) => Ok(compiler.finish(root, true)),
+        Err(_) if !compiler.is_too_large => Ok(Structural { preserves: true, ..Structural::without_schema() }),
+        Err(why) => Err(why),
+    }
+}
+
+struct Compiler {
+    compiled: Structural,
+    known: HashMap<Arc<Node>, Id>,
+    schemas: usize,
+    is_too_large: bool,
+}
+
+impl Default for Compiler {
+    fn default() -> Self {
+        Self { compiled: Structural::without_schema(), known: HashMap::new(), schemas: 0, is_too_large: false }
+    }
+}
+
+/// A step from the root of a schema to one within.
+#[derive(Clone, Debug)]
+enum Step {
+    Key(Box<str>),
+    Item,
+}
+
+impl Compiler {
+    fn schema(&mut self, schema: &Value, depth: usize) -> Result<Id, String> {
+        self.schemas += 1;
+        if depth > MAX_DEPTH || self.schemas > MAX_SCHEMAS {
+            self.is_too_large = true;
+            return Err("the schema is larger or deeper than any that is compiled".to_owned());
+        }
+        let schema = schema.as_object().ok_or("a schema is no JSON object")?;
+        check_supported(schema)?;
+        let is_true = |name: &str| schema.get(name) == Some(&Value::Bool(true));
+        let text = |name: &str| schema.get(name).and_then(Value::as_str).map(Box::from);
+        let mut default = schema.get("default").filter(|value| !value.is_null()).cloned();
+        if let Some(default) = &mut default {
+            numbers::canonicalize(default);
+        }
+        let list_map_keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+        let node = Node {
+            properties: self.properties(schema, depth)?,
+            additional: match schema.get("additionalProperties") {
+                Some(Value::Bool(_)) => Some(Additional::Any),
+                None | Some(Value::Null) => None,
+                Some(schema) => Some(Additional::Of(self.schema(schema, depth + 1)?)),
+            },
+            items: match schema.get("items") {
+                None | Some(Value::Null) => None,
+                Some(Value::Array(_)) => {
+                    return Err("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
+                }
+                Some(items) => Some(self.schema(items, depth + 1)?),
+            },
+            default,
+            nullable: is_true("nullable"),
+            preserves: is_true("x-kubernetes-preserve-unknown-fields"),
+            is_embedded: is_true("x-kubernetes-embedded-resource"),
+            list_type: text("x-kubernetes-list-type"),
+            list_map_keys: list_map_keys.into_iter().flatten().filter_map(Value::as_str).map(Box::from).collect(),
+            map_type: text("x-kubernetes-map-type"),
+            ..Node::default()
+        };
+        self.add(node)
+    }
+
+    fn properties(&mut self, schema: &Map<String, Value>, depth: usize) -> Result<Box<[(Box<str>, Id)]>, String> {
+        let Some(properties) = schema.get("properties").filter(|value| !value.is_null()) else { return Ok([].into()) };
+        let properties = properties.as_object().ok_or("the properties of a schema are no JSON object")?;
+        let compiled: Result<Vec<_>, String> = properties
+            .iter()
+            .map(|(name, property)| Ok((Box::from(name.as_str()), self.schema(property, depth + 1)?)))
+            .collect();
+        let mut compiled = compiled?;
+        compiled.sort_unstable();
+        Ok(compiled.into())
+    }
+
+    /// The place of a node, equal ones sharing theirs.
+    fn add(&mut self, mut node: Node) -> Result<Id, String> {
+        let below = |test: fn(&Node) -> bool| {
+            let additional = match node.additional {
+                Some(Additional::Of(id)) => Some(id),
+                _ => None,
+            };
+            let mut ids = node.properties.iter().map(|(_, id)| *id).chain(additional).chain(node.items);
+            ids.any(|id| self.compiled.schema(id).is_some_and(|schema| test(schema.node)))
+        };
+        let has_defaults = node.default.is_some() || below(|node| node.has_defaults);
+        let has_embedded = node.is_embedded || below(|node| node.has_embedded);
+        (node.has_defaults, node.has_embedded) = (has_defaults, has_embedded);
+        if let Some(id) = self.known.get(&node) {
+            return Ok(*id);
+        }
+        let id = Id::try_from(self.compiled.nodes.len()).map_err(|_| "the schema is too large")?;
+        let node = Arc::new(node);
+        self.compiled.nodes.push(node.clone());
+        self.known.insert(node, id);
+        Ok(id)
+    }
+
+    /// Takes out of defaults what an object with them would lose in decoding: what the schema does not know, and what is no
+    /// metadata. Answers the schema's new place.
+    fn prune_defaults(&mut self, id: Id, path: &mut Vec<Step>) -> Result<Id, String> {
+        let Some(old) = self.compiled.nodes.get(usize::try_from(id).unwrap_or(usize::MAX)).cloned() else {
+            return Ok(id);
+        };
+        if !old.has_defaults {
+            return Ok(id);
+        }
+        let mut node = Node::clone(&old);
+        if let Some(default) = node.default.take() {
+            node.default = self.prune_default(default, path)?;
+        }
+        let mut child = |step: Step, id: &mut Id| {
+            path.push(step);
+            *id = self.prune_defaults(*id, path)?;
+            path.pop();
+            Ok::<_, String>(())
+        };
+        if let Some(Additional::Of(id)) = &mut node.additional {
+            child(Step::Key("*".into()), id)?;
+        }
+        if let Some(id) = &mut node.items {
+            child(Step::Item, id)?;
+        }
+        for (name, id) in &mut node.properties {
+            child(Step::Key(name.clone()), id)?;
+        }
+        if node == *old { Ok(id) } else { self.add(node) }
+    }
+
+    fn prune_default(&self, default: Value, path: &[Step]) -> Result<Option<Value>, String> {
+        let mut object = path.iter().rev().fold(default, |value, step| match step {
+            Step::Key(key) => Value::Object([(key.to_string(), value)].into_iter().collect()),
+            Step::Item => Value::Array(vec![value]),
+        });
+        if !object.is_object() {
+            return Err("failed to prune default value: object root default value must be of object type".to_owned());
+        }
+        if let Some(root) = self.compiled.root() {
+            embedded::coerce_leniently(&mut object, root)?;
+            prune::prune(&mut object, Some(root), &mut Unknown::default());
+        }
+        let mut value = Some(object);
+        for step in path {
+            value = match (step, value) {
+                (Step::Key(key), Some(Value::Object(mut fields))) => fields.remove(&**key),
+                (Step::Item, Some(Value::Array(items))) => items.into_iter().next(),
+                (_, None) => None,
+                (_, Some(_)) => return Err("failed to prune default value: it lost its place".to_owned()),
+            };
+        }
+        Ok(value.filter(|value| !value.is_null()))
+    }
+
+    /// The schema without what only the compiler knew.
+    fn finish(self, root: Id, preserves: bool) -> Structural {
+        let mut nodes = self.compiled.nodes;
+        nodes.shrink_to_fit();
+        Structural { nodes, root: Some(root), preserves }
+    }
+}
+
+/// What no structural schema has (`validateUnsupportedFields`).
+fn check_supported(schema: &Map<String, Value>) -> Result<(), String> {
+    let is_set = |name: &str| match schema.get(name) {
+        None | Some(Value::Null) => false,
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Object(map)) => name == "additionalItems" || !map.is_empty(),
+        Some(_) => true,
+    };
+    const UNSUPPORTED: [(&str, &str); 7] = [
+        ("id", "id"),
+        ("$schema", "schema"),
+        ("$ref", "$ref"),
+        ("patternProperties", "patternProperties"),
+        ("dependencies", "dependencies"),
+        ("additionalItems", "additionalItems"),
+        ("definitions", "definitions"),
+    ];
+    if let Some((_, name)) = UNSUPPORTED.iter().find(|(name, _)| is_set(name)) {
+        return Err(format!("OpenAPIV3Schema '{name}' is not supported"));
+    }
+    if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
+        let what = "'x-kubernetes-preserve-unknown-fields' must be true or undefined";
+        return Err(format!("internal error: {what}"));
+    }
+    Ok(())
+}

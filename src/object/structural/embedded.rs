@@ -1,0 +1,122 @@
+//! Resources within resources: their metadata is of metadata's types as well (`pkg/apiserver/schema/objectmeta`).
+
+use super::unknown::Unknown;
+use super::{Schema, metadata, numbers};
+use crate::object::decode::go_quote;
+use serde_json::{Map, Value};
+
+/// Makes the metadata of every embedded resource well-typed, and notes its unknown fields, sorted (`CoerceWithOptions`).
+///
+/// # Errors
+/// When that of one of them cannot be had.
+pub(super) fn coerce(value: &mut Value, schema: Option<Schema<'_>>, unknown: &mut Unknown) -> Result<(), String> {
+    let Some(schema) = schema else { return Ok(()) };
+    let first = unknown.count();
+    let mut coercer = Coercer { drops_invalid: false, path: String::new(), unknown };
+    coercer.coerce(value, schema, schema.node.is_embedded)?;
+    unknown.sort_from(first);
+    Ok(())
+}
+
+/// The same for a whole resource, dropping what is not well-typed.
+pub(super) fn coerce_leniently(resource: &mut Value, schema: Schema<'_>) -> Result<(), String> {
+    let mut unknown = Unknown::default();
+    let mut coercer = Coercer { drops_invalid: true, path: String::new(), unknown: &mut unknown };
+    coercer.coerce(resource, schema, true)
+}
+
+struct Coercer<'a> {
+    drops_invalid: bool,
+    /// As `field.Path` writes it.
+    path: String,
+    unknown: &'a mut Unknown,
+}
+
+impl Coercer<'_> {
+    fn coerce(&mut self, value: &mut Value, schema: Schema<'_>, is_resource: bool) -> Result<(), String> {
+        if !is_resource && !schema.node.has_embedded {
+            return Ok(());
+        }
+        match value {
+            Value::Object(fields) => {
+                if is_resource {
+                    self.type_meta("apiVersion", fields)?;
+                    self.type_meta("kind", fields)?;
+                    self.metadata(fields)?;
+                }
+                for (key, value) in fields {
+                    let Some(child) = schema.field(key) else { continue };
+                    let length = self.path.len();
+                    match schema.property(key) {
+                        Some(_) => self.push_child(key),
+                        None => self.path.extend(["[", key, "]"]),
+                    }
+                    self.coerce(value, child, child.node.is_embedded)?;
+                    self.path.truncate(length);
+                }
+            }
+            Value::Array(items) => {
+                let Some(schema) = schema.items() else { return Ok(()) };
+                for (index, item) in items.iter_mut().enumerate() {
+                    let length = self.path.len();
+                    self.path.push_str(&format!("[{index}]"));
+                    self.coerce(item, schema, schema.node.is_embedded)?;
+                    self.path.truncate(length);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn push_child(&mut self, key: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(key);
+    }
+
+    fn type_meta(&mut self, key: &str, fields: &mut Map<String, Value>) -> Result<(), String> {
+        match fields.get(key) {
+            None | Some(Value::String(_)) => {}
+            Some(_) if self.drops_invalid => drop(fields.remove(key)),
+            Some(other) => return Err(self.invalid(key, other, "must be a string")),
+        }
+        Ok(())
+    }
+
+    fn metadata(&mut self, fields: &mut Map<String, Value>) -> Result<(), String> {
+        let Some(found) = fields.get("metadata") else { return Ok(()) };
+        let decoded = match self.drops_invalid {
+            false => metadata::decode(found).map_err(|why| self.invalid("metadata", found, &why))?,
+            // What is no object at all stays.
+            true => match metadata::decode_leniently(found) {
+                Some(decoded) => decoded,
+                None => return Ok(()),
+            },
+        };
+        let length = self.path.len();
+        self.push_child("metadata");
+        decoded.unknown.iter().for_each(|field| self.unknown.record(&[&self.path, ".", field]));
+        self.path.truncate(length);
+        fields.insert("metadata".into(), Value::Object(decoded.fields));
+        Ok(())
+    }
+
+    /// `field.Invalid`
+    fn invalid(&self, key: &str, value: &Value, why: &str) -> String {
+        let dot = if self.path.is_empty() { "" } else { "." };
+        let shown = match value {
+            Value::String(text) => go_quote(text),
+            Value::Number(number) => numbers::text(number),
+            // `encoding/json` escapes what would mean something in HTML.
+            other => (other.to_string())
+                .replace('<', "\\u003c")
+                .replace('>', "\\u003e")
+                .replace('&', "\\u0026")
+                .replace('\u{2028}', "\\u2028")
+                .replace('\u{2029}', "\\u2029"),
+        };
+        format!("{}{dot}{key}: Invalid value: {shown}: {why}", self.path)
+    }
+}

@@ -1,0 +1,81 @@
+//! Built-in kinds as the Go types of Kubernetes 1.36 see them: what decoding JSON into them keeps, and what encoding them
+//! writes. Defaults and conversions are not set here.
+//!
+//! A decoded value has no field that Go would hold as nil, or as the zero of a string, boolean or number that is no pointer;
+//! and no empty list or map where Go would not write one. Objects within are there as the client wrote them. In lists and
+//! maps, `null` is what Go makes of it.
+
+mod table;
+mod path;
+mod decode;
+mod scalar;
+mod time;
+mod base64;
+mod text;
+mod encode;
+
+use super::GroupVersionKind;
+use super::decode::Decoded;
+use decode::Decoder;
+use serde_json::Value;
+
+/// A decoded object of a built-in kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Typed {
+    /// The object.
+    pub value: Value,
+    /// What strict decoding says of fields that the kind does not have: `unknown field "spec.foo"`; of a text, and of
+    /// fields that are there twice, in the order of the text.
+    pub unknown: Vec<String>,
+}
+
+/// Decodes a value. `None` when the kind is not built in.
+///
+/// # Errors
+/// With the text of Go's decoder, for what no object of this kind holds. Fields count in the order of their names.
+pub fn decode(kind: &GroupVersionKind, mut value: Value) -> Option<Result<Typed, String>> {
+    let schema = table::of(kind)?;
+    let mut decoder = Decoder::default();
+    let result = decoder.document(schema, &mut value);
+    Some(result.map(|()| Typed { value, unknown: decoder.into_strict_errors() }))
+}
+
+/// Decodes the JSON text that a value was read from. As [`decode`], but fields count in the order of the text, numbers are
+/// what it says literally, and fields that are there twice are decoded and reported as Go does it.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Option<Result<Typed, String>> {
+    let schema = table::of(kind)?;
+    let Decoded { mut value, duplicates } = decoded;
+    let mut decoder = Decoder::default();
+    // Nearly all documents look the same from both sides, and the value is there already.
+    let is_plain =
+        duplicates.is_empty() && decoder.document(schema, &mut value).is_ok() && decoder.is_independent_of_text();
+    if is_plain {
+        return Some(Ok(Typed { value, unknown: decoder.into_strict_errors() }));
+    }
+    Some(text::decode(schema, text))
+}
+
+/// Adds what Go writes although it is zero, and takes out what it leaves out because it is.
+pub fn encode(kind: &GroupVersionKind, value: &mut Value) {
+    if let Some(schema) = table::of(kind) {
+        encode::document(schema, value);
+    }
+}
+
+/// Metadata on its own as Go decodes and writes it, as that of a custom resource. Null is empty.
+///
+/// # Errors
+/// With the text of Go's decoder, for what is no metadata.
+pub fn object_meta(mut value: Value) -> Result<Typed, String> {
+    let schema = table::object_meta().ok_or("the table of types has no metadata")?;
+    let mut decoder = Decoder::default();
+    decoder.document(schema, &mut value)?;
+    encode::document(schema, &mut value);
+    Ok(Typed { value, unknown: decoder.into_strict_errors() })
+}
+
+#[cfg(test)]
+mod tests;

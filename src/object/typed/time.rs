@@ -1,0 +1,228 @@
+//! Times as Go's `time.Parse` reads them by the layouts of `metav1.Time` and `metav1.MicroTime`, errors and all.
+
+use crate::object::protobuf::special::date;
+use std::borrow::Cow;
+
+const SECONDS_PER_DAY: i64 = 86_400;
+/// 0001-01-01, in days since 1970: where Go's zero time is.
+const ZERO_DAY: i64 = -719_162;
+
+/// How a time is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// `time.RFC3339`
+    Seconds,
+    /// `metav1.RFC3339Micro`
+    Micros,
+}
+
+/// The time in UTC as Go writes it; `None` for Go's zero time.
+///
+/// # Errors
+/// `time.ParseError`
+pub(super) fn canonical(text: &str, layout: Layout) -> Result<Option<Cow<'_, str>>, String> {
+    let time = parse(text.as_bytes(), layout)
+        .map_err(|wrong| format!("parsing time {}{}", quote(text.as_bytes()), wrong.describe(layout)))?;
+    let (days, second) = (time.seconds.div_euclid(SECONDS_PER_DAY), time.seconds.rem_euclid(SECONDS_PER_DAY));
+    if days == ZERO_DAY && second == 0 && time.nanos == 0 {
+        return Ok(None);
+    }
+    let (year, month, day) = date(days);
+    let sign = if year < 0 { "-" } else { "" };
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let mut written = format!("{sign}{:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}", year.abs());
+    if layout == Layout::Micros {
+        written.push_str(&format!(".{:06}", time.nanos / 1000));
+    }
+    written.push('Z');
+    Ok(Some(if written == text { Cow::Borrowed(text) } else { Cow::Owned(written) }))
+}
+
+impl Layout {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Seconds => "2006-01-02T15:04:05Z07:00",
+            Self::Micros => "2006-01-02T15:04:05.000000Z07:00",
+        }
+    }
+}
+
+struct Time {
+    /// Since 1970.
+    seconds: i64,
+    nanos: i64,
+}
+
+/// Why a text is no time.
+enum Wrong<'a> {
+    /// This is not what an element of the layout stands for.
+    Element(&'a [u8], &'static str),
+    Range(&'static str),
+    Extra(&'a [u8]),
+}
+
+impl Wrong<'_> {
+    fn describe(&self, layout: Layout) -> String {
+        match self {
+            Self::Element(found, element) => {
+                let layout = layout.text();
+                format!(" as \"{layout}\": cannot parse {} as \"{element}\"", quote(found))
+            }
+            Self::Range(what) => format!(": {what} out of range"),
+            Self::Extra(text) => format!(": extra text: {}", quote(text)),
+        }
+    }
+}
+
+fn parse(text: &[u8], layout: Layout) -> Result<Time, Wrong<'_>> {
+    let mut rest = text;
+    let year = year(rest).ok_or(Wrong::Element(rest, "2006"))?;
+    rest = rest.get(4..).unwrap_or_default();
+    rest = literal(rest, "-")?;
+    let month = number(&mut rest, "01", true)?;
+    if !(1..=12).contains(&month) {
+        return Err(Wrong::Range("month"));
+    }
+    rest = literal(rest, "-")?;
+    let day = number(&mut rest, "02", true)?;
+    rest = literal(rest, "T")?;
+    let hour = bounded(&mut rest, "15", false, 24, "hour")?;
+    rest = literal(rest, ":")?;
+    let minute = bounded(&mut rest, "04", true, 60, "minute")?;
+    rest = literal(rest, ":")?;
+    let second = bounded(&mut rest, "05", true, 60, "second")?;
+    let nanos = fraction(&mut rest, layout)?;
+    let offset = offset(&mut rest)?;
+    if !rest.is_empty() {
+        return Err(Wrong::Extra(rest));
+    }
+    if !(1..=days_in(month, year)).contains(&day) {
+        return Err(Wrong::Range("day"));
+    }
+    let seconds = days_since_1970(year, month, day) * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second - offset;
+    Ok(Time { seconds, nanos })
+}
+
+fn year(text: &[u8]) -> Option<i64> {
+    let digits = text.get(..4)?;
+    digits
+        .iter()
+        .all(u8::is_ascii_digit)
+        .then(|| digits.iter().fold(0, |year, digit| year * 10 + i64::from(digit - b'0')))
+}
+
+fn literal<'a>(text: &'a [u8], expected: &'static str) -> Result<&'a [u8], Wrong<'a>> {
+    text.strip_prefix(expected.as_bytes()).ok_or(Wrong::Element(text, expected))
+}
+
+/// Two digits; one is enough where they are not fixed (`getnum`).
+fn number<'a>(text: &mut &'a [u8], element: &'static str, is_fixed: bool) -> Result<i64, Wrong<'a>> {
+    let digit = |at: usize| text.get(at).filter(|byte| byte.is_ascii_digit()).map(|byte| i64::from(byte - b'0'));
+    let (number, length) = match (digit(0), digit(1)) {
+        (Some(first), Some(second)) => (first * 10 + second, 2),
+        (Some(first), None) if !is_fixed => (first, 1),
+        _ => return Err(Wrong::Element(text, element)),
+    };
+    *text = text.get(length..).unwrap_or_default();
+    Ok(number)
+}
+
+fn bounded<'a>(
+    text: &mut &'a [u8],
+    element: &'static str,
+    is_fixed: bool,
+    end: i64,
+    what: &'static str,
+) -> Result<i64, Wrong<'a>> {
+    let number = number(text, element, is_fixed)?;
+    if number < end { Ok(number) } else { Err(Wrong::Range(what)) }
+}
+
+/// The fraction of a second in nanoseconds: six digits in the one layout, any number or none in the other.
+fn fraction<'a>(text: &mut &'a [u8], layout: Layout) -> Result<i64, Wrong<'a>> {
+    let length = match layout {
+        Layout::Micros => 7,
+        Layout::Seconds => match text {
+            [b'.' | b',', digits @ ..] => 1 + digits.iter().take_while(|byte| byte.is_ascii_digit()).count(),
+            _ => return Ok(0),
+        },
+    };
+    if layout == Layout::Seconds && length == 1 {
+        return Ok(0);
+    }
+    let wrong = Wrong::Element(text, ".000000");
+    let Some([b'.' | b',', digits @ ..]) = text.get(..length) else { return Err(wrong) };
+    // Go reads at most nine, and a sign as its integers have it.
+    let (is_negative, digits) = match digits.get(..9).unwrap_or(digits) {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return Err(wrong);
+    }
+    let number = digits.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'));
+    if is_negative && number > 0 {
+        return Err(Wrong::Range("fractional second"));
+    }
+    let missing = 10_usize.saturating_sub(length);
+    *text = text.get(length..).unwrap_or_default();
+    Ok((0..missing).fold(number, |number, _| number * 10))
+}
+
+/// `Z` or `+01:30`, in seconds.
+fn offset<'a>(text: &mut &'a [u8]) -> Result<i64, Wrong<'a>> {
+    let element = "Z07:00";
+    let whole = *text;
+    let wrong = || Wrong::Element(whole, element);
+    if let [b'Z', rest @ ..] = whole {
+        *text = rest;
+        return Ok(0);
+    }
+    let [sign, first, second, b':', third, fourth, rest @ ..] = whole else { return Err(wrong()) };
+    let two = |digits: [u8; 2]| number(&mut &digits[..], element, true).map_err(|_| wrong());
+    let (hours, minutes) = (two([*first, *second])?, two([*third, *fourth])?);
+    if hours > 24 {
+        return Err(Wrong::Range("time zone offset hour"));
+    }
+    if minutes > 60 {
+        return Err(Wrong::Range("time zone offset minute"));
+    }
+    let seconds = hours * 3600 + minutes * 60;
+    *text = rest;
+    match sign {
+        b'+' => Ok(seconds),
+        b'-' => Ok(-seconds),
+        _ => Err(wrong()),
+    }
+}
+
+fn days_in(month: i64, year: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Counted in years that begin in March.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+/// How `time` quotes: bytes that are not ASCII or not printable by number.
+fn quote(text: &[u8]) -> String {
+    let mut quoted = String::from("\"");
+    for byte in text {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', char::from(*byte)]),
+            0x20..=0x7f => quoted.push(char::from(*byte)),
+            _ => quoted.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,109 @@
+//! The validating phase sees the object as it would be stored, and nothing of that is sent.
+
+use super::*;
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+fn watched(name: &str) -> Value {
+    let mut object = config_map(name);
+    object["metadata"]["labels"] = json!({"look": "stored"});
+    object
+}
+
+fn deployment(name: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "labels": {"look": "stored"}},
+           "spec": {"selector": {"matchLabels": {"a": "b"}},
+                    "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+}
+
+/// A transport that remembers the method, URL and body of every write.
+fn recorded(server: &Arc<embedded::Server>) -> (SharedTransport, Arc<Mutex<Vec<(String, String, Value)>>>) {
+    let (server, writes) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
+    let written = writes.clone();
+    let transport = from_fn(move |request: Request<Body>| {
+        let (server, written) = (server.clone(), written.clone());
+        async move {
+            let (parts, body) = request.into_parts();
+            let bytes = body.collect().await.unwrap().to_bytes();
+            if parts.method != Method::GET {
+                let value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+                written.lock().unwrap().push((parts.method.to_string(), parts.uri.to_string(), value));
+            }
+            crate::upstream::Transport::send(&server, Request::from_parts(parts, full(bytes))).await
+        }
+    });
+    (transport, writes)
+}
+
+#[tokio::test]
+async fn a_create_is_validated_as_it_would_be_stored_and_sent_as_it_was_admitted() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (transport, writes) = recorded(&server);
+    let path = Path::over(server, transport).await;
+    let object = watched("view-create");
+    assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+    let shown = &seen("view-create")[0]["object"];
+    assert!(shown["metadata"]["creationTimestamp"].is_string(), "{shown}");
+    assert_eq!(shown["metadata"]["uid"], Value::Null);
+    let writes = writes.lock().unwrap();
+    assert_eq!(writes.len(), 2, "{writes:?}");
+    assert_eq!((&*writes[0].1, &writes[0].2), (&*format!("{CONFIG_MAPS}?dryRun=All"), &object));
+    assert_eq!((&*writes[1].1, &writes[1].2), (CONFIG_MAPS, &object));
+}
+
+#[tokio::test]
+async fn changes_are_validated_as_they_would_be_stored() {
+    let path = Path::new().await;
+    let uri = format!("{DEPLOYMENTS}/view-change");
+    assert_eq!(path.json("POST", DEPLOYMENTS, &deployment("view-change")).await.0, 201);
+    let mut put = deployment("view-change");
+    put["spec"]["replicas"] = json!(2);
+    put["status"] = json!({"replicas": 7});
+    assert_eq!(path.json("PUT", &uri, &put).await.0, 200);
+    let patch = json!({"spec": {"replicas": 3}, "status": {"replicas": 7}}).to_string();
+    assert_eq!(path.ask("PATCH", &uri, "application/merge-patch+json", patch).await.0, 200);
+    let reviews = seen("view-change");
+    let generations: Vec<_> = reviews.iter().map(|review| &review["object"]["metadata"]["generation"]).collect();
+    assert_eq!(generations, [1, 2, 3]);
+    assert_ne!(reviews[2]["object"]["status"]["replicas"], 7);
+    assert_eq!(reviews[2]["object"]["metadata"]["uid"], reviews[2]["oldObject"]["metadata"]["uid"]);
+    assert_eq!(path.stored(&uri).await["spec"]["replicas"], 3);
+}
+
+#[tokio::test]
+async fn what_is_invalid_is_refused_before_the_validating_phase() {
+    let path = Path::new().await;
+    let mut object = watched("not%a%name");
+    object["metadata"]["labels"]["refuse"] = json!("me");
+    assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 422);
+    object["metadata"]["name"] = json!("view-refused");
+    assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 403);
+    assert_eq!(path.stored(&at("view-refused")).await["reason"], "NotFound");
+}
+
+#[tokio::test]
+async fn that_a_name_is_taken_shows_after_the_validating_phase() {
+    let path = Path::new().await;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("view-taken")).await.0, 201);
+    let (code, status) = path.json("POST", CONFIG_MAPS, &watched("view-taken")).await;
+    assert_eq!((code, &status["reason"]), (409, &json!("AlreadyExists")));
+    let reviews = seen("view-taken");
+    assert_eq!(reviews.len(), 2);
+    assert!(reviews[1]["object"]["metadata"]["creationTimestamp"].is_string(), "{}", reviews[1]);
+    let mut refused = watched("view-taken");
+    refused["metadata"]["labels"]["refuse"] = json!("me");
+    assert_eq!(path.json("POST", CONFIG_MAPS, &refused).await.0, 403);
+}
+
+#[tokio::test]
+async fn nothing_is_tried_where_nobody_looks_or_nobody_is_to() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (transport, writes) = recorded(&server);
+    let mut path = Path::over(server, transport).await;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("view-unwatched")).await.0, 201);
+    path.pipeline.validation_view = ValidationView::Submitted;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &watched("view-submitted")).await.0, 201);
+    assert_eq!(path.json("PUT", &at("view-submitted"), &watched("view-submitted")).await.0, 200);
+    assert_eq!(seen("view-submitted")[0]["object"]["metadata"]["creationTimestamp"], Value::Null);
+    assert_eq!(writes.lock().unwrap().len(), 3);
+}

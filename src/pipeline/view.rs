@@ -1,0 +1,184 @@
+//! What the validating phase sees: the object as the API server behind would store it.
+//!
+//! In kube-apiserver that phase runs inside of the storage layer, after the strategy and the validation of the kind. From
+//! outside that view is had by trying the write first (`dryRun=All`); what comes back is shown, and never sent.
+
+use super::Exchange;
+use super::create::generate_name;
+use super::gateway::Answer;
+use super::write::{Outgoing, Write, is_already_exists, with_dry_run};
+use crate::admission::{Attributes, Operation};
+use crate::config::ValidationView;
+use crate::object::Object;
+use crate::status::Status;
+use bytes::Bytes;
+use http::header::WARNING;
+use http::{HeaderMap, HeaderValue};
+use serde_json::Value;
+
+/// What came of trying a write.
+pub(super) enum Trial {
+    /// The object as it would be stored, and what the API server warns of.
+    Stored(Box<Object>, Vec<String>),
+    /// Nothing that could be shown: the phase sees what is submitted, and the write itself will tell the rest.
+    Unknown,
+    /// The API server refuses before the phase.
+    Refused(Answer),
+}
+
+impl Write<'_> {
+    /// The validating phase of a write that is then to be sent as `outgoing`. Answers with the API server's refusal where
+    /// that comes first.
+    pub(super) async fn validate_write(
+        &self,
+        attributes: &mut Attributes,
+        outgoing: &Outgoing,
+        exchange: &mut Exchange,
+    ) -> Result<Option<Answer>, Status> {
+        let trial = match self.is_to_be_tried(attributes) {
+            true => self.try_out(attributes, outgoing).await?,
+            false => Trial::Unknown,
+        };
+        self.validate_tried(attributes, trial, exchange).await
+    }
+
+    /// Whether a plugin looks at what only a trial shows. Evictions and tokens are validated as they are submitted, and so
+    /// are objects that are never stored.
+    pub(super) fn is_to_be_tried(&self, attributes: &Attributes) -> bool {
+        let can_be_tried = match attributes.operation {
+            Operation::Create if self.target.subresource.is_empty() => self.target.must_be_named(),
+            Operation::Create => self.target.subresource == "binding",
+            Operation::Update => true,
+            Operation::Delete | Operation::Connect => false,
+        };
+        can_be_tried
+            && self.pipeline.validation_view == ValidationView::Stored
+            && self.pipeline.chain.looks_at_stored(attributes)
+    }
+
+    /// Tries the write.
+    pub(super) async fn try_out(&self, attributes: &Attributes, outgoing: &Outgoing) -> Result<Trial, Status> {
+        let answer = self.rehearse(outgoing.clone()).await?;
+        match &attributes.object {
+            Some(object) if is_already_exists(&answer) => self.try_elsewhere(object, outgoing).await,
+            _ => Ok(self.judge(attributes.operation, answer)),
+        }
+    }
+
+    /// Sends a request that changes nothing, and reads the answer.
+    pub(super) async fn rehearse(&self, mut outgoing: Outgoing) -> Result<Answer, Status> {
+        outgoing.uri = with_dry_run(&outgoing.uri)?;
+        self.forward_for_json(outgoing).await
+    }
+
+    /// Tries a create whose name is taken under another one: that it is taken shows only after the validating phase.
+    async fn try_elsewhere(&self, object: &Object, outgoing: &Outgoing) -> Result<Trial, Status> {
+        let (name, mut other) = (object.name().to_owned(), object.clone());
+        if !other.set(&["metadata", "name"], generate_name(&format!("{name}-")).into()) {
+            return Ok(Trial::Unknown);
+        }
+        let body = Bytes::from(serde_json::to_vec(&other).map_err(Status::internal_error)?);
+        let answer = self.rehearse(Outgoing { body, content_type: "application/json", ..outgoing.clone() }).await?;
+        let Trial::Stored(mut stored, warnings) = self.judge(Operation::Create, answer) else {
+            return Ok(Trial::Unknown);
+        };
+        let _metadata_is_an_object = stored.set(&["metadata", "name"], name.into());
+        Ok(Trial::Stored(stored, warnings))
+    }
+
+    /// What the answer to a trial means. Some refusals come after the validating phase: the write itself will meet them.
+    pub(super) fn judge(&self, operation: Operation, answer: Answer) -> Trial {
+        let is_create = operation == Operation::Create;
+        match answer.status.as_u16() {
+            200..=299 => match answer.object() {
+                Ok(object) if object.kind() == self.target.kind().kind => shown(operation, object, &answer.headers),
+                _ => Trial::Unknown,
+            },
+            // Something behind has side effects of its own: only the write itself can ask it.
+            400 if answer.status().is_some_and(|status| status.message.contains("does not support dry run")) => {
+                Trial::Unknown
+            }
+            409 if is_create => Trial::Unknown,
+            404 if is_create && !self.target.subresource.is_empty() => Trial::Unknown,
+            _ => Trial::Refused(answer),
+        }
+    }
+
+    /// The validating phase, on what the trial showed. The object that goes on to the API server is the admitted one.
+    pub(super) async fn validate_tried(
+        &self,
+        attributes: &mut Attributes,
+        trial: Trial,
+        exchange: &mut Exchange,
+    ) -> Result<Option<Answer>, Status> {
+        let (stored, warnings) = match trial {
+            Trial::Stored(stored, warnings) => (stored, warnings),
+            Trial::Unknown => return self.validate(attributes, exchange).await.map(|()| None),
+            Trial::Refused(answer) => return Ok(Some(answer)),
+        };
+        let admitted = attributes.object.replace(*stored);
+        let result = self.validate(attributes, exchange).await;
+        attributes.object = admitted;
+        if result.is_err() {
+            // The write will not get there to hear them.
+            warnings.into_iter().for_each(|text| self.warnings.add(text));
+        }
+        result.map(|()| None)
+    }
+}
+
+/// The object in an answer, for the validating phase. The uid of a new object is not the one that it will have.
+pub(super) fn shown(operation: Operation, mut object: Object, headers: &HeaderMap) -> Trial {
+    if operation == Operation::Create {
+        object.remove(&["metadata", "uid"]);
+    }
+    let warnings = headers.get_all(WARNING).iter().filter_map(warning_text).collect();
+    Trial::Stored(Box::new(object), warnings)
+}
+
+/// The text in `299 - "text"`.
+fn warning_text(header: &HeaderValue) -> Option<String> {
+    let (_, quoted) = header.to_str().ok()?.split_once('"')?;
+    let mut text = String::new();
+    let mut characters = quoted.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => return Some(text),
+            '\\' => text.push(characters.next()?),
+            other => text.push(other),
+        }
+    }
+    None
+}
+
+/// A Status as the API server would have answered it.
+pub(super) fn as_answer(status: &Status) -> Answer {
+    let body = serde_json::to_vec(status).unwrap_or_default().into();
+    let code = http::StatusCode::from_u16(status.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    let mut headers = HeaderMap::new();
+    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Answer { status: code, headers, body }
+}
+
+/// Sets a field of the metadata to what it is in another object.
+pub(super) fn take_metadata(object: &mut Object, other: &Object, field: &str) {
+    match other.get(&["metadata", field]).cloned() {
+        Some(value) => {
+            let _metadata_is_an_object = object.set(&["metadata", field], value);
+        }
+        None => drop::<Option<Value>>(object.remove(&["metadata", field])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_unquoted() {
+        let text = |header: &'static str| warning_text(&HeaderValue::from_static(header));
+        assert_eq!(text(r#"299 - "say \"no\" \\ twice" "date""#).as_deref(), Some(r#"say "no" \ twice"#));
+        assert_eq!(text("299 - open"), None);
+        assert_eq!(text(r#"299 - "open"#), None);
+    }
+}
