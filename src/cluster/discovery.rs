@@ -173,6 +173,23 @@ impl Discovery {
         self.shared.table.load().find(group, version, resource).cloned()
     }
 
+    /// The resources that a kind is served as, and whether they are namespaced; after one refresh (bounded in rate) if there
+    /// is none.
+    pub async fn of_kind(&self, kind: &GroupVersionKind) -> Vec<(String, bool)> {
+        let known = || -> Vec<(String, bool)> {
+            let table = self.shared.table.load();
+            let resources = table.0.get(&kind.group).and_then(|versions| versions.get(&kind.version));
+            let of_kind = resources.into_iter().flatten().filter(|(_, resource)| resource.kind == *kind);
+            of_kind.map(|(name, resource)| (name.clone(), resource.namespaced)).collect()
+        };
+        let found = known();
+        if !found.is_empty() || self.tasks.is_empty() {
+            return found;
+        }
+        self.refresh().await;
+        known()
+    }
+
     /// The versions in which a group serves a resource, sorted by version.
     pub fn versions(&self, group: &str, resource: &str) -> Vec<(String, Arc<Resource>)> {
         let table = self.shared.table.load();
@@ -191,12 +208,16 @@ impl Discovery {
         if self.tasks.is_empty() {
             return None;
         }
-        // A refresh that has begun already may have asked too early: wait for the next one to end.
+        self.refresh().await;
+        self.known(group, version, resource)
+    }
+
+    /// Waits for a whole refresh: one that has begun already may have asked too early.
+    async fn refresh(&self) {
         let mut ended = self.shared.ended.subscribe();
         let next = self.shared.begun.load(Ordering::SeqCst) + 1;
         self.shared.wanted.notify_one();
         let _ = tokio::time::timeout(self.limits.lookup_timeout, ended.wait_for(|ended| *ended >= next)).await;
-        self.known(group, version, resource)
     }
 
     /// Whether discovery was fetched at least once.

@@ -20,10 +20,12 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::IngressClass;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use kube::Resource;
-use kube::api::{Api, ListParams, PostParams, Request};
+use kube::api::{Api, GetParams, ListParams, PostParams, Request};
 use kube::core::ObjectList;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -69,6 +71,10 @@ pub enum Need {
     CsiDrivers,
     /// CustomResourceDefinitions: what custom resources are decoded by.
     CustomResourceDefinitions,
+    /// Workloads, of an alpha API.
+    Workloads,
+    /// PodGroups, of an alpha API.
+    PodGroups,
 }
 
 impl Need {
@@ -92,6 +98,8 @@ impl Need {
             Self::PersistentVolumeClaims => spawn::<PersistentVolumeClaim>(client, limits, watches),
             Self::CsiDrivers => spawn::<CSIDriver>(client, limits, watches),
             Self::CustomResourceDefinitions => spawn::<Definition>(client, limits, watches),
+            Self::Workloads => spawn::<Workload>(client, limits, watches),
+            Self::PodGroups => spawn::<PodGroup>(client, limits, watches),
         }
     }
 }
@@ -261,7 +269,8 @@ impl Cluster {
             }
             Live::ApiServer(client) => client,
         };
-        let request = Request::new(path::<P>(namespace)).get(name, &Default::default());
+        let request = Request::new(path::<P>(namespace))
+            .get(&utf8_percent_encode(name, NON_ALPHANUMERIC).to_string(), &GetParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
         match self.call(client.request::<P::Object>(request)).await {
             Ok(object) => Ok(Some(Arc::new(P::project(object).1))),

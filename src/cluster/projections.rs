@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::IngressClass;
 use k8s_openapi::api::node::v1::RuntimeClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -221,6 +222,24 @@ impl Projection for PersistentVolumeClaim {
     fn project(mut object: Self) -> (String, Self) {
         object.metadata = identity(object.metadata);
         object.status = None;
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for Workload {
+    const NEED: Need = Need::Workloads;
+    type Object = Self;
+
+    fn project(object: Self) -> (String, Self) {
+        (key_of(&object.metadata), object)
+    }
+}
+
+impl Projection for PodGroup {
+    const NEED: Need = Need::PodGroups;
+    type Object = Self;
+
+    fn project(object: Self) -> (String, Self) {
         (key_of(&object.metadata), object)
     }
 }

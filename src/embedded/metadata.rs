@@ -7,12 +7,6 @@ use crate::status::Cause;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Letters and digits of generated names (`utilrand`): nothing that makes a word or is taken for another.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// `names.randomLength` and `names.MaxGeneratedNameLength`.
-const RANDOM_LENGTH: usize = 5;
-const MAX_GENERATED_PREFIX: usize = 63 - RANDOM_LENGTH;
-
 /// Kinds whose `metadata.generation` counts changes of what is wanted, by group and plural name: those whose strategies
 /// set it. Where the name is `*`, all of the group.
 const GENERATIONS: [(&str, &str); 21] = [
@@ -60,17 +54,6 @@ pub fn now() -> String {
 /// A time as Kubernetes writes it.
 pub fn timestamp(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// A name from `metadata.generateName` (`names.simpleNameGenerator`).
-pub fn generate_name(prefix: &str) -> String {
-    let mut end = prefix.len().min(MAX_GENERATED_PREFIX);
-    while !prefix.is_char_boundary(end) {
-        end -= 1;
-    }
-    let letter = |_| ALPHABET[rand::random_range(0..ALPHABET.len())] as char;
-    let random: String = (0..RANDOM_LENGTH).map(letter).collect();
-    format!("{}{random}", &prefix[..end])
 }
 
 /// What is wrong with a name that is to be a segment of a path (`path.ValidatePathSegmentName`).
@@ -190,19 +173,5 @@ fn drop_empty(object: &mut Object) {
             Value::Object(fields) => !fields.is_empty(),
             _ => true,
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_generated_name_ends_in_five_letters_and_fits_a_label() {
-        let name = generate_name("web-");
-        let random = name.strip_prefix("web-").unwrap();
-        assert_eq!(random.len(), 5);
-        assert!(random.bytes().all(|letter| ALPHABET.contains(&letter)));
-        assert_eq!(generate_name(&"é".repeat(60)).chars().count(), 29 + 5);
     }
 }

@@ -5,7 +5,7 @@ use super::catalog::{self, Resource};
 use super::store::{self, Collection, State};
 use super::{body, convert, delete, initial, invalid, metadata, respond};
 use crate::object::patch::{self, PatchType};
-use crate::object::{GroupVersionKind, Object, schema};
+use crate::object::{GroupVersionKind, Object, generate_name, schema};
 use crate::request::body::OptionsKind;
 use crate::status::Status;
 use crate::upstream::Body;
@@ -169,12 +169,12 @@ fn name_object(state: &State, call: &Call, collection: Collection, object: &mut 
     if object.name().is_empty() {
         body::check_new_name(object, &call.resource.gvk())?;
         let prefix = object.generate_name().to_owned();
-        let mut name = metadata::generate_name(&prefix);
+        let mut name = generate_name(&prefix);
         for _ in 1..NAME_ATTEMPTS {
             if state.object(collection, &store::key(call.namespace(), &name)).is_none() {
                 break;
             }
-            name = metadata::generate_name(&prefix);
+            name = generate_name(&prefix);
         }
         let _ = object.set(&["metadata", "name"], Value::from(name));
     }

@@ -57,5 +57,13 @@ pub fn apply(kind: &GroupVersionKind, value: &mut Value) {
     }
 }
 
+/// Why kube-apiserver's conversions refuse the object, though its fields have the right types.
+pub fn refusal(kind: &GroupVersionKind, value: &Value) -> Option<String> {
+    match (kind.group.as_str(), kind.version.as_str()) {
+        ("apps", "v1") => apps::refusal(&kind.kind, value),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests;

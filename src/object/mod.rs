@@ -11,7 +11,11 @@ pub mod pod;
 pub mod typed;
 pub mod normal;
 pub mod structural;
+mod name;
+pub mod resources;
 pub mod toleration;
+
+pub use name::generate_name;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

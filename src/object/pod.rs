@@ -46,6 +46,31 @@ pub fn is_best_effort(pod: &Object) -> bool {
     !containers("containers").chain(containers("initContainers")).any(|container| asks(container.get("resources")))
 }
 
+/// Whether the pod refers to a secret anywhere (`podutil.VisitPodSecretNames`).
+pub fn references_secrets(pod: &Object) -> bool {
+    let is_there = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
+    let items = |value: &Value, field: &str| value.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+    let in_container = |container: &Value| {
+        let from_key = |variable: &Value| is_there(variable.get("valueFrom").and_then(|from| from.get("secretKeyRef")));
+        items(container, "env").iter().any(from_key)
+            || items(container, "envFrom").iter().any(|source| is_there(source.get("secretRef")))
+    };
+    let in_volume = |volume: &Value| {
+        let of = |source: &str, field: &str| is_there(volume.get(source).and_then(|source| source.get(field)));
+        let projected = volume.get("projected").map(|projected| items(projected, "sources")).unwrap_or_default();
+        is_there(volume.get("secret"))
+            || of("azureFile", "secretName")
+            || of("csi", "nodePublishSecretRef")
+            || ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"]
+                .iter()
+                .any(|source| of(source, "secretRef"))
+            || projected.iter().any(|source| is_there(source.get("secret")))
+    };
+    !pod.items(&["spec", "imagePullSecrets"]).is_empty()
+        || CONTAINER_LISTS.iter().any(|list| pod.items(&["spec", list]).iter().any(in_container))
+        || pod.items(&["spec", "volumes"]).iter().any(in_volume)
+}
+
 /// Calls `change` with each object in the list at `spec.<field>`.
 ///
 /// # Errors

@@ -4,12 +4,11 @@
 //! outside that view is had by trying the write first (`dryRun=All`); what comes back is shown, and never sent.
 
 use super::Exchange;
-use super::create::generate_name;
 use super::gateway::Answer;
 use super::write::{Outgoing, Write, is_already_exists, with_dry_run};
 use crate::admission::{Attributes, Operation};
 use crate::config::ValidationView;
-use crate::object::Object;
+use crate::object::{Object, generate_name};
 use crate::request::body::decode_patched;
 use crate::status::Status;
 use bytes::Bytes;

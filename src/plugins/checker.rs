@@ -1,7 +1,8 @@
 //! The one way in which plugins are tested: feed a request, look at what becomes of the object.
 
-use crate::admission::{Annotations, Attributes, Denial, Operation, Plugin, Reinvocation};
+use crate::admission::{Annotations, Attributes, CallerAuthorizer, Denial, Operation, Plugin, Reinvocation};
 use crate::authn::UserInfo;
+use crate::authz::{self, Decision};
 use crate::cluster::{Cluster, FixedState, Namespace};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use crate::status::Status;
@@ -26,7 +27,7 @@ fn namespace(name: &str) -> Namespace {
 
 /// Starts the check of a plugin in its mutating phase.
 pub(crate) fn check(plugin: &dyn Plugin) -> Check<'_> {
-    Check { plugin, validating: false, dry_run: false, subresource: "" }
+    Check { plugin, validating: false, dry_run: false, subresource: "", authorizer: CallerAuthorizer::default() }
 }
 
 /// A check that is being put together.
@@ -35,6 +36,7 @@ pub(crate) struct Check<'a> {
     validating: bool,
     dry_run: bool,
     subresource: &'static str,
+    authorizer: CallerAuthorizer,
 }
 
 /// What came of it.
@@ -45,6 +47,12 @@ pub(crate) struct Checked {
 }
 
 impl Check<'_> {
+    /// By a caller who may do what this says; else nothing.
+    pub(crate) fn caller(mut self, rule: fn(&authz::Attributes) -> Decision) -> Self {
+        self.authorizer = CallerAuthorizer::fixed(rule);
+        self
+    }
+
     pub(crate) fn subresource(mut self, subresource: &'static str) -> Self {
         self.subresource = subresource;
         self
@@ -82,6 +90,7 @@ impl Check<'_> {
     ) -> Checked {
         let mut attributes = attributes(operation, group, resource, new.clone(), old);
         attributes.dry_run = self.dry_run;
+        attributes.authorizer = self.authorizer.clone();
         attributes.subresource = self.subresource.to_owned();
         let result = self.call(&mut attributes).await;
         let after = attributes.object.clone();

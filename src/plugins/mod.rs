@@ -5,25 +5,38 @@ pub mod namespace_auto_provision;
 pub mod namespace_lifecycle;
 pub mod namespace_exists;
 pub mod limit_pod_hard_anti_affinity_topology;
+pub mod limit_ranger;
+pub mod service_account;
 pub mod taint_nodes_by_condition;
 pub mod always_pull_images;
 pub mod pod_node_selector;
 pub mod priority;
 pub mod default_toleration_seconds;
 pub mod pod_toleration_restriction;
+pub mod event_rate_limit;
 pub mod extended_resource_toleration;
 pub mod default_storage_class;
 pub mod storage_object_in_use_protection;
 pub mod pod_group_protection;
+pub mod owner_references_permission_enforcement;
 pub mod persistent_volume_claim_resize;
 pub mod runtime_class;
+pub mod certificate_approval;
+pub mod certificate_signing;
+pub mod cluster_trust_bundle_attest;
+pub mod certificate_subject_restriction;
 pub mod default_ingress_class;
 pub mod deny_service_external_ips;
 pub mod pod_topology_labels;
+pub mod pod_group_workload_exists;
+pub mod node_declared_feature_validator;
+pub mod job_validation;
+pub mod pod_resize_validator;
 pub mod mutating_admission_webhook;
 pub mod validating_admission_webhook;
 pub mod always_deny;
 mod finalizer;
+mod signer;
 #[cfg(test)]
 pub(crate) mod checker;
 
@@ -36,21 +49,33 @@ pub static ALL: &[&Spec] = &[
     &namespace_lifecycle::SPEC,
     &namespace_exists::SPEC,
     &limit_pod_hard_anti_affinity_topology::SPEC,
+    &limit_ranger::SPEC,
+    &service_account::SPEC,
     &taint_nodes_by_condition::SPEC,
     &always_pull_images::SPEC,
     &pod_node_selector::SPEC,
     &priority::SPEC,
     &default_toleration_seconds::SPEC,
     &pod_toleration_restriction::SPEC,
+    &event_rate_limit::SPEC,
     &extended_resource_toleration::SPEC,
     &default_storage_class::SPEC,
     &storage_object_in_use_protection::SPEC,
     &pod_group_protection::SPEC,
+    &owner_references_permission_enforcement::SPEC,
     &persistent_volume_claim_resize::SPEC,
     &runtime_class::SPEC,
+    &certificate_approval::SPEC,
+    &certificate_signing::SPEC,
+    &cluster_trust_bundle_attest::SPEC,
+    &certificate_subject_restriction::SPEC,
     &default_ingress_class::SPEC,
     &deny_service_external_ips::SPEC,
     &pod_topology_labels::SPEC,
+    &pod_group_workload_exists::SPEC,
+    &node_declared_feature_validator::SPEC,
+    &job_validation::SPEC,
+    &pod_resize_validator::SPEC,
     &mutating_admission_webhook::SPEC,
     &validating_admission_webhook::SPEC,
     &always_deny::SPEC,

@@ -28,7 +28,7 @@ pub(super) fn apply(kind: &str, object: &mut Fields) {
 fn names(names: &mut Fields) {
     let kind = text(names, "kind").to_owned();
     if !kind.is_empty() {
-        if_zero(names, "singular", kind.to_lowercase());
+        if_zero(names, "singular", kind.chars().flat_map(char::to_lowercase).collect::<String>());
         if_zero(names, "listKind", kind + "List");
     }
 }

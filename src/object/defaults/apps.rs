@@ -3,7 +3,9 @@
 use super::core::persistent_volume_claim;
 use super::fields::{Fields, annotate, each, embedded, if_nil, if_zero, is_zero, pointer, take_annotation, text};
 use super::pod::template;
+use crate::object::decode::go_quote;
 use serde_json::Value;
+use std::num::IntErrorKind;
 
 pub(super) fn apply(kind: &str, object: &mut Fields) {
     match kind {
@@ -98,7 +100,29 @@ fn template_generation_annotation(object: &mut Fields) {
     annotate(object, TEMPLATE_GENERATION, generation);
 }
 
-/// As Go writes a number that it has read; kube-apiserver refuses what is none, and here it stays for that.
+/// As Go writes a number that it has read. What is none stays: [`refusal`] is about it.
 fn number(text: String) -> String {
     text.parse::<i64>().map_or(text, |number| number.to_string())
+}
+
+/// An annotation that is no number, though it has to be one.
+pub(super) fn refusal(kind: &str, value: &Value) -> Option<String> {
+    let annotation = |name: &str| value.get("metadata")?.get("annotations")?.get(name)?.as_str();
+    match kind {
+        "Deployment" => {
+            let revision = annotation(ROLLBACK).filter(|revision| !revision.is_empty())?;
+            let why = not_a_number(revision)?;
+            Some(format!("failed to parse annotation[{ROLLBACK}]={revision} as int64: {why}"))
+        }
+        "DaemonSet" => not_a_number(annotation(TEMPLATE_GENERATION)?),
+        _ => None,
+    }
+}
+
+/// What `strconv.ParseInt` says.
+fn not_a_number(text: &str) -> Option<String> {
+    let error = text.parse::<i64>().err()?;
+    let is_large = matches!(error.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow);
+    let why = if is_large { "value out of range" } else { "invalid syntax" };
+    Some(format!("strconv.ParseInt: parsing {}: {why}", go_quote(text)))
 }

@@ -32,14 +32,9 @@ pub(super) fn pod(object: &mut Fields) {
 /// A field that holds a `PodTemplateSpec`.
 pub(super) fn template(parent: &mut Fields, name: &str) {
     if let Some(template) = embedded(parent, name) {
-        template_spec(template);
+        embedded(template, "spec").map(pod_spec);
+        drop_init_container_annotations(template);
     }
-}
-
-/// A `PodTemplateSpec`.
-pub(super) fn template_spec(template: &mut Fields) {
-    embedded(template, "spec").map(pod_spec);
-    drop_init_container_annotations(template);
 }
 
 /// `SetDefaults_PodSpec` and what is within it.

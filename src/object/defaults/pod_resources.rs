@@ -2,7 +2,7 @@
 //! from its containers (`defaultPodRequests`, `defaultHugePagePodLimits`).
 
 use super::fields::{Fields, embedded, is_zero, pointer, text};
-use crate::object::quantity::Amount;
+use crate::object::quantity::Quantity;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ type Sums<'a> = BTreeMap<&'a str, Sum<'a>>;
 
 #[derive(Clone, Copy)]
 struct Sum<'a> {
-    amount: Amount,
+    amount: Quantity,
     /// How the one amount is written that nothing was added to.
     text: Option<&'a str>,
 }
@@ -23,11 +23,20 @@ pub(super) fn round_up(fields: &mut Fields, name: &str) {
     let Some(amounts) = pointer(fields, name) else { return };
     for amount in amounts.values_mut() {
         if let Value::String(text) = amount
-            && let Some(rounded) = Amount::rounded_up_to_milli(text)
+            && may_be_finer(text)
+            && let Ok(given) = Quantity::parse(text)
         {
-            *text = rounded;
+            let rounded = given.rounded_up_to_milli();
+            if rounded != given {
+                *text = rounded.to_string();
+            }
         }
     }
+}
+
+/// Most amounts are whole numbers or thousandths.
+fn may_be_finer(amount: &str) -> bool {
+    amount.bytes().any(|byte| matches!(byte, b'.' | b'n' | b'u' | b'e' | b'E'))
 }
 
 /// Sets what the spec of a pod says of the pod as a whole, if it says anything.
@@ -97,7 +106,7 @@ fn amounts<'a>(container: &'a Fields, list: &str) -> impl Iterator<Item = (&'a s
     let list = container.get("resources").and_then(|resources| resources.get(list)).and_then(Value::as_object);
     list.into_iter().flatten().filter_map(|(name, amount)| {
         let text = amount.as_str()?;
-        Some((name.as_str(), Sum { amount: Amount::parse(text)?, text: Some(text) }))
+        Some((name.as_str(), Sum { amount: Quantity::parse(text).ok()?, text: Some(text) }))
     })
 }
 
@@ -112,7 +121,7 @@ fn plus<'a>(sums: &mut Sums<'a>, others: impl Iterator<Item = (&'a str, Sum<'a>)
 fn at_least<'a>(sums: &mut Sums<'a>, others: &Sums<'a>) {
     for (name, other) in others {
         let sum = sums.entry(name).or_insert(*other);
-        if other.amount.is_more_than(sum.amount) {
+        if other.amount > sum.amount {
             *sum = *other;
         }
     }

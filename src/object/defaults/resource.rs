@@ -1,7 +1,7 @@
 //! Defaults of the resource.k8s.io group: what devices are asked for, and what is said of devices.
 
-use super::fields::{Fields, each, embedded, if_nil, if_zero, is_zero, pointer, text};
-use jiff::{Timestamp, Unit};
+use super::fields::{Fields, each, embedded, if_nil, if_zero, is_nil, is_zero, pointer, text};
+use jiff::Timestamp;
 use serde_json::Value;
 
 pub(super) fn apply(version: &str, kind: &str, object: &mut Fields) {
@@ -82,6 +82,9 @@ fn device(device: &mut Fields) {
 
 /// A taint is from now on, to the second.
 fn taint(taint: &mut Fields) {
-    let now = Timestamp::now().round(Unit::Second).unwrap_or_else(|_| Timestamp::now());
-    if_nil(taint, "timeAdded", now.to_string());
+    if is_nil(taint, "timeAdded") {
+        let now = Timestamp::now();
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        taint.insert("timeAdded".to_owned(), now.to_string().into());
+    }
 }

@@ -75,6 +75,14 @@ impl Quantity {
         i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
     }
 
+    /// In steps of a thousandth, rounded away from zero (`RoundUp`).
+    #[must_use]
+    pub fn rounded_up_to_milli(self) -> Self {
+        let step = NANO / 1000;
+        let rest = self.nanos % step;
+        Self { nanos: self.nanos - rest + rest.signum() * step, ..self }
+    }
+
     /// The sum; written as the first, unless that is nothing (`Add`).
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
@@ -92,12 +100,6 @@ impl Quantity {
     #[must_use]
     pub fn times(self, factor: i64) -> Self {
         Self { nanos: self.nanos.saturating_mul(i128::from(factor)), ..self }
-    }
-
-    /// The larger; the first of equals.
-    #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        if other > self { other } else { self }
     }
 }
 
@@ -147,6 +149,22 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_finer_than_a_thousandth_once_rounded() {
+        for (text, want) in [
+            ("1n", "1m"),
+            ("1500u", "2m"),
+            ("999500u", "1"),
+            ("-1u", "-1m"),
+            ("1.000001", "1001m"),
+            ("1e-6", "1e-3"),
+            ("1.0001Ki", "1024103m"),
+            ("1.5", "1500m"),
+        ] {
+            assert_eq!(quantity(text).rounded_up_to_milli().to_string(), want, "{text}");
+        }
+    }
+
+    #[test]
     fn is_written_as_go_writes_it() {
         for (text, want) in [
             ("0.5Gi", "512Mi"),
@@ -187,6 +205,5 @@ mod tests {
         assert!(quantity("1Gi") > quantity("1G") && quantity("1000m") == quantity("1"));
         assert_eq!(Quantity::of(Some(&json!(2))), Quantity::whole(2));
         assert!(Quantity::of(None).is_zero() && Quantity::of(Some(&json!([]))).is_zero());
-        assert_eq!(quantity("1").max(quantity("2")), quantity("2"));
     }
 }

@@ -1,0 +1,279 @@
+//! EventRateLimit: events in bounded numbers, for the server as a whole, a namespace, a user, or a source.
+
+use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::status::Status;
+use async_trait::async_trait;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+use serde::Deserialize;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::Instant;
+
+/// The plugin's facts.
+pub static SPEC: Spec = Spec {
+    name: "EventRateLimit",
+    default_on: false,
+    phases: Phases::Validating,
+    operations: Operations::CREATE.or(Operations::UPDATE),
+    // Events of events.k8s.io are of another kind, which kube-apiserver does not limit.
+    resources: Resources::Only(&[("", "events", "")]),
+    needs: &[],
+    configuration: Some("eventratelimit.admission.k8s.io/v1alpha1 Configuration"),
+    about: "Limits how many events there are, by server, namespace, user or source.",
+    build,
+};
+
+/// How many buckets a limit keeps where it does not say so itself (`defaultCacheSize`).
+const BUCKETS: u64 = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum LimitType {
+    Server,
+    Namespace,
+    User,
+    SourceAndObject,
+}
+
+const TYPES: [(&str, LimitType); 4] = [
+    ("Server", LimitType::Server),
+    ("Namespace", LimitType::Namespace),
+    ("User", LimitType::User),
+    ("SourceAndObject", LimitType::SourceAndObject),
+];
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Configuration {
+    limits: Vec<Limit>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Limit {
+    r#type: String,
+    qps: i32,
+    burst: i32,
+    cache_size: i32,
+}
+
+struct EventRateLimit(Vec<Enforcer>);
+
+/// One limit, and the buckets of those it limits.
+struct Enforcer {
+    limit_type: LimitType,
+    name: &'static str,
+    tokens_per_second: f64,
+    burst: f64,
+    buckets: Cache<String, Arc<Mutex<Bucket>>>,
+}
+
+/// A token bucket, as it was when it was last used.
+struct Bucket {
+    tokens: f64,
+    at: Instant,
+}
+
+fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+    let empty = "limits: Invalid value: null: must not be empty";
+    let configuration = environment.configuration.ok_or_else(|| BuildError(empty.to_owned()))?;
+    configuration.expect_kind("eventratelimit.admission.k8s.io/v1alpha1", "Configuration")?;
+    let read: Configuration = serde_json::from_value(configuration.value.clone())
+        .map_err(|error| BuildError(format!("{}: {error}", configuration.origin)))?;
+    let plugin = EventRateLimit::new(&read).map_err(|why| BuildError(format!("{}: {why}", configuration.origin)))?;
+    Ok(Box::new(plugin))
+}
+
+impl EventRateLimit {
+    /// The limits, or all that is wrong with them (`ValidateConfiguration`).
+    fn new(configuration: &Configuration) -> Result<Self, String> {
+        let mut faults = Vec::new();
+        if configuration.limits.is_empty() {
+            faults.push("limits: Invalid value: null: must not be empty".to_owned());
+        }
+        let mut enforcers = Vec::new();
+        for (i, limit) in configuration.limits.iter().enumerate() {
+            let path = format!("limits[{i}]");
+            let known = TYPES.iter().find(|(name, _)| *name == limit.r#type);
+            if known.is_none() {
+                let supported = "supported values: \"Namespace\", \"Server\", \"SourceAndObject\", \"User\"";
+                faults.push(format!("{path}.type: Unsupported value: {:?}: {supported}", limit.r#type));
+            }
+            for (field, value) in [("burst", limit.burst), ("qps", limit.qps)] {
+                if value <= 0 {
+                    faults.push(format!("{path}.{field}: Invalid value: {value}: must be positive"));
+                }
+            }
+            if limit.cache_size < 0 && limit.r#type != "Server" {
+                faults.push(format!("{path}.cacheSize: Invalid value: {}: must not be negative", limit.cache_size));
+            }
+            enforcers.extend(known.map(|(name, limit_type)| Enforcer::new(name, *limit_type, limit)));
+        }
+        match faults.as_slice() {
+            [] => Ok(Self(enforcers)),
+            [one] => Err(one.clone()),
+            several => Err(format!("[{}]", several.join(", "))),
+        }
+    }
+}
+
+#[async_trait]
+impl Plugin for EventRateLimit {
+    async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+        if attributes.dry_run {
+            return Ok(());
+        }
+        // Each limit takes its token, whatever the others say.
+        let mut reached: Vec<String> = Vec::new();
+        for enforcer in &self.0 {
+            let text = enforcer.refusal(attributes);
+            reached.extend(text.filter(|text| !reached.contains(text)));
+        }
+        match reached.as_slice() {
+            [] => Ok(()),
+            [one] => Err(too_many(one)),
+            several => Err(too_many(&format!("[{}]", several.join(", ")))),
+        }
+    }
+}
+
+/// `NewTooManyRequestsError`: without details, so without a hint when to come back.
+fn too_many(why: &str) -> Denial {
+    Status::failure(429, "TooManyRequests", format!("Too many requests: {why}")).into()
+}
+
+impl Enforcer {
+    fn new(name: &'static str, limit_type: LimitType, limit: &Limit) -> Self {
+        let size = match limit_type {
+            LimitType::Server => 1,
+            _ => u64::try_from(limit.cache_size).ok().filter(|size| *size > 0).unwrap_or(BUCKETS),
+        };
+        let buckets = Cache::builder().max_capacity(size).eviction_policy(EvictionPolicy::lru()).build();
+        let (tokens_per_second, burst) = (limit.qps.into(), limit.burst.into());
+        Self { limit_type, name, tokens_per_second, burst, buckets }
+    }
+
+    /// Takes a token; says so where there is none.
+    fn refusal(&self, attributes: &Attributes) -> Option<String> {
+        let key = self.key(attributes);
+        let full = || Arc::new(Mutex::new(Bucket { tokens: self.burst, at: Instant::now() }));
+        let bucket = self.buckets.get_with_by_ref(&key, full);
+        let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let gained = now.duration_since(bucket.at).as_secs_f64() * self.tokens_per_second;
+        bucket.tokens = (bucket.tokens + gained).min(self.burst);
+        bucket.at = now;
+        if bucket.tokens >= 1.0 {
+            bucket.tokens -= 1.0;
+            return None;
+        }
+        Some(format!("limit reached on type {} for key {key}", self.name))
+    }
+
+    fn key(&self, attributes: &Attributes) -> String {
+        match self.limit_type {
+            LimitType::Server => String::new(),
+            LimitType::Namespace => attributes.namespace.clone(),
+            LimitType::User => attributes.user.username.clone(),
+            LimitType::SourceAndObject => attributes.object.as_ref().map_or_else(String::new, |event| {
+                let object = |field| event.str(&["involvedObject", field]);
+                let source = |field| event.str(&["source", field]);
+                let about = ["kind", "namespace", "name", "uid", "apiVersion"].map(object);
+                [[source("component"), source("host")].concat(), about.concat()].concat()
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::Operation;
+    use crate::plugins::checker::attributes;
+    use serde_json::{Value, json};
+    use std::time::Duration;
+
+    fn plugin(limits: Value) -> EventRateLimit {
+        EventRateLimit::new(&serde_json::from_value(json!({ "limits": limits })).unwrap()).unwrap()
+    }
+
+    fn event(namespace: &str, host: &str) -> Attributes {
+        let event = json!({"metadata": {"name": "e", "namespace": namespace}, "source": {"component": "c", "host": host},
+            "involvedObject": {"kind": "Pod", "name": "p"}});
+        attributes(Operation::Create, "", "events", Some(event), None)
+    }
+
+    async fn refusal(plugin: &EventRateLimit, attributes: &Attributes) -> Option<String> {
+        let refused = plugin.validate(attributes).await.err()?;
+        Some(refused.into_status(attributes).message)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_runs_dry_and_fills_again() {
+        let plugin = plugin(json!([{"type": "Server", "qps": 1, "burst": 2}]));
+        let event = event("n", "h");
+        assert_eq!(refusal(&plugin, &event).await, None);
+        assert_eq!(refusal(&plugin, &event).await, None);
+        let text = "Too many requests: limit reached on type Server for key ";
+        assert_eq!(refusal(&plugin, &event).await.as_deref(), Some(text));
+        tokio::time::advance(Duration::from_millis(999)).await;
+        assert!(refusal(&plugin, &event).await.is_some());
+        tokio::time::advance(Duration::from_millis(2)).await;
+        assert_eq!(refusal(&plugin, &event).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_key_has_its_own_bucket() {
+        for (limit, other) in [("Namespace", event("m", "h")), ("SourceAndObject", event("n", "i"))] {
+            let plugin = plugin(json!([{"type": limit, "qps": 1, "burst": 1}]));
+            assert_eq!(refusal(&plugin, &event("n", "h")).await, None);
+            assert_eq!(refusal(&plugin, &other).await, None);
+            let text = refusal(&plugin, &event("n", "h")).await.unwrap();
+            let key = if limit == "Namespace" { "n" } else { "chPodp" };
+            assert_eq!(text, format!("Too many requests: limit reached on type {limit} for key {key}"));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_limit_is_asked_and_named() {
+        let plugin =
+            plugin(json!([{"type": "User", "qps": 1, "burst": 1}, {"type": "Namespace", "qps": 1, "burst": 2}]));
+        let event = event("n", "h");
+        assert_eq!(refusal(&plugin, &event).await, None);
+        let user = "limit reached on type User for key alice";
+        assert_eq!(refusal(&plugin, &event).await, Some(format!("Too many requests: {user}")));
+        let both = format!("Too many requests: [{user}, limit reached on type Namespace for key n]");
+        assert_eq!(refusal(&plugin, &event).await, Some(both));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dry_run_takes_no_token_and_is_never_refused() {
+        let plugin = plugin(json!([{"type": "Server", "qps": 1, "burst": 1}]));
+        let mut rehearsal = event("n", "h");
+        rehearsal.dry_run = true;
+        assert_eq!(refusal(&plugin, &rehearsal).await, None);
+        assert_eq!(refusal(&plugin, &event("n", "h")).await, None);
+        assert_eq!(refusal(&plugin, &rehearsal).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_forgotten_starts_with_a_full_bucket() {
+        let plugin = plugin(json!([{"type": "Namespace", "qps": 1, "burst": 1, "cacheSize": 1}]));
+        assert_eq!(refusal(&plugin, &event("n", "h")).await, None);
+        assert_eq!(refusal(&plugin, &event("m", "h")).await, None);
+        plugin.0[0].buckets.run_pending_tasks();
+        assert_eq!(refusal(&plugin, &event("n", "h")).await, None);
+    }
+
+    #[test]
+    fn all_that_is_wrong_with_the_limits_is_said() {
+        let limits = json!({"limits": [{"type": "X", "qps": 1, "burst": 0}, {"type": "User", "qps": -1, "burst": 1, "cacheSize": -1}]});
+        let wrong = EventRateLimit::new(&serde_json::from_value(limits).unwrap()).err().unwrap();
+        assert_eq!(
+            wrong,
+            "[limits[0].type: Unsupported value: \"X\": supported values: \"Namespace\", \"Server\", \"SourceAndObject\", \"User\", \
+             limits[0].burst: Invalid value: 0: must be positive, limits[1].qps: Invalid value: -1: must be positive, \
+             limits[1].cacheSize: Invalid value: -1: must not be negative]"
+        );
+        assert!(EventRateLimit::new(&Configuration::default()).is_err());
+    }
+}

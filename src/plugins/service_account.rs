@@ -1,0 +1,152 @@
+//! ServiceAccount: every pod runs as a service account, has its token, and mounts only what the account may.
+
+mod secrets;
+mod token;
+
+use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
+use crate::cluster::{Cluster, Need};
+use crate::object::Object;
+use crate::object::pod::references_secrets;
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::ServiceAccount as Account;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The plugin's facts.
+pub static SPEC: Spec = Spec {
+    name: "ServiceAccount",
+    default_on: true,
+    phases: Phases::Both,
+    operations: Operations::CREATE.or(Operations::UPDATE),
+    resources: Resources::Only(&[("", "pods", ""), ("", "pods", "ephemeralcontainers")]),
+    needs: &[Need::ServiceAccounts],
+    configuration: None,
+    about: "Gives pods their service account, its token and its image pull secrets.",
+    build: |environment| Ok(Box::new(ServiceAccount(environment.cluster.clone()))),
+};
+
+const DEFAULT: &str = "default";
+const NAME: [&str; 2] = ["spec", "serviceAccountName"];
+/// The field's former name, which the API keeps in step.
+const DEPRECATED_NAME: [&str; 2] = ["spec", "serviceAccount"];
+const MIRROR: [&str; 3] = ["metadata", "annotations", "kubernetes.io/config.mirror"];
+/// How often the account `default` is asked for, which a controller makes.
+const DEFAULT_ATTEMPTS: usize = 10;
+
+struct ServiceAccount(Arc<Cluster>);
+
+#[async_trait]
+impl Plugin for ServiceAccount {
+    async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        if attributes.operation != Operation::Create {
+            return Ok(());
+        }
+        let Some(pod) = &mut attributes.object else { return Ok(()) };
+        if is_mirror(pod) {
+            return check_mirror(pod);
+        }
+        if pod.str(&NAME).is_empty() && !(pod.set(&NAME, DEFAULT.into()) && pod.set(&DEPRECATED_NAME, DEFAULT.into())) {
+            return Err(Denial::forbidden("spec: not an object"));
+        }
+        let account = self.account(&attributes.namespace, pod.str(&NAME)).await?;
+        let own = pod.get(&["spec", "automountServiceAccountToken"]).and_then(Value::as_bool);
+        if own.or(account.automount_service_account_token).unwrap_or(true) {
+            token::mount(pod).map_err(Denial::forbidden)?;
+        }
+        let secrets = ["spec", "imagePullSecrets"];
+        let of_account = account.image_pull_secrets.as_deref().unwrap_or_default();
+        if pod.items(&secrets).is_empty() && !of_account.is_empty() {
+            let named = of_account.iter().map(|secret| json!({ "name": secret.name })).collect();
+            if !pod.set(&secrets, Value::Array(named)) {
+                return Err(Denial::forbidden("spec: not an object"));
+            }
+        }
+        check_secrets(pod, &account)
+    }
+
+    async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+        let Some(pod) = &attributes.object else { return Ok(()) };
+        let is_debugging = attributes.operation == Operation::Update && attributes.subresource == "ephemeralcontainers";
+        if attributes.operation != Operation::Create && !is_debugging {
+            return Ok(());
+        }
+        if is_mirror(pod) && !is_debugging {
+            return check_mirror(pod);
+        }
+        let name = pod.str(&NAME);
+        if name.is_empty() {
+            let (namespace, pod) = (&attributes.namespace, pod.name());
+            return Err(Denial::forbidden(format!("no service account specified for pod {namespace}/{pod}")));
+        }
+        let account = self.account(&attributes.namespace, name).await?;
+        match is_debugging {
+            false => check_secrets(pod, &account),
+            // kube-apiserver's own error is no Status here.
+            true if enforces_mountable_secrets(&account) => {
+                secrets::of_debug_containers(pod, &account).map_err(Denial::Plain)
+            }
+            true => Ok(()),
+        }
+    }
+}
+
+impl ServiceAccount {
+    /// The account, from the cache or from the API server; `default` may take a while to be made.
+    async fn account(&self, namespace: &str, name: &str) -> Result<Arc<Account>, Denial> {
+        if let Some(account) = self.0.find::<Account>(namespace, name) {
+            return Ok(account);
+        }
+        let looking_up =
+            |why: String| Denial::forbidden(format!("error looking up service account {namespace}/{name}: {why}"));
+        let interval = Duration::from_millis(rand::random_range(100..200));
+        for attempt in 0..if name == DEFAULT { DEFAULT_ATTEMPTS } else { 1 } {
+            if attempt > 0 {
+                tokio::time::sleep(interval).await;
+            }
+            match self.0.find_live::<Account>(namespace, name).await {
+                Ok(Some(account)) => return Ok(account),
+                Ok(None) => {}
+                Err(status) => return Err(looking_up(status.message)),
+            }
+        }
+        Err(looking_up(format!("serviceaccount {name:?} not found")))
+    }
+}
+
+/// Whether the pod stands for one that a kubelet runs by itself.
+fn is_mirror(pod: &Object) -> bool {
+    pod.get(&MIRROR).is_some()
+}
+
+fn check_mirror(pod: &Object) -> Result<(), Denial> {
+    if !pod.str(&NAME).is_empty() {
+        return Err(Denial::forbidden("a mirror pod may not reference service accounts"));
+    }
+    if references_secrets(pod) {
+        return Err(Denial::forbidden("a mirror pod may not reference secrets"));
+    }
+    let sources = |volume: &'_ Value| volume.get("projected").and_then(|one| one.get("sources")?.as_array().cloned());
+    let has_token = |source: &Value| source.get("serviceAccountToken").is_some_and(|token| !token.is_null());
+    if pod.items(&["spec", "volumes"]).iter().filter_map(sources).flatten().any(|source| has_token(&source)) {
+        return Err(Denial::forbidden("a mirror pod may not use ServiceAccountToken volume projections"));
+    }
+    Ok(())
+}
+
+fn check_secrets(pod: &Object, account: &Account) -> Result<(), Denial> {
+    if !enforces_mountable_secrets(account) {
+        return Ok(());
+    }
+    secrets::of_pod(pod, account).map_err(Denial::forbidden)
+}
+
+/// Whether the account's annotation says so, as `strconv.ParseBool` reads it.
+fn enforces_mountable_secrets(account: &Account) -> bool {
+    let annotation =
+        account.metadata.annotations.as_ref().and_then(|all| all.get("kubernetes.io/enforce-mountable-secrets"));
+    annotation.is_some_and(|value| ["1", "t", "T", "true", "TRUE", "True"].contains(&&**value))
+}
+
+#[cfg(test)]
+mod tests;

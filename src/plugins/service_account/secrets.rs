@@ -1,0 +1,78 @@
+//! Which secrets a pod may refer to, where its service account has a say.
+
+use crate::object::Object;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use serde_json::Value;
+
+/// The first secret that the account does not have (`limitSecretReferences`).
+pub(super) fn of_pod(pod: &Object, account: &ServiceAccount) -> Result<(), String> {
+    for volume in pod.items(&["spec", "volumes"]) {
+        let secret = volume.get("secret").filter(|secret| !secret.is_null());
+        if let Some(name) = secret.map(|secret| text(secret, "secretName")).filter(|name| !has(account, name)) {
+            return Err(refused(&format!("volume with secret.secretName=\"{name}\""), account));
+        }
+    }
+    of_containers(pod, "initContainers", "init container", account)?;
+    of_containers(pod, "containers", "container", account)?;
+    let of_account = account.image_pull_secrets.as_deref().unwrap_or_default();
+    for (i, secret) in pod.items(&["spec", "imagePullSecrets"]).iter().enumerate() {
+        let name = text(secret, "name");
+        if !of_account.iter().any(|known| known.name == name) {
+            let account = account.metadata.name.as_deref().unwrap_or_default();
+            return Err(format!(
+                "imagePullSecrets[{i}].name=\"{name}\" is not allowed because service account {account} does not reference that \
+                 imagePullSecret"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The same for the containers that a user adds to a pod that runs (`limitEphemeralContainerSecretReferences`).
+pub(super) fn of_debug_containers(pod: &Object, account: &ServiceAccount) -> Result<(), String> {
+    of_containers(pod, "ephemeralContainers", "ephemeral container", account)
+}
+
+fn of_containers(pod: &Object, list: &str, what: &str, account: &ServiceAccount) -> Result<(), String> {
+    for container in pod.items(&["spec", list]) {
+        let name = text(container, "name");
+        for variable in items(container, "env") {
+            let reference = variable.get("valueFrom").and_then(|from| from.get("secretKeyRef"));
+            if let Some(secret) = unknown(reference, account) {
+                let variable = text(variable, "name");
+                let who = format!("{what} {name} with envVar {variable} referencing secret.secretName=\"{secret}\"");
+                return Err(refused(&who, account));
+            }
+        }
+        for source in items(container, "envFrom") {
+            if let Some(secret) = unknown(source.get("secretRef"), account) {
+                let who = format!("{what} {name} with envFrom referencing secret.secretName=\"{secret}\"");
+                return Err(refused(&who, account));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The name in a reference, if the account does not have the secret.
+fn unknown<'a>(reference: Option<&'a Value>, account: &ServiceAccount) -> Option<&'a str> {
+    let name = text(reference.filter(|reference| !reference.is_null())?, "name");
+    (!has(account, name)).then_some(name)
+}
+
+fn has(account: &ServiceAccount, secret: &str) -> bool {
+    account.secrets.iter().flatten().any(|known| known.name.as_deref().unwrap_or_default() == secret)
+}
+
+fn refused(who: &str, account: &ServiceAccount) -> String {
+    let account = account.metadata.name.as_deref().unwrap_or_default();
+    format!("{who} is not allowed because service account {account} does not reference that secret")
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}

@@ -1,0 +1,25 @@
+//! What the certificate plugins share: whether the caller may do something with a signer.
+
+use crate::admission::Attributes;
+use crate::authz;
+
+/// Whether the caller may, for this signer or for all of its domain (`certauthorization.IsAuthorizedForSignerName`). No
+/// answer counts as no.
+pub(super) async fn may(attributes: &Attributes, verb: &str, signer: &str) -> bool {
+    let domain = signer.split('/').next().unwrap_or_default();
+    for name in [signer.to_owned(), format!("{domain}/*")] {
+        let question = authz::Attributes {
+            is_resource_request: true,
+            verb: verb.to_owned(),
+            api_group: "certificates.k8s.io".to_owned(),
+            api_version: "*".to_owned(),
+            resource: "signers".to_owned(),
+            name,
+            ..authz::Attributes::default()
+        };
+        if attributes.authorizer.check(&question).await.is_ok_and(|decision| decision.allowed) {
+            return true;
+        }
+    }
+    false
+}
