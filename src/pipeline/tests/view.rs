@@ -16,8 +16,11 @@ fn deployment(name: &str) -> Value {
                     "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
 }
 
-/// A transport that remembers the method, URL and body of every write.
-fn recorded(server: &Arc<embedded::Server>) -> (SharedTransport, Arc<Mutex<Vec<(String, String, Value)>>>) {
+/// The method, URL and body of writes.
+type Writes = Arc<Mutex<Vec<(String, String, Value)>>>;
+
+/// A transport that remembers every write.
+fn recorded(server: &Arc<embedded::Server>) -> (SharedTransport, Writes) {
     let (server, writes) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
     let written = writes.clone();
     let transport = from_fn(move |request: Request<Body>| {
