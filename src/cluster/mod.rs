@@ -25,7 +25,7 @@ use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use kube::Resource;
 use kube::api::{Api, GetParams, ListParams, PostParams, Request};
 use kube::core::ObjectList;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -33,6 +33,9 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
+
+/// What stands in a URL for itself only in names.
+const NOT_OF_NAMES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-');
 
 /// A cache that a plugin reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -270,7 +273,7 @@ impl Cluster {
             Live::ApiServer(client) => client,
         };
         let request = Request::new(path::<P>(namespace))
-            .get(&utf8_percent_encode(name, NON_ALPHANUMERIC).to_string(), &GetParams::default());
+            .get(&utf8_percent_encode(name, NOT_OF_NAMES).to_string(), &GetParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
         match self.call(client.request::<P::Object>(request)).await {
             Ok(object) => Ok(Some(Arc::new(P::project(object).1))),
