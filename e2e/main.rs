@@ -11,6 +11,7 @@ mod authentication;
 mod authorization;
 mod bypass;
 mod clients;
+mod custom_resources;
 mod differential;
 mod kubectl;
 mod lifecycle;

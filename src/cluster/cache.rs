@@ -19,7 +19,7 @@ pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
     const NEED: Need;
     /// How many objects are asked for at once.
     const PAGE: u32 = 500;
-    /// Whether an API server may lack the resource: there are none then.
+    /// Whether an API server may lack the resource, or keep it from the proxy. What the cache does not hold is looked up then.
     const MAY_BE_ABSENT: bool = false;
     /// The object as the API server sends it.
     type Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static;
@@ -106,10 +106,15 @@ impl<P: Projection> Cache<P> {
                 let bound = if is_listing { list_timeout } else { Duration::MAX };
                 match tokio::time::timeout(bound, events.next()).await {
                     Ok(Some(Ok(event))) => self.take(event, &mut listed),
-                    Ok(Some(Err(error))) if P::MAY_BE_ABSENT && is_absent(&error) => {
-                        self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+                    Ok(Some(Err(error))) => {
+                        let code = refusal(&error);
+                        if code != Some(404) || !P::MAY_BE_ABSENT {
+                            self.note(&error.to_string());
+                        }
+                        if P::MAY_BE_ABSENT && matches!(code, Some(401 | 403 | 404)) {
+                            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+                        }
                     }
-                    Ok(Some(Err(error))) => self.note(&error.to_string()),
                     Ok(None) => break,
                     Err(_) => {
                         self.note("the list takes too long");
@@ -173,9 +178,12 @@ impl<P: Projection> Cache<P> {
     }
 }
 
-/// Whether the API server does not have the resource.
-fn is_absent(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 404)
+/// The code with which the API server refused the list.
+fn refusal(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => Some(status.code),
+        _ => None,
+    }
 }
 
 impl<P: Projection> Kept for Cache<P> {

@@ -56,7 +56,7 @@ impl CustomResource {
     pub fn schema(&self) -> Result<&Arc<Structural>, Status> {
         self.schema.as_ref().map_err(|why| {
             tracing::warn!(kind = ?self.kind, why, "the schema of a custom resource cannot be used");
-            Status::internal_error("error resolving resource")
+            unusable()
         })
     }
 
@@ -90,7 +90,7 @@ impl Cluster {
     /// What the API server said is remembered for a while. To be asked only for kinds that are not built in.
     ///
     /// # Errors
-    /// When the API server could not be asked, or refused; 404 when the definition does not serve this kind.
+    /// When the API server could not be asked, or does not let the proxy; 404 when the definition does not serve this kind.
     pub async fn find_custom_resource(
         &self,
         resource: &GroupVersionResource,
@@ -103,7 +103,8 @@ impl Cluster {
         let remembered = &self.definitions.remembered;
         let (key, lifetime) = (remembered.key(&[name.as_bytes()]), self.limits.definition_ttl);
         let look_up = || self.find_live::<Definition>("", &name);
-        let definition = remembered.answer(key, |_| lifetime, look_up).await.map_err(|error| Status::clone(&error))?;
+        let definition =
+            remembered.answer(key, |_| lifetime, look_up).await.map_err(|error| unreadable(&name, &error))?;
         match definition {
             None => Ok(None),
             Some(definition) => {
@@ -112,6 +113,22 @@ impl Cluster {
             }
         }
     }
+}
+
+/// Why a definition could not be had. What the proxy itself may not do is not the client's doing.
+fn unreadable(name: &str, error: &Status) -> Status {
+    match error.code {
+        401 | 403 => {
+            tracing::warn!(name, error = error.message, "the proxy may not read a CustomResourceDefinition");
+            unusable()
+        }
+        _ => error.clone(),
+    }
+}
+
+/// As kube-apiserver answers when it cannot serve what a definition says (`crdHandler.ServeHTTP`).
+fn unusable() -> Status {
+    Status::internal_error("error resolving resource")
 }
 
 /// What a cluster keeps of definitions beside their cache.

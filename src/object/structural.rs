@@ -14,7 +14,7 @@ mod unknown;
 
 use super::Object;
 use super::normal::Normal;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use unknown::Unknown;
 
@@ -185,7 +185,7 @@ impl<'a> Schema<'a> {
 }
 
 /// Why the metadata of a custom resource cannot be decoded, which the API server says before anything else of it.
-pub fn metadata_error(object: &Value) -> Option<String> {
+pub fn metadata_error(object: &Map<String, Value>) -> Option<String> {
     metadata::decode(object.get("metadata")?).err()
 }
 

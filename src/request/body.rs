@@ -9,7 +9,7 @@ pub use options::{OptionsKind, WriteOptions};
 
 use crate::object::decode::{self, Decoded, go_quote};
 use crate::object::normal::{self, Normal};
-use crate::object::structural::Structural;
+use crate::object::structural::{self, Structural};
 use crate::object::{GroupVersionKind, Object, protobuf, schema};
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
@@ -510,6 +510,9 @@ pub fn decode_patched(
             known(normal::built_in(expected, Value::Object(fields)))
         }
         None => {
+            if let Some(why) = structural::metadata_error(&fields) {
+                return Err(Unfit::Invalid(why));
+            }
             check_custom(b"", &sent, expected, &fields).map_err(|problem| match problem {
                 Custom::Unrecognized(why) => Unfit::Invalid(why),
                 Custom::Refused(status) => Unfit::Refused(status),
@@ -551,7 +554,7 @@ fn check_custom(
     if sent.kind.is_empty() {
         return Err(Custom::Unrecognized(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes))));
     }
-    if let Some(why) = types::custom_metadata_error(fields) {
+    if let Some(why) = structural::metadata_error(fields) {
         return Err(Custom::Refused(cannot_be_handled(&sent.kind, &sent.version, expected, &why)));
     }
     let (found, wanted) = (sent.group_version(), expected.api_version());

@@ -14,8 +14,7 @@ use crate::cluster::Cluster;
 use crate::config::Limits;
 use crate::object::decode::{go_quote, go_type};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object, split_api_version};
-use crate::object::{normal, schema, typed};
-use crate::request::body::types;
+use crate::object::{normal, schema, structural, typed};
 use crate::status::Status;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::Value;
@@ -235,7 +234,7 @@ fn decode_object(before: &Object, patched: Value, kind: &GroupVersionKind) -> Re
     }
     let internal = |why: String| Box::new(Status::internal_error(why));
     let Some(typed) = typed else {
-        return match types::custom_metadata_error(object.fields()) {
+        return match structural::metadata_error(object.fields()) {
             Some(why) => Err(internal(why)),
             None => Ok(Decoded { is_changed: !equal(before, &object), object }),
         };

@@ -138,7 +138,8 @@ async fn that_there_is_none_is_remembered_for_a_while() {
 async fn that_it_could_not_be_asked_is_an_error_and_not_remembered() {
     let (cluster, asked) = behind(|| refusal(403)).await;
     for count in 1..3 {
-        assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap_err().code, 403);
+        let refused = cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap_err();
+        assert_eq!((refused.code, &*refused.message), (500, "Internal error occurred: error resolving resource"));
         assert_eq!(asked.load(Ordering::SeqCst), count);
     }
 }
@@ -174,9 +175,10 @@ async fn an_api_server_without_definitions_has_no_custom_resources() {
     assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap(), None);
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_api_server_that_refuses_the_list_is_no_such() {
-    let cluster =
-        Cluster::start(client(|_, _| Some(refusal(403))), &[Need::CustomResourceDefinitions], Limits::default());
-    assert!(!cluster.wait_synced().await);
+#[tokio::test]
+async fn a_proxy_that_may_not_list_definitions_refuses_custom_resources_alone() {
+    let client = client(|_, _| Some(refusal(403)));
+    let cluster = Cluster::start(client, &[Need::CustomResourceDefinitions], Limits::default());
+    assert!(cluster.wait_synced().await);
+    assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap_err().code, 500);
 }

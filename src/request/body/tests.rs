@@ -196,6 +196,29 @@ fn a_patch_may_not_change_what_an_object_is() {
 }
 
 #[test]
+fn a_patch_that_breaks_a_custom_resources_metadata_is_invalid() {
+    let kind = GroupVersionKind::new("example.com", "v1", "Widget");
+    let widget = |metadata: Value| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata});
+    for (metadata, expected) in [
+        (
+            json!({"labels": {"a": 5}}),
+            "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string",
+        ),
+        (
+            json!({"deletionTimestamp": 5}),
+            "json: cannot unmarshal number into Go struct field ObjectMeta.deletionTimestamp of type string",
+        ),
+        (
+            json!({"creationTimestamp": "x"}),
+            r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#,
+        ),
+    ] {
+        let Err(Unfit::Invalid(why)) = decode_patched(widget(metadata), &kind, None) else { panic!("{expected}") };
+        assert_eq!(why, expected);
+    }
+}
+
+#[test]
 fn every_kind_that_has_a_schema_has_a_decoder() {
     for (kind, _) in schema::kinds() {
         let normal = normal::built_in(&kind, json!({}));

@@ -9,17 +9,6 @@ pub(crate) fn error(schema: &'static Type, object: &Map<String, Value>) -> Optio
     fields_error(schema, object, "")
 }
 
-/// The same for a custom resource's metadata, all of it that has a type.
-pub(crate) fn custom_metadata_error(object: &Map<String, Value>) -> Option<String> {
-    let schema = crate::object::schema::of(&crate::object::GroupVersionKind::new("", "v1", "Pod"));
-    let schema = schema?.field("metadata")?.element()?;
-    match object.get("metadata")? {
-        Value::Object(metadata) => fields_error(schema, metadata, ""),
-        Value::Null => None,
-        other => Some(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", go_type(other))),
-    }
-}
-
 fn fields_error(schema: &'static Type, object: &Map<String, Value>, path: &str) -> Option<String> {
     object.iter().find_map(|(key, value)| {
         let field = schema.field(key)?;

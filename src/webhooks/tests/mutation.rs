@@ -220,3 +220,33 @@ async fn nothing_is_decided_before_the_caches_are_there() {
     let status = refused(world.plugin.admit(&mut attributes).await, &attributes);
     assert_eq!(status.message, "configmaps \"c\" is forbidden: not yet ready to handle request");
 }
+
+#[tokio::test]
+async fn a_patched_custom_resource_gets_defaults_and_is_not_pruned() {
+    let add = patch(&json!([{"op": "add", "path": "/spec", "value": {"unknown": 1, "nested": {}}}]));
+    let server = HookServer::start(&[("add", Reply::Response(add))]).await;
+    let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]});
+    let hooks = [
+        at(&server, "a.lab.dev", "/add", json!({"rules": [rule]})),
+        at(&server, "b.lab.dev", "/allow", json!({"rules": [rule]})),
+    ];
+    let nested = json!({"type": "object", "properties": {"a": {"type": "string", "default": "x"}}});
+    let schema =
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"nested": nested}}}});
+    let definition = serde_json::from_value(json!({
+        "metadata": {"name": "widgets.lab.dev"},
+        "spec": {"group": "lab.dev", "versions": [
+            {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}
+        ]},
+        "status": {"acceptedNames": {"kind": "Widget"}}
+    }));
+    let state = FixedState { mutating_webhooks: vec![configuration(&hooks)], ..default_state() };
+    let world = mutating_in(state.with::<crate::cluster::Definition>(vec![definition.unwrap()]));
+    let mut attributes = create(json!({"apiVersion": "lab.dev/v1", "kind": "Widget", "metadata": {"name": "c"}}));
+    attributes.kind = GroupVersionKind::new("lab.dev", "v1", "Widget");
+    attributes.resource = GroupVersionResource::new("lab.dev", "v1", "widgets");
+    world.plugin.admit(&mut attributes).await.unwrap();
+    let spec = json!({"unknown": 1, "nested": {"a": "x"}});
+    assert_eq!(attributes.object.unwrap().get(&["spec"]), Some(&spec));
+    assert_eq!(server.seen()[1].review["request"]["object"]["spec"], spec);
+}

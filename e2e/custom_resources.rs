@@ -1,0 +1,131 @@
+//! Custom resources: what plugins, webhooks and the store get of a body that the definition's schema prunes and completes.
+
+use crate::harness::differential::{Case, compare};
+use crate::harness::{Request, User, Webhook, get, patch, post, put, unique};
+use serde_json::{Value, json};
+
+const GROUP: &str = "widgets.e2e.test";
+
+fn definition() -> Value {
+    let text = json!({"type": "string"});
+    let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+        "properties": {"spec": {"type": "object", "properties": {"a": text}}}});
+    let item = json!({"type": "object", "required": ["name"], "properties": {
+        "name": text, "protocol": {"type": "string", "default": "TCP"}, "port": {"x-kubernetes-int-or-string": true}}});
+    let spec = json!({"type": "object", "default": {}, "properties": {
+        "replicas": {"type": "integer", "default": 1},
+        "ratio": {"type": "number"},
+        "mode": {"type": "string", "default": "fast", "nullable": true},
+        "plain": text,
+        "nested": {"type": "object", "properties": {"deep": {"type": "boolean", "default": true}}},
+        "ports": {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        "limits": {"type": "object", "additionalProperties": {"type": "object", "properties": {
+            "max": {"type": "integer", "default": 10}}}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
+            "known": {"type": "object", "properties": {"a": text}}}},
+        "template": embedded,
+    }});
+    let status = json!({"type": "object", "properties": {"phase": {"type": "string", "default": "New"}}});
+    let schema = json!({"type": "object", "properties": {"spec": spec, "status": status}});
+    let version = |name: &str, storage: bool| {
+        json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema},
+            "subresources": {"status": {}}})
+    };
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("widgets.{GROUP}")},
+        "spec": {"group": GROUP, "scope": "Namespaced", "versions": [version("v1", true), version("v2", false)],
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}}})
+}
+
+fn widget(name: &str, spec: Value) -> Value {
+    let metadata = json!({"name": name});
+    json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Widget", "metadata": metadata, "spec": spec})
+}
+
+/// The webhook's configuration, for widgets.
+fn registration(webhook: &Webhook, kind: &str, namespace: &str, paths: &[&str]) -> Request {
+    let mut configuration = webhook.configuration(kind, namespace, namespace, paths);
+    for hook in configuration["webhooks"].as_array_mut().unwrap() {
+        hook["rules"][0]["resources"] = json!(["widgets", "widgets/status"]);
+    }
+    let resource = format!("{}webhookconfigurations", kind.to_lowercase());
+    post(&format!("/apis/admissionregistration.k8s.io/v1/{resource}"), &configuration)
+}
+
+fn with(mut object: Value, pointer: &str, field: &str, value: Value) -> Value {
+    object.pointer_mut(pointer).unwrap()[field] = value;
+    object
+}
+
+#[test]
+fn custom_resources_are_decoded_by_their_schemas() {
+    let webhook = Webhook::start();
+    let here = unique("widgets");
+    let widgets = format!("/apis/{GROUP}/v1/namespaces/{here}/widgets");
+    let one = format!("{widgets}/one");
+    let unknown =
+        || widget("one", json!({"replicas": 2, "color": "red", "nested": {"x": 1}, "ports": [{"name": "a", "y": 1}]}));
+    let in_another_version = with(widget("two", json!({})), "", "apiVersion", json!(format!("{GROUP}/v2")));
+    let steps = vec![
+        post(&format!("{widgets}?fieldValidation=Strict"), &unknown()),
+        post(&widgets, &with(unknown(), "/metadata", "colour", json!("red"))),
+        get(&one),
+        post(&format!("{widgets}?fieldValidation=Ignore"), &widget("ignored", json!({"color": "red"}))),
+        post(&widgets, &json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Widget", "metadata": {"name": "bare"}})),
+        post(&widgets, &widget("nulls", json!({"replicas": null, "mode": null, "plain": null, "nested": null}))),
+        post(&widgets, &widget("null", Value::Null)),
+        post(
+            &widgets,
+            &widget(
+                "numbers",
+                json!({"ratio": 1.0, "ports": [{"name": "a", "port": "http"}, {"name": "b", "port": 80}]}),
+            ),
+        ),
+        post(&widgets, &widget("maps", json!({"limits": {"cpu": {}, "memory": {"max": 5, "min": 1}, "none": null}}))),
+        post(&widgets, &widget("free", json!({"free": {"x": {"y": null}, "known": {"a": "b", "c": 1}}}))),
+        post(
+            &widgets,
+            &widget(
+                "embedded",
+                json!({"template": {"apiVersion": "v1", "kind": "Pod", "x": 1, "spec": {"a": "b", "c": 1},
+                    "metadata": {"name": "n", "labels": {"a": "b"}, "colour": "red", "creationTimestamp": null}}}),
+            ),
+        ),
+        post(
+            &widgets,
+            &widget("bad", json!({"template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 5}}})),
+        ),
+        post(&widgets, &widget("bad", json!({"template": {"apiVersion": 5, "kind": "Pod"}}))),
+        post(&widgets, &with(widget("bad", json!({})), "/metadata", "labels", json!({"a": 5}))),
+        post(&widgets, &with(widget("bad", json!({})), "/metadata", "creationTimestamp", json!("yesterday"))),
+        post(&widgets, &with(widget("bad", json!({})), "", "metadata", json!("text"))),
+        post(&widgets, &in_another_version),
+        post(&widgets, &widget("bad", json!({"replicas": "many"}))),
+        put(&one, &with(unknown(), "/spec", "plain", Value::Null)),
+        put(&format!("{one}?fieldValidation=Strict"), &unknown()),
+        put(&format!("{one}/status"), &with(widget("one", json!({})), "", "status", json!({"color": "red"}))),
+        patch(&one, "merge", &json!({"spec": {"replicas": null, "mode": "slow", "colour": "blue"}})),
+        patch(&one, "json", &json!([{"op": "add", "path": "/spec/ports/-", "value": {"name": "c", "z": 1}}])),
+        patch(
+            &format!("{one}?fieldManager=me&force=true"),
+            "apply",
+            &widget("one", json!({"ports": [{"name": "d"}], "replicas": 7})),
+        ),
+        get(&one),
+        post(
+            &format!("/apis/{GROUP}/v2/namespaces/{here}/widgets"),
+            &with(widget("v2", json!({"x": 1})), "", "apiVersion", json!(format!("{GROUP}/v2"))),
+        ),
+    ];
+    compare(&Case {
+        plugins: &["NamespaceLifecycle", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"],
+        setup: vec![
+            post("/api/v1/namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": here}})),
+            post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition()),
+            registration(&webhook, "Mutating", &here, &["/label/a/b"]),
+            registration(&webhook, "Validating", &here, &["/allow"]),
+        ],
+        webhook: Some((&webhook, post(&format!("{widgets}?dryRun=All"), &widget("probe", json!({}))))),
+        steps: steps.into_iter().map(|request| (User::admin(), request)).collect(),
+    });
+}
