@@ -65,7 +65,7 @@ pub fn compare(case: &Case<'_>) {
 }
 
 /// The names in the table that the binary prints.
-fn known_plugins() -> Vec<String> {
+pub fn known_plugins() -> Vec<String> {
     let output =
         Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy")).arg("plugins").current_dir(folder("plugins")).output();
     let table = String::from_utf8(output.unwrap().stdout).unwrap();

@@ -63,6 +63,7 @@ pub struct MatchConditions<'a> {
 /// The admission metrics.
 #[derive(Debug)]
 pub struct Metrics {
+    registry: Registry,
     step: HistogramVec,
     controller: HistogramVec,
     webhook: HistogramVec,
@@ -106,6 +107,7 @@ impl Metrics {
         let call = &["name", "type", "operation", "rejected"];
         let condition = &["name", "kind", "type", "operation"];
         Ok(Self {
+            registry: registry.clone(),
             step: histogram(
                 registry,
                 "step_admission_duration_seconds",
@@ -165,6 +167,11 @@ impl Metrics {
                 condition,
             )?,
         })
+    }
+
+    /// Where plugins register what they count themselves.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// A whole phase (`admit` or `validate`) is through.

@@ -1,10 +1,14 @@
 //! What plugins read of the cluster: watch caches, started only for what enabled plugins need, and discovery.
 
 mod cache;
+mod pods;
 mod projections;
 mod custom_resources;
 pub mod discovery;
 
+pub use pods::PodPage;
+
+use crate::object::Object;
 use crate::status::Status;
 use crate::upstream::chain;
 use cache::Cache;
@@ -34,8 +38,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What stands in a URL for itself only in names.
-const NOT_OF_NAMES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-');
+/// What a segment of a path does not have as it is (RFC 3986, `unreserved`).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A cache that a plugin reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,12 +76,12 @@ pub enum Need {
     PersistentVolumeClaims,
     /// CSIDrivers.
     CsiDrivers,
-    /// CustomResourceDefinitions: what custom resources are decoded by.
-    CustomResourceDefinitions,
     /// Workloads, of an alpha API.
     Workloads,
     /// PodGroups, of an alpha API.
     PodGroups,
+    /// CustomResourceDefinitions: what custom resources are decoded by.
+    CustomResourceDefinitions,
 }
 
 impl Need {
@@ -100,9 +104,9 @@ impl Need {
             Self::PersistentVolumes => spawn::<PersistentVolume>(client, limits, watches),
             Self::PersistentVolumeClaims => spawn::<PersistentVolumeClaim>(client, limits, watches),
             Self::CsiDrivers => spawn::<CSIDriver>(client, limits, watches),
-            Self::CustomResourceDefinitions => spawn::<Definition>(client, limits, watches),
             Self::Workloads => spawn::<Workload>(client, limits, watches),
             Self::PodGroups => spawn::<PodGroup>(client, limits, watches),
+            Self::CustomResourceDefinitions => spawn::<Definition>(client, limits, watches),
         }
     }
 }
@@ -165,14 +169,17 @@ pub struct FixedState {
     pub validating_webhooks: Vec<ValidatingWebhookConfiguration>,
     /// The Services.
     pub services: Vec<Service>,
+    /// The pods that the API server lists; `None` where it lists none, for there is no API server.
+    pub pods: Option<Vec<Object>>,
     /// Whether the caches never get their first list.
     pub unsynced: bool,
-    /// The caches of other kinds; [`Self::with`] fills them.
+    /// The caches of other kinds.
     pub(crate) cached: HashMap<Need, Arc<dyn Kept>>,
-    /// What the API server has of them, where that is something else; [`Self::live`] fills them.
+    /// What the API server has of them, where that is something else.
     pub(crate) live: HashMap<Need, Arc<dyn Kept>>,
 }
 
+#[cfg(test)]
 impl FixedState {
     /// With these objects in the cache, and at the API server unless [`Self::live`] says otherwise.
     #[must_use]
@@ -202,7 +209,7 @@ pub struct Cluster {
 /// Who answers what is asked past the caches.
 enum Live {
     ApiServer(kube::Client),
-    Fixed(Mutex<BTreeMap<String, Arc<Namespace>>>, HashMap<Need, Arc<dyn Kept>>),
+    Fixed(Mutex<BTreeMap<String, Arc<Namespace>>>, HashMap<Need, Arc<dyn Kept>>, Option<Vec<Object>>),
 }
 
 impl Cluster {
@@ -237,7 +244,7 @@ impl Cluster {
         let validating = fixed::<ValidatingWebhookConfiguration>(state.validating_webhooks, synced);
         caches.insert(Need::ValidatingWebhooks, Arc::new(validating));
         caches.insert(Need::Services, Arc::new(fixed::<Service>(state.services, synced)));
-        let live = Live::Fixed(Mutex::new(namespaces), live);
+        let live = Live::Fixed(Mutex::new(namespaces), live, state.pods);
         let definitions = Definitions::new();
         Arc::new(Self { live, limits: Limits::default(), caches, definitions, _watches: Vec::new() })
     }
@@ -267,13 +274,13 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub(crate) async fn find_live<P: Projection>(&self, namespace: &str, name: &str) -> Result<Option<Arc<P>>, Status> {
         let client = match &self.live {
-            Live::Fixed(_, live) => {
+            Live::Fixed(_, live, _) => {
                 return Ok(of_kind::<P>(live).and_then(|cache| cache.find(&cache::key(namespace, name))));
             }
             Live::ApiServer(client) => client,
         };
         let request = Request::new(path::<P>(namespace))
-            .get(&utf8_percent_encode(name, NOT_OF_NAMES).to_string(), &GetParams::default());
+            .get(&utf8_percent_encode(name, SEGMENT).to_string(), &GetParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
         match self.call(client.request::<P::Object>(request)).await {
             Ok(object) => Ok(Some(Arc::new(P::project(object).1))),
@@ -288,7 +295,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub(crate) async fn list_live<P: Projection>(&self, namespace: &str) -> Result<Vec<Arc<P>>, Status> {
         let client = match &self.live {
-            Live::Fixed(_, live) => {
+            Live::Fixed(_, live, _) => {
                 return Ok(of_kind::<P>(live).map(|cache| cache.in_namespace(namespace)).unwrap_or_default());
             }
             Live::ApiServer(client) => client,
@@ -311,7 +318,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
         match &self.live {
-            Live::Fixed(live, _) => Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()),
+            Live::Fixed(live, ..) => Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()),
             Live::ApiServer(client) => {
                 let api: Api<KubeNamespace> = Api::all(client.clone());
                 let found = self.call(api.get_opt(name)).await.map_err(CallError::into_status)?;
@@ -326,7 +333,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub async fn create_namespace(&self, name: &str) -> Result<(), Status> {
         match &self.live {
-            Live::Fixed(live, _) => {
+            Live::Fixed(live, ..) => {
                 let namespace = || Arc::new(Namespace { name: name.to_owned(), ..Namespace::default() });
                 live.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert_with(namespace);
                 Ok(())

@@ -8,11 +8,11 @@ pub mod quantity;
 pub mod selector;
 pub mod schema;
 pub mod pod;
+mod name;
+pub mod resources;
 pub mod typed;
 pub mod normal;
 pub mod structural;
-mod name;
-pub mod resources;
 pub mod toleration;
 
 pub use name::generate_name;

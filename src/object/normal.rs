@@ -19,7 +19,7 @@ pub struct Normal {
 /// # Errors
 /// With the text of Go's decoder, for what no object of this kind holds.
 pub fn built_in(kind: &GroupVersionKind, value: Value) -> Option<Result<Normal, String>> {
-    Some(typed::decode(kind, value)?.map(|typed| finish(kind, typed)))
+    Some(typed::decode(kind, value)?.and_then(|typed| finish(kind, typed)))
 }
 
 /// The same of JSON text that was read already; fields that are there twice are among the strict errors, in the order of
@@ -28,12 +28,44 @@ pub fn built_in(kind: &GroupVersionKind, value: Value) -> Option<Result<Normal, 
 /// # Errors
 /// As [`built_in`].
 pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Option<Result<Normal, String>> {
-    Some(typed::decode_json(kind, decoded, text)?.map(|typed| finish(kind, typed)))
+    Some(typed::decode_json(kind, decoded, text)?.and_then(|typed| finish(kind, typed)))
 }
 
-fn finish(kind: &GroupVersionKind, typed: Typed) -> Normal {
+fn finish(kind: &GroupVersionKind, typed: Typed) -> Result<Normal, String> {
     let Typed { mut value, unknown } = typed;
+    if let Some(why) = defaults::refusal(kind, &value) {
+        return Err(why);
+    }
     defaults::apply(kind, &mut value);
     typed::encode(kind, &mut value);
-    Normal { object: Object::from_value(value).unwrap_or_default(), unknown }
+    if let Value::Object(fields) = &mut value {
+        fields.insert("apiVersion".into(), kind.api_version().into());
+        fields.insert("kind".into(), kind.kind.clone().into());
+    }
+    Ok(Normal { object: Object::from_value(value).unwrap_or_default(), unknown })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::decode;
+    use serde_json::json;
+
+    #[test]
+    fn an_object_is_as_kube_apiserver_writes_it() {
+        let kind = GroupVersionKind::new("", "v1", "ConfigMap");
+        let text = br#"{"metadata":{"name":"a","creationTimestamp":null},"foo":1,"data":{"a":null},"data":{"b":""}}"#;
+        let found = built_in_json(&kind, decode::json(text).unwrap(), text).unwrap().unwrap();
+        let expected =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "", "b": ""}});
+        assert_eq!(found.object.into_value(), expected);
+        assert_eq!(found.unknown, [r#"unknown field "foo""#, r#"duplicate field "data""#]);
+        let again = built_in(&kind, expected.clone()).unwrap().unwrap();
+        assert_eq!((again.object.into_value(), again.unknown.len()), (expected, 0));
+    }
+
+    #[test]
+    fn other_kinds_have_none() {
+        assert!(built_in(&GroupVersionKind::new("example.com", "v1", "Widget"), json!({})).is_none());
+    }
 }

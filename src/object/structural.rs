@@ -30,11 +30,14 @@ pub struct Structural {
 /// The place of a node among its schema's.
 type Id = u32;
 
+/// The places of properties, sorted by their names.
+type Properties = Box<[(Box<str>, Id)]>;
+
 /// One schema within a schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Node {
     /// Sorted by name.
-    properties: Box<[(Box<str>, Id)]>,
+    properties: Properties,
     additional: Option<Additional>,
     items: Option<Id>,
     default: Option<Value>,

@@ -120,9 +120,12 @@ mod tests {
         let key = toleration("k", "Exists", "", "", None);
         let value = toleration("k", "Equal", "v", "NoSchedule", None);
         let other = toleration("o", "Exists", "", "", None);
-        assert_eq!(merge(&[value.clone(), other.clone()], &[key.clone()]), [other.clone(), key.clone()]);
-        assert_eq!(merge(&[key.clone(), key.clone()], &[value.clone()]), [key.clone()]);
-        assert!(are_allowed(&[value.clone()], &[key.clone()]) && !are_allowed(&[value, other], &[key]));
+        assert_eq!(merge(&[value.clone(), other.clone()], std::slice::from_ref(&key)), [other.clone(), key.clone()]);
+        assert_eq!(merge(&[key.clone(), key.clone()], std::slice::from_ref(&value)), std::slice::from_ref(&key));
+        assert!(
+            are_allowed(std::slice::from_ref(&value), std::slice::from_ref(&key))
+                && !are_allowed(&[value, other], &[key])
+        );
         assert!(are_allowed(&[json!({})], &[]));
     }
 }

@@ -175,7 +175,7 @@ mod tests {
         let (a, b) = (owner("v1", "Node", "1", false), owner("v1", "Node", "2", false));
         let old = object(&[a.clone(), b.clone()]);
         let text = "pods \"o\" is forbidden: cannot set an ownerRef on a resource you can't delete: , <nil>";
-        for changed in [object(&[b.clone(), a.clone()]), object(&[a.clone()]), object(&[])] {
+        for changed in [object(&[b.clone(), a.clone()]), object(std::slice::from_ref(&a)), object(&[])] {
             validating(&plugin).update("", "pods", old.clone(), changed.clone()).await.was_refused(403, text);
             let deletes =
                 |asked: &authz::Attributes| yes(asked.verb == "delete" && asked.name == "o" && asked.namespace == "n");

@@ -66,12 +66,12 @@ fn excess(pod: &Object, node: &Node) -> Vec<String> {
     let allocatable: ResourceList =
         of_node.filter_map(|(name, text)| Some((name.clone(), Quantity::parse(&text.0).ok()?))).collect();
     let requests = pod_requests(pod);
-    let units: [(&str, fn(Quantity) -> i64); 2] = [("cpu", Quantity::milli_value), ("memory", Quantity::value)];
     let mut found = Vec::new();
-    for (name, in_units) in units {
+    for name in ["cpu", "memory"] {
         let of = |list: &ResourceList| list.get(name).copied().unwrap_or(Quantity::ZERO);
         let (requested, allocatable) = (of(&requests), of(&allocatable));
         if requested > allocatable {
+            let in_units = |one: Quantity| if name == "cpu" { one.milli_value() } else { one.value() };
             let (requested, allocatable) = (in_units(requested), in_units(allocatable));
             found.push(format!("{name}, requested: {requested}, allocatable: {allocatable}"));
         }

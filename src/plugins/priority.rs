@@ -174,7 +174,7 @@ fn set(object: &mut Object, kind: &str, path: &[&str; 2], value: Value) -> Resul
 }
 
 fn unreadable(kind: &str) -> Denial {
-    Status::bad_request(&format!("resource was marked with kind {kind} but was unable to be converted")).into()
+    Status::bad_request(format!("resource was marked with kind {kind} but was unable to be converted")).into()
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ func writeCases(out io.Writer, perKind int, seed uint64) {
 		if everywhere[kind.Kind] && kind.Group != "" {
 			continue
 		}
-		for number := range perKind {
+		for range perKind {
 			object, err := scheme.Scheme.New(kind)
 			if err != nil {
 				log.Fatal(err)
@@ -87,9 +87,10 @@ func writeCases(out io.Writer, perKind int, seed uint64) {
 			}
 			if !bytes.Contains(text, []byte("18446744073709551616")) {
 				document := parse(json.NewDecoder(bytes.NewReader(text)))
-				for range number % 4 {
+				for range random.IntN(4) {
 					random.change(document)
 				}
+				document.space = random.IntN(5) == 0
 				writeCase(lines, kind, document.text())
 			}
 		}
@@ -151,10 +152,10 @@ func (random filler) texts(count int) []string {
 			time[random.IntN(len(time))] = "0123456789-:.Z+ TX"[random.IntN(18)]
 		}
 		if random.IntN(3) == 0 {
-			time = append(time[:19], pick(random, []string{"Z", "z", "", "Zx", "+0100", "-23:59", "+24:00", ",5Z", ".Z", ".123456789012Z", "\\n", "é"})...)
+			time = append(time[:19], pick(random, []string{"Z", "z", "", "Zx", "+0100", "-23:59", "+24:00", ",5Z", ".Z", ".123456789012Z", "\\n", "\\u00e9"})...)
 		}
 		if random.IntN(6) == 0 {
-			time = time[:random.IntN(len(time))]
+			time = time[:random.IntN(20)]
 		}
 		texts = append(texts, `"`+number+suffix+`"`, `"`+string(time)+`"`, `"`+some("aZ09+/=", 9)+`"`)
 		literal := pick(random, []string{"", "-"}) + fmt.Sprint(random.IntN(2000)) + pick(random, []string{"", ".0", ".50", "." + digits(9) + "1", "000000", digits(17)}) + pick(random, []string{"", "", "e1", "E3", "e-7", "e+09"})
@@ -168,6 +169,8 @@ type node struct {
 	literal string
 	keys    []string
 	items   []*node
+	// Whether its text has blanks and escapes that it need not have.
+	space bool
 }
 
 func parse(decoder *json.Decoder) *node {
@@ -201,9 +204,16 @@ func (value *node) text() string {
 	}
 	parts := make([]string, len(value.items))
 	for i, item := range value.items {
+		item.space = value.space
 		parts[i] = item.text()
+		if value.space {
+			parts[i] = " " + parts[i] + "  "
+		}
 		if value.literal == "{" {
 			key, _ := json.Marshal(value.keys[i])
+			if value.space && len(key) > 2 && key[1] >= 'a' && key[1] <= 'z' {
+				key = fmt.Appendf(nil, "\"\\u%04x%s ", key[1], key[2:])
+			}
 			parts[i] = string(key) + ":" + parts[i]
 		}
 	}

@@ -1,6 +1,6 @@
 //! From an `openAPIV3Schema` to what decoding needs of it (`structuralschema.NewStructural`, `PruneDefaults`).
 
-use super::{Additional, Id, Node, Structural, embedded, numbers, prune, unknown::Unknown};
+use super::{Additional, Id, Node, Properties, Structural, embedded, numbers, prune, unknown::Unknown};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Compiler {
         self.add(node)
     }
 
-    fn properties(&mut self, schema: &Map<String, Value>, depth: usize) -> Result<Box<[(Box<str>, Id)]>, String> {
+    fn properties(&mut self, schema: &Map<String, Value>, depth: usize) -> Result<Properties, String> {
         let Some(properties) = schema.get("properties").filter(|value| !value.is_null()) else { return Ok([].into()) };
         let properties = properties.as_object().ok_or("the properties of a schema are no JSON object")?;
         let compiled: Result<Vec<_>, String> = properties

@@ -11,6 +11,10 @@ const MAX_STRICT_ERRORS: usize = 100;
 /// How long they are together at most: each has a whole path.
 const MAX_STRICT_ERRORS_BYTES: usize = 1 << 20;
 
+/// How many values encoding may add, which the length of a document does not bound: `{}` can stand for a whole object of
+/// zeros.
+const MAX_ZEROS: usize = 500_000;
+
 /// What one decoding has found so far.
 #[derive(Default)]
 pub(super) struct Decoder {
@@ -18,6 +22,7 @@ pub(super) struct Decoder {
     saved: Option<String>,
     strict_errors: Vec<String>,
     strict_errors_bytes: usize,
+    zeros: usize,
     /// Within what decodes itself there are no strict errors.
     is_nested: bool,
     /// Whether a number was read whose text matters.
@@ -46,7 +51,7 @@ impl Decoder {
                 Ok(())
             }
             other => {
-                self.save(Path::ROOT.type_error(scalar::found(other), schema.go_type()));
+                self.save(Path::ROOT.type_error(go_type(other), schema.go_type()));
                 Ok(())
             }
         };
@@ -73,6 +78,22 @@ impl Decoder {
         self.saved.get_or_insert(why);
     }
 
+    /// Counts an object.
+    pub(super) fn count(&mut self, schema: &Type) -> Result<(), Fatal> {
+        self.zeros += schema.zeros;
+        if self.zeros > MAX_ZEROS { Err(Fatal("the object has too many fields".to_owned())) } else { Ok(()) }
+    }
+
+    /// What `null` is in a list or map.
+    pub(super) fn zero(&mut self, shape: &Shape) -> Result<Value, Fatal> {
+        if let (Holds::Struct(index), false) = (&shape.holds, shape.is_pointer)
+            && let Some(schema) = table::resolve(*index)
+        {
+            self.count(schema)?;
+        }
+        Ok(scalar::zero(shape))
+    }
+
     pub(super) fn note(&mut self, what: &str, path: &Path, key: &str) {
         let is_full =
             self.strict_errors.len() >= MAX_STRICT_ERRORS || self.strict_errors_bytes >= MAX_STRICT_ERRORS_BYTES;
@@ -87,7 +108,7 @@ impl Decoder {
     }
 
     fn fields(&mut self, schema: &'static Type, fields: &mut Map<String, Value>, path: &Path) -> Result<(), Fatal> {
-        let mut result = Ok(());
+        let mut result = self.count(schema);
         fields.retain(|key, value| {
             if result.is_err() {
                 return true;
@@ -144,7 +165,7 @@ impl Decoder {
 
     fn element(&mut self, shape: &'static Shape, value: &mut Value, path: &Path) -> Result<(), Fatal> {
         if self.value(shape, value, path)? == Held::Nothing {
-            *value = scalar::zero(shape);
+            *value = self.zero(shape)?;
         }
         Ok(())
     }

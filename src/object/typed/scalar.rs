@@ -74,7 +74,7 @@ pub(super) fn decode(
             Held::Something
         }
         (_, other) => {
-            decoder.save(path.type_error(found(other), &shape.pointee()));
+            decoder.save(path.type_error(go_type(other), &shape.pointee()));
             Held::Nothing
         }
     };
@@ -101,11 +101,6 @@ pub(super) fn zero(shape: &Shape) -> Value {
         | Holds::List(_)
         | Holds::Map(..) => Value::Null,
     }
-}
-
-/// How a type error names what was found.
-pub(super) fn found(value: &Value) -> &'static str {
-    go_type(value)
 }
 
 fn integer(holds: &Holds, number: &Number) -> Option<i64> {
@@ -170,7 +165,7 @@ fn text_of<'a>(number: &Number, literal: Option<&'a str>) -> Cow<'a, str> {
     let text = match number.as_f64() {
         Some(float) if number.is_f64() => {
             let magnitude = float.abs();
-            if magnitude != 0.0 && (magnitude < 1e-6 || magnitude >= 1e21) {
+            if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
                 let text = format!("{float:e}");
                 if magnitude > 1.0 { text.replace('e', "e+") } else { text }
             } else {

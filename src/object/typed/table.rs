@@ -37,6 +37,8 @@ pub(super) struct Type {
     fields: Box<[Field]>,
     /// Which of the fields are always written.
     written: Box<[u16]>,
+    /// How many values are written of one that is zero.
+    pub(super) zeros: usize,
 }
 
 /// A JSON field of a [`Type`].
@@ -181,10 +183,7 @@ impl Holds {
 
     /// Whether `null` takes away what was there, also without a pointer.
     pub(super) fn is_reset_by_null(&self) -> bool {
-        match self {
-            Self::Bytes | Self::Time | Self::MicroTime | Self::Quantity | Self::List(_) | Self::Map(..) => true,
-            _ => false,
-        }
+        matches!(self, Self::Bytes | Self::Time | Self::MicroTime | Self::Quantity | Self::List(_) | Self::Map(..))
     }
 
     /// Whether Go may write `null` for one that is there.
@@ -222,9 +221,12 @@ impl Table {
             fields.reverse();
             let fields = std::mem::take(&mut fields).into_boxed_slice();
             let written = fields.iter().zip(0..).filter(|(field, _)| field.is_always_written()).map(|(_, at)| at);
-            types.push(Type { name, written: written.collect(), fields });
+            types.push(Type { name, written: written.collect(), zeros: 0, fields });
         }
         types.reverse();
+        for index in 0..types.len() {
+            types[index].zeros = zeros(&types, index);
+        }
         let plain = |holds| Shape { is_pointer: false, name: None, holds };
         let index = indices.get("apiextensions.v1.JSONSchemaProps").copied().unwrap_or_default();
         let schema = || plain(Holds::Struct(index));
@@ -232,6 +234,16 @@ impl Table {
         let strings = plain(Holds::List(Box::new(plain(Holds::String))));
         Self { types, kinds, json_schema: [schema(), schemas, strings] }
     }
+}
+
+/// Structs without pointers between them do not contain themselves.
+fn zeros(types: &[Type], index: usize) -> usize {
+    let Some(one) = types.get(index) else { return 0 };
+    let count = |field: &Field| match field.shape.holds {
+        Holds::Struct(index) if !field.shape.is_pointer => 1 + zeros(types, usize::from(index)),
+        _ => 1,
+    };
+    one.written().map(count).sum()
 }
 
 fn field(line: &'static str, indices: &HashMap<&str, u16>) -> Option<Field> {

@@ -45,6 +45,7 @@ impl<'a> Reader<'a> {
         mut fields: Map<String, Value>,
         path: &Path,
     ) -> Result<Map<String, Value>, Fatal> {
+        self.decoder.count(schema)?;
         let mut seen = Vec::new();
         while let Some(key) = self.next_key() {
             let Some(field) = schema.field(&key) else {
@@ -115,7 +116,7 @@ impl<'a> Reader<'a> {
         let mut items = Vec::new();
         while self.has_next(b']') {
             let (held, value) = self.value(shape, before.next(), &path.then(Step::Index(items.len())))?;
-            items.push(if held == Held::Nothing { scalar::zero(shape) } else { value });
+            items.push(if held == Held::Nothing { self.decoder.zero(shape)? } else { value });
         }
         Ok(items)
     }
@@ -136,7 +137,7 @@ impl<'a> Reader<'a> {
                 self.decoder.note("duplicate", path, &key);
             }
             let (held, value) = self.value(shape, None, &path.then(Step::Key(&key)))?;
-            entries.insert(key, if held == Held::Nothing { scalar::zero(shape) } else { value });
+            entries.insert(key, if held == Held::Nothing { self.decoder.zero(shape)? } else { value });
         }
         Ok(entries)
     }
@@ -212,6 +213,8 @@ impl<'a> Reader<'a> {
                 break;
             }
         }
+        // Whatever the text is, reading it ends.
+        self.at = self.at.max(start + 1);
         self.text.get(start..self.at).unwrap_or_default()
     }
 

@@ -16,10 +16,10 @@ fn deployment(name: &str) -> Value {
                     "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
 }
 
-/// The method, URL and body of writes.
+/// Method, URL and body of every write.
 type Writes = Arc<Mutex<Vec<(String, String, Value)>>>;
 
-/// A transport that remembers every write.
+/// A transport that remembers them.
 fn recorded(server: &Arc<embedded::Server>) -> (SharedTransport, Writes) {
     let (server, writes) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
     let written = writes.clone();

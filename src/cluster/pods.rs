@@ -1,0 +1,110 @@
+//! Pods, asked of the API server page by page: nothing reads them often enough to watch them all.
+
+use super::{CallError, Cluster, Live};
+use crate::object::Object;
+use crate::status::Status;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// How many pods a page has.
+const PAGE: usize = 500;
+
+/// A part of a namespace's pods.
+#[derive(Debug, Default)]
+pub struct PodPage {
+    /// The pods.
+    pub pods: Vec<Object>,
+    /// What the next page is asked with, if there is one.
+    pub next: Option<String>,
+    /// How many pods there are on the pages that follow.
+    pub remaining: usize,
+}
+
+/// A PodList as far as it is read.
+#[derive(Deserialize)]
+struct PodList {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(default)]
+    items: Vec<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    r#continue: Option<String>,
+    remaining_item_count: Option<usize>,
+}
+
+impl Cluster {
+    /// A page of the namespace's pods, asked of the API server: the first, or the one that another page named.
+    ///
+    /// # Errors
+    /// When the API server could not be asked, or refused.
+    pub async fn live_pods(&self, namespace: &str, next: Option<&str>) -> Result<PodPage, Status> {
+        match &self.live {
+            Live::Fixed(.., pods) => {
+                let pods = pods.as_ref().ok_or_else(|| Status::service_unavailable("there is no API server"))?;
+                Ok(page_of(pods, namespace, next))
+            }
+            Live::ApiServer(client) => {
+                let request = http::Request::get(page_path(namespace, next)).body(Vec::new());
+                let request = request.map_err(|_| Status::bad_request("no list of this namespace can be asked for"))?;
+                let text = self.call(client.request_text(request)).await.map_err(CallError::into_status)?;
+                read(&text).ok_or_else(|| Status::internal_error("the API server's list of pods cannot be read"))
+            }
+        }
+    }
+}
+
+fn page_path(namespace: &str, next: Option<&str>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("limit", &PAGE.to_string());
+    if let Some(next) = next {
+        query.append_pair("continue", next);
+    }
+    format!("/api/v1/namespaces/{namespace}/pods?{}", query.finish())
+}
+
+fn read(text: &str) -> Option<PodPage> {
+    let list: PodList = serde_json::from_str(text).ok()?;
+    let next = list.metadata.r#continue.filter(|token| !token.is_empty());
+    // An API server may keep to itself how many there are.
+    let remaining = list.metadata.remaining_item_count.unwrap_or(0).max(usize::from(next.is_some()));
+    Some(PodPage { pods: list.items.into_iter().map(Object::from_value).collect::<Option<_>>()?, next, remaining })
+}
+
+/// The same of pods that are here. What names the next page is its place.
+fn page_of(pods: &[Object], namespace: &str, next: Option<&str>) -> PodPage {
+    let start = next.and_then(|next| next.parse().ok()).unwrap_or(0);
+    let mut following = pods.iter().filter(|pod| pod.namespace() == namespace).skip(start);
+    let pods: Vec<Object> = following.by_ref().take(PAGE).cloned().collect();
+    let remaining = following.count();
+    PodPage { next: (remaining > 0).then(|| (start + pods.len()).to_string()), pods, remaining }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asks_for_the_page_that_the_last_one_named() {
+        assert_eq!(page_path("n", None), "/api/v1/namespaces/n/pods?limit=500");
+        assert_eq!(page_path("n", Some("a=&b")), "/api/v1/namespaces/n/pods?limit=500&continue=a%3D%26b");
+    }
+
+    #[test]
+    fn reads_of_a_list_what_is_needed() {
+        let text = r#"{"kind": "PodList", "metadata": {"continue": "abc", "remainingItemCount": 7}, "items": [{"metadata": {"name": "a"}}]}"#;
+        let page = read(text).unwrap();
+        assert_eq!(
+            (page.pods.len(), page.pods[0].name(), page.next.as_deref(), page.remaining),
+            (1, "a", Some("abc"), 7)
+        );
+        let last = read(r#"{"metadata": {"continue": ""}, "items": []}"#).unwrap();
+        assert_eq!((last.pods.len(), last.next, last.remaining), (0, None, 0));
+        let silent = read(r#"{"metadata": {"continue": "abc"}, "items": []}"#).unwrap();
+        assert_eq!(silent.remaining, 1);
+        assert!(read(r#"{"items": ["text"]}"#).is_none() && read("<html>").is_none());
+    }
+}

@@ -1,0 +1,164 @@
+//! The checks: one table of all of them, and which of them a level of a version has.
+
+mod allow_privilege_escalation;
+mod app_armor_profile;
+mod capabilities;
+mod host_namespaces;
+mod host_path_volumes;
+mod host_ports;
+mod host_probes_and_host_lifecycle;
+mod privileged;
+mod proc_mount;
+mod restricted_volumes;
+mod run_as_non_root;
+mod run_as_user;
+mod se_linux_options;
+mod seccomp_profile;
+mod sysctls;
+mod texts;
+mod windows_host_process;
+#[cfg(test)]
+mod tests;
+
+use super::pod::Pod;
+use super::policy::{Level, LevelVersion, Version};
+use crate::object::pod::WrongType;
+
+/// What a pod must not be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Violation {
+    /// In as few words as possible.
+    reason: &'static str,
+    /// Who does what.
+    detail: String,
+}
+
+type CheckPod = fn(&Pod<'_>) -> Result<Option<Violation>, WrongType>;
+
+/// A check in all its versions.
+struct Check {
+    id: &'static str,
+    level: Level,
+    /// From which minor version on which function counts, ascending.
+    versions: &'static [(usize, CheckPod)],
+    /// The check of the baseline that it takes the place of.
+    overrides: &'static str,
+}
+
+impl Check {
+    /// What counts in this minor version.
+    fn at(&self, minor: usize) -> Option<CheckPod> {
+        self.versions.iter().rev().find(|(since, _)| *since <= minor).map(|(_, check)| *check)
+    }
+}
+
+const fn baseline(id: &'static str, versions: &'static [(usize, CheckPod)]) -> Check {
+    Check { id, level: Level::Baseline, versions, overrides: "" }
+}
+
+const fn restricted(id: &'static str, versions: &'static [(usize, CheckPod)], overrides: &'static str) -> Check {
+    Check { id, level: Level::Restricted, versions, overrides }
+}
+
+/// Every check, in the order of messages: the baseline's, then the restricted ones, each by id.
+static CHECKS: &[Check] = &[
+    baseline("appArmorProfile", &[(0, app_armor_profile::check)]),
+    baseline("capabilities_baseline", &[(0, capabilities::baseline)]),
+    baseline("hostNamespaces", &[(0, host_namespaces::check)]),
+    baseline("hostPathVolumes", &[(0, host_path_volumes::check)]),
+    baseline("hostPorts", &[(0, host_ports::check)]),
+    baseline("hostProbesAndHostLifecycle", &[(34, host_probes_and_host_lifecycle::check)]),
+    baseline("privileged", &[(0, privileged::check)]),
+    baseline("procMount", &[(0, proc_mount::check), (35, proc_mount::outside_user_namespaces)]),
+    baseline("seLinuxOptions", &[(0, se_linux_options::since_1_0), (31, se_linux_options::since_1_31)]),
+    baseline("seccompProfile_baseline", &[(0, seccomp_profile::annotations), (19, seccomp_profile::baseline)]),
+    baseline(
+        "sysctls",
+        &[(0, sysctls::since_1_0), (27, sysctls::since_1_27), (29, sysctls::since_1_29), (32, sysctls::since_1_32)],
+    ),
+    baseline("windowsHostProcess", &[(0, windows_host_process::check)]),
+    restricted(
+        "allowPrivilegeEscalation",
+        &[(8, allow_privilege_escalation::check), (25, allow_privilege_escalation::outside_windows)],
+        "",
+    ),
+    restricted(
+        "capabilities_restricted",
+        &[(22, capabilities::restricted), (25, capabilities::restricted_outside_windows)],
+        "capabilities_baseline",
+    ),
+    restricted("procMount_restricted", &[(35, proc_mount::check)], "procMount"),
+    restricted("restrictedVolumes", &[(0, restricted_volumes::check)], "hostPathVolumes"),
+    restricted("runAsNonRoot", &[(0, run_as_non_root::check), (35, run_as_non_root::outside_user_namespaces)], ""),
+    restricted("runAsUser", &[(23, run_as_user::check), (35, run_as_user::outside_user_namespaces)], ""),
+    restricted(
+        "seccompProfile_restricted",
+        &[(19, seccomp_profile::restricted), (25, seccomp_profile::restricted_outside_windows)],
+        "seccompProfile_baseline",
+    ),
+];
+
+/// The last minor version in which a check changed: later ones are the same.
+const LAST_MINOR: usize = 35;
+
+/// The checks of both levels by minor version.
+pub(super) struct Evaluator {
+    baseline: Vec<Vec<CheckPod>>,
+    restricted: Vec<Vec<CheckPod>>,
+}
+
+impl Evaluator {
+    pub(super) fn new() -> Self {
+        let all = |level| (0..=LAST_MINOR).map(|minor| checks_of(level, minor)).collect();
+        Self { baseline: all(Level::Baseline), restricted: all(Level::Restricted) }
+    }
+
+    /// What the policy has against the pod (`checkRegistry.EvaluatePod`).
+    ///
+    /// # Errors
+    /// When something that a check reads has the wrong type.
+    pub(super) fn evaluate(&self, policy: LevelVersion, pod: &Pod<'_>) -> Result<Violations, WrongType> {
+        let minor = match policy.version {
+            Version::Latest => LAST_MINOR,
+            Version::Minor(minor) => usize::try_from(minor).unwrap_or(LAST_MINOR).min(LAST_MINOR),
+        };
+        let checks = match policy.level {
+            Level::Privileged => return Ok(Violations::default()),
+            Level::Baseline => self.baseline.get(minor),
+            Level::Restricted => self.restricted.get(minor),
+        };
+        let mut violations = Vec::new();
+        for check in checks.into_iter().flatten() {
+            violations.extend(check(pod)?);
+        }
+        Ok(Violations(violations))
+    }
+}
+
+fn checks_of(level: Level, minor: usize) -> Vec<CheckPod> {
+    let included = || CHECKS.iter().filter(|check| check.level <= level).filter_map(|c| Some((c, c.at(minor)?)));
+    let is_overridden = |id: &str| included().any(|(check, _)| check.overrides == id);
+    included().filter(|(check, _)| !is_overridden(check.id)).map(|(_, check)| check).collect()
+}
+
+/// All that a policy has against a pod.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Violations(Vec<Violation>);
+
+impl Violations {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// In few words: `host namespaces, hostPort`.
+    pub(super) fn reasons(&self) -> String {
+        self.0.iter().map(|violation| violation.reason).collect::<Vec<_>>().join(", ")
+    }
+
+    /// With details: `host namespaces (hostPID=true), hostPort (…)`.
+    pub(super) fn details(&self) -> String {
+        let texts: Vec<String> =
+            self.0.iter().map(|Violation { reason, detail }| format!("{reason} ({detail})")).collect();
+        texts.join(", ")
+    }
+}

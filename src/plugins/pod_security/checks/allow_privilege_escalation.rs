@@ -1,0 +1,23 @@
+//! Privilege escalation, as by a set-user-ID file, must be off in every container.
+
+use super::{Violation, texts};
+use crate::object::pod::WrongType;
+use crate::plugins::pod_security::pod::Pod;
+
+pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
+    let mut bad = Vec::new();
+    for container in pod.containers() {
+        let container = container?;
+        if container.security.boolean("allowPrivilegeEscalation")? != Some(false) {
+            bad.push(container.name()?);
+        }
+    }
+    Ok((!bad.is_empty()).then(|| Violation {
+        reason: "allowPrivilegeEscalation != false",
+        detail: format!("{} must set securityContext.allowPrivilegeEscalation=false", texts::containers(&bad)),
+    }))
+}
+
+pub(super) fn outside_windows(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
+    if pod.is_for_windows()? { Ok(None) } else { check(pod) }
+}

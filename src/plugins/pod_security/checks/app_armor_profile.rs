@@ -1,0 +1,88 @@
+//! AppArmor must not be switched off, neither by field nor by the annotation that came before it.
+
+use super::{Violation, texts};
+use crate::object::decode::go_quote;
+use crate::object::pod::WrongType;
+use crate::plugins::pod_security::pod::{Container, Fields, Pod};
+use std::collections::BTreeSet;
+
+const ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+const UNCONFINED: &str = "Unconfined";
+
+pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
+    let mut values = BTreeSet::new();
+    let pod_type = forbidden_type(pod.security)?;
+    values.extend(pod_type);
+    let mut bad = Vec::new();
+    for container in pod.containers() {
+        let container = container?;
+        let forbidden = match forbidden_type(container.security)? {
+            None if is_unconfined_by_annotation(pod, &container)? => Some(UNCONFINED),
+            forbidden => forbidden,
+        };
+        if let Some(forbidden) = forbidden {
+            bad.push(container.name()?);
+            values.insert(forbidden);
+        }
+    }
+    let annotations = forbidden_annotations(pod)?;
+    if pod_type.is_none() && bad.is_empty() && annotations.is_empty() {
+        return Ok(None);
+    }
+    let mut setters = Vec::new();
+    if pod_type.is_some() || !bad.is_empty() {
+        setters.push(texts::setters(pod_type.is_some(), &bad));
+    }
+    if !annotations.is_empty() {
+        setters.push(texts::pluralize("annotation", "annotations", annotations.len()).to_owned());
+    }
+    let count = values.len() + annotations.len();
+    let values = values.into_iter().chain(annotations.iter().map(String::as_str));
+    Ok(Some(Violation {
+        reason: texts::pluralize("forbidden AppArmor profile", "forbidden AppArmor profiles", count),
+        detail: format!(
+            "{} must not set AppArmor profile type to {}",
+            setters.join(" and "),
+            texts::join_quoted(values)
+        ),
+    }))
+}
+
+/// The type of a profile that is set, if it is not one of those that confine.
+fn forbidden_type<'a>(security: Fields<'a>) -> Result<Option<&'a str>, WrongType> {
+    let Some(profile) = security.pointer("appArmorProfile")? else { return Ok(None) };
+    let kind = profile.text("type")?;
+    Ok((!matches!(kind, "RuntimeDefault" | "Localhost")).then_some(kind))
+}
+
+/// Whether the API server gives a new pod's container an unconfined profile because of its annotation
+/// (`applyAppArmorVersionSkew`): where it has none and the pod's is another.
+fn is_unconfined_by_annotation(pod: &Pod<'_>, container: &Container<'_>) -> Result<bool, WrongType> {
+    if !pod.is_new || container.security.has("appArmorProfile") {
+        return Ok(false);
+    }
+    // Almost no pod has annotations that begin like this: no key is put together for those that do not.
+    let name = container.name()?;
+    for entry in pod.annotations.entries() {
+        let (key, value) = entry?;
+        if value == "unconfined" && key.strip_prefix(ANNOTATION_PREFIX) == Some(name) {
+            let pod_type = pod.security.object("appArmorProfile")?.text("type")?;
+            return Ok(pod_type != UNCONFINED && !pod.is_for_windows()?);
+        }
+    }
+    Ok(false)
+}
+
+/// The annotations that set a profile which does not confine, as `key="value"`, sorted.
+fn forbidden_annotations(pod: &Pod<'_>) -> Result<Vec<String>, WrongType> {
+    let mut forbidden = Vec::new();
+    for entry in pod.annotations.entries() {
+        let (key, value) = entry?;
+        let is_allowed = value.is_empty() || value == "runtime/default" || value.starts_with("localhost/");
+        if key.starts_with(ANNOTATION_PREFIX) && !is_allowed {
+            forbidden.push(format!("{key}={}", go_quote(value)));
+        }
+    }
+    forbidden.sort();
+    Ok(forbidden)
+}

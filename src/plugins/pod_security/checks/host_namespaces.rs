@@ -1,0 +1,16 @@
+//! Network, processes and IPC must not be the host's.
+
+use super::Violation;
+use crate::object::pod::WrongType;
+use crate::plugins::pod_security::pod::Pod;
+
+pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
+    let mut shared = Vec::new();
+    for (field, text) in [("hostNetwork", "hostNetwork=true"), ("hostPID", "hostPID=true"), ("hostIPC", "hostIPC=true")]
+    {
+        if pod.spec.boolean(field)? == Some(true) {
+            shared.push(text);
+        }
+    }
+    Ok((!shared.is_empty()).then(|| Violation { reason: "host namespaces", detail: shared.join(", ") }))
+}

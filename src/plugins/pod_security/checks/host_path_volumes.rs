@@ -1,0 +1,19 @@
+//! No volume may be a path of the host.
+
+use super::{Violation, texts};
+use crate::object::pod::WrongType;
+use crate::plugins::pod_security::pod::Pod;
+
+pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
+    let mut bad = Vec::new();
+    for volume in pod.spec.objects("volumes")? {
+        let volume = volume?;
+        if volume.has("hostPath") {
+            bad.push(volume.text("name")?);
+        }
+    }
+    Ok((!bad.is_empty()).then(|| Violation {
+        reason: "hostPath volumes",
+        detail: format!("{} {}", texts::pluralize("volume", "volumes", bad.len()), texts::join_quoted(&bad)),
+    }))
+}

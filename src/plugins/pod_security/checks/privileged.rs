@@ -1,0 +1,19 @@
+//! No container may be privileged.
+
+use super::{Violation, texts};
+use crate::object::pod::WrongType;
+use crate::plugins::pod_security::pod::Pod;
+
+pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
+    let mut bad = Vec::new();
+    for container in pod.containers() {
+        let container = container?;
+        if container.security.boolean("privileged")? == Some(true) {
+            bad.push(container.name()?);
+        }
+    }
+    Ok((!bad.is_empty()).then(|| Violation {
+        reason: "privileged",
+        detail: format!("{} must not set securityContext.privileged=true", texts::containers(&bad)),
+    }))
+}

@@ -1,0 +1,152 @@
+//! The pods that a namespace has already, checked against what it is to enforce from now on.
+
+use super::PodSecurity;
+use super::pod::{Fields, Pod};
+use super::policy::LevelVersion;
+use crate::admission::Attributes;
+use crate::object::Object;
+use crate::object::pod::WrongType;
+use crate::status::Status;
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How many pods are checked (`defaultNamespaceMaxPodsToCheck`).
+const MAX_CHECKED_PODS: usize = 3000;
+/// How many are listed to find those that are checked first. kube-apiserver has them all in memory.
+const MAX_LISTED_PODS: usize = 12_000;
+/// How long the checks may take together (`defaultNamespacePodCheckTimeout`), and the list before them.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A pod that the policy would refuse.
+struct Offender {
+    name: String,
+    reasons: String,
+}
+
+/// What is known of the namespace's pods. A pod that does well is `None`.
+#[derive(Default)]
+struct Found {
+    /// The pods without a controller, and the first of each controller.
+    first: Vec<Option<Offender>>,
+    /// The further pods of controllers.
+    further: Vec<Option<Offender>>,
+    controllers: HashSet<String>,
+    /// Pods that were not looked at.
+    unseen: usize,
+}
+
+impl PodSecurity {
+    /// `Admission.EvaluatePodsInNamespace`.
+    pub(super) async fn warn_of_existing_pods(&self, attributes: &Attributes, namespace: &str, enforce: LevelVersion) {
+        let Ok(found) = self.check_pods(attributes, namespace, enforce).await else {
+            attributes.warnings.add("failed to list pods while checking new PodSecurity enforce level");
+            return;
+        };
+        for warning in found.into_warnings(namespace, enforce) {
+            attributes.warnings.add(warning);
+        }
+    }
+
+    /// Checks the pods page by page, so that no more than one page is in memory.
+    ///
+    /// # Errors
+    /// When not even the first page can be had.
+    async fn check_pods(
+        &self,
+        attributes: &Attributes,
+        namespace: &str,
+        enforce: LevelVersion,
+    ) -> Result<Found, Status> {
+        let started = Instant::now();
+        // Half of the request's time is left to whatever comes after.
+        let half = attributes.deadline.saturating_duration_since(started) / 2;
+        let (list_until, check_timeout) = (started + half.min(LIST_TIMEOUT), half.min(CHECK_TIMEOUT));
+        let mut found = Found::default();
+        let (mut listed, mut checking) = (0, Duration::ZERO);
+        let mut next = None;
+        loop {
+            let page = self.cluster.live_pods(namespace, next.as_deref());
+            let page = match tokio::time::timeout_at(list_until, page).await {
+                Ok(Ok(page)) => page,
+                Ok(Err(status)) if listed == 0 => return Err(status),
+                Err(_) if listed == 0 => return Err(Status::timeout("the pods were not listed in time")),
+                // What was seen is worth a warning, and the text says how much that is.
+                Ok(Err(_)) | Err(_) => break,
+            };
+            listed += page.pods.len();
+            found.unseen = page.remaining;
+            let begun = Instant::now();
+            for pod in &page.pods {
+                found.add(self, pod, enforce).map_err(|WrongType| Status::internal_error("a pod cannot be read"))?;
+            }
+            checking += begun.elapsed();
+            next = page.next;
+            if next.is_none() || listed >= MAX_LISTED_PODS || checking > check_timeout {
+                break;
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Found {
+    fn add(&mut self, plugin: &PodSecurity, object: &Object, enforce: LevelVersion) -> Result<(), WrongType> {
+        let pod = Pod::read(Fields::of_map(object.fields()))?;
+        if plugin.is_exempt_runtime_class(pod.spec)? {
+            return Ok(());
+        }
+        let violations = plugin.evaluator.evaluate(enforce, &pod)?;
+        let offender = (!violations.is_empty())
+            .then(|| Offender { name: object.name().to_owned(), reasons: violations.reasons() });
+        match controller(object) {
+            Some(uid) if !self.controllers.insert(uid.to_owned()) => self.further.push(offender),
+            _ => self.first.push(offender),
+        }
+        Ok(())
+    }
+
+    fn into_warnings(self, namespace: &str, enforce: LevelVersion) -> Vec<String> {
+        let total = self.first.len() + self.further.len() + self.unseen;
+        let checked: Vec<_> = self.first.into_iter().chain(self.further).take(MAX_CHECKED_PODS).collect();
+        let mut warnings = Vec::new();
+        if checked.len() < total {
+            warnings.push(format!(
+                "new PodSecurity enforce level only checked against the first {} of {total} existing pods",
+                checked.len()
+            ));
+        }
+        let mut by_reasons: BTreeMap<String, (String, usize)> = BTreeMap::new();
+        for Offender { name, reasons } in checked.into_iter().flatten() {
+            let (first, count) = by_reasons.entry(reasons).or_insert_with(|| (name.clone(), 0));
+            *count += 1;
+            if name < *first {
+                *first = name;
+            }
+        }
+        if !by_reasons.is_empty() {
+            warnings.push(format!(
+                "existing pods in namespace {namespace:?} violate the new PodSecurity enforce level \"{enforce}\""
+            ));
+        }
+        let mut lines: Vec<String> = by_reasons
+            .into_iter()
+            .map(|(reasons, (name, count))| match count {
+                1 => format!("{name}: {reasons}"),
+                2 => format!("{name} (and 1 other pod): {reasons}"),
+                count => format!("{name} (and {} other pods): {reasons}", count - 1),
+            })
+            .collect();
+        lines.sort();
+        warnings.extend(lines);
+        warnings
+    }
+}
+
+/// The uid of the pod's controller (`metav1.GetControllerOfNoCopy`).
+fn controller(pod: &Object) -> Option<&str> {
+    let owners = pod.items(&["metadata", "ownerReferences"]).iter();
+    let mut owners = owners.filter(|owner| owner.get("controller").is_some_and(|value| value == true));
+    owners.next().map(|owner| owner.get("uid").and_then(serde_json::Value::as_str).unwrap_or_default())
+}

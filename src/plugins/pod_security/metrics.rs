@@ -1,0 +1,116 @@
+//! `pod_security_*`: kube-apiserver's names and labels.
+
+use super::policy::{Level, LevelVersion, Version};
+use crate::admission::{Attributes, Operation};
+use prometheus::{IntCounterVec, Opts, Registry};
+use std::borrow::Cow;
+
+/// The version of Kubernetes whose policies these are; later ones are counted as `future`.
+const API_MINOR: u64 = 36;
+
+/// What a policy was evaluated for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Enforce,
+    Audit,
+    Warn,
+}
+
+impl Mode {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Audit => "audit",
+            Self::Warn => "warn",
+        }
+    }
+}
+
+/// The plugin's counters.
+pub(super) struct Metrics {
+    evaluations: IntCounterVec,
+    exemptions: IntCounterVec,
+    errors: IntCounterVec,
+}
+
+impl Metrics {
+    /// Registers them; those that dashboards divide by are there from the start.
+    ///
+    /// # Errors
+    /// When one of the names is registered already.
+    pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            let counter = IntCounterVec::new(Opts::new(format!("pod_security_{name}_total"), help), labels)?;
+            registry.register(Box::new(counter.clone()))?;
+            prometheus::Result::Ok(counter)
+        };
+        let metrics = Self {
+            evaluations: counter(
+                "evaluations",
+                "[ALPHA] Evaluations of a policy; requests that are ignored or exempt are not counted.",
+                &["decision", "policy_level", "policy_version", "mode", "request_operation", "resource", "subresource"],
+            )?,
+            exemptions: counter(
+                "exemptions",
+                "[ALPHA] Requests that were exempt; those that are ignored are not counted.",
+                &["request_operation", "resource", "subresource"],
+            )?,
+            errors: counter(
+                "errors",
+                "[ALPHA] Errors that kept a policy from being evaluated. After one that is not fatal, the latest restricted \
+                 policy may have been evaluated instead.",
+                &["fatal", "request_operation", "resource", "subresource"],
+            )?,
+        };
+        for operation in ["create", "update"] {
+            let evaluation = ["allow", "privileged", "latest", "enforce", operation, "pod", ""];
+            metrics.evaluations.with_label_values(&evaluation);
+            metrics.exemptions.with_label_values(&[operation, "pod", ""]);
+            metrics.exemptions.with_label_values(&[operation, "controller", ""]);
+        }
+        Ok(metrics)
+    }
+
+    /// A policy was evaluated.
+    pub(super) fn evaluated(&self, is_allowed: bool, policy: LevelVersion, mode: Mode, attributes: &Attributes) {
+        let version = match policy.version {
+            // Asking for nothing is the same in every version.
+            _ if policy.level == Level::Privileged => Cow::Borrowed("latest"),
+            Version::Latest => Cow::Borrowed("latest"),
+            Version::Minor(minor) if minor > API_MINOR => Cow::Borrowed("future"),
+            version => Cow::Owned(version.to_string()),
+        };
+        let decision = if is_allowed { "allow" } else { "deny" };
+        let [operation, resource, subresource] = request(attributes);
+        let labels = [decision, policy.level.as_str(), &version, mode.as_str(), operation, resource, subresource];
+        self.evaluations.with_label_values(&labels).inc();
+    }
+
+    /// The request was exempt.
+    pub(super) fn exempted(&self, attributes: &Attributes) {
+        self.exemptions.with_label_values(&request(attributes)).inc();
+    }
+
+    /// Something could not be read.
+    pub(super) fn failed(&self, is_fatal: bool, attributes: &Attributes) {
+        let [operation, resource, subresource] = request(attributes);
+        let fatal = if is_fatal { "true" } else { "false" };
+        self.errors.with_label_values(&[fatal, operation, resource, subresource]).inc();
+    }
+}
+
+/// Operation, resource and subresource, as labels.
+fn request(attributes: &Attributes) -> [&str; 3] {
+    let operation = match attributes.operation {
+        Operation::Create => "create",
+        Operation::Update => "update",
+        Operation::Delete => "delete",
+        Operation::Connect => "connect",
+    };
+    let resource = match (&*attributes.resource.group, &*attributes.resource.resource) {
+        ("", "pods") => "pod",
+        ("", "namespaces") => "namespace",
+        _ => "controller",
+    };
+    [operation, resource, &attributes.subresource]
+}

@@ -1,0 +1,625 @@
+//! Requests, and what becomes of them: the answer, warnings, audit annotations, metrics.
+
+use super::*;
+use crate::authn::UserInfo;
+use crate::cluster::FixedState;
+use crate::config::PluginConfiguration;
+use crate::plugins::checker;
+use prometheus::{Registry, TextEncoder};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const PREFIX: &str = "pod-security.kubernetes.io/";
+/// What a bare container violates in the latest restricted policy.
+const BARE: &str = "allowPrivilegeEscalation != false (container \"a\" must set securityContext.allowPrivilegeEscalation=false), \
+    unrestricted capabilities (container \"a\" must set securityContext.capabilities.drop=[\"ALL\"]), \
+    runAsNonRoot != true (pod or container \"a\" must set securityContext.runAsNonRoot=true), \
+    seccompProfile (pod or container \"a\" must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";
+
+/// The plugin in a cluster, and its metrics.
+struct World {
+    plugin: PodSecurity,
+    registry: Registry,
+}
+
+/// A request that is being put together.
+struct Request {
+    operation: Operation,
+    group: &'static str,
+    resource: &'static str,
+    subresource: &'static str,
+    user: &'static str,
+    new: Value,
+    old: Option<Value>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+struct Answer {
+    result: Result<(), Status>,
+    warnings: Vec<String>,
+    annotations: BTreeMap<String, String>,
+}
+
+fn world_with(state: FixedState, configuration: Value) -> World {
+    let registry = Registry::new();
+    let configuration = PluginConfiguration { origin: "f".into(), directory: "/".into(), value: configuration };
+    let plugin = PodSecurity {
+        cluster: Cluster::fixed(state),
+        configuration: Configuration::read(Some(&configuration)).unwrap(),
+        evaluator: Evaluator::new(),
+        metrics: Metrics::new(&registry).unwrap(),
+    };
+    World { plugin, registry }
+}
+
+/// A world where the namespace `n` has these labels, without their prefix.
+fn world(labels: &[(&str, &str)]) -> World {
+    world_with(FixedState { namespaces: vec![namespace(labels)], ..FixedState::default() }, Value::Null)
+}
+
+fn namespace(labels: &[(&str, &str)]) -> Namespace {
+    let labels = labels.iter().map(|(label, value)| (format!("{PREFIX}{label}"), (*value).to_owned())).collect();
+    Namespace { name: "n".into(), labels, ..Namespace::default() }
+}
+
+/// A configuration with these defaults, and with everything of the name `exempt` exempt.
+fn configuration(defaults: Value) -> Value {
+    json!({"apiVersion": "pod-security.admission.config.k8s.io/v1", "kind": "PodSecurityConfiguration", "defaults": defaults,
+           "exemptions": {"usernames": ["exempt"], "namespaces": ["exempt"], "runtimeClasses": ["exempt"]}})
+}
+
+fn request(operation: Operation, group: &'static str, resource: &'static str, new: Value) -> Request {
+    Request { operation, group, resource, subresource: "", user: "alice", new, old: None }
+}
+
+fn create_pod(spec: Value) -> Request {
+    request(Operation::Create, "", "pods", pod(spec))
+}
+
+fn update_pod(old: Value, new: Value) -> Request {
+    Request { old: Some(pod(old)), ..request(Operation::Update, "", "pods", pod(new)) }
+}
+
+fn pod(spec: Value) -> Value {
+    json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec})
+}
+
+fn bare() -> Value {
+    json!({"containers": [{"name": "a", "image": "i"}]})
+}
+
+fn namespace_object(name: &str, labels: &[(&str, &str)]) -> Value {
+    let labels: BTreeMap<String, &str> =
+        labels.iter().map(|(label, value)| (format!("{PREFIX}{label}"), *value)).collect();
+    json!({"metadata": {"name": name, "labels": labels}})
+}
+
+fn create_namespace(name: &str, labels: &[(&str, &str)]) -> Request {
+    request(Operation::Create, "", "namespaces", namespace_object(name, labels))
+}
+
+fn update_namespace(name: &str, old: &[(&str, &str)], new: &[(&str, &str)]) -> Request {
+    let old = Some(namespace_object(name, old));
+    Request { old, ..request(Operation::Update, "", "namespaces", namespace_object(name, new)) }
+}
+
+impl World {
+    async fn send(&self, request: Request) -> Answer {
+        let Request { operation, group, resource, subresource, user, new, old } = request;
+        let mut attributes = checker::attributes(operation, group, resource, Some(new), old);
+        attributes.subresource = subresource.into();
+        attributes.user = Arc::new(UserInfo { username: user.into(), ..UserInfo::default() });
+        assert!(SPEC.handles(&attributes));
+        let result = self.plugin.validate(&attributes).await.map_err(|denial| denial.into_status(&attributes));
+        let warnings = attributes.warnings.header_values();
+        let text = |value: &http::HeaderValue| {
+            let text = value.to_str().unwrap().strip_prefix("299 - \"").unwrap().strip_suffix('"').unwrap();
+            text.replace("\\\"", "\"")
+        };
+        let annotations = attributes.annotations.take().into_iter();
+        let annotations = annotations.map(|(key, value, _)| (key.strip_prefix(PREFIX).unwrap().to_owned(), value));
+        Answer { result, warnings: warnings.iter().map(text).collect(), annotations: annotations.collect() }
+    }
+
+    /// The counters that are not zero.
+    fn counted(&self) -> Vec<String> {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
+        let lines = text.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0"));
+        lines.map(|line| line.strip_prefix("pod_security_").unwrap().to_owned()).collect()
+    }
+}
+
+impl Answer {
+    #[track_caller]
+    fn stays_silent(self) {
+        self.accepts(&[], &[]);
+    }
+
+    #[track_caller]
+    fn accepts(self, warnings: &[&str], annotations: &[(&str, &str)]) {
+        self.result.as_ref().expect("the plugin refuses the request");
+        self.says(warnings, annotations);
+    }
+
+    #[track_caller]
+    fn refuses(self, code: u16, message: &str, annotations: &[(&str, &str)]) -> Status {
+        let status = self.result.clone().expect_err("the plugin accepts the request");
+        assert_eq!((status.code, &*status.message), (code, message));
+        self.says(&[], annotations);
+        status
+    }
+
+    #[track_caller]
+    fn says(self, warnings: &[&str], annotations: &[(&str, &str)]) {
+        assert_eq!(self.warnings, warnings);
+        let want = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(self.annotations, want);
+    }
+}
+
+#[tokio::test]
+async fn refuses_a_pod_that_violates_what_is_enforced_and_does_not_warn_as_well() {
+    let world = world(&[("enforce", "restricted"), ("audit", "restricted")]);
+    let would = format!("would violate PodSecurity \"restricted:latest\": {BARE}");
+    let annotations = [("enforce-policy", "restricted:latest"), ("audit-violations", &*would)];
+    let message = format!("pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\": {BARE}");
+    let status = world.send(create_pod(bare())).await.refuses(403, &message, &annotations);
+    assert_eq!(status.reason, "Forbidden");
+    let details = status.details.unwrap();
+    assert_eq!((&*details.name, &*details.kind, &*details.group), ("p", "pods", ""));
+    assert_eq!(
+        world.counted(),
+        [
+            r#"evaluations_total{decision="deny",mode="audit",policy_level="restricted",policy_version="latest",request_operation="create",resource="pod",subresource=""} 1"#,
+            r#"evaluations_total{decision="deny",mode="enforce",policy_level="restricted",policy_version="latest",request_operation="create",resource="pod",subresource=""} 1"#,
+        ]
+    );
+}
+
+#[tokio::test]
+async fn accepts_a_pod_and_says_what_stricter_modes_would_refuse() {
+    let world = world(&[
+        ("enforce", "baseline"),
+        ("enforce-version", "v1.30"),
+        ("audit", "restricted"),
+        ("audit-version", "v1.7"),
+        ("warn", "restricted"),
+        ("warn-version", "v1.99"),
+    ]);
+    let audit = "would violate PodSecurity \"restricted:v1.7\": runAsNonRoot != true (pod or container \"a\" must set \
+                 securityContext.runAsNonRoot=true)";
+    let warn = format!("would violate PodSecurity \"restricted:v1.99\": {BARE}");
+    let annotations = [("enforce-policy", "baseline:v1.30"), ("audit-violations", audit)];
+    world.send(create_pod(bare())).await.accepts(&[&warn], &annotations);
+    assert_eq!(
+        world.counted(),
+        [
+            r#"evaluations_total{decision="allow",mode="enforce",policy_level="baseline",policy_version="v1.30",request_operation="create",resource="pod",subresource=""} 1"#,
+            r#"evaluations_total{decision="deny",mode="audit",policy_level="restricted",policy_version="v1.7",request_operation="create",resource="pod",subresource=""} 1"#,
+            r#"evaluations_total{decision="deny",mode="warn",policy_level="restricted",policy_version="future",request_operation="create",resource="pod",subresource=""} 1"#,
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_privileged_namespace_asks_for_nothing() {
+    for labels in [&[][..], &[("enforce", "privileged"), ("enforce-version", "v1.20"), ("audit", "privileged")]] {
+        let world = world(labels);
+        let annotations = [("enforce-policy", "privileged:latest")];
+        world.send(create_pod(json!({"hostPID": true}))).await.accepts(&[], &annotations);
+        // Nobody looks at the pod.
+        world.send(create_pod(json!("text"))).await.accepts(&[], &annotations);
+        assert_eq!(
+            world.counted(),
+            [
+                r#"evaluations_total{decision="allow",mode="enforce",policy_level="privileged",policy_version="latest",request_operation="create",resource="pod",subresource=""} 2"#
+            ]
+        );
+    }
+}
+
+#[tokio::test]
+async fn wrong_labels_are_restricted_and_told_to_the_audit_log() {
+    let world = world(&[("enforce", "strict"), ("warn", "all")]);
+    let message = format!("pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\": {BARE}");
+    let error = "Failed to parse policy: [metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\": must \
+                 be one of privileged, baseline, restricted, metadata.labels[pod-security.kubernetes.io/warn]: Invalid value: \
+                 \"all\": must be one of privileged, baseline, restricted]";
+    let annotations = [("enforce-policy", "restricted:latest"), ("error", error)];
+    world.send(create_pod(bare())).await.refuses(403, &message, &annotations);
+    assert!(world.counted().contains(
+        &r#"errors_total{fatal="false",request_operation="create",resource="pod",subresource=""} 1"#.to_owned()
+    ));
+}
+
+#[tokio::test]
+async fn defaults_hold_where_no_label_says_otherwise() {
+    let state = || FixedState { namespaces: vec![namespace(&[("audit", "privileged")])], ..FixedState::default() };
+    let world =
+        world_with(state(), configuration(json!({"enforce": "baseline", "audit": "baseline", "warn": "baseline"})));
+    let message = "pods \"p\" is forbidden: violates PodSecurity \"baseline:latest\": host namespaces (hostPID=true)";
+    let annotations = [("enforce-policy", "baseline:latest")];
+    world.send(create_pod(json!({"hostPID": true}))).await.refuses(403, message, &annotations);
+}
+
+#[tokio::test]
+async fn namespaces_users_and_runtime_classes_may_be_exempt() {
+    let mut exempt = namespace(&[("enforce", "restricted")]);
+    exempt.name = "exempt".into();
+    let namespaces = vec![namespace(&[("enforce", "restricted"), ("warn", "restricted")]), exempt];
+    let world = world_with(FixedState { namespaces, ..FixedState::default() }, configuration(json!({})));
+    let mut in_exempt = create_pod(bare());
+    in_exempt.new["metadata"]["namespace"] = json!("exempt");
+    world.send(in_exempt).await.accepts(&[], &[("exempt", "namespace")]);
+    let by_exempt = Request { user: "exempt", ..create_pod(bare()) };
+    world.send(by_exempt).await.accepts(&[], &[("exempt", "user")]);
+    let mut spec = bare();
+    spec["runtimeClassName"] = json!("exempt");
+    world.send(create_pod(spec.clone())).await.accepts(&[], &[("exempt", "runtimeClass")]);
+    let template = json!({"metadata": {"name": "d", "namespace": "n"}, "spec": {"template": {"spec": spec}}});
+    let deployment = request(Operation::Create, "apps", "deployments", template);
+    world.send(deployment).await.accepts(&[], &[("exempt", "runtimeClass")]);
+    let by_exempt = Request { user: "exempt", ..request(Operation::Update, "batch", "jobs", pod(json!({}))) };
+    world.send(by_exempt).await.accepts(&[], &[("exempt", "user")]);
+    assert_eq!(
+        world.counted(),
+        [
+            r#"exemptions_total{request_operation="create",resource="controller",subresource=""} 1"#,
+            r#"exemptions_total{request_operation="create",resource="pod",subresource=""} 3"#,
+            r#"exemptions_total{request_operation="update",resource="controller",subresource=""} 1"#,
+        ]
+    );
+    let mut other = bare();
+    other["runtimeClassName"] = json!("other");
+    assert_eq!(world.send(create_pod(other)).await.result.unwrap_err().code, 403);
+}
+
+#[tokio::test]
+async fn a_namespace_that_the_cache_lacks_is_asked_of_the_api_server() {
+    let live = Some(vec![namespace(&[("enforce", "baseline")])]);
+    let world = world_with(FixedState { live_namespaces: live, ..FixedState::default() }, Value::Null);
+    assert_eq!(world.send(create_pod(json!({"hostPID": true}))).await.result.unwrap_err().code, 403);
+}
+
+#[tokio::test]
+async fn a_pod_in_a_namespace_that_nobody_knows_is_refused_and_a_controller_is_not() {
+    let world = world_with(FixedState::default(), Value::Null);
+    let message = "Internal error occurred: failed to lookup namespace \"n\"";
+    let why = "Internal error occurred: failed to lookup namespace \"n\": namespaces \"n\" not found";
+    let status = world.send(create_pod(bare())).await.refuses(500, message, &[("error", why)]);
+    assert_eq!(status.reason, "InternalError");
+    assert_eq!(status.details.unwrap().causes[0].message, "failed to lookup namespace \"n\"");
+    let why = "failed to lookup namespace \"n\": namespaces \"n\" not found";
+    world.send(request(Operation::Create, "batch", "jobs", pod(json!({})))).await.accepts(&[], &[("error", why)]);
+    assert_eq!(
+        world.counted(),
+        [
+            r#"errors_total{fatal="true",request_operation="create",resource="controller",subresource=""} 1"#,
+            r#"errors_total{fatal="true",request_operation="create",resource="pod",subresource=""} 1"#,
+        ]
+    );
+}
+
+#[tokio::test]
+async fn controllers_are_never_refused_but_warned_of_their_pods() {
+    let world = world(&[("enforce", "restricted"), ("audit", "restricted"), ("warn", "restricted")]);
+    let would = format!("would violate PodSecurity \"restricted:latest\": {BARE}");
+    let template = json!({ "spec": bare() });
+    let metadata = json!({"name": "c", "namespace": "n"});
+    let in_spec = json!({"metadata": metadata, "spec": {"template": template}});
+    for (group, resource, object) in [
+        ("", "podtemplates", json!({"metadata": metadata, "template": template})),
+        ("", "replicationcontrollers", in_spec.clone()),
+        ("apps", "replicasets", in_spec.clone()),
+        ("apps", "deployments", in_spec.clone()),
+        ("apps", "statefulsets", in_spec.clone()),
+        ("apps", "daemonsets", in_spec.clone()),
+        ("batch", "jobs", in_spec.clone()),
+        ("batch", "cronjobs", json!({"metadata": metadata, "spec": {"jobTemplate": {"spec": {"template": template}}}})),
+    ] {
+        for operation in [Operation::Create, Operation::Update] {
+            let answer = world.send(request(operation, group, resource, object.clone())).await;
+            answer.accepts(&[&would], &[("audit-violations", &would)]);
+        }
+        let scale = Request { subresource: "status", ..request(Operation::Update, group, resource, object) };
+        world.send(scale).await.stays_silent();
+    }
+    assert!(world.counted().contains(
+        &r#"evaluations_total{decision="deny",mode="warn",policy_level="restricted",policy_version="latest",request_operation="update",resource="controller",subresource=""} 8"#.to_owned()
+    ));
+}
+
+#[tokio::test]
+async fn what_is_no_controller_or_has_no_template_is_passed_over() {
+    let world = world(&[("enforce", "restricted"), ("audit", "restricted")]);
+    let empty = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": {}});
+    for (group, resource) in [
+        ("", "replicationcontrollers"),
+        ("apps", "deployments"),
+        ("extensions", "deployments"),
+        ("apps", "controllerrevisions"),
+        ("", "services"),
+        ("metrics.k8s.io", "pods"),
+        ("other.io", "namespaces"),
+    ] {
+        world.send(request(Operation::Create, group, resource, empty.clone())).await.stays_silent();
+    }
+    let controller = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": {"template": {"spec": bare()}}});
+    world.send(request(Operation::Create, "extensions", "deployments", controller)).await.stays_silent();
+}
+
+#[tokio::test]
+async fn controllers_are_not_looked_at_where_only_pods_are_judged() {
+    let world = world(&[("enforce", "restricted"), ("warn", "privileged")]);
+    let controller = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": {"template": {"spec": bare()}}});
+    world.send(request(Operation::Create, "apps", "deployments", controller)).await.stays_silent();
+    let broken = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": {"template": 1}});
+    world.send(request(Operation::Create, "apps", "deployments", broken)).await.stays_silent();
+}
+
+#[tokio::test]
+async fn a_controller_of_wrong_types_is_told_to_the_audit_log() {
+    let world = world(&[("warn", "restricted")]);
+    for spec in [json!("x"), json!({"template": []}), json!({"template": {"spec": {"containers": [1]}}})] {
+        let controller = json!({"metadata": {"name": "c", "namespace": "n"}, "spec": spec});
+        let answer = world.send(request(Operation::Create, "apps", "deployments", controller)).await;
+        answer.accepts(
+            &[],
+            &[("error", "failed to decode object: a field of its template has another type than it must have")],
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_pod_of_wrong_types_is_refused() {
+    let world = world(&[("enforce", "baseline")]);
+    for spec in
+        [json!("x"), json!({"containers": {}}), json!({"containers": [{"securityContext": 1}]}), json!({"hostPID": 1})]
+    {
+        let answer = world.send(create_pod(spec)).await;
+        let status = answer.refuses(400, "failed to decode pod", &[("error", "failed to decode pod")]);
+        assert_eq!((&*status.reason, &*status.details.unwrap().kind), ("BadRequest", "pods"));
+    }
+    let answer = world.send(update_pod(json!({"containers": 1}), bare())).await;
+    answer.refuses(400, "failed to decode old pod", &[("error", "failed to decode old pod")]);
+    let answer = world.send(update_pod(bare(), json!({"containers": [{"image": 1}]}))).await;
+    answer.refuses(400, "failed to decode pod", &[("error", "failed to decode pod")]);
+}
+
+#[tokio::test]
+async fn an_update_is_judged_only_if_it_changes_what_runs() {
+    let world = world(&[("enforce", "restricted")]);
+    let container = |name: &str, image: &str| json!({"name": name, "image": image});
+    let spec = |containers: Value, init: Value, debug: Value| json!({"containers": containers, "initContainers": init, "ephemeralContainers": debug, "hostPID": true});
+    let (a, b) = (container("a", "1"), container("b", "1"));
+    let old = || spec(json!([a]), json!([b]), json!([container("e", "1"), container("f", "1")]));
+    for (new, is_judged) in [
+        (old(), false),
+        (spec(json!([container("renamed", "1")]), json!([b]), json!([])), false),
+        (spec(json!([container("a", "2")]), json!([b]), json!([])), true),
+        (spec(json!([a, b]), json!([b]), json!([])), true),
+        (spec(json!([a]), json!([container("b", "2")]), json!([])), true),
+        (spec(json!([a]), json!([]), json!([])), true),
+        (spec(json!([a]), json!([b]), json!([container("f", "1")])), false),
+        (spec(json!([a]), json!([b]), json!([container("e", "2")])), true),
+        (spec(json!([a]), json!([b]), json!([container("g", "1")])), true),
+    ] {
+        let answer = world.send(update_pod(old(), new.clone())).await;
+        assert_eq!(answer.result.is_err(), is_judged, "{new}");
+        if !is_judged {
+            answer.stays_silent();
+        }
+    }
+}
+
+#[tokio::test]
+async fn subresources_that_change_no_spec_are_passed_over() {
+    let world = world(&[("enforce", "restricted")]);
+    for subresource in IGNORED_POD_SUBRESOURCES {
+        world.send(Request { subresource, ..create_pod(bare()) }).await.stays_silent();
+    }
+    for subresource in ["ephemeralcontainers", "resize", "of-a-later-version"] {
+        world.send(Request { subresource, ..update_pod(bare(), bare()) }).await.stays_silent();
+        let mut new = bare();
+        new["ephemeralContainers"] = json!([{"name": "debug", "image": "i"}]);
+        let answer = world.send(Request { subresource, ..update_pod(bare(), new) }).await;
+        assert_eq!(answer.result.unwrap_err().code, 403, "{subresource}");
+    }
+    // It is no Pod, so nobody knows what it does.
+    let binding = Request { subresource: "of-a-later-version", ..create_pod(json!(1)) };
+    assert_eq!(world.send(binding).await.result.unwrap_err().code, 400);
+}
+
+#[tokio::test]
+async fn a_new_namespace_has_valid_labels() {
+    let world = world(&[]);
+    world.send(create_namespace("x", &[("enforce", "baseline"), ("warn-version", "v1.99")])).await.stays_silent();
+    let status = world
+        .send(create_namespace("x", &[("enforce", "strict"), ("audit-version", "1.2")]))
+        .await
+        .refuses(
+            422,
+            "Namespace \"x\" is invalid: [metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\": must be one \
+             of privileged, baseline, restricted, metadata.labels[pod-security.kubernetes.io/audit-version]: Invalid value: \
+             \"1.2\": must be \"latest\" or \"v1.x\"]",
+            &[],
+        );
+    let details = status.details.unwrap();
+    assert_eq!((&*status.reason, &*details.kind, &*details.name), ("Invalid", "Namespace", "x"));
+    let cause = &details.causes[1];
+    assert_eq!(cause.reason, "FieldValueInvalid");
+    assert_eq!(cause.field, "metadata.labels[pod-security.kubernetes.io/audit-version]");
+    assert_eq!(cause.message, "Invalid value: \"1.2\": must be \"latest\" or \"v1.x\"");
+    assert!(world.counted().is_empty());
+}
+
+#[tokio::test]
+async fn wrong_labels_stay_until_one_of_them_changes() {
+    let world = world(&[]);
+    let wrong = [("enforce", "strict"), ("warn", "baseline")];
+    world.send(update_namespace("x", &wrong, &wrong)).await.stays_silent();
+    world.send(update_namespace("x", &wrong, &[("enforce", "strict")])).await.stays_silent();
+    for (old, new) in [(&[][..], &wrong[..]), (&wrong, &[("enforce", "stricter")]), (&wrong, &[("warn", "strict")])] {
+        assert_eq!(world.send(update_namespace("x", old, new)).await.result.unwrap_err().code, 422);
+    }
+    let status = Request { subresource: "status", ..update_namespace("x", &[], &wrong) };
+    world.send(status).await.stays_silent();
+}
+
+#[tokio::test]
+async fn a_namespace_of_wrong_types_is_refused() {
+    let world = world(&[]);
+    for metadata in [
+        json!({"name": "x", "labels": "x"}),
+        json!({"name": "x", "labels": {"pod-security.kubernetes.io/enforce": 1}}),
+        json!({"name": "x", "labels": {"pod-security.kubernetes.io/warn-version": ["latest"]}}),
+    ] {
+        let object = json!({ "metadata": metadata });
+        let answer = world.send(request(Operation::Create, "", "namespaces", object.clone())).await;
+        answer.refuses(400, "failed to decode namespace", &[("error", "failed to decode namespace")]);
+        let update = Request { old: Some(object), ..update_namespace("x", &[], &[]) };
+        let answer = world.send(update).await;
+        answer.refuses(400, "failed to decode  old namespace", &[("error", "failed to decode  old namespace")]);
+    }
+}
+
+#[tokio::test]
+async fn labels_of_an_exempt_namespace_are_said_to_have_no_effect() {
+    let world = world_with(FixedState::default(), configuration(json!({"audit": "baseline"})));
+    let warning = |policy: &str| {
+        format!("namespace \"exempt\" is exempt from Pod Security, and the policy ({policy}) will be ignored")
+    };
+    for (labels, policy) in [
+        (&[][..], None),
+        (&[("enforce", "privileged")], None),
+        (&[("audit", "baseline")], None),
+        (&[("audit", "privileged")], None),
+        (&[("enforce", "baseline")], Some("enforce=baseline:latest")),
+        (&[("warn", "restricted"), ("warn-version", "v1.2")], Some("warn=restricted:v1.2")),
+        (&[("audit-version", "v1.2")], Some("audit=baseline:v1.2")),
+        (
+            &[("enforce", "restricted"), ("audit", "restricted"), ("warn", "baseline")],
+            Some("enforce=restricted:latest, audit=restricted:latest, warn=baseline:latest"),
+        ),
+        // The default is another, but what is asked for by label is nothing.
+        (
+            &[("enforce", "privileged"), ("enforce-version", "v1.1"), ("audit-version", "v1.1")],
+            Some("audit=baseline:v1.1"),
+        ),
+    ] {
+        let warnings: Vec<String> = policy.iter().map(|policy| warning(policy)).collect();
+        let warnings: Vec<&str> = warnings.iter().map(String::as_str).collect();
+        world.send(create_namespace("exempt", labels)).await.accepts(&warnings, &[]);
+        world.send(create_namespace("x", labels)).await.stays_silent();
+    }
+    let tightened = update_namespace("exempt", &[], &[("enforce", "baseline")]);
+    world.send(tightened).await.accepts(&[&warning("enforce=baseline:latest")], &[]);
+    world.send(update_namespace("exempt", &[], &[("warn", "restricted")])).await.stays_silent();
+}
+
+/// A pod that violates the baseline if it is said to.
+fn existing(name: &str, controller: Option<&str>, is_bad: bool) -> Object {
+    let owners = controller.map(|uid| json!([{"uid": "other"}, {"uid": uid, "controller": true}]));
+    let value = json!({"metadata": {"name": name, "namespace": "n", "ownerReferences": owners},
+                       "spec": {"hostPID": is_bad, "containers": [{"name": "a"}]}});
+    Object::from_value(value).unwrap()
+}
+
+async fn tightened(pods: Option<Vec<Object>>, old: &[(&str, &str)], new: &[(&str, &str)]) -> Answer {
+    let state = FixedState { pods, ..FixedState::default() };
+    world_with(state, configuration(json!({}))).send(update_namespace("n", old, new)).await
+}
+
+#[tokio::test]
+async fn who_tightens_a_namespace_hears_which_pods_would_be_refused() {
+    let mut network = existing("d", None, true);
+    assert!(network.set(&["spec", "hostNetwork"], json!(true)));
+    assert!(network.set(&["spec", "containers"], json!([{"name": "a", "ports": [{"hostPort": 80}]}])));
+    let mut exempt = existing("a", None, true);
+    assert!(exempt.set(&["spec", "runtimeClassName"], json!("exempt")));
+    let mut elsewhere = existing("b", None, true);
+    assert!(elsewhere.set(&["metadata", "namespace"], json!("m")));
+    let pods = vec![
+        existing("z", None, true),
+        existing("y", Some("1"), true),
+        existing("good", None, false),
+        network,
+        existing("x", Some("1"), true),
+        exempt,
+        elsewhere,
+    ];
+    let warnings = [
+        "existing pods in namespace \"n\" violate the new PodSecurity enforce level \"baseline:v1.20\"",
+        "d: host namespaces, hostPort",
+        "x (and 2 other pods): host namespaces",
+    ];
+    let new = [("enforce", "baseline"), ("enforce-version", "v1.20")];
+    tightened(Some(pods), &[], &new).await.accepts(&warnings, &[]);
+    let two = vec![existing("b", None, true), existing("a", None, true)];
+    let warnings = [
+        "existing pods in namespace \"n\" violate the new PodSecurity enforce level \"baseline:latest\"",
+        "a (and 1 other pod): host namespaces",
+    ];
+    tightened(Some(two), &[], &[("enforce", "baseline")]).await.accepts(&warnings, &[]);
+    tightened(Some(vec![existing("a", None, false)]), &[], &[("enforce", "baseline")]).await.stays_silent();
+}
+
+#[tokio::test]
+async fn pods_are_checked_only_where_something_is_tightened() {
+    let baseline = [("enforce", "baseline")];
+    for (old, new, is_checked) in [
+        (&[][..], &baseline[..], true),
+        (&baseline, &baseline, false),
+        (&baseline, &[("enforce", "baseline"), ("enforce-version", "v1.2")], true),
+        (&[("enforce", "restricted")], &baseline, false),
+        (&[("enforce", "restricted")], &[("enforce", "baseline"), ("enforce-version", "v1.2")], true),
+        (&baseline, &[("enforce", "privileged"), ("enforce-version", "v1.2")], false),
+        (&baseline, &[], false),
+        (&[], &[("audit", "restricted"), ("warn", "restricted")], false),
+        // What was wrong was restricted.
+        (&[("enforce", "x")], &baseline, false),
+    ] {
+        let answer = tightened(Some(vec![existing("a", None, true)]), old, new).await;
+        assert_eq!(
+            (answer.result.is_ok(), answer.warnings.len()),
+            (true, if is_checked { 2 } else { 0 }),
+            "{old:?} {new:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn says_when_there_are_more_pods_than_are_checked() {
+    // The pods of one controller come last, and there are too many of them.
+    let mut pods: Vec<Object> = (0..2999).map(|i| existing(&format!("of-one-{i:04}"), Some("1"), false)).collect();
+    pods.push(existing("z", None, true));
+    pods.push(existing("y", Some("2"), true));
+    let warnings = [
+        "new PodSecurity enforce level only checked against the first 3000 of 3001 existing pods",
+        "existing pods in namespace \"n\" violate the new PodSecurity enforce level \"baseline:latest\"",
+        "y (and 1 other pod): host namespaces",
+    ];
+    tightened(Some(pods), &[], &[("enforce", "baseline")]).await.accepts(&warnings, &[]);
+}
+
+#[tokio::test]
+async fn says_when_the_pods_cannot_be_had() {
+    let warnings = ["failed to list pods while checking new PodSecurity enforce level"];
+    tightened(None, &[], &[("enforce", "baseline")]).await.accepts(&warnings, &[]);
+    let broken = Object::from_value(json!({"metadata": {"namespace": "n"}, "spec": 1})).unwrap();
+    tightened(Some(vec![broken]), &[], &[("enforce", "baseline")]).await.accepts(&warnings, &[]);
+}
+
+#[test]
+fn counters_that_dashboards_start_from_are_there() {
+    let registry = Registry::new();
+    Metrics::new(&registry).unwrap();
+    let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    for line in [
+        r#"pod_security_evaluations_total{decision="allow",mode="enforce",policy_level="privileged",policy_version="latest",request_operation="update",resource="pod",subresource=""} 0"#,
+        r#"pod_security_exemptions_total{request_operation="create",resource="controller",subresource=""} 0"#,
+    ] {
+        assert!(text.lines().any(|have| have == line), "{line}\n{text}");
+    }
+}
