@@ -162,3 +162,88 @@ fn webhooks_are_asked_the_same_and_heeded_the_same() {
         ]),
     });
 }
+
+#[test]
+fn unknown_and_double_fields_and_wrong_types_are_told_the_same() {
+    let here = unique("strict");
+    let maps = format!("/api/v1/namespaces/{here}/configmaps");
+    let one = format!("{maps}/one");
+    let group = format!("{here}.test");
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("widgets.{group}")},
+        "spec": {"group": group, "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                "spec": {"type": "object", "properties": {"color": {"type": "string"}, "size": {"type": "integer", "default": 1}}}}}}}]}});
+    let widgets = format!("/apis/{group}/v1/namespaces/{here}/widgets");
+    let widget = format!("{widgets}/w");
+    let text = |method: &str, path: &str, kind: &str, text: &str| {
+        let content_type = match kind {
+            "whole" => "application/json",
+            "yaml" => "application/yaml",
+            "merge" => "application/merge-patch+json",
+            "strategic" => "application/strategic-merge-patch+json",
+            "json" => "application/json-patch+json",
+            _ => "application/apply-patch+yaml",
+        };
+        crate::harness::Request::new(method, path).body(content_type, text.to_owned())
+    };
+    let whole =
+        r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one","nope":1},"data":{"a":"1","a":"2"},"x":1}"#;
+    let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata: {a: b, a: c}\nx: 1\n";
+    let fields = r#"{"data":{"b":"1","b":"2"},"x":{"y":[1,"z"]},"metadata":{"nope":true}}"#;
+    let operations = r#"[{"op":"add","path":"/x","value":1,"value":2,"why":0}]"#;
+    let applied = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"one"},"data":{"c":"1"}}"#;
+    let custom = format!(
+        r#"{{"apiVersion":"{group}/v1","kind":"Widget","metadata":{{"name":"w","nope":1}},"spec":{{"color":"red","color":"blue","x":1}}}}"#
+    );
+    let mut steps = Vec::new();
+    for validation in ["Strict", "Warn", "Ignore"] {
+        let with = |path: &str| format!("{path}?fieldValidation={validation}&fieldManager=e2e");
+        steps.extend([
+            text("POST", &with(&maps), "whole", whole),
+            post(&maps, &config_map("one")),
+            post(&widgets, &json!({"apiVersion": format!("{group}/v1"), "kind": "Widget", "metadata": {"name": "w"}})),
+            text("PUT", &with(&one), "whole", whole),
+            text("PUT", &with(&one), "yaml", yaml),
+            text("PATCH", &with(&one), "merge", fields),
+            text("PATCH", &with(&one), "strategic", fields),
+            text("PATCH", &with(&one), "json", operations),
+            text("PATCH", &with(&one), "apply", applied),
+            text("POST", &with(&widgets), "whole", &custom),
+            text("PATCH", &with(&widget), "merge", r#"{"spec":{"x":1,"size":2,"size":3}}"#),
+            text("PATCH", &with(&widget), "json", r#"[{"op":"add","path":"/spec/y","value":1}]"#),
+            delete(&format!("{maps}/one")),
+            delete(&widget),
+            post(&maps, &config_map("one")),
+        ]);
+    }
+    let wrong = r#"{"data":{"k":1}}"#;
+    steps.extend([
+        text("POST", &maps, "whole", wrong),
+        text("PUT", &one, "whole", wrong),
+        text("PATCH", &one, "merge", wrong),
+        text("PATCH", &one, "strategic", wrong),
+        text("PATCH", &one, "json", r#"[{"op":"add","path":"/data/k","value":1}]"#),
+        text(
+            "PATCH",
+            &format!("{one}?fieldManager=e2e"),
+            "apply",
+            r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"k":1}}"#,
+        ),
+        text("PATCH", &one, "merge", r#"{"metadata":{"labels":[]}}"#),
+        text("PATCH", &one, "strategic", r#"{"metadata":{"labels":[]}}"#),
+        text("PATCH", &one, "strategic", r#"{"metadata":{"generation":1.5}}"#),
+        text("PATCH", &one, "strategic", r#"{"metadata":7}"#),
+        text("PATCH", &one, "strategic", r#"{"metadata":{"ownerReferences":[{"uid":1}]}}"#),
+        text("PATCH", &one, "strategic", r#"{"immutable":"yes"}"#),
+    ]);
+    compare(&Case {
+        plugins: &["NamespaceLifecycle"],
+        setup: vec![
+            post("/api/v1/namespaces", &namespace(&here)),
+            post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition),
+        ],
+        webhook: None,
+        steps: as_developer(steps),
+    });
+}

@@ -137,6 +137,13 @@ fn mask(value: &mut Value, generated: Option<&str>) {
             if let Some(name) = generated {
                 *text = text.replace(name, "<generated>");
             }
+            // An object that a message shows.
+            while let Some((before, (_, after))) = text
+                .split_once("Invalid value: \"{")
+                .and_then(|(before, rest)| Some((before, rest.split_once("}\": ")?)))
+            {
+                *text = format!("{before}Invalid value: <masked>: {after}");
+            }
         }
         _ => {}
     }

@@ -25,6 +25,11 @@ pub fn kinds() -> impl Iterator<Item = (GroupVersionKind, &'static Type)> {
     })
 }
 
+/// Every type.
+pub fn types() -> impl Iterator<Item = &'static Type> {
+    TABLE.types.iter()
+}
+
 /// A type of the API: a JSON object with known fields.
 #[derive(Debug)]
 pub struct Type {

@@ -14,7 +14,7 @@ use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::patch::{self, PatchType};
 use crate::object::structural::Structural;
-use crate::request::body::{OptionsKind, WriteOptions, decode_patched};
+use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
@@ -49,26 +49,18 @@ impl Write<'_> {
         let value = if decoded.value.is_null() { Value::Object(Map::new()) } else { decoded.value };
         let configuration = Object::from_value(value)
             .ok_or_else(|| Status::bad_request("error decoding YAML: the apply configuration is no object"))?;
-        let asked_for_version = !configuration.resource_version().is_empty();
         let mut attempt = 0;
         loop {
             let old = self.old_object().await?;
+            let version = old.as_ref().map_or(NO_VERSION, Object::resource_version);
             // Otherwise a version that is written meanwhile would be replaced, and admission would have seen another.
-            if asked_for_version
-                && old.as_ref().is_some_and(|old| old.resource_version() != configuration.resource_version())
-            {
-                return Err(self.conflict(MODIFIED));
-            }
-            let before = if old.is_none() { self.as_new(&configuration) } else { None };
             let mut pinned = configuration.clone();
-            if !asked_for_version || old.is_none() {
-                let version = old.as_ref().map_or(NO_VERSION, Object::resource_version);
-                if !pinned.set(&["metadata", "resourceVersion"], Value::from(version)) {
-                    return Err(Status::bad_request("error decoding YAML: metadata is no object"));
-                }
+            if !pinned.set(&["metadata", "resourceVersion"], Value::from(version)) {
+                return Err(Status::bad_request("error decoding YAML: metadata is no object"));
             }
-            let answer = self.apply_once(pinned, before, old, options, exchange).await?;
+            let answer = self.apply_once(&configuration, pinned, old, options, exchange).await?;
             attempt += 1;
+            let asked_for_version = !configuration.resource_version().is_empty();
             let retry =
                 !asked_for_version && is_version_conflict(&answer) && attempt < self.pipeline.limits.conflict_retries;
             if !retry {
@@ -79,43 +71,64 @@ impl Write<'_> {
 
     async fn apply_once(
         &self,
+        configuration: &Object,
         pinned: Object,
-        as_new: Option<Object>,
         old: Option<Object>,
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<Answer, Status> {
         let rehearsed = self.rehearse(self.apply_patch(&pinned)?).await?;
-        if !rehearsed.status.is_success() {
-            return Ok(rehearsed);
-        }
-        let first = rehearsed.object()?;
+        let as_new = if old.is_none() { self.as_new(configuration)? } else { None };
+        let mut first = match rehearsed.status.as_u16() {
+            200..=299 => Some(rehearsed.object()?),
+            // What is invalid is refused after the mutating phase, if it still is.
+            422 if as_new.is_some() => None,
+            _ => return Ok(rehearsed),
+        };
         let (operation, kind) = match &old {
             Some(_) => (Operation::Update, OptionsKind::Update),
             None => (Operation::Create, OptionsKind::Create),
         };
         if operation == Operation::Create {
             self.authorize_create().await?;
+            // It is the proxy's.
+            first.iter_mut().for_each(|first| take_metadata(first, configuration, "resourceVersion"));
         }
-        let before = unprepared(as_new.as_ref().unwrap_or(&first), &first, old.as_ref());
-        let options = options.as_options_object(kind);
-        let mut attributes = self.attributes(operation, Some(before.clone()), old.map(Arc::new), options);
+        let Some(before) = unprepared(configuration, as_new, first.as_ref(), old.as_ref()) else {
+            return Ok(rehearsed);
+        };
+        let (old, options) = (old.map(Arc::new), options.as_options_object(kind));
+        let mut attributes = self.attributes(operation, Some(before.clone()), old.clone(), options);
         self.admit(&mut attributes, exchange).await?;
-        let (last, stored) = match &mut attributes.object {
-            Some(admitted) if admitted.is_changed() => {
-                self.pin_version(admitted, &before)?;
+        let Some(admitted) = &mut attributes.object else { return Ok(rehearsed) };
+        let version = old.as_deref().unwrap_or(&before).resource_version();
+        if !["", version].contains(&admitted.resource_version()) {
+            return Err(self.conflict(MODIFIED));
+        }
+        let (last, stored) = match first {
+            Some(first) if !admitted.is_changed() => {
+                (self.apply_patch(&pinned)?, shown(operation, first, &rehearsed.headers))
+            }
+            None if !admitted.is_changed() => return Ok(rehearsed),
+            first => {
+                if !version.is_empty() && !admitted.set(&["metadata", "resourceVersion"], version.into()) {
+                    return Err(Status::bad_request("metadata is no object after admission"));
+                }
                 let last = self.apply_more(&pinned, &before, admitted)?;
                 let again = self.rehearse(last.clone()).await?;
                 if !again.status.is_success() {
                     return Ok(again);
                 }
-                let second = again.object()?;
-                if let Some(field) = deviation(first.fields(), before.fields(), admitted.fields(), second.fields()) {
+                let mut second = again.object()?;
+                if operation == Operation::Create {
+                    take_metadata(&mut second, configuration, "resourceVersion");
+                }
+                let first = first.as_ref().unwrap_or(&second).fields();
+                if let Some(field) = deviation(first, before.fields(), admitted.fields(), second.fields()) {
                     return Err(inexpressible(&field));
                 }
                 (last, shown(operation, second, &again.headers))
             }
-            _ => (self.apply_patch(&pinned)?, shown(operation, first, &rehearsed.headers)),
         };
         let trial = if self.is_to_be_tried(&attributes) { stored } else { Trial::Unknown };
         match self.validate_tried(&mut attributes, trial, exchange).await? {
@@ -125,9 +138,12 @@ impl Write<'_> {
     }
 
     /// The object that a configuration creates, where the proxy can tell.
-    fn as_new(&self, configuration: &Object) -> Option<Object> {
+    fn as_new(&self, configuration: &Object) -> Result<Option<Object>, Status> {
         let value = configuration.clone().into_value();
-        decode_patched(value, self.target.kind(), self.schema.as_deref()).ok().map(|normal| normal.object)
+        let decoded = decode_patched(value, self.target.kind(), self.schema.as_deref());
+        let Ok(mut object) = decoded.map(|normal| normal.object) else { return Ok(None) };
+        ensure_namespace(&mut object, self.target.expected_namespace())?;
+        Ok(Some(object))
     }
 
     /// The configuration with what admission added. It takes from other managers what admission changed, and only that: the
@@ -157,19 +173,30 @@ fn is_version_conflict(answer: &Answer) -> bool {
 }
 
 /// What mutating plugins see of a configuration's outcome: what the API server only does behind them is not there yet.
-fn unprepared(object: &Object, outcome: &Object, old: Option<&Object>) -> Object {
-    let mut object = object.clone();
+fn unprepared(
+    configuration: &Object,
+    as_new: Option<Object>,
+    outcome: Option<&Object>,
+    old: Option<&Object>,
+) -> Option<Object> {
+    let mut object = as_new.or_else(|| outcome.cloned())?;
     match old {
-        Some(old) => take_metadata(&mut object, old, "generation"),
+        Some(old) => {
+            take_metadata(&mut object, old, "generation");
+            if !configuration.resource_version().is_empty() {
+                take_metadata(&mut object, configuration, "resourceVersion");
+            }
+        }
         None => {
-            take_metadata(&mut object, outcome, "managedFields");
-            take_metadata(&mut object, outcome, "namespace");
-            take_metadata(&mut object, outcome, "name");
-            for field in ["creationTimestamp", "generation", "resourceVersion", "uid"] {
+            if let Some(outcome) = outcome {
+                take_metadata(&mut object, outcome, "managedFields");
+            }
+            for field in ["creationTimestamp", "generation", "uid"] {
                 object.remove(&["metadata", field]);
             }
+            take_metadata(&mut object, configuration, "resourceVersion");
         }
     }
     object.settle();
-    object
+    Some(object)
 }

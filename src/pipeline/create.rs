@@ -3,21 +3,15 @@
 use super::Exchange;
 use super::write::{Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
+use crate::object::generate_name;
 use crate::request::body::{OptionsKind, check_new_name, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::Response;
-use rand::RngExt;
 use serde_json::Value;
 
 /// How often a generated name is drawn anew when it is taken (`maxNameGenerationCreateAttempts`).
 const NAME_ATTEMPTS: usize = 8;
-/// A name's length without the generated part (`names.MaxGeneratedNameLength`).
-const BASE_LENGTH: usize = 58;
-/// Length of the generated part.
-const SUFFIX_LENGTH: usize = 5;
-/// Letters of the generated part (`rand.alphanums`).
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl Write<'_> {
     /// Admits and creates the object.
@@ -75,26 +69,4 @@ fn draw_name(attributes: &mut Attributes, base: &str) {
         attributes.namespace.clone_from(&name);
     }
     attributes.name = name;
-}
-
-/// `names.SimpleNameGenerator.GenerateName`.
-pub(super) fn generate_name(base: &str) -> String {
-    let end = base.char_indices().map(|(at, _)| at).take_while(|at| *at <= BASE_LENGTH).last().unwrap_or(0);
-    let base = if base.len() <= BASE_LENGTH { base } else { &base[..end] };
-    let mut rng = rand::rng();
-    let suffix = (0..SUFFIX_LENGTH).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())]));
-    base.chars().chain(suffix).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_generated_name_keeps_its_base_within_the_limit() {
-        assert_eq!(generate_name("a-").len(), 7);
-        assert!(generate_name("a-").starts_with("a-"));
-        let long = generate_name(&"x".repeat(200));
-        assert_eq!(long.len(), BASE_LENGTH + SUFFIX_LENGTH);
-    }
 }

@@ -1,5 +1,6 @@
 //! The path in front of the embedded API server: what is stored is what was admitted, whatever happens in between.
 
+mod apply;
 mod attacks;
 mod retries;
 mod view;
@@ -420,29 +421,4 @@ async fn an_unreachable_api_server_is_503_at_once() {
         let (code, status) = path.ask(method, uri, "application/json", body).await;
         assert_eq!((code, &status["kind"]), (503, &json!("Status")), "{method} {uri}");
     }
-}
-
-#[tokio::test]
-async fn an_apply_with_a_version_that_admission_did_not_see_is_never_forwarded() {
-    let server = embedded::Server::new(embedded::Limits::default());
-    let (reader, patched) = (server.clone(), Arc::new(AtomicUsize::new(0)));
-    let counted = patched.clone();
-    let path = Path::over(
-        server,
-        from_fn(move |request| {
-            let (reader, counted) = (reader.clone(), counted.clone());
-            async move {
-                counted.fetch_add(usize::from(request.method() == Method::PATCH), Ordering::SeqCst);
-                crate::upstream::Transport::send(&reader, request).await
-            }
-        }),
-    )
-    .await;
-    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("guessed")).await.0, 201);
-    let mut configuration = config_map("guessed");
-    configuration["metadata"]["resourceVersion"] = json!("99999");
-    let uri = format!("{}?fieldManager=m", at("guessed"));
-    let (code, status) = path.ask("PATCH", &uri, "application/apply-patch+yaml", configuration.to_string()).await;
-    assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
-    assert_eq!(patched.load(Ordering::SeqCst), 0);
 }

@@ -4,12 +4,12 @@
 //! outside that view is had by trying the write first (`dryRun=All`); what comes back is shown, and never sent.
 
 use super::Exchange;
-use super::create::generate_name;
 use super::gateway::Answer;
 use super::write::{Outgoing, Write, is_already_exists, with_dry_run};
 use crate::admission::{Attributes, Operation};
 use crate::config::ValidationView;
-use crate::object::Object;
+use crate::object::{Object, generate_name};
+use crate::request::body::decode_patched;
 use crate::status::Status;
 use bytes::Bytes;
 use http::header::WARNING;
@@ -35,6 +35,12 @@ impl Write<'_> {
         outgoing: &Outgoing,
         exchange: &mut Exchange,
     ) -> Result<Option<Answer>, Status> {
+        if self.target.subresource == "eviction"
+            && attributes.object.as_ref().is_some_and(|eviction| eviction.name() != self.target.name)
+        {
+            // `EvictionREST.Create`
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
         let trial = match self.is_to_be_tried(attributes) {
             true => self.try_out(attributes, outgoing).await?,
             false => Trial::Unknown,
@@ -42,12 +48,12 @@ impl Write<'_> {
         self.validate_tried(attributes, trial, exchange).await
     }
 
-    /// Whether a plugin looks at what only a trial shows. Evictions and tokens are validated as they are submitted, and so
-    /// are objects that are never stored.
+    /// Whether a plugin looks at what only a trial shows. Evictions are validated as they are submitted, and so are objects
+    /// that are never stored.
     pub(super) fn is_to_be_tried(&self, attributes: &Attributes) -> bool {
         let can_be_tried = match attributes.operation {
             Operation::Create if self.target.subresource.is_empty() => self.target.must_be_named(),
-            Operation::Create => self.target.subresource == "binding",
+            Operation::Create => matches!(&*self.target.subresource, "binding" | "token"),
             Operation::Update => true,
             Operation::Delete | Operation::Connect => false,
         };
@@ -61,6 +67,7 @@ impl Write<'_> {
         let answer = self.rehearse(outgoing.clone()).await?;
         match &attributes.object {
             Some(object) if is_already_exists(&answer) => self.try_elsewhere(object, outgoing).await,
+            Some(request) if self.target.subresource == "token" => Ok(self.judge_token(request, answer)),
             _ => Ok(self.judge(attributes.operation, answer)),
         }
     }
@@ -84,6 +91,36 @@ impl Write<'_> {
         };
         let _metadata_is_an_object = stored.set(&["metadata", "name"], name.into());
         Ok(Trial::Stored(stored, warnings))
+    }
+
+    /// What is known of a token before it is made: whose it is, and for whom (`TokenREST.Create`). The token itself, which
+    /// a trial makes as well, goes no further.
+    fn judge_token(&self, request: &Object, answer: Answer) -> Trial {
+        let is_refused = match answer.status.as_u16() {
+            200..=299 => false,
+            404 => answer.status().and_then(|status| status.details).is_some_and(|what| what.kind == "serviceaccounts"),
+            code => !matches!(code, 400 | 409),
+        };
+        if is_refused {
+            return Trial::Refused(answer);
+        }
+        let (Ok(made), mut shown) = (answer.object(), request.clone()) else { return Trial::Unknown };
+        if !answer.status.is_success() {
+            return Trial::Unknown;
+        }
+        for field in ["name", "namespace", "uid", "creationTimestamp"] {
+            take_metadata(&mut shown, &made, field);
+        }
+        shown.remove(&["status"]);
+        if let Some(audiences) =
+            made.get(&["spec", "audiences"]).filter(|_| shown.items(&["spec", "audiences"]).is_empty())
+        {
+            let _spec_is_an_object = shown.set(&["spec", "audiences"], audiences.clone());
+        }
+        match decode_patched(shown.into_value(), self.target.kind(), None) {
+            Ok(normal) => Trial::Stored(Box::new(normal.object), Vec::new()),
+            Err(_) => Trial::Unknown,
+        }
     }
 
     /// What the answer to a trial means. Some refusals come after the validating phase: the write itself will meet them.

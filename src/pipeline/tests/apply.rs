@@ -1,0 +1,83 @@
+//! Apply: what is stored is what was admitted, or nothing.
+
+use super::*;
+use http::header::CONTENT_TYPE;
+
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// A transport to a server that takes an apply configuration for a merge patch; `tamper` may change the configurations that
+/// admission extended. It counts the configurations that were not only tried.
+fn applying(server: &Arc<embedded::Server>, tamper: fn(&mut Value)) -> (SharedTransport, Arc<AtomicUsize>) {
+    let (server, forwarded) = (server.clone(), Arc::new(AtomicUsize::new(0)));
+    let counted = forwarded.clone();
+    let transport = from_fn(move |request: Request<Body>| {
+        let (server, counted) = (server.clone(), counted.clone());
+        async move {
+            let (mut parts, body) = request.into_parts();
+            let mut bytes = body.collect().await.unwrap().to_bytes();
+            if parts.method == Method::PATCH {
+                assert_eq!(parts.headers[CONTENT_TYPE], APPLY);
+                parts.headers.insert(CONTENT_TYPE, "application/merge-patch+json".parse().unwrap());
+                let query = parts.uri.query().unwrap_or_default().to_owned();
+                counted.fetch_add(usize::from(!query.contains("dryRun=All")), Ordering::SeqCst);
+                let mut configuration: Value = serde_json::from_slice(&bytes).unwrap();
+                if query.contains("force=true") {
+                    tamper(&mut configuration);
+                }
+                bytes = configuration.to_string().into();
+                let dry_run = if query.contains("dryRun=All") { "?dryRun=All" } else { "" };
+                parts.uri = format!("{}{dry_run}", parts.uri.path()).parse().unwrap();
+            }
+            crate::upstream::Transport::send(&server, Request::from_parts(parts, full(bytes))).await
+        }
+    });
+    (transport, forwarded)
+}
+
+async fn path(tamper: fn(&mut Value)) -> (Path, Arc<AtomicUsize>) {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (transport, forwarded) = applying(&server, tamper);
+    (Path::over(server, transport).await, forwarded)
+}
+
+fn marked(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"mark": "me"}}, "data": {"b": "2"}})
+}
+
+#[tokio::test]
+async fn what_admission_adds_is_applied_along() {
+    let (path, forwarded) = path(|_| ()).await;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("applied")).await.0, 201);
+    let uri = format!("{}?fieldManager=m", at("applied"));
+    let (code, applied) = path.ask("PATCH", &uri, APPLY, marked("applied").to_string()).await;
+    assert_eq!((code, forwarded.load(Ordering::SeqCst)), (200, 1), "{applied}");
+    let stored = path.stored(&at("applied")).await;
+    assert_eq!(stored["metadata"]["labels"], json!({"mark": "me", "admitted": "yes"}));
+    assert_eq!(stored["data"], json!({"a": "1", "b": "2"}));
+}
+
+#[tokio::test]
+async fn what_comes_to_something_else_than_was_admitted_is_not_applied() {
+    let (path, forwarded) = path(|configuration| configuration["metadata"]["labels"] = json!({"mark": "me"})).await;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("deviating")).await.0, 201);
+    let uri = format!("{}?fieldManager=m", at("deviating"));
+    let (code, status) = path.ask("PATCH", &uri, APPLY, marked("deviating").to_string()).await;
+    assert_eq!((code, forwarded.load(Ordering::SeqCst)), (501, 0), "{status}");
+    assert_eq!(path.stored(&at("deviating")).await["data"], json!({"a": "1"}));
+}
+
+#[tokio::test]
+async fn an_apply_with_a_version_that_admission_did_not_see_is_never_forwarded() {
+    let (path, forwarded) = path(|_| ()).await;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("guessed")).await.0, 201);
+    let mut configuration = config_map("guessed");
+    configuration["metadata"]["resourceVersion"] = json!("99999");
+    let uri = format!("{}?fieldManager=m", at("guessed"));
+    let (code, status) = path.ask("PATCH", &uri, APPLY, configuration.to_string()).await;
+    assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
+    assert_eq!(forwarded.load(Ordering::SeqCst), 0);
+    // The mutating phase sees the version that the client names, as kube-apiserver's does.
+    configuration["metadata"]["labels"] = json!({"mark": "me", "id": "guessed"});
+    let (code, _) = path.ask("PATCH", &uri, APPLY, configuration.to_string()).await;
+    assert_eq!((code, mutated("guessed"), forwarded.load(Ordering::SeqCst)), (409, 1, 0));
+}
