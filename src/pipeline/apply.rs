@@ -8,6 +8,7 @@ mod extend;
 
 use super::Exchange;
 use super::gateway::Answer;
+use super::storage;
 use super::view::{Trial, shown, take_metadata};
 use super::write::{MODIFIED, Outgoing, Strictness, Write, is_conflict, schema, with_parameter};
 use crate::admission::Operation;
@@ -195,6 +196,7 @@ fn unprepared(
             take_metadata(&mut object, configuration, "resourceVersion");
         }
     }
+    storage::restore_empty_lists(configuration, &mut object);
     object.settle();
     Some(object)
 }
