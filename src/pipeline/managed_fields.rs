@@ -26,6 +26,7 @@ pub(super) struct Shown {
 impl Write<'_> {
     /// Shows them, if a plugin looks at them. An apply has them already: it was tried at the API server.
     pub(super) fn show_managed_fields(&self, attributes: &mut Attributes) -> Option<Shown> {
+        attributes.object.as_ref()?;
         let is_apply = self.parts.method == Method::PATCH
             && PatchType::from_content_type(self.header(CONTENT_TYPE)).ok() == Some(PatchType::Apply);
         // Those of a scale are the parent's, which is not at hand.
