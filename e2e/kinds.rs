@@ -186,8 +186,10 @@ impl<'a> Session<'a> {
     fn settled(&self, manifest: &Manifest<'_>) -> Value {
         eventually("what kube-apiserver itself sets", || {
             let object = self.api.send(&User::admin(), get(&manifest.url())).json();
-            let pointer = manifest.entry.settled.as_deref();
-            pointer.is_none_or(|pointer| object.pointer(pointer).is_some()).then_some(object)
+            let settled = manifest.entry.settled.as_ref();
+            settled
+                .is_none_or(|[pointer, value]| object.pointer(pointer).is_some_and(|found| found == value))
+                .then_some(object)
         })
     }
 

@@ -75,6 +75,8 @@ fn an_afternoon_with_kube_apiserver_itself() {
 }
 
 const PLUGINS: &str = "--enable-admission-plugins=AlwaysPullImages";
+/// A real server here makes no service accounts, without which there would be no pods.
+const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
 #[test]
 fn an_afternoon_with_the_embedded_server() {
@@ -84,7 +86,7 @@ fn an_afternoon_with_the_embedded_server() {
 
 #[test]
 fn an_afternoon_with_a_real_server() {
-    let proxy = Proxy::before(upstream(), &[PLUGINS]);
+    let proxy = Proxy::before(upstream(), &[PLUGINS, WITHOUT_SERVICE_ACCOUNTS]);
     let kubectl = proxy.kubectl(&User::admin());
     a_session(&kubectl);
 
@@ -178,7 +180,7 @@ fn a_day_of_changes_with_kube_apiserver_itself() {
 
 #[test]
 fn a_day_of_changes_with_a_real_server() {
-    a_day_of_changes(&Proxy::before(upstream(), &[PLUGINS]));
+    a_day_of_changes(&Proxy::before(upstream(), &[PLUGINS, WITHOUT_SERVICE_ACCOUNTS]));
 }
 
 #[test]

@@ -36,8 +36,8 @@ pub struct Entry {
     /// What is asked of subresources of the rich one.
     #[serde(default)]
     pub asked: Vec<Asked>,
-    /// Where kube-apiserver itself writes, some time after the creation.
-    pub settled: Option<String>,
+    /// Where kube-apiserver itself writes, some time after the creation, and what it writes last.
+    pub settled: Option<[String; 2]>,
     /// What is never the same twice, as pointers into the object.
     #[serde(default)]
     pub masked: Vec<String>,
