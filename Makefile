@@ -7,6 +7,7 @@ PYTHON ?= python3
 RUN_DIR := target/run
 ASSETS := target/e2e-assets
 VENV := target/e2e-python
+CLIENTGO := target/e2e-assets/clientgo
 KUBERNETES_VERSION := 1.36.3
 
 .DEFAULT_GOAL := build
@@ -67,15 +68,20 @@ $(ASSETS)/kube-apiserver $(ASSETS)/kubectl: $(ASSETS)/%: e2e/assets/go.mod e2e/a
 $(ASSETS)/etcd: e2e/assets/go.mod e2e/assets/go.sum
 	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
 
+# What client-go is made to do.
+$(CLIENTGO): e2e/clientgo/main.go e2e/clientgo/go.mod e2e/clientgo/go.sum
+	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for client-go" >&2; exit 1; }
+	cd e2e/clientgo && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@ .
+
 # The Python client's own place.
 $(VENV)/ready: e2e/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement e2e/requirements.txt
 	touch $@
 
-e2e: e2e-assets $(VENV)/ready ## Real clients through the proxy, in front of the embedded and of a real API server.
+e2e: e2e-assets $(VENV)/ready $(CLIENTGO) ## Real clients through the proxy, in front of the embedded and of a real API server.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
-		$(CARGO) test --test e2e -- $(ARGS)
+		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" $(CARGO) test --test e2e -- $(ARGS)
 
 bench: build e2e-assets ## The figures, as ratios in one run; needs nginx and h2load. ARGS names parts of it.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/bench.py $(ARGS)

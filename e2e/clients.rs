@@ -1,8 +1,8 @@
-//! Client libraries: the `kube` crate and Python's `kubernetes`, in front of both kinds of API server.
+//! Client libraries: the `kube` crate, Python's `kubernetes` and client-go, in front of both kinds of API server.
 
 use crate::harness::{Api, Proxy, User, admitting, block_on, upstream};
 use futures_util::{StreamExt, TryStreamExt};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{
     Api as KubeApi, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
@@ -31,8 +31,8 @@ fn the_kube_crate_works(api: &Api) {
         maps.replace("one", &PostParams::default(), &replacement).await.unwrap();
         let stale = maps.replace("one", &PostParams::default(), &replacement).await.unwrap_err();
         assert!(matches!(&stale, kube::Error::Api(status) if status.code == 409), "{stale}");
-        let patch = Patch::Merge(json!({"data": {"k": "3"}}));
-        let patched = maps.patch("one", &PatchParams::default(), &patch).await.unwrap();
+        let merge = Patch::Merge(json!({"data": {"k": "3"}}));
+        let patched = maps.patch("one", &PatchParams::default(), &merge).await.unwrap();
         assert_eq!(patched.data.unwrap()["k"], "3");
         let list = maps.list(&ListParams::default().fields("metadata.name=one")).await.unwrap();
         assert_eq!(list.items.len(), 1);
@@ -57,12 +57,61 @@ fn the_kube_crate_works(api: &Api) {
     });
 }
 
-fn the_python_client_works(api: &Api) {
+/// A real server here makes no service accounts, without which there would be no pods.
+const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
+
+/// Patches of every kind that the crate offers, on an object with lists that are merged.
+fn the_kube_crate_patches(api: &Api) {
+    let namespace = api.namespace("kube-crate-patches");
+    let client = api.kube(&User::developer());
+    block_on(async {
+        let pods: KubeApi<Pod> = KubeApi::namespaced(client, &namespace);
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "one"},
+            "spec": {"containers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]},
+        }))
+        .unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+        let images = |pod: Pod| -> Vec<String> {
+            pod.spec.unwrap().containers.into_iter().map(|container| container.image.unwrap()).collect()
+        };
+        let merge = Patch::Merge(json!({"metadata": {"labels": {"a": "b"}}}));
+        let merged = pods.patch("one", &PatchParams::default(), &merge).await.unwrap();
+        assert_eq!(merged.metadata.labels.unwrap()["a"], "b");
+        let strategic = Patch::Strategic(json!({"spec": {"containers": [{"name": "b", "image": "b:2"}]}}));
+        let patched = pods.patch("one", &PatchParams::default(), &strategic).await.unwrap();
+        assert_eq!(images(patched), ["a:1", "b:2"]);
+        let operations = json!([{"op": "replace", "path": "/spec/containers/0/image", "value": "a:3"}]);
+        let json: Patch<()> = Patch::Json(serde_json::from_value(operations).unwrap());
+        assert_eq!(images(pods.patch("one", &PatchParams::default(), &json).await.unwrap()), ["a:3", "b:2"]);
+        let apply = Patch::Apply(json!({"apiVersion": "v1", "kind": "Pod",
+            "spec": {"containers": [{"name": "a", "image": "a:4"}]}}));
+        let taken = pods.patch("one", &PatchParams::apply("me"), &apply).await.unwrap_err();
+        assert!(matches!(&taken, kube::Error::Api(status) if status.code == 409), "{taken}");
+        let forced = pods.patch("one", &PatchParams::apply("me").force(), &apply).await.unwrap();
+        assert_eq!(images(forced), ["a:4", "b:2"]);
+        let status = Patch::Merge(json!({"status": {"message": "m"}}));
+        let patched = pods.patch_status("one", &PatchParams::default(), &status).await.unwrap();
+        assert_eq!(patched.status.unwrap().message.unwrap(), "m");
+    });
+}
+
+fn client_go_works(api: &Api) {
+    let session = std::env::var_os("E2E_CLIENTGO").expect("E2E_CLIENTGO is not set: run `make e2e`");
+    let namespace = api.namespace("client-go");
+    let kubeconfig = api.kubeconfig(&User::admin());
+    let output = Command::new(session).arg(&namespace).env("KUBECONFIG", kubeconfig).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// `more` is `apply` where the server knows how to.
+fn the_python_client_works(api: &Api, more: &[&str]) {
     let python = std::env::var_os("E2E_PYTHON").expect("E2E_PYTHON is not set: run `make e2e`");
     let namespace = api.namespace("python");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e/python/session.py");
     let output = Command::new(python)
         .args([script, &namespace])
+        .args(more)
         .env("KUBECONFIG", api.kubeconfig(&User::developer()))
         .output()
         .unwrap();
@@ -73,18 +122,30 @@ fn the_python_client_works(api: &Api) {
 fn client_libraries_work_with_the_embedded_server() {
     let proxy = Proxy::embedded(&[]);
     the_kube_crate_works(&proxy);
-    the_python_client_works(&proxy);
+    the_python_client_works(&proxy, &[]);
 }
 
 #[test]
 fn client_libraries_work_with_kube_apiserver_itself() {
     the_kube_crate_works(admitting());
-    the_python_client_works(admitting());
+    the_kube_crate_patches(admitting());
+    the_python_client_works(admitting(), &["apply"]);
 }
 
 #[test]
 fn client_libraries_work_with_a_real_server() {
-    let proxy = Proxy::before(upstream(), &[]);
+    let proxy = Proxy::before(upstream(), &[WITHOUT_SERVICE_ACCOUNTS]);
     the_kube_crate_works(&proxy);
-    the_python_client_works(&proxy);
+    the_kube_crate_patches(&proxy);
+    the_python_client_works(&proxy, &["apply"]);
+}
+
+#[test]
+fn client_go_speaks_protobuf_with_kube_apiserver_itself() {
+    client_go_works(admitting());
+}
+
+#[test]
+fn client_go_speaks_protobuf_with_a_real_server() {
+    client_go_works(&Proxy::before(upstream(), &[WITHOUT_SERVICE_ACCOUNTS]));
 }

@@ -1,6 +1,6 @@
 //! kubectl's commands, in front of both kinds of API server.
 
-use crate::harness::{Kubectl, Proxy, User, admitting, eventually, unique, upstream};
+use crate::harness::{Api, Kubectl, Proxy, User, admitting, eventually, unique, upstream};
 
 const DEPLOYMENT: &str = "
 apiVersion: apps/v1
@@ -75,6 +75,8 @@ fn an_afternoon_with_kube_apiserver_itself() {
 }
 
 const PLUGINS: &str = "--enable-admission-plugins=AlwaysPullImages";
+/// A real server here makes no service accounts, without which there would be no pods.
+const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
 #[test]
 fn an_afternoon_with_the_embedded_server() {
@@ -84,7 +86,7 @@ fn an_afternoon_with_the_embedded_server() {
 
 #[test]
 fn an_afternoon_with_a_real_server() {
-    let proxy = Proxy::before(upstream(), &[PLUGINS]);
+    let proxy = Proxy::before(upstream(), &[PLUGINS, WITHOUT_SERVICE_ACCOUNTS]);
     let kubectl = proxy.kubectl(&User::admin());
     a_session(&kubectl);
 
@@ -95,6 +97,90 @@ fn an_afternoon_with_a_real_server() {
     assert_eq!(kubectl.ok(&policy), "Always");
     let changed = POD.replace("image: a, imagePullPolicy: IfNotPresent", "image: b");
     assert_eq!(kubectl.ok_with_input(&apply, &changed), "pod/one serverside-applied\n");
+}
+
+/// What changes an object in every way that kubectl knows.
+fn a_day_of_changes(api: &Api) {
+    let kubectl = api.kubectl(&User::admin());
+    let namespace = api.namespace("changes");
+    let within = |arguments: &[&str]| kubectl.ok(&[&["-n", &namespace], arguments].concat());
+    let with_input =
+        |arguments: &[&str], input: &str| kubectl.ok_with_input(&[&["-n", &*namespace], arguments].concat(), input);
+    let of_web = |path: &str| within(&["get", "deployment", "web", "-o", &format!("jsonpath={{{path}}}")]);
+
+    assert!(with_input(&["apply", "-f", "-"], DEPLOYMENT).contains("deployment.apps/web created"));
+    let extended = DEPLOYMENT.replace("labels: {app: web}}\nspec:", "labels: {app: web, tier: front}}\nspec:");
+    assert!(with_input(&["apply", "-f", "-"], &extended).contains("deployment.apps/web configured"));
+    assert_eq!(of_web(".metadata.labels.tier"), "front");
+    // What the last one said and this one does not goes away.
+    assert!(with_input(&["apply", "-f", "-"], DEPLOYMENT).contains("deployment.apps/web configured"));
+    assert_eq!(of_web(".metadata.labels.tier"), "");
+    assert_eq!(with_input(&["diff", "-f", "-"], DEPLOYMENT), "");
+
+    let edited = kubectl.edit(&["-n", &namespace, "edit", "deployment", "web"], "s/nginx:1/nginx:2/");
+    assert_eq!(edited, "deployment.apps/web edited\n");
+    assert_eq!(of_web(".spec.template.spec.containers[0].image"), "nginx:2");
+    assert_eq!(
+        within(&["scale", "deployment", "web", "--replicas=2", "--current-replicas=1"]),
+        "deployment.apps/web scaled\n"
+    );
+    assert_eq!(within(&["rollout", "restart", "deployment", "web"]), "deployment.apps/web restarted\n");
+    assert!(!of_web(".spec.template.metadata.annotations.kubectl\\.kubernetes\\.io/restartedAt").is_empty());
+    assert_eq!(within(&["rollout", "pause", "deployment", "web"]), "deployment.apps/web paused\n");
+    assert_eq!(within(&["set", "image", "deployment/web", "web=nginx:3"]), "deployment.apps/web image updated\n");
+    assert_eq!(within(&["set", "env", "deployment/web", "A=b"]), "deployment.apps/web env updated\n");
+    let limits = within(&["set", "resources", "deployment/web", "--limits=cpu=500m"]);
+    assert_eq!(limits, "deployment.apps/web resource requirements updated\n");
+    assert_eq!(within(&["annotate", "deployment", "web", "x=y"]), "deployment.apps/web annotated\n");
+    assert_eq!(within(&["annotate", "deployment", "web", "x-"]), "deployment.apps/web annotated\n");
+    assert_eq!(within(&["label", "deployment", "web", "app=site", "--overwrite"]), "deployment.apps/web labeled\n");
+    let container = of_web(".spec.template.spec.containers[0]['image','env','resources','imagePullPolicy']");
+    assert_eq!(container, r#"nginx:3 [{"name":"A","value":"b"}] {"limits":{"cpu":"500m"}} IfNotPresent"#);
+    for (kind, patch) in [
+        ("strategic", r#"{"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "nginx:4"}]}}}}"#),
+        ("merge", r#"{"spec": {"replicas": 4}}"#),
+        ("json", r#"[{"op": "add", "path": "/spec/paused", "value": false}]"#),
+    ] {
+        assert_eq!(
+            within(&["patch", "deployment", "web", "--type", kind, "-p", patch]),
+            "deployment.apps/web patched\n"
+        );
+    }
+    assert_eq!((of_web(".spec.replicas"), of_web(".spec.paused")), ("4".to_owned(), String::new()));
+
+    let server_side = ["apply", "--server-side", "--field-manager=team", "-f", "-"];
+    let conflict = kubectl.run_with_input(&[&["-n", &*namespace], &server_side[..]].concat(), DEPLOYMENT);
+    assert!(conflict.stderr.contains("Apply failed with"), "{}", conflict.stderr);
+    let forced = [&server_side[..], &["--force-conflicts"]].concat();
+    assert_eq!(
+        with_input(&forced, DEPLOYMENT),
+        "deployment.apps/web serverside-applied\nservice/web serverside-applied\n"
+    );
+    assert_eq!(of_web(".spec.template.spec.containers[0].image"), "nginx:1");
+    assert_eq!(
+        with_input(&server_side, DEPLOYMENT),
+        "deployment.apps/web serverside-applied\nservice/web serverside-applied\n"
+    );
+
+    let other = DEPLOYMENT.replace("nginx:1", "nginx:9");
+    let replaced = with_input(&["replace", "-f", "-"], &other);
+    assert_eq!(replaced, "deployment.apps/web replaced\nservice/web replaced\n");
+    assert!(within(&["autoscale", "deployment", "web", "--max=3"]).contains("web autoscaled"));
+    assert!(within(&["create", "secret", "generic", "s", "--from-literal=a=b"]).contains("created"));
+    assert!(within(&["create", "serviceaccount", "robot"]).contains("created"));
+    assert!(within(&["create", "token", "robot", "--duration=10m"]).len() > 100);
+    assert!(within(&["delete", "all,secrets,hpa", "--all", "--wait=false"]).contains("deleted"));
+    assert_eq!(within(&["get", "deployments,services,secrets", "-o", "name"]), "");
+}
+
+#[test]
+fn a_day_of_changes_with_kube_apiserver_itself() {
+    a_day_of_changes(admitting());
+}
+
+#[test]
+fn a_day_of_changes_with_a_real_server() {
+    a_day_of_changes(&Proxy::before(upstream(), &[PLUGINS, WITHOUT_SERVICE_ACCOUNTS]));
 }
 
 #[test]

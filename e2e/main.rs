@@ -13,6 +13,7 @@ mod bypass;
 mod clients;
 mod custom_resources;
 mod differential;
+mod kinds;
 mod kubectl;
 mod lifecycle;
 mod plugins;

@@ -4,7 +4,7 @@
     kubectl get --raw /openapi/v3/api/v1 > FOLDER/api_v1.json       (and so on, one file a document)
     tools/record-schema.py FOLDER > src/object/schema/types.txt
 
-One line a type, `= NAME KIND...`, where a KIND is group/version/kind; then one line a field, sorted:
+One line a type, `= NAME KIND... [atomic]`, where a KIND is group/version/kind; then one line a field, sorted:
 
     FIELD SHAPE [required] [strategy=S] [key=K] [list=T] [keys=A,B] [map=T] [enum=JSON] [default=JSON to the end of the line]
 
@@ -101,8 +101,9 @@ def main(folder):
             for kind in schema.get("x-kubernetes-group-version-kind", ()):
                 kinds.setdefault(name, set()).add("/".join((kind["group"], kind["version"], kind["kind"])))
     for name in sorted(types):
-        print(" ".join(["=", name, *sorted(kinds.get(name, ()))]))
         schema = types[name]
+        atomic = ["atomic"] if schema.get("x-kubernetes-map-type") == "atomic" else []
+        print(" ".join(["=", name, *sorted(kinds.get(name, ())), *atomic]))
         required = schema.get("required", ())
         for field, value in sorted(schema.get("properties", {}).items()):
             print(" ".join([field, shape(value), *words(value, field in required)]))

@@ -42,10 +42,8 @@ pub fn compare(case: &Case<'_>) {
         let reference = ControlPlane::start("reference", &only(&[])).restarted(&only(case.plugins));
         run(case, &reference)
     };
-    let known = known_plugins();
-    let off: Vec<&str> = known.iter().map(String::as_str).filter(|plugin| !case.plugins.contains(plugin)).collect();
-    let on = format!("--enable-admission-plugins={}", case.plugins.join(","));
-    let proxy = Proxy::before(upstream(), &[&on, &format!("--disable-admission-plugins={}", off.join(","))]);
+    let flags = proxy_only(case.plugins);
+    let proxy = Proxy::before(upstream(), &flags.each_ref().map(String::as_str));
     let got = run(case, &proxy);
     let mut differences = Vec::new();
     for (expected, got) in expected.iter().zip(&got) {
@@ -62,6 +60,13 @@ pub fn compare(case: &Case<'_>) {
         "the proxy (right) does not answer as kube-apiserver (left)\n{differences}\n{}",
         proxy.output()
     );
+}
+
+/// The flags with which the proxy admits with these plugins and no others.
+pub fn proxy_only(on: &[&str]) -> [String; 2] {
+    let known = known_plugins();
+    let off: Vec<&str> = known.iter().map(String::as_str).filter(|plugin| !on.contains(plugin)).collect();
+    [format!("--enable-admission-plugins={}", on.join(",")), format!("--disable-admission-plugins={}", off.join(","))]
 }
 
 /// The names in the table that the binary prints.

@@ -26,7 +26,10 @@ impl Kubectl {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(super::control_plane::binary("kubectl"));
-        command.args(arguments).env_clear().env("HOME", &self.home).env("KUBECONFIG", &self.kubeconfig);
+        // It runs editors and `diff`.
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        command.args(arguments).env_clear().env("PATH", path);
+        command.env("HOME", &self.home).env("KUBECONFIG", &self.kubeconfig);
         command
     }
 
@@ -55,6 +58,14 @@ impl Kubectl {
         let done = self.run_with_input(arguments, input);
         assert!(done.success, "kubectl {arguments:?}: {}{}", done.stdout, done.stderr);
         done.stdout
+    }
+
+    /// Runs what opens an editor, in which this sed command is done; answers what it printed.
+    pub fn edit(&self, arguments: &[&str], sed: &str) -> String {
+        let mut command = self.command(arguments);
+        let output = command.env("KUBE_EDITOR", format!("sed -i {sed}")).output().unwrap();
+        assert!(output.status.success(), "kubectl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Starts one that does not end by itself.

@@ -96,6 +96,21 @@ impl Webhook {
         self.released.send_replace(true);
     }
 
+    /// A configuration of this kind (`Mutating` or `Validating`) for everything that there is.
+    pub fn about_everything(&self, kind: &str, path: &str) -> Value {
+        let authorities = STANDARD.encode(std::fs::read(pki().ca()).unwrap());
+        let name = format!("{}.e2e.test", kind.to_lowercase());
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": format!("{kind}WebhookConfiguration"),
+        "metadata": {"name": "everything"},
+        "webhooks": [{
+             "name": name,
+             "clientConfig": {"url": format!("https://127.0.0.1:{}{path}", self.port), "caBundle": authorities},
+             "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}],
+             "sideEffects": "None",
+             "admissionReviewVersions": ["v1"],
+        }]})
+    }
+
     /// A configuration of this kind (`Mutating` or `Validating`) for everything in one namespace, with a webhook a path.
     pub fn configuration(&self, kind: &str, name: &str, namespace: &str, paths: &[&str]) -> Value {
         let authorities = STANDARD.encode(std::fs::read(pki().ca()).unwrap());

@@ -125,6 +125,12 @@ impl Chain {
         self.plugins.iter().filter(validate).any(|enabled| enabled.plugin.looks_at_stored(attributes))
     }
 
+    /// Whether a plugin's mutating phase may look at `metadata.managedFields`.
+    pub fn looks_at_managed_fields(&self, attributes: &Attributes) -> bool {
+        let mutate = |enabled: &&Enabled| enabled.spec.phases.mutate() && enabled.spec.handles(attributes);
+        self.plugins.iter().filter(mutate).any(|enabled| enabled.plugin.looks_at_managed_fields(attributes))
+    }
+
     fn finish(
         &self,
         spec: &Spec,

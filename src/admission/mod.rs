@@ -46,4 +46,9 @@ pub trait Plugin: Send + Sync {
     fn looks_at_stored(&self, _attributes: &Attributes) -> bool {
         false
     }
+
+    /// Whether its mutating phase may look at `metadata.managedFields`; in doubt the answer is yes.
+    fn looks_at_managed_fields(&self, _attributes: &Attributes) -> bool {
+        false
+    }
 }

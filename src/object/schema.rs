@@ -35,6 +35,8 @@ pub fn types() -> impl Iterator<Item = &'static Type> {
 pub struct Type {
     /// Its name with package and version: `core.v1.Pod`.
     pub name: &'static str,
+    /// Whether apply owns it as a whole (`+structType=atomic`), where the field that holds it does not say otherwise.
+    pub is_atomic: bool,
     fields: Box<[Field]>,
 }
 
@@ -214,7 +216,8 @@ impl Table {
                 }
             }
             fields.reverse();
-            types.push(Type { name: second, fields: std::mem::take(&mut fields).into_boxed_slice() });
+            let is_atomic = rest.split(' ').any(|word| word == "atomic");
+            types.push(Type { name: second, is_atomic, fields: std::mem::take(&mut fields).into_boxed_slice() });
         }
         types.reverse();
         Self { types, kinds }

@@ -5,9 +5,11 @@
 
 mod deviation;
 mod extend;
+mod owners;
 
 use super::Exchange;
 use super::gateway::Answer;
+use super::storage;
 use super::view::{Trial, shown, take_metadata};
 use super::write::{MODIFIED, Outgoing, Strictness, Write, is_conflict, schema, with_parameter};
 use crate::admission::Operation;
@@ -21,6 +23,7 @@ use bytes::Bytes;
 use deviation::deviation;
 use extend::{Schema, extend, inexpressible};
 use http::Response;
+use owners::Owners;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -105,12 +108,14 @@ impl Write<'_> {
         if !["", version].contains(&admitted.resource_version()) {
             return Err(self.conflict(MODIFIED));
         }
+        let mut owners = None;
         let (last, stored) = match first {
             Some(first) if !admitted.is_changed() => {
                 (self.apply_patch(&pinned)?, shown(operation, first, &rehearsed.headers))
             }
             None if !admitted.is_changed() => return Ok(rehearsed),
             first => {
+                owners = first.as_ref().filter(|_| !attributes.dry_run).map(Owners::of);
                 if !version.is_empty() && !admitted.set(&["metadata", "resourceVersion"], version.into()) {
                     return Err(Status::bad_request("metadata is no object after admission"));
                 }
@@ -133,7 +138,10 @@ impl Write<'_> {
         let trial = if self.is_to_be_tried(&attributes) { stored } else { Trial::Unknown };
         match self.validate_tried(&mut attributes, trial, exchange).await? {
             Some(refusal) => Ok(refusal),
-            None => self.forward(last).await,
+            None => match owners {
+                Some(owners) => self.apply_and_disown(last, &owners).await,
+                None => self.forward(last).await,
+            },
         }
     }
 
@@ -197,6 +205,7 @@ fn unprepared(
             take_metadata(&mut object, configuration, "resourceVersion");
         }
     }
+    storage::restore_empty_lists(configuration, &mut object);
     object.settle();
     Some(object)
 }

@@ -3,7 +3,7 @@
 //! Each item goes upstream as a deletecollection of that one name, since the caller may be allowed to do just that.
 
 use super::Exchange;
-use super::delete::{delete_body, names_a_version};
+use super::delete::{Deletion, completed, delete_body, names_a_version};
 use super::gateway::Answer;
 use super::write::{Write, is_conflict};
 use crate::admission::Operation;
@@ -99,8 +99,9 @@ impl Write<'_> {
             self.check_preconditions(options, &item)?;
             let body = delete_body(options, &item)?;
             let name = item.name().to_owned();
-            let old = Some(Arc::new(self.with_kind(item)));
-            let mut attributes = self.attributes(Operation::Delete, None, old, options.clone());
+            let old = Arc::new(self.with_kind(item));
+            let shown = completed(self.target.kind(), options, &old, Deletion::OfCollection);
+            let mut attributes = self.attributes(Operation::Delete, None, Some(old), shown);
             let admitted = match self.admit(&mut attributes, exchange).await {
                 Ok(()) => self.validate(&attributes, exchange).await,
                 refused => refused,

@@ -4,7 +4,7 @@ use super::Exchange;
 use super::gateway::Answer;
 use super::write::{Write, is_conflict};
 use crate::admission::Operation;
-use crate::object::Object;
+use crate::object::{GroupVersionKind, Object};
 use crate::request::body::{MediaType, OptionsKind, WriteOptions};
 use crate::status::Status;
 use crate::upstream::Body;
@@ -48,7 +48,8 @@ impl Write<'_> {
     ) -> Result<(Answer, bool), Status> {
         let mut outgoing = self.outgoing(delete_body(options, &old)?);
         outgoing.uri = self.parts.uri.clone();
-        let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(old)), options.clone());
+        let shown = completed(self.target.kind(), options, &old, Deletion::OfOne);
+        let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(old)), shown);
         self.admit(&mut attributes, exchange).await?;
         self.validate(&attributes, exchange).await?;
         let answer = self.forward(outgoing).await?;
@@ -94,7 +95,78 @@ pub(super) fn delete_body(options: &Object, old: &Object) -> Result<Bytes, Statu
     serde_json::to_vec(&options).map(Bytes::from).map_err(Status::internal_error)
 }
 
+/// What a DELETE is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deletion {
+    OfOne,
+    OfCollection,
+}
+
+/// The options as plugins see them: in kube-apiserver the storage has completed them by then.
+pub(super) fn completed(kind: &GroupVersionKind, options: &Object, old: &Object, deletion: Deletion) -> Object {
+    let mut options = options.clone();
+    let asked = options.get(&["gracePeriodSeconds"]).and_then(Value::as_i64);
+    let period = match (&*kind.group, &*kind.kind) {
+        ("", "Pod") if old.str(&["metadata", "deletionTimestamp"]).is_empty() => Some(pod_period(asked, old)),
+        _ => asked,
+    };
+    if let Some(period) = period {
+        // `rest.BeforeDelete` takes what is negative for a second.
+        let period = if period < 0 { 1 } else { period };
+        let _options_are_an_object = options.set(&["gracePeriodSeconds"], period.into());
+    }
+    let pins_uid =
+        matches!((&*kind.group, &*kind.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"));
+    // Their own `REST.Delete`, which a collection passes by.
+    if pins_uid && deletion == Deletion::OfOne && options.str(&["preconditions", "uid"]).is_empty() {
+        let _preconditions_are_an_object = options.set(&["preconditions", "uid"], old.uid().into());
+    }
+    options
+}
+
+/// How long a pod has to end (`podStrategy.CheckGracefulDelete`).
+fn pod_period(asked: Option<i64>, pod: &Object) -> i64 {
+    if pod.str(&["spec", "nodeName"]).is_empty() || matches!(pod.str(&["status", "phase"]), "Failed" | "Succeeded") {
+        return 0;
+    }
+    asked.or_else(|| pod.get(&["spec", "terminationGracePeriodSeconds"])?.as_i64()).unwrap_or(0)
+}
+
 /// Whether the client itself insists on a version.
 pub(super) fn names_a_version(options: &Object) -> bool {
     !options.str(&["preconditions", "resourceVersion"]).is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn options_are_completed_as_the_storage_of_the_kind_does() {
+        let pod = |spec: Value, status: Value| json!({"metadata": {"uid": "u"}, "spec": spec, "status": status});
+        let on_a_node = pod(json!({"nodeName": "n", "terminationGracePeriodSeconds": 30}), json!({}));
+        let ended = pod(json!({"nodeName": "n"}), json!({"phase": "Failed"}));
+        let going =
+            json!({"metadata": {"uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"nodeName": "n"}});
+        let (grace, uid) =
+            (|seconds: i64| json!({"gracePeriodSeconds": seconds}), json!({"preconditions": {"uid": "u"}}));
+        let plain = json!({"metadata": {"uid": "u"}});
+        for (group, kind, old, options, deletion, expected) in [
+            ("", "Pod", &on_a_node, json!({}), Deletion::OfOne, grace(30)),
+            ("", "Pod", &on_a_node, grace(-5), Deletion::OfCollection, grace(1)),
+            ("", "Pod", &ended, grace(5), Deletion::OfOne, grace(0)),
+            ("", "Pod", &plain, json!({}), Deletion::OfOne, grace(0)),
+            ("", "Pod", &going, json!({}), Deletion::OfOne, json!({})),
+            ("", "ConfigMap", &plain, json!({}), Deletion::OfOne, json!({})),
+            ("", "ConfigMap", &plain, grace(-5), Deletion::OfOne, grace(1)),
+            ("", "Namespace", &plain, json!({}), Deletion::OfOne, uid.clone()),
+            ("apiextensions.k8s.io", "CustomResourceDefinition", &plain, json!({}), Deletion::OfOne, uid.clone()),
+            ("apiextensions.k8s.io", "CustomResourceDefinition", &plain, json!({}), Deletion::OfCollection, json!({})),
+        ] {
+            let (old, options) = (Object::from_value(old.clone()).unwrap(), Object::from_value(options).unwrap());
+            let shown = completed(&GroupVersionKind::new(group, "v1", kind), &options, &old, deletion);
+            assert_eq!(shown.into_value(), expected, "{kind}");
+        }
+    }
 }

@@ -98,6 +98,11 @@ impl Target {
         crate::object::schema::of(&self.facts.kind).is_some()
     }
 
+    /// Whether the resource has a subresource `status`.
+    pub(super) fn has_status(&self) -> bool {
+        self.facts.subresources.contains_key("status")
+    }
+
     /// Kind of the body that the URL takes.
     pub(super) fn kind(&self) -> &GroupVersionKind {
         self.sub().map_or(&self.facts.kind, |subresource| &subresource.kind)

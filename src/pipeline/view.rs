@@ -5,6 +5,7 @@
 
 use super::Exchange;
 use super::gateway::Answer;
+use super::storage;
 use super::write::{Outgoing, Write, is_already_exists, with_dry_run};
 use crate::admission::{Attributes, Operation};
 use crate::config::ValidationView;
@@ -150,10 +151,24 @@ impl Write<'_> {
     ) -> Result<Option<Answer>, Status> {
         let (stored, warnings) = match trial {
             Trial::Stored(stored, warnings) => (stored, warnings),
-            Trial::Unknown => return self.validate(attributes, exchange).await.map(|()| None),
+            Trial::Unknown => {
+                let shown = self.show_managed_fields(attributes);
+                let result = self.validate(attributes, exchange).await;
+                if let Some(shown) = shown {
+                    shown.take_back(attributes);
+                }
+                return result.map(|()| None);
+            }
             Trial::Refused(answer) => return Ok(Some(answer)),
         };
         let admitted = attributes.object.replace(*stored);
+        if let (Some(admitted), Some(stored)) = (&admitted, &mut attributes.object) {
+            storage::undo(self.target.kind(), attributes.operation, admitted, stored);
+        }
+        if self.target.subresource == "token" {
+            // Nothing keeps books of these: the answer has none.
+            let _goes_with_the_object = self.show_managed_fields(attributes);
+        }
         let result = self.validate(attributes, exchange).await;
         attributes.object = admitted;
         if result.is_err() {

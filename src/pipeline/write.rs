@@ -174,8 +174,12 @@ impl<'a> Write<'a> {
     /// The mutating phase. Afterwards the object still has the name, namespace and kind that the URL is about: a plugin
     /// may change what is stored, not where.
     pub(super) async fn admit(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+        let shown = self.show_managed_fields(attributes);
         let result = self.pipeline.chain.admit(attributes).await;
         publish(attributes, exchange);
+        if let Some(shown) = shown {
+            shown.take_back(attributes);
+        }
         result?;
         match &mut attributes.object {
             Some(object) if object.is_changed() => self.check_identity(object, attributes.operation),

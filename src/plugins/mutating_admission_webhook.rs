@@ -31,4 +31,8 @@ impl Plugin for MutatingAdmissionWebhook {
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         self.0.admit(attributes).await
     }
+
+    fn looks_at_managed_fields(&self, attributes: &Attributes) -> bool {
+        self.0.may_want(attributes)
+    }
 }

@@ -8,6 +8,7 @@ use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
 use super::review::Review;
+use super::rules::{Match, match_rules};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial, Level};
 use crate::cluster::Cluster;
@@ -89,6 +90,17 @@ impl Mutating {
         again.last = if again.called.is_empty() { None } else { attributes.object.clone() };
         attributes.reinvocation.leave(PLUGIN, again);
         result
+    }
+
+    /// Whether a hook may want the request, whatever is in the object by then.
+    pub fn may_want(&self, attributes: &Attributes) -> bool {
+        if is_exempt(attributes) {
+            return false;
+        }
+        let hooks = self.hooks();
+        let mut candidates = hooks.candidates(&attributes.resource.resource, attributes.operation);
+        let wants = |hook: &Hook| match_rules(&hook.rules, attributes, hook.equivalent) != Match::No;
+        !self.cluster.is_synced() || candidates.any(|(_, hook)| wants(hook))
     }
 
     async fn dispatch(

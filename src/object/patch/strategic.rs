@@ -22,6 +22,9 @@ const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 /// Before the name of a list: the order its items shall have.
 const SET_ORDER: &str = "$setElementOrder";
 
+/// Up to here, every whole number is a float64 (2^53).
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
 type Fields = Map<String, Value>;
 
 /// Applies a strategic merge patch to an object of type `schema`.
@@ -36,7 +39,26 @@ pub(super) fn apply(original: &Value, patch: &Value, schema: &'static Type) -> R
             return Err(Status::bad_request(message));
         }
     };
-    merge_fields(original, patch, Place::Object(schema)).map(Value::Object).map_err(Failure::into_status)
+    let mut patched =
+        merge_fields(original, patch, Place::Object(schema)).map(Value::Object).map_err(Failure::into_status)?;
+    write_whole_numbers_as_go(&mut patched);
+    Ok(patched)
+}
+
+/// What has no schema is read into Go's float64 on this way, and comes out without a fraction where it has none: `1.0` is
+/// `1` afterwards.
+fn write_whole_numbers_as_go(value: &mut Value) {
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(write_whole_numbers_as_go),
+        Value::Array(items) => items.iter_mut().for_each(write_whole_numbers_as_go),
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            if float.fract() == 0.0 && float.abs() < EXACT {
+                *value = Value::from(float as i64);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Why a patch does not apply. Which HTTP status that is: `handlers.interpretStrategicMergePatchError`.

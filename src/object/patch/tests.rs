@@ -148,3 +148,11 @@ fn a_json_patch_cannot_nest_an_object_deeper_than_a_body_may() {
     assert_eq!(nest(200).unwrap_err().code, 422);
     assert_eq!(nest(4_000).unwrap_err().code, 422);
 }
+
+#[test]
+fn a_strategic_patch_writes_whole_numbers_as_go_does() {
+    let revision = schema::of(&crate::object::GroupVersionKind::new("apps", "v1", "ControllerRevision"));
+    let object = json!({"data": {"a": [1.0, 2.5], "b": -3.0}, "revision": 1});
+    let patched = apply(PatchType::Strategic, &object, &json!({"revision": 2}), revision).unwrap();
+    assert_eq!(patched.to_string(), r#"{"data":{"a":[1,2.5],"b":-3},"revision":2}"#);
+}

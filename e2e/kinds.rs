@@ -1,0 +1,208 @@
+//! Every built-in kind, as kube-apiserver and as the proxy take it: the same manifests are created, updated, patched in
+//! every way and deleted on a kube-apiserver that asks webhooks about everything, and through a proxy that does so before
+//! a kube-apiserver that does not. The answers and what the webhooks are shown must be the same.
+//!
+//! The manifests are in `kinds/*.yaml`; what is known to differ is in `known-differences.txt`, each with its reason.
+
+mod known;
+mod manifests;
+mod seen;
+
+use crate::harness::differential::proxy_only;
+use crate::harness::{
+    Api, ControlPlane, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, post, put,
+};
+use known::Known;
+use manifests::{Entry, Manifest, merged};
+use seen::{Difference, Masks, Seen};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const PLUGINS: [&str; 2] = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
+/// By whom everything is sent: what kube-apiserver asks webhooks about its own writes is nobody's business here.
+const USER: &str = "admin";
+
+#[test]
+fn every_kind_is_shown_and_answered_as_by_kube_apiserver() {
+    let entries = manifests::all();
+    let webhook = Webhook::start();
+    let expected = {
+        let reference = ControlPlane::start("kinds-reference", &only(&PLUGINS));
+        Session::begin(&reference, &webhook).run(&entries)
+    };
+    let found = {
+        let upstream = ControlPlane::start("kinds-upstream", &only(&[]));
+        let proxy = Proxy::before(&upstream, &proxy_only(&PLUGINS).each_ref().map(String::as_str));
+        Session::begin(&proxy, &webhook).run(&entries)
+    };
+    assert_eq!(expected.len(), found.len());
+    let differences: Vec<Difference> =
+        expected.iter().zip(&found).flat_map(|(expected, found)| expected.differences(found)).collect();
+    let known = Known::read(include_str!("known-differences.txt"));
+    let (new, gone) = known.compare(&differences);
+    let report = report(&new, &gone);
+    assert!(new.is_empty() && gone.is_empty(), "{report}");
+}
+
+/// The differences in few lines, and in a file one by one.
+fn report(new: &[&Difference], gone: &[String]) -> String {
+    let file = folder("kinds").join("differences.txt");
+    let all: String = new.iter().map(|difference| format!("{difference}\n")).collect();
+    std::fs::write(&file, all).unwrap();
+    let mut groups: BTreeMap<(&str, String), Vec<&Difference>> = BTreeMap::new();
+    for difference in new {
+        groups
+            .entry((&difference.step, difference.place.replace(|c: char| c.is_ascii_digit(), "")))
+            .or_default()
+            .push(difference);
+    }
+    let mut text = format!("{} differences, all of them in {}\n", new.len(), file.display());
+    for ((step, place), differences) in groups {
+        let first = differences[0];
+        let _ = writeln!(text, "{} times {step} {place}: first {}", differences.len(), first.in_short());
+    }
+    for line in gone {
+        let _ = writeln!(text, "known, but does not occur: {line}");
+    }
+    text
+}
+
+/// Everything on one side.
+struct Session<'a> {
+    api: &'a Api,
+    webhook: &'a Webhook,
+    seen: Vec<Seen>,
+}
+
+impl<'a> Session<'a> {
+    /// Registers the webhook and waits until it is asked.
+    fn begin(api: &'a Api, webhook: &'a Webhook) -> Self {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kinds"}});
+        let registrations = "/apis/admissionregistration.k8s.io/v1";
+        for (path, object) in [
+            ("/api/v1/namespaces".to_owned(), namespace),
+            (
+                format!("{registrations}/mutatingwebhookconfigurations"),
+                webhook.about_everything("Mutating", "/mutating"),
+            ),
+            (
+                format!("{registrations}/validatingwebhookconfigurations"),
+                webhook.about_everything("Validating", "/validating"),
+            ),
+        ] {
+            let answer = api.send(&User::admin(), post(&path, &object));
+            assert_eq!(answer.status, 201, "{}", answer.text());
+        }
+        let probe = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe"}});
+        eventually("both webhooks to be asked", || {
+            api.send(&User::admin(), post("/api/v1/namespaces/kinds/configmaps?dryRun=All", &probe));
+            let reviews = webhook.take();
+            let asked =
+                |path: &str| reviews.iter().any(|review| review.path.starts_with(path) && is_ours(&review.body));
+            (asked("/mutating") && asked("/validating")).then_some(())
+        });
+        Self { api, webhook, seen: Vec::new() }
+    }
+
+    fn run(mut self, entries: &[Entry]) -> Vec<Seen> {
+        for entry in entries {
+            self.minimal(entry);
+            self.rich(entry);
+        }
+        self.seen
+    }
+
+    /// Create, update with what was read, delete.
+    fn minimal(&mut self, entry: &Entry) {
+        let Some(manifest) = self.created(entry, &entry.minimal) else { return };
+        let mut stored = self.settled(&manifest);
+        if entry.is_kept {
+            return;
+        }
+        stored["metadata"]["labels"]["step"] = json!("replace");
+        self.step(&manifest, "replace", put(&manifest.url(), &stored));
+        let mut stored = self.settled(&manifest);
+        stored["metadata"]["labels"]["step"] = json!("dry-run");
+        self.step(&manifest, "dry-run", put(&format!("{}?dryRun=All", manifest.url()), &stored));
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
+        let delete = Request::new("DELETE", &manifest.url()).body("application/json", options.to_string());
+        self.step(&manifest, "delete-in-background", delete);
+    }
+
+    /// Create, update with the manifest, every patch, status and scale, delete.
+    fn rich(&mut self, entry: &Entry) {
+        let Some(manifest) = self.created(entry, &entry.rich) else { return };
+        self.settled(&manifest);
+        if entry.is_kept {
+            return;
+        }
+        let url = manifest.url();
+        let change = |step: &str| merged(&entry.change, &json!({"metadata": {"annotations": {"step": step}}}));
+        self.step(&manifest, "put", put(&url, &merged(&manifest.object, &change("put"))));
+        let annotate = json!([{"op": "add", "path": "/metadata/annotations", "value": {"step": "json"}}]);
+        self.step(&manifest, "json", patch(&url, "json", &annotate));
+        self.step(&manifest, "merge", patch(&url, "merge", &change("merge")));
+        self.step(&manifest, "strategic", patch(&url, "strategic", &change("strategic")));
+        // An apply says nothing of what is to go.
+        let configuration = merged(&merged(&json!({}), &change("apply")), &manifest.identity());
+        let apply = format!("{url}?fieldManager=applier&force=true");
+        self.step(&manifest, "apply", patch(&apply, "apply", &configuration));
+        if let Some(status) = &entry.status {
+            let url = format!("{url}/status");
+            self.step(&manifest, "status", patch(&url, "merge", &json!({"status": status})));
+        }
+        if entry.has_scale {
+            let url = format!("{url}/scale");
+            self.step(&manifest, "scale", patch(&url, "merge", &json!({"spec": {"replicas": 5}})));
+            self.step(
+                &manifest,
+                "scale-json",
+                patch(&url, "json", &json!([{"op": "replace", "path": "/spec/replicas", "value": 6}])),
+            );
+        }
+        for asked in &entry.asked {
+            let url = format!("{url}/{}", asked.subresource);
+            let request = match &*asked.how {
+                "post" => post(&url, &asked.body),
+                "put" => put(&url, &asked.body),
+                kind => patch(&url, kind, &asked.body),
+            };
+            self.step(&manifest, &format!("{}-{}", asked.subresource, asked.how), request);
+        }
+        self.step(&manifest, "get", get(&url));
+        self.step(&manifest, "delete", delete(&url));
+    }
+
+    /// The manifest, unless there is no object afterwards.
+    fn created<'e>(&mut self, entry: &'e Entry, object: &Value) -> Option<Manifest<'e>> {
+        let manifest = entry.manifest(object);
+        let answer = self.step(&manifest, "create", post(&entry.collection, &manifest.object));
+        assert!(answer.code < 300, "{} {}: {}", entry.kind, manifest.name, answer.body);
+        (!entry.is_virtual).then_some(manifest)
+    }
+
+    /// The object as stored, once kube-apiserver's own controllers have written to it.
+    fn settled(&self, manifest: &Manifest<'_>) -> Value {
+        eventually("what kube-apiserver itself sets", || {
+            let object = self.api.send(&User::admin(), get(&manifest.url())).json();
+            let settled = manifest.entry.settled.as_ref();
+            settled
+                .is_none_or(|[pointer, value]| object.pointer(pointer).is_some_and(|found| found == value))
+                .then_some(object)
+        })
+    }
+
+    fn step(&mut self, manifest: &Manifest<'_>, step: &str, request: Request) -> &Seen {
+        self.webhook.take();
+        let answer = self.api.send(&User::admin(), request.header("user-agent", "kinds/1.0"));
+        let reviews = self.webhook.take().into_iter().filter(|review| is_ours(&review.body));
+        let masks = Masks::new(&manifest.entry.masked);
+        self.seen.push(Seen::new(&manifest.entry.kind, &manifest.name, step, &answer, reviews, &masks));
+        self.seen.last().unwrap()
+    }
+}
+
+fn is_ours(review: &Value) -> bool {
+    review["request"]["userInfo"]["username"] == USER
+}

@@ -1,0 +1,138 @@
+//! Who owns which fields: `metadata.managedFields` as kube-apiserver writes it on create, update and patch
+//! (`managedfields.FieldManager.Update`), before admission sees the object. Not apply: what that comes to only the API
+//! server behind knows.
+
+mod compare;
+mod entries;
+mod reset;
+mod set;
+
+pub use compare::Node;
+
+use crate::object::GroupVersionKind;
+use compare::compare;
+use entries::{Entry, Operation};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// The longest name of a manager that is taken from a user agent (`validation.FieldManagerMaxLength`).
+const NAME_BYTES: usize = 128;
+/// What no manager owns (`NewStripMetaManager`).
+const NOBODYS: [&[&str]; 11] = [
+    &["f:apiVersion"],
+    &["f:kind"],
+    &["f:metadata"],
+    &["f:metadata", "f:name"],
+    &["f:metadata", "f:namespace"],
+    &["f:metadata", "f:creationTimestamp"],
+    &["f:metadata", "f:selfLink"],
+    &["f:metadata", "f:uid"],
+    &["f:metadata", "f:generation"],
+    &["f:metadata", "f:managedFields"],
+    &["f:metadata", "f:resourceVersion"],
+];
+
+/// A write that is about to change an object.
+#[derive(Debug)]
+pub struct Change<'a> {
+    /// The kind in whose version the write is made.
+    pub kind: &'a GroupVersionKind,
+    /// What is known of the kind's fields.
+    pub schema: Node<'a>,
+    /// Whether the kind has a subresource `status`.
+    pub has_status: bool,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    /// Who makes it; see [`manager_name`].
+    pub manager: &'a str,
+    /// When.
+    pub now: Timestamp,
+}
+
+/// The name of a manager: `fieldManager` of the options, or the first part of the user agent
+/// (`handlers.managerOrUserAgent`).
+pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
+    if !field_manager.is_empty() {
+        return field_manager.to_owned();
+    }
+    let mut name = String::new();
+    for letter in user_agent.split('/').next().unwrap_or_default().chars().filter(|letter| !letter.is_control()) {
+        if name.len() + letter.len_utf8() > NAME_BYTES {
+            break;
+        }
+        name.push(letter);
+    }
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+impl Change<'_> {
+    /// `metadata.managedFields` of `new` once it replaces `old`; none where nobody owns anything. On a create `old` is
+    /// what Go's empty object looks like.
+    pub fn managed_fields(&self, old: &Value, new: &Value) -> Option<Value> {
+        let mut entries = self.entries_before(old, new);
+        let is_create = old.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().is_empty();
+        if entries.is_empty() && !is_create {
+            // Nobody kept books so far (`skipNonAppliedManager`).
+            return None;
+        }
+        let mut changed = compare(self.schema, &without_managed_fields(old), &without_managed_fields(new));
+        let reset = reset::fields(self.kind, self.subresource, self.has_status);
+        changed.retain(|path| !reset.takes(path));
+        let api_version = self.kind.api_version();
+        for entry in &mut entries {
+            // Entries of other versions would need both objects in those; they stay as they are.
+            if entry.api_version == api_version {
+                entry.fields.retain(|path| !changed.contains(path));
+            }
+        }
+        let mut own = changed.into_kept();
+        own.retain(|path| !NOBODYS.iter().any(|nobodys| path.iter().eq(nobodys.iter())));
+        if !own.is_empty() {
+            let mine = Entry {
+                manager: self.manager.to_owned(),
+                operation: Operation::Update,
+                api_version,
+                subresource: self.subresource.to_owned(),
+                time: Some(self.now),
+                fields: own,
+            };
+            match entries.iter_mut().find(|entry| entry.is_of_the_same_manager_as(&mine)) {
+                Some(entry) => {
+                    entry.fields.extend(mine.fields);
+                    entry.time = mine.time;
+                }
+                None => entries.push(mine),
+            }
+        }
+        entries.retain(|entry| !entry.fields.is_empty());
+        entries::cap(&mut entries);
+        entries::encode(entries)
+    }
+
+    /// The entries that the write starts with (`decodeLiveOrNew`).
+    fn entries_before(&self, old: &Value, new: &Value) -> Vec<Entry> {
+        let of = |object: &Value| object.pointer("/metadata/managedFields").cloned().unwrap_or_default();
+        let (live, sent) = (of(old), of(new));
+        if self.subresource.is_empty() {
+            if sent.as_array().is_some_and(|list| matches!(&list[..], [Value::Object(only)] if only.is_empty())) {
+                return Vec::new();
+            }
+            let entries = entries::decode(&sent).unwrap_or_default();
+            if !entries.is_empty() {
+                return entries;
+            }
+        }
+        entries::decode(&live).unwrap_or_default()
+    }
+}
+
+fn without_managed_fields(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests;

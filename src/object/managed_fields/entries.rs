@@ -1,0 +1,147 @@
+//! The entries of `metadata.managedFields`.
+
+use super::set::{self, Set};
+use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// How many entries of updates there may be (`DefaultMaxUpdateManagers`).
+const UPDATE_MANAGERS: usize = 10;
+/// Who owns what others owned before there were too many.
+const ANCIENT: &str = "ancient-changes";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+/// One manager's fields.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) manager: String,
+    pub(super) operation: Operation,
+    pub(super) api_version: String,
+    pub(super) subresource: String,
+    pub(super) time: Option<Timestamp>,
+    pub(super) fields: Set,
+}
+
+impl Entry {
+    /// An applier is the same in every version (`BuildManagerIdentifier`).
+    pub(super) fn is_of_the_same_manager_as(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.operation == other.operation
+            && self.subresource == other.subresource
+            && (self.operation == Operation::Apply || self.api_version == other.api_version)
+    }
+
+    fn seconds(&self) -> i64 {
+        self.time.map_or(0, Timestamp::as_second)
+    }
+}
+
+/// Reads the list; none if anything in it is malformed.
+pub(super) fn decode(list: &Value) -> Option<Vec<Entry>> {
+    match list {
+        Value::Null => Some(Vec::new()),
+        list => list.as_array()?.iter().map(decode_one).collect(),
+    }
+}
+
+fn decode_one(entry: &Value) -> Option<Entry> {
+    let text = |field: &str| match entry.get(field) {
+        None | Some(Value::Null) => Some(String::new()),
+        Some(value) => value.as_str().map(str::to_owned),
+    };
+    let operation = match &*text("operation")? {
+        "Apply" => Operation::Apply,
+        "Update" => Operation::Update,
+        _ => return None,
+    };
+    let api_version = text("apiVersion")?;
+    if api_version.is_empty() || text("fieldsType")? != "FieldsV1" {
+        return None;
+    }
+    let time = match &*text("time")? {
+        "" => None,
+        time => Some(time.parse().ok()?),
+    };
+    let fields = entry.get("fieldsV1").map_or_else(|| Some(Set::new()), set::decode)?;
+    Some(Entry { manager: text("manager")?, operation, api_version, subresource: text("subresource")?, time, fields })
+}
+
+/// Merges the oldest entries of updates where there are too many of them (`capManagersManager`).
+pub(super) fn cap(entries: &mut Vec<Entry>) {
+    let is_update = |entry: &Entry| entry.operation == Operation::Update;
+    let mut count = entries.iter().filter(|entry| is_update(entry)).count();
+    if count <= UPDATE_MANAGERS {
+        return;
+    }
+    entries.sort_by(|one, other| {
+        (one.seconds(), &one.manager, &one.api_version).cmp(&(other.seconds(), &other.manager, &other.api_version))
+    });
+    let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
+    let mut first_of_version: HashMap<String, usize> = HashMap::new();
+    for entry in entries.drain(..) {
+        if !is_update(&entry) || count <= UPDATE_MANAGERS {
+            kept.push(entry);
+            continue;
+        }
+        match first_of_version.get(&entry.api_version).and_then(|at| kept.get_mut(*at)) {
+            Some(bucket) => {
+                bucket.manager = ANCIENT.to_owned();
+                bucket.subresource = String::new();
+                bucket.fields.extend(entry.fields);
+                bucket.time = entry.time;
+                count -= 1;
+            }
+            None => {
+                first_of_version.insert(entry.api_version.clone(), kept.len());
+                kept.push(entry);
+            }
+        }
+    }
+    *entries = kept;
+}
+
+/// Writes the list; none if there are no entries.
+pub(super) fn encode(mut entries: Vec<Entry>) -> Option<Value> {
+    entries.sort_by(|one, other| {
+        let key = |entry: &Entry| (entry.operation, entry.seconds());
+        key(one)
+            .cmp(&key(other))
+            .then_with(|| one.manager.cmp(&other.manager))
+            .then_with(|| one.api_version.cmp(&other.api_version))
+            .then_with(|| one.subresource.cmp(&other.subresource))
+    });
+    let list: Vec<Value> = entries.iter().map(encode_one).collect();
+    if list.is_empty() { None } else { Some(Value::Array(list)) }
+}
+
+fn encode_one(entry: &Entry) -> Value {
+    let mut value = json!({
+        "apiVersion": entry.api_version,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": set::encode(&entry.fields),
+        "operation": match entry.operation {
+            Operation::Apply => "Apply",
+            Operation::Update => "Update",
+        },
+    });
+    let mut add = |field: &str, text: String| {
+        if let (Value::Object(map), false) = (&mut value, text.is_empty()) {
+            map.insert(field.to_owned(), text.into());
+        }
+    };
+    add("manager", entry.manager.clone());
+    add("subresource", entry.subresource.clone());
+    add("time", entry.time.map(seconds).unwrap_or_default());
+    value
+}
+
+/// RFC 3339 to the second.
+fn seconds(time: Timestamp) -> String {
+    DateTimePrinter::new().precision(Some(0)).timestamp_to_string(&time)
+}

@@ -1,0 +1,90 @@
+//! Sets of paths into an object, and their JSON form (`fieldpath.Set`, FieldsV1).
+
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+/// The way to a field: each element as FieldsV1 writes it, `f:name`, `k:{…}` or `v:…`.
+pub(super) type Path = Vec<String>;
+/// Paths; an element of one may or may not be in it itself.
+pub(super) type Set = BTreeSet<Path>;
+
+/// What FieldsV1 calls the object itself.
+const SELF: &str = ".";
+/// How deep FieldsV1 may be nested: no deeper than JSON that is read at all.
+const DEPTH: usize = 128;
+
+/// Reads FieldsV1; none if it is malformed.
+pub(super) fn decode(fields: &Value) -> Option<Set> {
+    let mut set = Set::new();
+    decode_into(fields, &mut Vec::new(), &mut set)?;
+    Some(set)
+}
+
+fn decode_into(fields: &Value, path: &mut Path, set: &mut Set) -> Option<()> {
+    let fields = fields.as_object()?;
+    if path.len() > DEPTH {
+        return None;
+    }
+    for (element, below) in fields {
+        if element == SELF {
+            set.insert(path.clone());
+            continue;
+        }
+        if !["f:", "k:", "v:", "i:"].iter().any(|start| element.starts_with(start)) {
+            return None;
+        }
+        path.push(element.clone());
+        if below.as_object()?.is_empty() {
+            set.insert(path.clone());
+        }
+        decode_into(below, path, set)?;
+        path.pop();
+    }
+    Some(())
+}
+
+/// Writes FieldsV1.
+pub(super) fn encode(set: &Set) -> Value {
+    let mut root = Map::new();
+    for path in set {
+        // Sorted: what is inserted before its children becomes `.` once they come.
+        let mut at = &mut root;
+        for (index, element) in path.iter().enumerate() {
+            let parent = path.get(..index).unwrap_or_default();
+            if index > 0 && at.is_empty() && set.contains(parent) {
+                at.insert(SELF.to_owned(), Value::Object(Map::new()));
+            }
+            let below = at.entry(element.clone()).or_insert_with(|| Value::Object(Map::new()));
+            match below {
+                Value::Object(below) => at = below,
+                _ => break,
+            }
+        }
+    }
+    Value::Object(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for fields in [
+            json!({}),
+            json!({"f:data": {".": {}, "f:a": {}, "f:b": {}}}),
+            json!({"f:spec": {"f:ports": {".": {}, "k:{\"port\":80}": {".": {}, "f:port": {}}}, "f:x": {}}}),
+            json!({"f:metadata": {"f:finalizers": {".": {}, "v:\"a\"": {}}}}),
+        ] {
+            assert_eq!(encode(&decode(&fields).unwrap()), fields);
+        }
+    }
+
+    #[test]
+    fn what_is_no_set_is_not_read() {
+        for fields in [json!([]), json!({"x": {}}), json!({"f:a": 1})] {
+            assert_eq!(decode(&fields), None, "{fields}");
+        }
+    }
+}

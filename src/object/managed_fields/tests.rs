@@ -1,0 +1,153 @@
+use super::*;
+use crate::object::structural::Structural;
+use serde_json::json;
+
+fn kind(group: &str, version: &str, kind: &str) -> GroupVersionKind {
+    GroupVersionKind::new(group, version, kind)
+}
+
+/// `managedFields` after the change that `manager` makes at `now`.
+fn after(kind: &GroupVersionKind, subresource: &str, old: &Value, new: &Value) -> Option<Value> {
+    let schema = Node::of(kind).unwrap_or(Node::Unknown);
+    let now = "2026-01-02T00:00:00Z".parse().unwrap();
+    Change { kind, schema, has_status: true, subresource, manager: "me", now }.managed_fields(old, new)
+}
+
+fn fields_of(list: &Option<Value>, index: usize) -> Value {
+    list.as_ref().unwrap()[index]["fieldsV1"].clone()
+}
+
+#[test]
+fn who_creates_owns_what_is_there() {
+    let pod = kind("", "v1", "Pod");
+    let empty = json!({"metadata": {}, "spec": {"containers": null}, "status": {}});
+    let new = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "b", "finalizers": ["x/y"]},
+        "spec": {
+            "containers": [{"name": "c", "image": "i", "resources": {}, "args": ["a", "b"],
+                            "ports": [{"containerPort": 80, "protocol": "TCP"}]}],
+            "nodeSelector": {"a": "b"}, "securityContext": {}},
+        "status": {"phase": "Pending"},
+    });
+    let list = after(&pod, "", &empty, &new);
+    assert_eq!(
+        list,
+        Some(json!([{
+            "manager": "me", "operation": "Update", "apiVersion": "v1", "time": "2026-01-02T00:00:00Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {
+                "f:metadata": {"f:finalizers": {".": {}, "v:\"x/y\"": {}}},
+                "f:spec": {
+                    "f:containers": {"k:{\"name\":\"c\"}": {
+                        ".": {}, "f:name": {}, "f:image": {}, "f:resources": {}, "f:args": {},
+                        "f:ports": {".": {}, "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {
+                            ".": {}, "f:containerPort": {}, "f:protocol": {}}}}},
+                    "f:nodeSelector": {}, "f:securityContext": {}}},
+        }]))
+    );
+}
+
+fn config_map(data: Value, managed_fields: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+           "metadata": {"name": "a", "uid": "u", "managedFields": managed_fields}, "data": data})
+}
+
+fn entry(manager: &str, second: u32, fields: Value) -> Value {
+    json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+           "time": format!("2026-01-01T00:00:{second:02}Z"), "fieldsV1": fields})
+}
+
+#[test]
+fn who_changes_a_field_takes_it_from_others() {
+    let maps = kind("", "v1", "ConfigMap");
+    let theirs = json!([entry("other", 1, json!({"f:data": {".": {}, "f:a": {}, "f:b": {}, "f:c": {}}}))]);
+    let old = config_map(json!({"a": "1", "b": "2", "c": "3"}), theirs);
+    let list = after(&maps, "", &old, &config_map(json!({"a": "1", "b": "3", "d": "4"}), Value::Null));
+    assert_eq!(fields_of(&list, 0), json!({"f:data": {".": {}, "f:a": {}}}));
+    assert_eq!(fields_of(&list, 1), json!({"f:data": {"f:b": {}, "f:d": {}}}));
+}
+
+#[test]
+fn who_changes_nothing_is_not_listed() {
+    let maps = kind("", "v1", "ConfigMap");
+    let theirs = json!([entry("other", 1, json!({"f:data": {".": {}, "f:a": {}}}))]);
+    let old = config_map(json!({"a": "1"}), theirs.clone());
+    assert_eq!(after(&maps, "", &old, &config_map(json!({"a": "1"}), Value::Null)), Some(theirs));
+}
+
+#[test]
+fn the_books_are_opened_on_creation_only_and_closed_on_demand() {
+    let maps = kind("", "v1", "ConfigMap");
+    let new = config_map(json!({"a": "1"}), Value::Null);
+    assert_eq!(after(&maps, "", &config_map(json!({}), Value::Null), &new), None);
+    let theirs = json!([entry("other", 1, json!({"f:data": {".": {}, "f:a": {}}}))]);
+    let closing = config_map(json!({"a": "1"}), json!([{}]));
+    assert_eq!(after(&maps, "", &config_map(json!({}), theirs), &closing), None);
+}
+
+#[test]
+fn a_status_is_not_owned_by_who_writes_the_object() {
+    let node = kind("", "v1", "Node");
+    let object = |value: &str| {
+        json!({"metadata": {"uid": "u", "managedFields": [entry("other", 1, json!({"f:spec": {"f:a": {}}}))]},
+               "spec": {"podCIDR": value}, "status": {"phase": value}})
+    };
+    assert_eq!(fields_of(&after(&node, "", &object("a"), &object("b")), 1), json!({"f:spec": {"f:podCIDR": {}}}));
+    let status = after(&node, "status", &object("a"), &object("b")).unwrap();
+    assert_eq!(status[1]["fieldsV1"], json!({"f:status": {"f:phase": {}}}));
+    assert_eq!(status[1]["subresource"], "status");
+}
+
+#[test]
+fn the_oldest_of_many_managers_are_merged() {
+    let maps = kind("", "v1", "ConfigMap");
+    let many = (0..10).map(|at| entry(&format!("m{at}"), at, json!({"f:data": {format!("f:{at}"): {}}})));
+    let data: serde_json::Map<String, Value> = (0..10).map(|at| (at.to_string(), "x".into())).collect();
+    let old = config_map(Value::Object(data.clone()), Value::Array(many.collect()));
+    let mut new = config_map(Value::Object(data), Value::Null);
+    new["data"]["new"] = "x".into();
+    let list = after(&maps, "", &old, &new).unwrap();
+    let names: Vec<&str> = list.as_array().unwrap().iter().filter_map(|entry| entry["manager"].as_str()).collect();
+    assert_eq!(names, ["ancient-changes", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9", "me"]);
+    assert_eq!(list[0]["fieldsV1"], json!({"f:data": {"f:0": {}, "f:1": {}}}));
+    assert_eq!(list[0]["time"], "2026-01-01T00:00:01Z");
+}
+
+#[test]
+fn items_of_custom_resources_are_told_apart_by_the_schema() {
+    let things = kind("example.test", "v1", "Thing");
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "d"],
+                 "items": {"type": "object", "properties": {"k": {"type": "string"}, "d": {"type": "integer", "default": 1}}}},
+        "atomic": {"type": "object", "x-kubernetes-map-type": "atomic"},
+        "plain": {"type": "array", "items": {"type": "string"}}}}}});
+    let schema = Structural::compile(&schema).unwrap();
+    let change = Change {
+        kind: &things,
+        schema: Node::Custom(schema.root()),
+        has_status: false,
+        subresource: "",
+        manager: "me",
+        now: Timestamp::UNIX_EPOCH,
+    };
+    let new = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"list": [{"k": "x", "d": 1}], "atomic": {"a": 1}, "plain": ["a"]}});
+    let list = change.managed_fields(&json!({}), &new);
+    let expected = json!({
+        "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
+        "f:spec": {".": {}, "f:atomic": {}, "f:plain": {}, "f:list": {".": {}, "k:{\"d\":1,\"k\":\"x\"}": {".": {}, "f:d": {}, "f:k": {}}}},
+    });
+    assert_eq!(fields_of(&list, 0), expected);
+}
+
+#[test]
+fn a_manager_is_named_by_the_options_or_the_user_agent() {
+    for (field_manager, user_agent, expected) in [
+        ("me", "kubectl/v1", "me"),
+        ("", "kubectl/v1.36 (linux)", "kubectl"),
+        ("", "", "unknown"),
+        ("", "a\u{7}b", "ab"),
+    ] {
+        assert_eq!(manager_name(field_manager, user_agent), expected);
+    }
+    assert_eq!(manager_name("", &"é".repeat(100)).len(), 128);
+}

@@ -1,0 +1,88 @@
+//! What the way through the store does to an object, undone: what an API server answers has been written and read again,
+//! but the validating phase comes before that.
+
+use crate::admission::Operation;
+use crate::object::{GroupVersionKind, Object};
+use serde_json::Value;
+
+/// Makes of what would be stored what it is just before that. `admitted` is what was sent.
+pub(super) fn undo(kind: &GroupVersionKind, operation: Operation, admitted: &Object, stored: &mut Object) {
+    restore_empty_lists(admitted, stored);
+    if operation != Operation::Create {
+        return;
+    }
+    match (&*kind.group, &*kind.kind) {
+        // Defaulted from the pods' labels, which the strategy has added only now.
+        ("batch", "Job") if admitted.labels().is_none() => drop(stored.remove(&["metadata", "labels"])),
+        // Reset by the strategy, and defaulted when it is read.
+        ("", "PersistentVolumeClaim") => drop(stored.remove(&["status", "phase"])),
+        _ => {}
+    }
+}
+
+/// Makes lists empty again that are null now: the store does not tell an empty list from none.
+pub(super) fn restore_empty_lists(sent: &Object, stored: &mut Object) {
+    for (field, sent) in sent.fields() {
+        if let Some(stored) = stored.fields_mut().get_mut(field) {
+            restore(sent, stored);
+        }
+    }
+}
+
+fn restore(sent: &Value, stored: &mut Value) {
+    match (sent, stored) {
+        (Value::Object(sent), Value::Object(stored)) => {
+            for (field, sent) in sent {
+                if let Some(stored) = stored.get_mut(field) {
+                    restore(sent, stored);
+                }
+            }
+        }
+        (Value::Array(sent), Value::Array(stored)) => {
+            sent.iter().zip(stored).for_each(|(sent, stored)| restore(sent, stored));
+        }
+        (Value::Array(sent), stored) if sent.is_empty() && stored.is_null() => *stored = Value::Array(Vec::new()),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn undone(kind: (&str, &str), operation: Operation, admitted: Value, stored: Value) -> Value {
+        let mut object = Object::from_value(stored).unwrap();
+        let admitted = Object::from_value(admitted).unwrap();
+        undo(&GroupVersionKind::new(kind.0, "v1", kind.1), operation, &admitted, &mut object);
+        object.into_value()
+    }
+
+    #[test]
+    fn empty_lists_are_what_they_were() {
+        let stored = undone(
+            ("rbac.authorization.k8s.io", "ClusterRole"),
+            Operation::Update,
+            json!({"rules": [], "a": [{"b": []}], "c": []}),
+            json!({"rules": null, "a": [{"b": null}], "c": [1], "d": null}),
+        );
+        assert_eq!(stored, json!({"rules": [], "a": [{"b": []}], "c": [1], "d": null}));
+    }
+
+    #[test]
+    fn what_reading_adds_is_not_there_yet() {
+        let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+        let plain = json!({"metadata": {}});
+        let job = ("batch", "Job");
+        assert_eq!(undone(job, Operation::Create, plain.clone(), labelled.clone()), plain);
+        assert_eq!(undone(job, Operation::Create, labelled.clone(), labelled.clone()), labelled);
+        assert_eq!(undone(job, Operation::Update, plain, labelled.clone()), labelled);
+        let claim = undone(
+            ("", "PersistentVolumeClaim"),
+            Operation::Create,
+            json!({}),
+            json!({"status": {"phase": "Pending"}}),
+        );
+        assert_eq!(claim, json!({"status": {}}));
+    }
+}
