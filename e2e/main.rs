@@ -6,6 +6,7 @@
 
 mod harness;
 
+mod apply;
 mod audit;
 mod authentication;
 mod authorization;
