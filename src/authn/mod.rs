@@ -59,11 +59,6 @@ impl UserInfo {
         Self { username: ANONYMOUS.into(), groups: vec![ALL_UNAUTHENTICATED.into()], ..Self::default() }
     }
 
-    /// Whether this is nobody in particular (`filters.isAnonymousUser`).
-    pub fn is_anonymous(&self) -> bool {
-        self.username == ANONYMOUS || self.groups.iter().any(|group| group == ALL_UNAUTHENTICATED)
-    }
-
     /// `AuthenticatedGroupAdder`: everybody who is somebody is in `system:authenticated`.
     fn with_authenticated_group(mut self) -> Self {
         let decided = |group: &String| group == ALL_AUTHENTICATED || group == ALL_UNAUTHENTICATED;

@@ -16,7 +16,6 @@ use k8s_openapi::api::authorization::v1::{
 };
 pub use review::ReviewError;
 use serde::{Serialize, de::DeserializeOwned};
-use std::sync::Arc;
 use std::time::Duration;
 
 const SUBJECT_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -231,9 +230,6 @@ fn subject_spec(user: &UserInfo, attributes: &Attributes) -> SubjectAccessReview
         non_resource_attributes,
     }
 }
-
-/// Shared handle of an authorizer.
-pub type SharedAuthorizer = Arc<Authorizer>;
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use super::*;
 use crate::authn::fake::{Upstream, failure};
 use http::HeaderValue;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 fn alice() -> UserInfo {
     UserInfo {

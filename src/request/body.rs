@@ -3,23 +3,19 @@
 //! The errors are those of `handlers/create.go`, `update.go` and `rest.go`, text for text. Options are in `body/options.rs`.
 
 mod options;
-pub(crate) mod types;
 
 pub use options::{OptionsKind, WriteOptions};
 
 use crate::object::decode::{self, Decoded, go_quote};
 use crate::object::normal::{self, Normal};
 use crate::object::structural::{self, Structural};
-use crate::object::{GroupVersionKind, Object, protobuf, schema};
+use crate::object::{GroupVersionKind, Object, protobuf, schema, typed};
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
-
-/// How large a body may be (`MaxRequestBodyBytes`).
-pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
 /// Parameters of a media type; nobody has a use for more than one or two.
 const MAX_PARAMETERS: usize = 16;
@@ -227,11 +223,11 @@ pub fn decode_object(
         _ => duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path))).collect(),
     };
     let normal = match schema::of(expected) {
-        Some(schema) => {
+        Some(_) => {
             check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
             let handled = |why: String| cannot_be_handled(&expected.kind, &expected.version, expected, &why);
             match (form, media_type) {
-                (Form::AsSent, _) => as_sent(schema, fields),
+                (Form::AsSent, _) => as_sent(expected, fields),
                 (Form::Normal(_), MediaType::Json) => {
                     texts.clear();
                     known(normal::built_in_json(expected, Decoded { value: Value::Object(fields), duplicates }, bytes))
@@ -257,10 +253,10 @@ pub fn decode_object(
 }
 
 /// A built-in object as it was sent, if its fields have the types of the kind.
-fn as_sent(schema: &'static schema::Type, fields: Map<String, Value>) -> Result<Normal, String> {
-    match types::error(schema, &fields) {
-        Some(why) => Err(why),
-        None => Ok(unchanged(fields)),
+fn as_sent(kind: &GroupVersionKind, fields: Map<String, Value>) -> Result<Normal, String> {
+    match typed::decode(kind, Value::Object(fields.clone())) {
+        Some(Err(why)) => Err(why),
+        _ => Ok(unchanged(fields)),
     }
 }
 

@@ -1,9 +1,9 @@
 //! `CreateOptions`, `UpdateOptions`, `PatchOptions` and `DeleteOptions`: from the query, for deletes also from the body.
 
-use super::{MediaType, Sent, not_registered, sent_kind, types};
+use super::{MediaType, Sent, not_registered, sent_kind};
 use crate::object::decode::{self, go_quote};
 use crate::object::patch::PatchType;
-use crate::object::{GroupVersionKind, Object, protobuf, schema};
+use crate::object::{GroupVersionKind, Object, protobuf, typed};
 use crate::request::query::query_pairs;
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value, json};
@@ -109,10 +109,8 @@ impl WriteOptions {
             return Err(Status::bad_request(not_registered(&sent.kind, &version)));
         }
         let fields = value.as_object().cloned().unwrap_or_default();
-        let schema = schema::of(&GroupVersionKind::new("", "v1", "DeleteOptions"));
-        if let Some(why) = schema.and_then(|schema| types::error(schema, &fields)) {
-            // The one field of a named string type.
-            let why = why.replace("preconditions.uid of type string", "preconditions.uid of type types.UID");
+        let kind = GroupVersionKind::new("", "v1", "DeleteOptions");
+        if let Some(Err(why)) = typed::decode(&kind, Value::Object(fields.clone())) {
             return Err(Status::bad_request(why));
         }
         let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
