@@ -36,7 +36,7 @@ use crate::request::{RequestInfo, timeout};
 use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
-use crate::upstream::Body;
+use crate::upstream::{Body, LongRunning};
 use http::header::{USER_AGENT, WARNING};
 use http::{HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
@@ -117,6 +117,7 @@ impl Pipeline {
         let form = response::Form::of(request.headers(), request.uri());
         let answered = match info.is_long_running() {
             true => {
+                request.extensions_mut().insert(LongRunning);
                 self.answer(request, &info, &mut exchange).await.map(|response| response.map(|body| drain.ending(body)))
             }
             false => {

@@ -1,7 +1,7 @@
 //! Passes a request on to the API server, as its user, and the answer back.
 
 use super::identity::{ClientCredentials, Identity};
-use super::{Body, SharedTransport, UpstreamError, chain, upgrade};
+use super::{Body, LongRunning, SharedTransport, UpstreamError, chain, upgrade};
 use crate::authn::UserInfo;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
@@ -72,7 +72,11 @@ impl Forwarder {
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
             request.headers_mut().insert(header::UPGRADE, protocol);
         }
+        let long_running = request.extensions().get::<LongRunning>().copied();
         request.extensions_mut().clear();
+        if let Some(long_running) = long_running {
+            request.extensions_mut().insert(long_running);
+        }
         if let Some(credentials) = self.identity.apply(request.headers_mut(), user, credentials)? {
             request.extensions_mut().insert(credentials);
         }
