@@ -49,15 +49,15 @@ pub async fn run(config: Config) -> Result<()> {
     let files = Files::new(&config)?;
     let upstream = Upstream::new(&config, &drain).await?;
     let (audit, log) = audit(&config, &registry)?;
-    let pipeline = Arc::new(pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?);
+    let pipeline = pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?;
     front.announce(&config, address, health_address)?;
 
     let handle = {
-        let (pipeline, drain) = (pipeline.clone(), drain.clone());
+        let shared = Arc::new((pipeline, drain.clone()));
         move |request: Request<Incoming>| {
-            let (pipeline, drain) = (pipeline.clone(), drain.clone());
+            let shared = shared.clone();
             // On the heap until it answers: what is left of a watch then is small.
-            async move { Box::pin(pipeline.handle(request.map(incoming), &drain)).await }
+            async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
         }
     };
     let serve = tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle));

@@ -36,9 +36,9 @@ use crate::request::{RequestInfo, timeout};
 use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
-use crate::upstream::Body;
+use crate::upstream::{Body, LongRunning};
 use http::header::{USER_AGENT, WARNING};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -48,7 +48,11 @@ use write::Write;
 /// Where every request is logged.
 pub const REQUEST_LOG: &str = concat!(env!("CARGO_CRATE_NAME"), "::requests");
 /// With these a client asks some servers to treat the request as if it had another method: never, here.
-const METHOD_OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
+const METHOD_OVERRIDES: [HeaderName; 3] = [
+    HeaderName::from_static("x-http-method"),
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-method-override"),
+];
 
 /// Everything that a request passes.
 pub struct Pipeline {
@@ -117,6 +121,7 @@ impl Pipeline {
         let form = response::Form::of(request.headers(), request.uri());
         let answered = match info.is_long_running() {
             true => {
+                request.extensions_mut().insert(LongRunning);
                 self.answer(request, &info, &mut exchange).await.map(|response| response.map(|body| drain.ending(body)))
             }
             false => {
@@ -129,7 +134,9 @@ impl Pipeline {
         for warning in exchange.warnings.header_values() {
             response.headers_mut().append(WARNING, warning);
         }
-        if let Ok(id) = HeaderValue::from_str(&exchange.audit_id) {
+        if let Ok(mut id) = HeaderValue::from_str(&exchange.audit_id) {
+            // HTTP/2 keeps such a value out of its table: no other answer has it, and it would push out what they share.
+            id.set_sensitive(true);
             response.headers_mut().insert(AUDIT_ID, id);
         }
         let code = response.status().as_u16();

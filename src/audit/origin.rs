@@ -1,6 +1,6 @@
 //! Where a request came from, as its headers and its connection tell.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// A request's audit ID: the client's, else a fresh one. The response carries it too (`WithAuditInit`).
@@ -10,7 +10,7 @@ pub fn audit_id(headers: &HeaderMap) -> String {
 }
 
 /// The header that carries the audit ID, both ways.
-pub const AUDIT_ID: &str = "audit-id";
+pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The addresses on a request's way: `X-Forwarded-For`, `X-Real-Ip`, the connection's (`net.SourceIPs`). All but the last may
 /// be the client's invention.

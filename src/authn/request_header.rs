@@ -24,7 +24,11 @@ pub struct RequestHeaderConfig {
 }
 
 /// Names that are always dropped, whatever is configured (`withAuthentication`).
-const STANDARD: [&str; 3] = ["x-remote-user", "x-remote-uid", "x-remote-group"];
+const STANDARD: [HeaderName; 3] = [
+    HeaderName::from_static("x-remote-user"),
+    HeaderName::from_static("x-remote-uid"),
+    HeaderName::from_static("x-remote-group"),
+];
 const STANDARD_EXTRA: &str = "x-remote-extra-";
 
 /// `Verifier.AuthenticateRequest` around `requestHeaderAuthRequestHandler`.
@@ -65,7 +69,7 @@ pub(super) fn clear(headers: &mut HeaderMap, config: Option<&RequestHeaderConfig
         [&config.username_headers, &config.uid_headers, &config.group_headers].into_iter().flatten()
     });
     custom.for_each(|name| while headers.remove(name).is_some() {});
-    STANDARD.iter().for_each(|name| while headers.remove(*name).is_some() {});
+    STANDARD.iter().for_each(|name| while headers.remove(name).is_some() {});
     let prefixes = || config.into_iter().flat_map(|config| config.extra_prefixes.iter().map(String::as_str));
     let is_extra =
         |name: &&HeaderName| prefixes().chain([STANDARD_EXTRA]).any(|prefix| strip_prefix(name, prefix).is_some());

@@ -178,7 +178,7 @@ fn selected_name(query: &str) -> Option<String> {
 /// What stands behind a `proxy` subresource is the proxied server's; there only dot segments and control characters count.
 pub fn is_canonical(uri: &Uri) -> bool {
     let raw = uri.path();
-    if raw == "*" || raw.is_empty() {
+    if raw == "*" || raw.is_empty() || is_evidently_canonical(raw) {
         return true;
     }
     let Some(inner) = raw.strip_prefix('/') else { return false };
@@ -189,6 +189,23 @@ pub fn is_canonical(uri: &Uri) -> bool {
     let own = segments.len().min(proxied_from(&segments));
     segments[..own].iter().all(|segment| is_plain(segment))
         && segments[own..].iter().all(|segment| stays_below(segment))
+}
+
+/// Most are, by a look at each byte: nothing is escaped or odd, and no segment is empty or begins with a dot.
+fn is_evidently_canonical(raw: &str) -> bool {
+    let mut previous = b'/';
+    let mut bytes = raw.bytes();
+    if bytes.next() != Some(b'/') {
+        return false;
+    }
+    for byte in bytes {
+        match byte {
+            b'/' | b'.' if previous == b'/' => return false,
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b':' | b'/' => previous = byte,
+            _ => return false,
+        }
+    }
+    previous != b'/'
 }
 
 /// Where the part of a path begins that only a proxied server reads.
@@ -205,16 +222,16 @@ fn proxied_from(segments: &[&str]) -> usize {
 }
 
 fn is_plain(raw: &str) -> bool {
-    let decoded = query::percent_decode(raw).and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.is_some_and(|segment| {
-        !matches!(&*segment, "" | "." | "..")
+    let Some(decoded) = query::percent_decode(raw) else { return false };
+    std::str::from_utf8(&decoded).is_ok_and(|segment| {
+        !matches!(segment, "" | "." | "..")
             && !segment.contains(|c: char| c.is_control() || matches!(c, '/' | '\\' | '%' | ';'))
     })
 }
 
 fn stays_below(raw: &str) -> bool {
-    let decoded = query::percent_decode(raw).and_then(|bytes| String::from_utf8(bytes).ok());
-    decoded.is_some_and(|segment| {
+    let Some(decoded) = query::percent_decode(raw) else { return false };
+    std::str::from_utf8(&decoded).is_ok_and(|segment| {
         !segment.contains(char::is_control) && segment.split(['/', '\\']).all(|part| !matches!(part, "." | ".."))
     })
 }

@@ -1,5 +1,7 @@
 //! A URL's query as Go's `url.Values` holds it, and the little of the selectors' syntax that request info needs.
 
+use std::borrow::Cow;
+
 /// Names and values of a query, in order, as Go's `url.ParseQuery` reads them: pairs with a `;` or a malformed escape are
 /// dropped, `+` is a space. Whoever reads them in another way sees other values than the API server.
 pub fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
@@ -23,9 +25,13 @@ fn query_unescape(text: &str) -> Option<String> {
     percent_decode(&text.replace('+', " ")).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The bytes behind percent escapes; `None` where an escape is malformed, which Go refuses.
-pub(super) fn percent_decode(text: &str) -> Option<Vec<u8>> {
+/// The bytes behind percent escapes, the text's own where there are none; `None` where an escape is malformed, which Go
+/// refuses.
+pub(super) fn percent_decode(text: &str) -> Option<Cow<'_, [u8]>> {
     let mut rest = text.as_bytes();
+    if !rest.contains(&b'%') {
+        return Some(Cow::Borrowed(rest));
+    }
     let mut decoded = Vec::with_capacity(rest.len());
     while let Some((&byte, tail)) = rest.split_first() {
         rest = tail;
@@ -37,7 +43,7 @@ pub(super) fn percent_decode(text: &str) -> Option<Vec<u8>> {
         decoded.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
         rest = &rest[2..];
     }
-    Some(decoded)
+    Some(Cow::Owned(decoded))
 }
 
 /// `Convert_Slice_string_To_bool`: everything but `0` and `false` is true, the empty string too.

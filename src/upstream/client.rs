@@ -1,6 +1,6 @@
 //! A kube client over any transport, for the proxy's own calls.
 
-use super::{Body, BoxError, SharedTransport};
+use super::{Body, BoxError, LongRunning, SharedTransport};
 use http::{HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use std::sync::Arc;
@@ -14,6 +14,9 @@ pub fn kube_client(transport: SharedTransport) -> kube::Client {
         let transport = Arc::clone(&transport);
         async move {
             let mut request: Request<Body> = request.map(|body| body.map_err(BoxError::from).boxed_unsync());
+            if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+                request.extensions_mut().insert(LongRunning);
+            }
             request.headers_mut().entry(header::USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT));
             transport.send(request).await
         }

@@ -1,6 +1,9 @@
 //! Dials the server: TCP, TLS, and HTTP/2 or HTTP/1.1 as the two agree on.
 
+use super::pool::Http1;
 use super::{Body, BoxError};
+use http::uri::{self, Authority, Scheme};
+use http::{HeaderValue, Request, Uri, header};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ClientConfig;
@@ -25,7 +28,7 @@ pub struct Bounds {
     pub max_streams: usize,
     /// Requests at a time where the server speaks HTTP/1.1 only, each on a connection.
     pub max_http1_connections: usize,
-    /// Such connections kept for the next request.
+    /// Such connections kept for the next request; where the server speaks HTTP/2 too, as many at most for short reads.
     pub max_idle_http1_connections: usize,
     /// How long TCP and TLS may take.
     pub connect_timeout: Duration,
@@ -69,7 +72,7 @@ impl Default for Bounds {
 pub(super) enum Connected {
     /// With how many streams at a time the server takes, as it says it.
     Http2(http2::SendRequest<Body>, Arc<AtomicUsize>),
-    Http1(http1::SendRequest<Body>),
+    Http1(Http1),
 }
 
 /// How to reach the server.
@@ -78,6 +81,9 @@ pub(super) struct Connector {
     /// Host name or address, an IPv6 address without brackets.
     pub(super) host: String,
     pub(super) port: u16,
+    /// The two as the server's URL has them, and as a header.
+    pub(super) authority: Authority,
+    pub(super) host_header: HeaderValue,
     pub(super) tls: Option<Tls>,
     pub(super) bounds: Bounds,
 }
@@ -106,28 +112,60 @@ impl Tls {
 }
 
 impl Connector {
+    /// HTTP/2 names the server in every request's URL.
+    pub(super) fn absolute_form(&self, request: &mut Request<Body>) -> Result<(), BoxError> {
+        let mut parts = uri::Parts::default();
+        parts.scheme = Some(if self.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP });
+        parts.authority = Some(self.authority.clone());
+        parts.path_and_query = std::mem::take(request.uri_mut()).into_parts().path_and_query;
+        *request.uri_mut() = Uri::from_parts(parts)?;
+        Ok(())
+    }
+
+    /// HTTP/1.1 asks an origin server for a path, and names the server in a header.
+    pub(super) fn origin_form(&self, request: &mut Request<Body>) {
+        request.headers_mut().insert(header::HOST, self.host_header.clone());
+        if request.uri().scheme().is_some()
+            && let Some(path) = request.uri().path_and_query()
+        {
+            *request.uri_mut() = Uri::from(path.clone());
+        }
+    }
+
     /// A connection for the pool.
     pub(super) async fn connect(&self) -> Result<Connected, BoxError> {
         self.within_timeout(async {
             let stream = self.dial().await?;
-            let Some(tls) = &self.tls else { return Ok(Connected::Http1(self.http1(stream).await?)) };
+            let Some(tls) = &self.tls else { return Ok(Connected::Http1(http1(stream).await?)) };
             let stream = tls.any.connect(tls.name.clone(), stream).await?;
             if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
                 self.http2(stream).await
             } else {
-                Ok(Connected::Http1(self.http1(stream).await?))
+                Ok(Connected::Http1(http1(stream).await?))
+            }
+        })
+        .await
+    }
+
+    /// An HTTP/1.1 connection for the pool, where the server would rather speak HTTP/2.
+    pub(super) async fn connect_http1(&self) -> Result<Http1, BoxError> {
+        self.within_timeout(async {
+            let stream = self.dial().await?;
+            match &self.tls {
+                Some(tls) => http1(tls.http1.connect(tls.name.clone(), stream).await?).await,
+                None => http1(stream).await,
             }
         })
         .await
     }
 
     /// An HTTP/1.1 connection for an upgrade, which takes it over.
-    pub(super) async fn connect_http1(&self) -> Result<http1::SendRequest<Body>, BoxError> {
+    pub(super) async fn connect_upgrade(&self) -> Result<http1::SendRequest<Body>, BoxError> {
         self.within_timeout(async {
             let stream = self.dial().await?;
             match &self.tls {
-                Some(tls) => self.http1(tls.http1.connect(tls.name.clone(), stream).await?).await,
-                None => self.http1(stream).await,
+                Some(tls) => upgradeable(tls.http1.connect(tls.name.clone(), stream).await?).await,
+                None => upgradeable(stream).await,
             }
         })
         .await
@@ -181,17 +219,25 @@ impl Connector {
         });
         Ok(Connected::Http2(sender, limit))
     }
+}
 
-    async fn http1<S>(&self, stream: S) -> Result<http1::SendRequest<Body>, BoxError>
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "connection to the upstream ended");
-            }
-        });
-        Ok(sender)
-    }
+async fn http1<S>(stream: S) -> Result<Http1, BoxError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    Ok(Http1::new(sender, connection))
+}
+
+async fn upgradeable<S>(stream: S) -> Result<http1::SendRequest<Body>, BoxError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "connection to the upstream ended");
+        }
+    });
+    Ok(sender)
 }

@@ -1,7 +1,7 @@
 //! Passes a request on to the API server, as its user, and the answer back.
 
 use super::identity::{ClientCredentials, Identity};
-use super::{Body, SharedTransport, UpstreamError, chain, upgrade};
+use super::{Body, LongRunning, SharedTransport, UpstreamError, chain, upgrade};
 use crate::authn::UserInfo;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
@@ -15,18 +15,22 @@ use tokio::time::Instant;
 
 /// Headers that are about one connection only (RFC 9110, 7.6.1), besides those that `Connection` names. `Expect` is
 /// among them because the listener has answered it already.
-const HOP_BY_HOP: [HeaderName; 10] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::EXPECT,
-    HeaderName::from_static("http2-settings"),
-];
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+            | "expect"
+            | "http2-settings"
+    )
+}
+
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Passes requests on.
@@ -72,7 +76,11 @@ impl Forwarder {
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
             request.headers_mut().insert(header::UPGRADE, protocol);
         }
+        let long_running = request.extensions().get::<LongRunning>().copied();
         request.extensions_mut().clear();
+        if let Some(long_running) = long_running {
+            request.extensions_mut().insert(long_running);
+        }
         if let Some(credentials) = self.identity.apply(request.headers_mut(), user, credentials)? {
             request.extensions_mut().insert(credentials);
         }
@@ -123,6 +131,10 @@ pub(super) fn bad_gateway() -> Status {
 
 /// Removes what is about the connection that the message came on. `TE: trailers` stays: gRPC-like servers ask for it.
 pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    let present: Vec<HeaderName> = headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    if present.is_empty() {
+        return;
+    }
     if headers.contains_key(header::CONNECTION) {
         let named: Vec<HeaderName> = headers
             .get_all(header::CONNECTION)
@@ -138,7 +150,7 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let takes_trailers = headers.get_all(header::TE).iter().any(|value| {
         value.to_str().is_ok_and(|value| value.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("trailers")))
     });
-    for name in &HOP_BY_HOP {
+    for name in present {
         headers.remove(name);
     }
     if takes_trailers {

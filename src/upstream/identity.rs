@@ -4,6 +4,7 @@ use crate::authn::UserInfo;
 use crate::status::Status;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
+use std::sync::LazyLock;
 
 /// Subprotocol that carries a bearer token (`websocket.bearerProtocolPrefix`).
 const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
@@ -43,6 +44,13 @@ impl Default for RequestHeaders {
         }
     }
 }
+
+static IMPERSONATE: LazyLock<RequestHeaders> = LazyLock::new(|| RequestHeaders {
+    username: HeaderName::from_static("impersonate-user"),
+    uid: HeaderName::from_static("impersonate-uid"),
+    group: HeaderName::from_static("impersonate-group"),
+    extra_prefix: "impersonate-extra-".to_owned(),
+});
 
 /// Whose credentials a request carries when they are the client's own (passthrough): an extension of the request. The
 /// transport then sends these, and never the proxy's, also when there are none.
@@ -88,15 +96,7 @@ impl Identity {
     ) -> Result<Option<ClientCredentials>, Status> {
         self.strip(headers);
         match self {
-            Self::Impersonate => {
-                let names = RequestHeaders {
-                    username: HeaderName::from_static("impersonate-user"),
-                    uid: HeaderName::from_static("impersonate-uid"),
-                    group: HeaderName::from_static("impersonate-group"),
-                    extra_prefix: "impersonate-extra-".to_owned(),
-                };
-                names.write(headers, user).map(|()| None)
-            }
+            Self::Impersonate => IMPERSONATE.write(headers, user).map(|()| None),
             Self::RequestHeader(names) => names.write(headers, user).map(|()| None),
             Self::Passthrough => pass(headers, user, credentials).map(Some),
         }

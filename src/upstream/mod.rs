@@ -39,6 +39,10 @@ pub fn empty() -> Body {
     full(Bytes::new())
 }
 
+/// Says of a request, as an extension, that its answer may last as long as it likes: a watch, a log.
+#[derive(Clone, Copy, Debug)]
+pub struct LongRunning;
+
 /// Why a request got no answer from the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {

@@ -1,14 +1,21 @@
 //! Connections to one server: HTTP/2 shared by many requests, HTTP/1.1 one request at a time.
+//!
+//! Where the server speaks both, short reads prefer HTTP/1.1: it costs both sides much less. There are few such
+//! connections, and nobody waits for one: what finds none idle goes by HTTP/2, as all else does.
+
+mod http1;
+
+pub(super) use http1::Http1;
 
 use super::connect::{Bounds, Connected, Connector};
-use super::remote::origin_form;
-use super::{Body, BoxError, UpstreamError, chain};
+use super::{Body, BoxError, LongRunning, UpstreamError, chain, empty};
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
+use http1::Http1Body;
 use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http1, http2};
+use hyper::client::conn::{TrySendError, http2};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,8 +24,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How often idle surplus connections are looked for; one that is found idle twice is closed.
-const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(45);
+/// How often idle surplus connections are looked for; one that is found idle twice is closed: sooner than servers do it
+/// (kube-apiserver after 90 s), so that no request meets the end of its connection.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// After how long a server that would not speak HTTP/1.1 is asked again.
+const HTTP1_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// How many times a request that no connection took is offered to another.
 const MAX_ATTEMPTS: usize = 3;
 
@@ -36,12 +46,20 @@ pub(super) struct Pool {
 #[derive(Debug, Default)]
 struct Connections {
     http2: Vec<Http2>,
-    /// HTTP/1.1 connections whose last answer was read to its end.
-    idle_http1: Vec<http1::SendRequest<Body>>,
+    /// HTTP/1.1 connections whose last answer was read to its end, the one used last at the end.
+    idle_http1: Vec<Idle>,
     /// HTTP/1.1 connections with a request under way.
     busy_http1: usize,
+    /// Another one is being made, or was tried in vain and shall not be before this.
+    http1_after: Option<Instant>,
     /// The server spoke HTTP/1.1 when it was last dialled.
     is_http1: bool,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: Http1,
+    was_idle: bool,
 }
 
 #[derive(Debug)]
@@ -63,7 +81,7 @@ struct Failure {
 /// A place on a connection.
 enum Place {
     Http2(http2::SendRequest<Body>, Stream),
-    Http1(http1::SendRequest<Body>, Busy),
+    Http1(Http1, Busy),
 }
 
 /// A stream counted on its connection until dropped.
@@ -84,6 +102,17 @@ impl Drop for Stream {
 /// An HTTP/1.1 connection counted as busy until dropped.
 struct Busy {
     pool: Weak<Pool>,
+}
+
+impl Busy {
+    /// Leaves the connection to the next request.
+    fn give_back(&self, connection: Http1) {
+        let Some(pool) = self.pool.upgrade() else { return };
+        let mut connections = pool.connections();
+        if connections.idle_http1.len() < pool.bounds.max_idle_http1_connections {
+            connections.idle_http1.push(Idle { connection, was_idle: false });
+        }
+    }
 }
 
 impl Drop for Busy {
@@ -112,6 +141,12 @@ impl Pool {
 
     /// Sends on a pooled connection.
     pub(super) async fn send(self: &Arc<Self>, mut request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
+        if is_short_read(&request) {
+            match self.attempt_http1(request).await {
+                Ok(response) => return Ok(response),
+                Err(unanswered) => request = unanswered,
+            }
+        }
         for _ in 1..MAX_ATTEMPTS {
             match self.attempt(request).await? {
                 Ok(response) => return Ok(response),
@@ -122,27 +157,41 @@ impl Pool {
         self.attempt(request).await?.map_err(|_| UpstreamError::Unreachable("connections keep closing".into()))
     }
 
+    /// A read over HTTP/1.1, if such a connection is idle. One that ends without an answer, as the server may close it just
+    /// then, was no use: asking twice does no harm.
+    async fn attempt_http1(self: &Arc<Self>, mut request: Request<Body>) -> Result<Response<Body>, Request<Body>> {
+        let Some((mut connection, busy)) = self.idle_http1() else {
+            self.make_http1();
+            return Err(request);
+        };
+        let mut again = Request::new(());
+        *again.method_mut() = request.method().clone();
+        *again.uri_mut() = request.uri().clone();
+        *again.headers_mut() = request.headers().clone();
+        self.connector.origin_form(&mut request);
+        match connection.send(request).await {
+            Ok(response) => Ok(response.map(|body| Http1Body::new(body, connection, busy).boxed_unsync())),
+            Err(_) => Err(again.map(|()| empty())),
+        }
+    }
+
     async fn attempt(
         self: &Arc<Self>,
         mut request: Request<Body>,
     ) -> Result<Result<Response<Body>, Request<Body>>, UpstreamError> {
         match self.place().await? {
-            Place::Http2(mut sender, stream) => match sender.try_send_request(request).await {
-                Ok(response) => Ok(Ok(response.map(|body| Counted { body, _stream: stream }.boxed_unsync()))),
-                Err(error) => untouched(error).map(Err),
-            },
-            Place::Http1(mut sender, busy) => {
-                let uri = request.uri().clone();
-                origin_form(&mut request);
+            Place::Http2(mut sender, stream) => {
+                self.connector.absolute_form(&mut request).map_err(UpstreamError::Unreachable)?;
                 match sender.try_send_request(request).await {
-                    Ok(response) => Ok(Ok(response.map(|body| {
-                        Http1Body { body, is_complete: false, sender: Some(sender), busy }.boxed_unsync()
-                    }))),
-                    Err(error) => {
-                        let mut request = untouched(error)?;
-                        *request.uri_mut() = uri;
-                        Ok(Err(request))
-                    }
+                    Ok(response) => Ok(Ok(response.map(|body| Counted { body, _stream: stream }.boxed_unsync()))),
+                    Err(error) => untouched(error).map(Err),
+                }
+            }
+            Place::Http1(mut connection, busy) => {
+                self.connector.origin_form(&mut request);
+                match connection.send(request).await {
+                    Ok(response) => Ok(Ok(response.map(|body| Http1Body::new(body, connection, busy).boxed_unsync()))),
+                    Err(error) => untouched(error).map(Err),
                 }
             }
         }
@@ -203,12 +252,8 @@ impl Pool {
     fn free(self: &Arc<Self>) -> Option<Place> {
         let mut connections = self.connections();
         if connections.is_http1 {
-            connections.idle_http1.retain(|sender| !sender.is_closed());
-            // A sender whose connection has not yet seen the end of its last answer becomes ready soon.
-            let ready = connections.idle_http1.iter().rposition(http1::SendRequest::is_ready)?;
-            let sender = connections.idle_http1.swap_remove(ready);
-            connections.busy_http1 += 1;
-            return Some(Place::Http1(sender, Busy { pool: Arc::downgrade(self) }));
+            drop(connections);
+            return self.idle_http1().map(|(connection, busy)| Place::Http1(connection, busy));
         }
         let mut any_closed = false;
         let mut found = None;
@@ -229,6 +274,48 @@ impl Pool {
         found
     }
 
+    fn idle_http1(self: &Arc<Self>) -> Option<(Http1, Busy)> {
+        loop {
+            let mut connections = self.connections();
+            let mut connection = connections.idle_http1.pop()?.connection;
+            connections.busy_http1 += 1;
+            drop(connections);
+            let busy = Busy { pool: Arc::downgrade(self) };
+            if connection.is_ready() {
+                return Some((connection, busy));
+            }
+        }
+    }
+
+    /// Makes another HTTP/1.1 connection for requests to come.
+    fn make_http1(self: &Arc<Self>) {
+        let mut connections = self.connections();
+        let count = connections.busy_http1 + connections.idle_http1.len();
+        let now = Instant::now();
+        // The first HTTP/2 connection shows that the server is there.
+        if connections.http2.is_empty()
+            || count >= self.bounds.max_idle_http1_connections
+            || connections.http1_after.is_some_and(|after| now < after)
+        {
+            return;
+        }
+        connections.http1_after = Some(now + HTTP1_RETRY_INTERVAL);
+        drop(connections);
+        let (pool, connector) = (Arc::downgrade(self), self.connector.clone());
+        tokio::spawn(async move {
+            let connected = connector.connect_http1().await;
+            let Some(pool) = pool.upgrade() else { return };
+            match connected {
+                Ok(connection) => {
+                    let mut connections = pool.connections();
+                    connections.http1_after = None;
+                    connections.idle_http1.push(Idle { connection, was_idle: false });
+                }
+                Err(error) => tracing::debug!(%error, "no HTTP/1.1 connection to the upstream"),
+            }
+        });
+    }
+
     /// Only called with the lock held, so that the count never passes the limit.
     fn lease(self: &Arc<Self>, connection: &mut Http2) -> Place {
         connection.streams.fetch_add(1, Ordering::AcqRel);
@@ -247,17 +334,17 @@ impl Pool {
                 connections.http2.push(connection);
                 place
             }
-            Connected::Http1(sender) => {
+            Connected::Http1(connection) => {
                 connections.is_http1 = true;
                 connections.busy_http1 += 1;
-                Place::Http1(sender, Busy { pool: Arc::downgrade(self) })
+                Place::Http1(connection, Busy { pool: Arc::downgrade(self) })
             }
         }
     }
 
     fn close_surplus(&self) {
         let mut connections = self.connections();
-        connections.idle_http1.clear();
+        connections.idle_http1.retain_mut(|idle| !std::mem::replace(&mut idle.was_idle, true));
         let mut kept_one = false;
         connections.http2.retain_mut(|connection| {
             if connection.sender.is_closed() {
@@ -278,6 +365,13 @@ async fn close_idle(pool: Weak<Pool>) {
         let Some(pool) = pool.upgrade() else { return };
         pool.close_surplus();
     }
+}
+
+/// Whether it is a read that ends soon by itself, and that may be asked twice.
+fn is_short_read(request: &Request<Body>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD)
+        && request.body().is_end_stream()
+        && request.extensions().get::<LongRunning>().is_none()
 }
 
 /// The request, if the connection never began with it.
@@ -308,45 +402,5 @@ impl http_body::Body for Counted {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-/// An HTTP/1.1 answer's body; its connection goes back to the pool if it was read to its end.
-struct Http1Body {
-    body: Incoming,
-    is_complete: bool,
-    sender: Option<http1::SendRequest<Body>>,
-    busy: Busy,
-}
-
-impl http_body::Body for Http1Body {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context).map_err(Into::into);
-        self.is_complete = matches!(polled, Poll::Ready(None));
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Http1Body {
-    fn drop(&mut self) {
-        if !self.is_complete && !self.body.is_end_stream() {
-            return;
-        }
-        let (Some(sender), Some(pool)) = (self.sender.take(), self.busy.pool.upgrade()) else { return };
-        let mut connections = pool.connections();
-        if connections.idle_http1.len() < pool.bounds.max_idle_http1_connections && !sender.is_closed() {
-            connections.idle_http1.push(sender);
-        }
     }
 }

@@ -9,7 +9,7 @@ use super::{Body, BoxError, Transport, UpstreamError};
 use crate::server::reload::{self, Reloading};
 use async_trait::async_trait;
 use http::uri::{PathAndQuery, Scheme};
-use http::{HeaderValue, Request, Response, Uri, header};
+use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::BodyExt;
 use kube::client::ConfigExt;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
@@ -85,8 +85,6 @@ impl Transport for Remote {
 #[derive(Debug)]
 struct Target {
     url: String,
-    scheme: Scheme,
-    authority: http::uri::Authority,
     /// Path that stands before every request's, without a slash at its end.
     prefix: String,
     credentials: Credentials,
@@ -127,13 +125,17 @@ impl Target {
         let Some(authority) = config.cluster_url.authority().cloned() else {
             return unsupported("the server's URL names no host");
         };
+        let Ok(host_header) = HeaderValue::from_str(authority.as_str()) else {
+            return unsupported("the server's URL names no host that can be sent");
+        };
         let scheme = config.cluster_url.scheme().cloned().unwrap_or(Scheme::HTTP);
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let is_tls = scheme == Scheme::HTTPS;
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let connector = |config: &kube::Config| -> Result<Connector, RemoteError> {
             let tls = if is_tls { Some(tls(config, &host)?) } else { None };
-            Ok(Connector { host: host.clone(), port, tls, bounds: bounds.clone() })
+            let (authority, host_header) = (authority.clone(), host_header.clone());
+            Ok(Connector { host: host.clone(), port, authority, host_header, tls, bounds: bounds.clone() })
         };
         let own = Side::new(connector(&config)?);
         let mut bare = config.clone();
@@ -141,31 +143,22 @@ impl Target {
         let without_certificate = Side::new(connector(&bare)?);
         Ok(Self {
             url: config.cluster_url.to_string(),
-            scheme,
             prefix: config.cluster_url.path().trim_end_matches('/').to_owned(),
             credentials: Credentials::new(&config)?,
             own,
             without_certificate,
-            authority,
         })
     }
 
-    /// Makes the request's URI one of the server.
+    /// Puts the URL's path before the request's.
     fn address(&self, request: &mut Request<Body>) -> Result<(), UpstreamError> {
-        let unreachable = |error: http::Error| UpstreamError::Unreachable(error.into());
         let path = match request.uri().path_and_query() {
-            Some(path) if self.prefix.is_empty() => path.clone(),
-            Some(path) => {
-                PathAndQuery::try_from(format!("{}{path}", self.prefix)).map_err(|error| unreachable(error.into()))?
-            }
+            Some(_) if self.prefix.is_empty() && request.uri().scheme().is_none() => return Ok(()),
+            Some(path) => PathAndQuery::try_from(format!("{}{path}", self.prefix))
+                .map_err(|error| UpstreamError::Unreachable(error.into()))?,
             None => PathAndQuery::from_static("/"),
         };
-        *request.uri_mut() = Uri::builder()
-            .scheme(self.scheme.clone())
-            .authority(self.authority.clone())
-            .path_and_query(path)
-            .build()
-            .map_err(unreachable)?;
+        *request.uri_mut() = Uri::from(path);
         Ok(())
     }
 }
@@ -180,20 +173,10 @@ fn tls(config: &kube::Config, host: &str) -> Result<Tls, RemoteError> {
 impl Connector {
     /// An upgrade has a connection of its own.
     async fn upgrade(&self, mut request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
-        let mut sender = self.connect_http1().await.map_err(UpstreamError::Unreachable)?;
-        origin_form(&mut request);
+        let mut sender = self.connect_upgrade().await.map_err(UpstreamError::Unreachable)?;
+        self.origin_form(&mut request);
         let response = sender.send_request(request).await.map_err(|error| UpstreamError::Unreachable(error.into()))?;
         Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
-    }
-}
-
-/// HTTP/1.1 asks an origin server for a path, and names the server in a header.
-pub(super) fn origin_form(request: &mut Request<Body>) {
-    if let Some(host) = request.uri().authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
-        request.headers_mut().insert(header::HOST, host);
-    }
-    if let Some(path) = request.uri().path_and_query() {
-        *request.uri_mut() = Uri::from(path.clone());
     }
 }
 

@@ -396,3 +396,109 @@ async fn a_request_that_is_dropped_while_it_waits_is_cancelled() {
     assert_eq!(waiting.await.unwrap_err().code, 504);
     assert!(start.await.is_err());
 }
+
+/// Answers with the protocol that the request came by.
+async fn protocol(request: Request<Incoming>) -> Response<Body> {
+    Response::new(full(format!("{:?}", request.version())))
+}
+
+/// Sends short reads until one goes by HTTP/1.1, whose answer it brings.
+async fn over_http1(remote: &Remote) -> Response<Body> {
+    loop {
+        let response = remote.send(get("/")).await.unwrap();
+        if response.version() == http::Version::HTTP_11 {
+            return response;
+        }
+        text(response).await;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn short_reads_go_by_http1_as_soon_as_they_can_and_nothing_else_does() {
+    let served = serve(protocol);
+    let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
+    assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "HTTP/2.0");
+    assert_eq!(text(over_http1(&remote).await).await, "HTTP/1.1");
+    for _ in 0..20 {
+        assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "HTTP/1.1");
+    }
+    let mut watch = get("/?watch=true");
+    watch.extensions_mut().insert(LongRunning);
+    let write = Request::post("/").body(empty()).unwrap();
+    let read_with_a_body = Request::get("/").body(full("x")).unwrap();
+    for request in [watch, write, read_with_a_body] {
+        assert_eq!(text(remote.send(request).await.unwrap()).await, "HTTP/2.0");
+    }
+    let both = tokio::join!(remote.send(get("/")), remote.send(get("/")));
+    assert_eq!((both.0.unwrap().version(), both.1.unwrap().version()), (http::Version::HTTP_11, http::Version::HTTP_2));
+}
+
+#[tokio::test]
+async fn a_read_that_meets_the_end_of_its_connection_is_asked_again() {
+    let served = serve(protocol);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let relayed = Arc::new(Mutex::new(Vec::new()));
+    let (relays, server) = (Arc::clone(&relayed), served.address);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let relay = tokio::spawn(async move {
+                let mut onward = tokio::net::TcpStream::connect(server).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut stream, &mut onward).await;
+            });
+            relays.lock().unwrap().push(relay);
+        }
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("https://{address}");
+    let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &serde_json::json!({}));
+    let remote = Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap();
+    text(over_http1(&remote).await).await;
+    // The first is the one with HTTP/2.
+    relayed.lock().unwrap()[1].abort();
+    assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "HTTP/2.0");
+    assert_eq!(text(over_http1(&remote).await).await, "HTTP/1.1");
+}
+
+#[tokio::test]
+async fn an_answer_over_http1_that_breaks_off_is_an_error_and_its_connection_is_not_used_again() {
+    let (starts, mut started) = mpsc::unbounded_channel();
+    let served = serve(move |request: Request<Incoming>| {
+        let body = if request.version() == http::Version::HTTP_2 {
+            empty()
+        } else {
+            let (events, mut sent) = mpsc::unbounded_channel::<Result<http_body::Frame<Bytes>, BoxError>>();
+            events.send(Ok(http_body::Frame::data(Bytes::from("half")))).unwrap();
+            starts.send(events).unwrap();
+            StreamBody::new(futures_util::stream::poll_fn(move |context| sent.poll_recv(context))).boxed_unsync()
+        };
+        async { Response::new(body) }
+    });
+    let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
+    for _ in 0..2 {
+        let answer = over_http1(&remote).await;
+        started.recv().await.unwrap().send(Err("broken".into())).unwrap();
+        assert!(answer.into_body().collect().await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_ends_its_read_over_http1() {
+    let (ends, mut ended) = mpsc::unbounded_channel();
+    let served = serve(move |request: Request<Incoming>| {
+        let body = if request.version() == http::Version::HTTP_2 {
+            empty()
+        } else {
+            let (body, dropped) = silent();
+            ends.send(dropped).unwrap();
+            body
+        };
+        async { Response::new(body) }
+    });
+    let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
+    let read = over_http1(&remote).await;
+    let dropped = ended.recv().await.unwrap();
+    drop(read);
+    assert!(dropped.await.is_err());
+}
