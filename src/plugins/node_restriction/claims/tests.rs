@@ -43,7 +43,7 @@ async fn whatever_else_it_changes_is_shown_to_it() {
     let text = "node \"n\" is not allowed to update fields other than status.quantity and status.conditions: \
                 @@ -2,10 +2,12 @@\n  \"name\": \"c\",\n  \"namespace\": \"ns\",\n  \"labels\": {\n-  \"a\": \"1\"\n+  \"a\": \"\\u003c2\\u003e\"\n  },\n  \
                 \"Spec\": {\n-  \"AccessModes\": null,\n+  \"AccessModes\": [\n+   \"ReadWriteOnce\"\n+  ],\n   \"Selector\": null,\n   \"Resources\": \
-                {\n    \"Limits\": null,\n@@ -25,6 +27,9 @@\n   \"AllocatedResources\": null,\n   \"AllocatedResourceStatuses\": null,\n   \
+                {\n    \"Limits\": null,\n@@ -26,6 +28,9 @@\n   \"AllocatedResources\": null,\n   \"AllocatedResourceStatuses\": null,\n   \
                 \"CurrentVolumeAttributesClassName\": null,\n-  \"ModifyVolumeStatus\": null\n+  \"ModifyVolumeStatus\": {\n+   \
                 \"TargetVolumeAttributesClassName\": \"\",\n+   \"Status\": \"Pending\"\n+  }\n  }\n }\n";
     assert_eq!(why(updated(old, new).await).unwrap(), text);
