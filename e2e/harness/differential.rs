@@ -2,7 +2,7 @@
 //! what webhooks are asked, must be the same.
 
 use super::api::{Api, User};
-use super::client::Request;
+use super::client::{Request, get};
 use super::control_plane::{ControlPlane, only, upstream};
 use super::proxy::Proxy;
 use super::webhook::{Review, Webhook};
@@ -10,7 +10,7 @@ use super::{eventually, folder};
 use serde_json::{Map, Value, json};
 use std::process::Command;
 
-/// A list of requests, and the plugins that admit them.
+/// A list of requests, and the plugins that admit them. In bodies, `{uid of PATH}` is the uid of the object at that path.
 pub struct Case<'a> {
     /// The plugins that run on both sides, and no others.
     pub plugins: &'a [&'a str],
@@ -37,14 +37,22 @@ struct Seen {
 /// # Panics
 /// When they differ; the message names every place.
 pub fn compare(case: &Case<'_>) {
+    compare_when(&[], case);
+}
+
+/// The same, as soon as these requests get these codes: plugins read from caches that lag behind the setup.
+///
+/// # Panics
+/// When they differ.
+pub fn compare_when(ready: &[(User, Request, u16)], case: &Case<'_>) {
     let expected = {
         // A server that admits nothing cannot set itself up: it starts on what one that admits all has left.
         let reference = ControlPlane::start("reference", &only(&[])).restarted(&only(case.plugins));
-        run(case, &reference)
+        run(case, &reference, ready)
     };
     let flags = proxy_only(case.plugins);
     let proxy = Proxy::before(upstream(), &flags.each_ref().map(String::as_str));
-    let got = run(case, &proxy);
+    let got = run(case, &proxy, ready);
     let mut differences = Vec::new();
     for (expected, got) in expected.iter().zip(&got) {
         if expected != got {
@@ -77,7 +85,7 @@ pub fn known_plugins() -> Vec<String> {
     table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
 }
 
-fn run(case: &Case<'_>, api: &Api) -> Vec<Seen> {
+fn run(case: &Case<'_>, api: &Api, ready: &[(User, Request, u16)]) -> Vec<Seen> {
     for request in &case.setup {
         let answer = api.send(&User::admin(), request.clone());
         assert!(answer.status < 300, "setup: {} {}: {}", request.method, request.path, answer.text());
@@ -88,12 +96,20 @@ fn run(case: &Case<'_>, api: &Api) -> Vec<Seen> {
             (!webhook.take().is_empty()).then_some(())
         });
     }
+    for (user, request, code) in ready {
+        eventually(&format!("{code} of {} {}", request.method, request.path), || {
+            (api.send(user, with_uids(api, request).0).status == *code).then_some(())
+        });
+    }
     case.steps.iter().map(|(user, request)| step(case, api, user, request)).collect()
 }
 
 fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
-    let answer = api.send(user, request.clone());
-    let mut body = serde_json::from_slice(&answer.body).unwrap_or_else(|_| json!(answer.text()));
+    let (sent, uids) = with_uids(api, request);
+    let answer = api.send(user, sent);
+    let placed = |text: String| uids.iter().fold(text, |text, (place, uid)| text.replace(uid, place));
+    let text = placed(answer.text());
+    let mut body = serde_json::from_str(&text).unwrap_or_else(|_| json!(text));
     let generated = generated_name(&body);
     let mut reviews: Vec<Value> = Vec::new();
     // A kube-apiserver writes things of its own when it likes.
@@ -107,7 +123,30 @@ fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
     reviews.sort_by_key(|review| (review["path"].to_string(), review.to_string()));
     mask(&mut body, generated.as_deref());
     let step = format!("{} {} {}", request.method, request.path, String::from_utf8_lossy(&request.body));
-    Seen { step, code: answer.status, warnings: answer.header("warning"), body, reviews }
+    Seen {
+        step,
+        code: answer.status,
+        warnings: answer.header("warning").into_iter().map(placed).collect(),
+        body,
+        reviews,
+    }
+}
+
+/// The request with uids in their places, and what is where.
+fn with_uids(api: &Api, request: &Request) -> (Request, Vec<(String, String)>) {
+    const OPEN: &str = "{uid of ";
+    let (mut sent, mut uids) = (request.clone(), Vec::new());
+    let Ok(mut body) = String::from_utf8(request.body.to_vec()) else { return (sent, uids) };
+    while let Some((_, rest)) = body.split_once(OPEN) {
+        let path = rest.split('}').next().unwrap_or_default();
+        let uid = api.send(&User::admin(), get(path)).json()["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        assert!(!uid.is_empty(), "nothing at {path}");
+        let place = format!("{OPEN}{path}}}");
+        body = body.replace(&place, &uid);
+        uids.push((place, uid));
+    }
+    sent.body = body.into();
+    (sent, uids)
 }
 
 fn generated_name(object: &Value) -> Option<String> {

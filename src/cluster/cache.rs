@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -26,6 +26,11 @@ pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
 
     /// The object's key and what is kept of it.
     fn project(object: Self::Object) -> (String, Self);
+
+    /// What else than its key it is found by, if anything: for a Pod its node.
+    fn index(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// The key of an object, in a namespace or not.
@@ -38,12 +43,73 @@ pub(super) fn namespaced_key(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
 
-type Objects<P> = BTreeMap<String, Arc<P>>;
+type Objects<P> = BTreeMap<Arc<str>, Arc<P>>;
 
-/// The kept objects by key, and all of them sorted by key as soon as somebody wants that.
+/// The kept objects by key, and by index and key. Both share keys and objects.
+#[derive(Debug)]
+struct Store<P> {
+    by_key: Objects<P>,
+    by_index: BTreeMap<Box<str>, Objects<P>>,
+}
+
+impl<P: Projection> Store<P> {
+    /// Answers whether that changed anything.
+    fn insert(&mut self, key: Arc<str>, object: Arc<P>) -> bool {
+        if self.by_key.get(&key) == Some(&object) {
+            return false;
+        }
+        self.remove(&key);
+        self.enter(&key, &object);
+        self.by_key.insert(key, object);
+        true
+    }
+
+    /// Answers whether that changed anything.
+    fn remove(&mut self, key: &str) -> bool {
+        let Some(old) = self.by_key.remove(key) else { return false };
+        if let Some(index) = old.index()
+            && let Some(objects) = self.by_index.get_mut(index)
+        {
+            objects.remove(key);
+            if objects.is_empty() {
+                self.by_index.remove(index);
+            }
+        }
+        true
+    }
+
+    /// Takes over a complete list. What did not change stays the same `Arc`. Answers whether anything did.
+    fn replace(&mut self, mut listed: Objects<P>) -> bool {
+        let mut changed = self.by_key.len() != listed.len();
+        for (key, object) in &mut listed {
+            match self.by_key.get(key).filter(|old| *old == object) {
+                Some(old) => *object = old.clone(),
+                None => changed = true,
+            }
+        }
+        if changed {
+            self.by_index.clear();
+            for (key, object) in &listed {
+                self.enter(key, object);
+            }
+            self.by_key = listed;
+        }
+        changed
+    }
+
+    fn enter(&mut self, key: &Arc<str>, object: &Arc<P>) {
+        let Some(index) = object.index() else { return };
+        match self.by_index.get_mut(index) {
+            Some(objects) => _ = objects.insert(key.clone(), object.clone()),
+            None => _ = self.by_index.insert(index.into(), [(key.clone(), object.clone())].into()),
+        }
+    }
+}
+
+/// The kept objects, and all of them sorted by key as soon as somebody wants that.
 #[derive(Debug)]
 pub(super) struct Cache<P> {
-    by_key: RwLock<Objects<P>>,
+    store: RwLock<Store<P>>,
     sorted: ArcSwapOption<Vec<Arc<P>>>,
     synced: watch::Sender<bool>,
     last_error: Mutex<Option<String>>,
@@ -52,7 +118,7 @@ pub(super) struct Cache<P> {
 impl<P: Projection> Cache<P> {
     pub(super) fn new() -> Self {
         Self {
-            by_key: RwLock::default(),
+            store: RwLock::new(Store { by_key: BTreeMap::new(), by_index: BTreeMap::new() }),
             sorted: ArcSwapOption::default(),
             synced: watch::Sender::new(false),
             last_error: Mutex::default(),
@@ -62,13 +128,23 @@ impl<P: Projection> Cache<P> {
     /// A cache that holds these objects and follows nothing.
     pub(super) fn fixed(objects: impl IntoIterator<Item = (String, P)>, synced: bool) -> Self {
         let cache = Self::new();
-        cache.replace(objects.into_iter().map(|(key, object)| (key, Arc::new(object))).collect());
+        let listed = objects.into_iter().map(|(key, object)| (key.into(), Arc::new(object))).collect();
+        cache.change(|store| store.replace(listed));
         cache.synced.send_replace(synced);
         cache
     }
 
     pub(super) fn find(&self, key: &str) -> Option<Arc<P>> {
-        self.by_key.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        self.read().by_key.get(key).cloned()
+    }
+
+    /// The object of this key, if it has this index.
+    pub(super) fn indexed(&self, index: &str, key: &str) -> Option<Arc<P>> {
+        self.read().by_index.get(index)?.get(key).cloned()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Store<P>> {
+        self.store.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All objects, sorted by key; the same `Arc` as long as none changed.
@@ -77,8 +153,8 @@ impl<P: Projection> Cache<P> {
             return sorted;
         }
         // Under the lock, so that no change comes between reading the objects and keeping the list.
-        let objects = self.by_key.read().unwrap_or_else(PoisonError::into_inner);
-        let sorted: Arc<Vec<_>> = Arc::new(objects.values().cloned().collect());
+        let store = self.read();
+        let sorted: Arc<Vec<_>> = Arc::new(store.by_key.values().cloned().collect());
         self.sorted.store(Some(sorted.clone()));
         sorted
     }
@@ -86,8 +162,8 @@ impl<P: Projection> Cache<P> {
     /// The objects in a namespace, sorted by name.
     pub(super) fn in_namespace(&self, namespace: &str) -> Vec<Arc<P>> {
         let prefix = namespaced_key(namespace, "");
-        let objects = self.by_key.read().unwrap_or_else(PoisonError::into_inner);
-        let from = objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+        let store = self.read();
+        let from = store.by_key.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
         from.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, object)| object.clone()).collect()
     }
 
@@ -135,44 +211,30 @@ impl<P: Projection> Cache<P> {
     fn take(&self, event: watcher::Event<P::Object>, listed: &mut Option<Objects<P>>) {
         let kept = |object| {
             let (key, object) = P::project(object);
-            (key, Arc::new(object))
+            (Arc::<str>::from(key), Arc::new(object))
         };
         match event {
             watcher::Event::Init => *listed = Some(BTreeMap::new()),
             watcher::Event::InitApply(object) => listed.get_or_insert_default().extend([kept(object)]),
             watcher::Event::InitDone => {
-                self.replace(listed.take().unwrap_or_default());
+                let listed = listed.take().unwrap_or_default();
+                self.change(|store| store.replace(listed));
                 self.synced.send_replace(true);
             }
             watcher::Event::Apply(object) => {
                 let (key, object) = kept(object);
-                self.change(|objects| objects.insert(key, object.clone()).is_none_or(|old| old != object));
+                self.change(|store| store.insert(key, object));
             }
             watcher::Event::Delete(object) => {
                 let (key, _) = P::project(object);
-                self.change(|objects| objects.remove(&key).is_some());
+                self.change(|store| store.remove(&key));
             }
         }
     }
 
-    /// Takes over a complete list. What did not change stays the same `Arc`.
-    fn replace(&self, mut listed: Objects<P>) {
-        self.change(|objects| {
-            let mut changed = objects.len() != listed.len();
-            for (key, object) in &mut listed {
-                match objects.get(key).filter(|old| *old == object) {
-                    Some(old) => *object = old.clone(),
-                    None => changed = true,
-                }
-            }
-            *objects = listed;
-            changed
-        });
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Objects<P>) -> bool) {
-        let mut objects = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
-        if change(&mut objects) {
+    fn change(&self, change: impl FnOnce(&mut Store<P>) -> bool) {
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        if change(&mut store) {
             self.sorted.store(None);
         }
     }
@@ -215,6 +277,9 @@ mod tests {
         fn project(object: ConfigMap) -> (String, Self) {
             let name = object.metadata.name.unwrap_or_default();
             (name.clone(), Self(name, object.data.and_then(|mut data| data.remove("k"))))
+        }
+        fn index(&self) -> Option<&str> {
+            self.1.as_deref()
         }
     }
 
@@ -274,5 +339,30 @@ mod tests {
         assert!(Arc::ptr_eq(&before[1], &cache.sorted()[1]));
         feed(&cache, vec![Event::Delete(map("a", "2"))]);
         assert_eq!(names(&cache), ["b"]);
+    }
+
+    #[test]
+    fn an_object_is_found_by_the_index_that_it_has_now() {
+        let cache = Cache::new();
+        let has = |index: &str, key: &str| cache.indexed(index, key).is_some();
+        feed(
+            &cache,
+            vec![Event::Init, Event::InitApply(map("a", "1")), Event::InitApply(map("b", "1")), Event::InitDone],
+        );
+        assert!(has("1", "a") && has("1", "b") && !has("2", "a") && !has("1", "c"));
+        feed(&cache, vec![Event::Apply(map("a", "2"))]);
+        assert!(!has("1", "a") && has("2", "a") && has("1", "b"));
+        feed(&cache, vec![Event::Delete(map("b", "1"))]);
+        assert!(!has("1", "b") && has("2", "a"));
+        feed(&cache, vec![Event::Init, Event::InitApply(map("c", "3")), Event::InitDone]);
+        assert!(!has("2", "a") && has("3", "c"));
+        // Nothing stays behind for an index that no object has.
+        assert_eq!(cache.read().by_index.len(), 1);
+    }
+
+    #[test]
+    fn an_object_without_an_index_is_found_by_its_key_only() {
+        let cache = Cache::fixed([("a".to_owned(), Map("a".to_owned(), None))], true);
+        assert!(cache.find("a").is_some() && cache.read().by_index.is_empty());
     }
 }

@@ -258,6 +258,11 @@ impl Cluster {
         self.cache::<P>()?.find(&cache::key(namespace, name))
     }
 
+    /// The same if the object has this index: of a Pod, if it is bound to this node.
+    pub(crate) fn indexed<P: Projection>(&self, index: &str, namespace: &str, name: &str) -> Option<Arc<P>> {
+        self.cache::<P>()?.indexed(index, &cache::key(namespace, name))
+    }
+
     /// All objects of a kind, sorted by namespace and name; the same `Arc` as long as none changed.
     pub(crate) fn all<P: Projection>(&self) -> Arc<Vec<Arc<P>>> {
         self.cache::<P>().map(|cache| cache.sorted()).unwrap_or_default()

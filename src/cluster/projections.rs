@@ -114,6 +114,10 @@ impl Projection for Pod {
         let pod = Self { metadata: identity(object.metadata), spec, status: None };
         (key_of(&pod.metadata), pod)
     }
+
+    fn index(&self) -> Option<&str> {
+        self.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
+    }
 }
 
 impl Projection for Node {

@@ -27,7 +27,14 @@ fn namespace(name: &str) -> Namespace {
 
 /// Starts the check of a plugin in its mutating phase.
 pub(crate) fn check(plugin: &dyn Plugin) -> Check<'_> {
-    Check { plugin, validating: false, dry_run: false, subresource: "", authorizer: CallerAuthorizer::default() }
+    Check {
+        plugin,
+        validating: false,
+        dry_run: false,
+        subresource: "",
+        user: None,
+        authorizer: CallerAuthorizer::default(),
+    }
 }
 
 /// A check that is being put together.
@@ -36,6 +43,7 @@ pub(crate) struct Check<'a> {
     validating: bool,
     dry_run: bool,
     subresource: &'static str,
+    user: Option<UserInfo>,
     authorizer: CallerAuthorizer,
 }
 
@@ -50,6 +58,13 @@ impl Check<'_> {
     /// By a caller who may do what this says; else nothing.
     pub(crate) fn caller(mut self, rule: fn(&authz::Attributes) -> Decision) -> Self {
         self.authorizer = CallerAuthorizer::fixed(rule);
+        self
+    }
+
+    /// By this user, who is in these groups.
+    pub(crate) fn user(mut self, name: &str, groups: &[&str]) -> Self {
+        let groups = groups.iter().map(|&group| group.to_owned()).collect();
+        self.user = Some(UserInfo { username: name.to_owned(), groups, ..UserInfo::default() });
         self
     }
 
@@ -92,6 +107,9 @@ impl Check<'_> {
         attributes.dry_run = self.dry_run;
         attributes.authorizer = self.authorizer.clone();
         attributes.subresource = self.subresource.to_owned();
+        if let Some(user) = &self.user {
+            attributes.user = Arc::new(user.clone());
+        }
         let result = self.call(&mut attributes).await;
         let after = attributes.object.clone();
         if result.is_ok() {

@@ -7,6 +7,7 @@ pub mod namespace_exists;
 pub mod limit_pod_hard_anti_affinity_topology;
 pub mod limit_ranger;
 pub mod service_account;
+pub mod node_restriction;
 pub mod taint_nodes_by_condition;
 pub mod always_pull_images;
 pub mod pod_security;
@@ -52,6 +53,7 @@ pub static ALL: &[&Spec] = &[
     &limit_pod_hard_anti_affinity_topology::SPEC,
     &limit_ranger::SPEC,
     &service_account::SPEC,
+    &node_restriction::SPEC,
     &taint_nodes_by_condition::SPEC,
     &always_pull_images::SPEC,
     &pod_security::SPEC,

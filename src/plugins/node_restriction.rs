@@ -1,0 +1,108 @@
+//! NodeRestriction: a kubelet changes its own node, the pods bound to it and what goes with both, and nothing else.
+
+mod audience;
+mod certificates;
+mod claim_diff;
+mod claims;
+mod drivers;
+mod nodes;
+mod owned;
+mod pod_certificates;
+mod pods;
+mod read;
+mod references;
+mod tokens;
+
+use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
+use crate::authn::UserInfo;
+use crate::authz::quote;
+use crate::cluster::{Cluster, Need};
+use crate::status::Status;
+use async_trait::async_trait;
+use std::sync::Arc;
+
+/// The plugin's facts.
+pub static SPEC: Spec = Spec {
+    name: "NodeRestriction",
+    default_on: false,
+    phases: Phases::Mutating,
+    operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
+    // Any subresource of pods and nodes, which are not all known here.
+    resources: Resources::All,
+    needs: &[
+        Need::Pods,
+        Need::Nodes,
+        Need::ServiceAccounts,
+        Need::PersistentVolumes,
+        Need::PersistentVolumeClaims,
+        Need::CsiDrivers,
+    ],
+    configuration: None,
+    about: "Lets kubelets change only their own node and the pods bound to it.",
+    build: |environment| {
+        let gates = environment.feature_gates;
+        Ok(Box::new(NodeRestriction {
+            cluster: environment.cluster.clone(),
+            restricts_audiences: gates.is_on("ServiceAccountNodeAudienceRestriction"),
+            restricts_certificates: !gates.is_on("AllowInsecureKubeletCertificateSigningRequests"),
+            has_pod_certificates: gates.is_on("PodCertificateRequest"),
+        }))
+    },
+};
+
+struct NodeRestriction {
+    cluster: Arc<Cluster>,
+    restricts_audiences: bool,
+    restricts_certificates: bool,
+    has_pod_certificates: bool,
+}
+
+#[async_trait]
+impl Plugin for NodeRestriction {
+    async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        let attributes = &*attributes;
+        let Some(node) = node_of(&attributes.user) else { return Ok(()) };
+        if node.is_empty() {
+            let user = quote(&attributes.user.username);
+            return Err(Denial::forbidden(format!("could not determine node from user {user}")));
+        }
+        match (attributes.resource.group.as_str(), attributes.resource.resource.as_str()) {
+            ("", "pods") => pods::check(&self.cluster, node, attributes),
+            ("", "nodes") => nodes::check(node, attributes),
+            ("", "persistentvolumeclaims") => claims::check(node, attributes),
+            ("", "serviceaccounts") => tokens::check(&self.cluster, self.restricts_audiences, node, attributes).await,
+            ("coordination.k8s.io", "leases") => owned::check_lease(node, attributes),
+            ("storage.k8s.io", "csinodes") => owned::check_csi_node(node, attributes),
+            ("resource.k8s.io", "resourceslices") => owned::check_resource_slice(node, attributes),
+            ("certificates.k8s.io", "certificatesigningrequests") if self.restricts_certificates => {
+                certificates::check(node, attributes)
+            }
+            ("certificates.k8s.io", "podcertificaterequests") if !self.has_pod_certificates => {
+                Err(Denial::forbidden("PodCertificateRequest feature gate is disabled"))
+            }
+            ("certificates.k8s.io", "podcertificaterequests") => {
+                pod_certificates::check(&self.cluster, node, attributes)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The node that the user is, which may have no name; none for everybody else (`defaultNodeIdentifier.NodeIdentity`).
+fn node_of(user: &UserInfo) -> Option<&str> {
+    let node = user.username.strip_prefix("system:node:")?;
+    user.groups.iter().any(|group| group == "system:nodes").then_some(node)
+}
+
+/// What a lister says of an object that it does not have: it names one, in the singular.
+fn not_found(group: &str, singular: &str, name: &str) -> Status {
+    Status::not_found(group, singular, name)
+}
+
+/// What no request of this kind can do without.
+fn no_object() -> Denial {
+    Denial::forbidden("unexpected type <nil>")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The audience of a token: one that the pod's volumes ask for, or that the node may have for any pod.
+
+use super::{drivers, not_found};
+use crate::admission::Attributes;
+use crate::authz::{self, ReviewError, quote};
+use crate::cluster::Cluster;
+use k8s_openapi::api::core::v1::{Pod, Volume};
+use k8s_openapi::api::storage::v1::CSIDriver;
+
+/// `validateNodeServiceAccountAudience`.
+pub(super) async fn check(
+    cluster: &Cluster,
+    pod: &Pod,
+    audiences: &[String],
+    attributes: &Attributes,
+) -> Result<(), String> {
+    let audience = match audiences {
+        [] => "",
+        [audience] => audience,
+        _ => return Err("node may only request 0 or 1 audiences".to_owned()),
+    };
+    if is_asked_for(cluster, pod, audience)
+        .map_err(|why| format!("error validating audience {}: {why}", quote(audience)))?
+    {
+        return Ok(());
+    }
+    let question = authz::Attributes {
+        is_resource_request: true,
+        verb: "request-serviceaccounts-token-audience".to_owned(),
+        namespace: attributes.namespace.clone(),
+        api_version: "v1".to_owned(),
+        resource: audience.to_owned(),
+        name: attributes.name.clone(),
+        ..authz::Attributes::default()
+    };
+    let (audience, user) = (quote(audience), &attributes.user.username);
+    match attributes.authorizer.check(&question).await {
+        Ok(decision) if decision.allowed => Ok(()),
+        Ok(_) => Err(format!(
+            "audience {audience} not found in pod spec volume, {user} is not authorized to request tokens for this audience"
+        )),
+        Err(ReviewError(why)) => Err(format!(
+            "audience {audience} not found in pod spec volume, error authorizing {user} to request tokens for this audience: {why}"
+        )),
+    }
+}
+
+/// Whether a volume of the pod asks for tokens of this audience (`podReferencesAudience`).
+///
+/// # Errors
+/// When none does as far as that can be told, and of some it cannot.
+fn is_asked_for(cluster: &Cluster, pod: &Pod, audience: &str) -> Result<bool, String> {
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
+    let mut errors: Vec<String> = Vec::new();
+    for volume in volumes {
+        if is_projected(volume, audience) {
+            return Ok(true);
+        }
+        let of_driver = drivers::of_volume(cluster, pod, volume).and_then(|driver| match driver {
+            Some(driver) => driver_asks_for(cluster, &driver, audience),
+            None => Ok(false),
+        });
+        match of_driver {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(error) if errors.contains(&error) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    match errors.as_slice() {
+        [] => Ok(false),
+        [error] => Err(error.clone()),
+        // `utilerrors.Aggregate`.
+        errors => Err(format!("[{}]", errors.join(", "))),
+    }
+}
+
+fn is_projected(volume: &Volume, audience: &str) -> bool {
+    let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+    let mut tokens = sources.filter_map(|source| source.service_account_token.as_ref());
+    tokens.any(|token| token.audience.as_deref().unwrap_or_default() == audience)
+}
+
+/// `csiDriverHasAudience`.
+fn driver_asks_for(cluster: &Cluster, driver: &str, audience: &str) -> Result<bool, String> {
+    let Some(driver) = cluster.find::<CSIDriver>("", driver) else {
+        return Err(not_found("storage.k8s.io", "csidriver", driver).message);
+    };
+    Ok(driver.spec.token_requests.iter().flatten().any(|request| request.audience == audience))
+}

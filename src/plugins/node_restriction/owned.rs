@@ -1,0 +1,53 @@
+//! Objects that belong to a node by their name or by a field: leases, CSINodes and ResourceSlices.
+
+use super::{no_object, read};
+use crate::admission::{Attributes, Denial, Operation};
+use crate::authz::quote;
+use crate::object::Object;
+
+const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+/// `admitLease`.
+pub(super) fn check_lease(node: &str, attributes: &Attributes) -> Result<(), Denial> {
+    if attributes.namespace != LEASE_NAMESPACE {
+        let namespace = quote(LEASE_NAMESPACE);
+        return Err(Denial::forbidden(format!("can only access leases in the {namespace} system namespace")));
+    }
+    match name(attributes)? == node {
+        true => Ok(()),
+        false => Err(Denial::forbidden("can only access node lease with the same name as the requesting node")),
+    }
+}
+
+/// `admitCSINode`.
+pub(super) fn check_csi_node(node: &str, attributes: &Attributes) -> Result<(), Denial> {
+    match name(attributes)? == node {
+        true => Ok(()),
+        false => Err(Denial::forbidden("can only access CSINode with the same name as the requesting node")),
+    }
+}
+
+/// The name that a new object gives itself, and that a request about another one is for.
+fn name(attributes: &Attributes) -> Result<&str, Denial> {
+    match attributes.operation {
+        Operation::Create => Ok(attributes.object.as_ref().ok_or_else(no_object)?.name()),
+        _ => Ok(&attributes.name),
+    }
+}
+
+/// `admitResourceSlice`. Who updates one is the node authorizer's business; it sees neither a new object's content nor the
+/// single objects of a deletecollection.
+pub(super) fn check_resource_slice(node: &str, attributes: &Attributes) -> Result<(), Denial> {
+    let (slice, verb): (Option<&Object>, _) = match attributes.operation {
+        Operation::Create => (attributes.object.as_ref(), "create"),
+        Operation::Delete => (attributes.old_object.as_deref(), "delete"),
+        _ => return Ok(()),
+    };
+    let owner: Option<String> = read::part(slice.ok_or_else(no_object)?, &["spec", "nodeName"])?;
+    match owner.as_deref() == Some(node) {
+        true => Ok(()),
+        false => Err(Denial::forbidden(format!(
+            "can only {verb} ResourceSlice with the same NodeName as the requesting node"
+        ))),
+    }
+}

@@ -1,0 +1,99 @@
+//! PodCertificateRequests: a node asks for certificates of pods that run on it.
+//!
+//! What a cache that lags behind could explain is no refusal but an error, so that the kubelet tries again.
+
+use super::{no_object, not_found, pods, read};
+use crate::admission::{Attributes, Denial, Operation};
+use crate::authz::quote;
+use crate::cluster::Cluster;
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+
+/// `admitPodCertificateRequest`.
+pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> Result<(), Denial> {
+    if attributes.operation != Operation::Create {
+        return Err(Denial::forbidden(format!("unexpected operation {}", attributes.operation.as_str())));
+    }
+    if !attributes.subresource.is_empty() {
+        return Err(Denial::forbidden(format!("unexpected subresource {}", attributes.subresource)));
+    }
+    let request = attributes.object.as_ref().ok_or_else(no_object)?;
+    let field = |name: &str| read::text(request, &["spec", name]);
+    let named = field("nodeName")?;
+    if named != node {
+        return Err(Denial::forbidden(format!(
+            "PodCertificateRequest.Spec.NodeName={}, which is not the requesting node {}",
+            quote(&named),
+            quote(node)
+        )));
+    }
+    let namespace = &attributes.namespace;
+    let pod_name = field("podName")?;
+    let subject = quote(&format!("{namespace}/{pod_name}"));
+    check_node(cluster, node, &field("nodeUID")?, &subject)?;
+    let Some(pod) = cluster.find::<Pod>(namespace, &pod_name) else {
+        let why = not_found("", "pod", &pod_name).message;
+        return Err(Denial::Plain(format!("while retrieving pod {subject} named in the PodCertificateRequest: {why}")));
+    };
+    let (uid, known) = (field("podUID")?, pod.metadata.uid.as_deref().unwrap_or_default());
+    if uid != known {
+        let (uid, known) = (quote(&uid), quote(known));
+        return Err(Denial::Plain(format!(
+            "PodCertificateRequest for pod {subject} contains pod UID ({uid}) which differs from running pod {known}"
+        )));
+    }
+    if pods::node_name(&pod) != node {
+        let node = quote(node);
+        return Err(Denial::forbidden(format!(
+            "pod {subject} is not running on node {node} named in the PodCertificateRequest"
+        )));
+    }
+    if pods::is_mirror(&pod) {
+        return Err(Denial::forbidden(format!("pod {subject} is a mirror pod")));
+    }
+    let account = field("serviceAccountName")?;
+    let known = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or_default();
+    if account != known {
+        let (account, known) = (quote(&account), quote(known));
+        return Err(Denial::forbidden(format!(
+            "PodCertificateRequest for pod {subject} contains serviceAccountName ({account}) that differs from running pod ({known})"
+        )));
+    }
+    check_account(cluster, namespace, &account, &field("serviceAccountUID")?, &subject)
+}
+
+fn check_node(cluster: &Cluster, node: &str, uid: &str, subject: &str) -> Result<(), Denial> {
+    let Some(known) = cluster.find::<Node>("", node) else {
+        let (name, why) = (quote(node), not_found("", "node", node).message);
+        return Err(Denial::Plain(format!("while retrieving node {name} named in the PodCertificateRequest: {why}")));
+    };
+    let known = known.metadata.uid.as_deref().unwrap_or_default();
+    match known == uid {
+        true => Ok(()),
+        false => Err(Denial::Plain(format!(
+            "PodCertificateRequest for pod {subject} names node UID {}, inconsistent with the running node ({})",
+            quote(uid),
+            quote(known)
+        ))),
+    }
+}
+
+fn check_account(cluster: &Cluster, namespace: &str, name: &str, uid: &str, subject: &str) -> Result<(), Denial> {
+    let Some(known) = cluster.find::<ServiceAccount>(namespace, name) else {
+        let (account, why) = (quote(&format!("{namespace}/{name}")), not_found("", "serviceaccount", name).message);
+        return Err(Denial::Plain(format!(
+            "while retrieving service account {account} named in the PodCertificateRequest: {why}"
+        )));
+    };
+    let known = known.metadata.uid.as_deref().unwrap_or_default();
+    match known == uid {
+        true => Ok(()),
+        false => Err(Denial::Plain(format!(
+            "PodCertificateRequest for pod {subject} names service account UID {}, which differs from the running service account ({})",
+            quote(uid),
+            quote(known)
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;
