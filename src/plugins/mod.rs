@@ -9,6 +9,7 @@ pub mod limit_ranger;
 pub mod service_account;
 pub mod taint_nodes_by_condition;
 pub mod always_pull_images;
+pub mod image_policy_webhook;
 pub mod pod_security;
 pub mod pod_node_selector;
 pub mod priority;
@@ -54,6 +55,7 @@ pub static ALL: &[&Spec] = &[
     &service_account::SPEC,
     &taint_nodes_by_condition::SPEC,
     &always_pull_images::SPEC,
+    &image_policy_webhook::SPEC,
     &pod_security::SPEC,
     &pod_node_selector::SPEC,
     &priority::SPEC,

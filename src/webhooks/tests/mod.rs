@@ -6,7 +6,7 @@ mod matching;
 mod mutation;
 mod patches;
 mod payload;
-mod server;
+pub(crate) mod server;
 mod validation;
 
 use super::{Mutating, Validating};
