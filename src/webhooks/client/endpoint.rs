@@ -77,6 +77,9 @@ impl Endpoint {
     /// # Errors
     /// When it is neither.
     pub fn server(server: &str) -> Result<Self, String> {
+        if server.contains('@') {
+            return Err("server: must be a URL without a user and a password".into());
+        }
         let broken = |why: &str| format!("parse \"{server}\": {why}");
         let (is_plain, rest) = match server.split_once("://") {
             Some(("https", rest)) => (false, rest),

@@ -47,23 +47,25 @@ const RETRIES: usize = 10;
 const AGENT: &str = "kube-apiserver-admission";
 
 /// All clients, by endpoint. Equal endpoints share connections, also across changes of the configurations.
-#[derive(Debug)]
 pub struct Clients {
     cache: moka::sync::Cache<Endpoint, Arc<Client>>,
+    /// As whom to call.
+    users: Kubeconfig,
     answer_bytes: usize,
 }
 
 impl Clients {
     /// None yet. `limits` says how many are kept that no configuration uses any more (`defaultCacheSize`), and how
     /// much they read.
-    pub fn new(limits: &Limits) -> Self {
-        Self { cache: moka::sync::Cache::new(limits.webhook_clients), answer_bytes: limits.webhook_response_bytes }
+    pub fn new(limits: &Limits, users: Kubeconfig) -> Self {
+        let cache = moka::sync::Cache::new(limits.webhook_clients);
+        Self { cache, users, answer_bytes: limits.webhook_response_bytes }
     }
 
     /// The client of an endpoint.
     ///
     /// # Errors
-    /// When its CA bundle or its host name cannot be used.
+    /// When its CA bundle, its host name or its user cannot be used.
     pub fn client(&self, endpoint: Endpoint) -> Result<Arc<Client>, String> {
         if let Some(client) = self.cache.get(&endpoint) {
             return Ok(client);
@@ -72,13 +74,9 @@ impl Clients {
             [] => Trust::System,
             bundle => Trust::Bundle(Source::Data(bundle.to_owned())),
         };
-        let access = Access {
-            tls: Some(Tls::new(trust, None)?),
-            server_name: None,
-            identity: Identity::default(),
-            agent: AGENT,
-            compression: true,
-        };
+        let identity = self.users.identity(&endpoint.target())?;
+        let tls = Some(Tls::new(trust, identity.certificate.clone())?);
+        let access = Access { tls, server_name: None, identity, agent: AGENT, compression: true };
         let client = Arc::new(Client::new(endpoint.clone(), access, self.answer_bytes)?);
         self.cache.insert(endpoint, client.clone());
         Ok(client)

@@ -180,7 +180,7 @@ fn what_is_wrong_with_a_kubeconfig_is_said_and_no_secret_with_it() {
     for (cluster, user, part) in [
         (json!({"server": ""}), json!({}), "invalid configuration: no server found for cluster \"b\""),
         (json!({"server": "ftp://x"}), json!({}), "the scheme must be https or http"),
-        (json!({"server": "https://u:p@x"}), json!({}), "no host in request URL"),
+        (json!({"server": "https://u:hidden@x"}), json!({}), "server: must be a URL without a user and a password"),
         (json!({"server": "https://x", "certificate-authority": "/not/there"}), json!({}), &*missing("certificate-authority", "/not/there")),
         (json!({"server": "https://x", "certificate-authority-data": "!"}), json!({}), "clusters[0].cluster.certificate-authority-data: must be base64"),
         (json!({"server": "https://x", "certificate-authority-data": pem}), json!({}), "unable to load root certificates: unable to parse bytes as PEM block"),
