@@ -1,5 +1,6 @@
 //! Plugins seen from outside, in front of both kinds of API server.
 
+mod image_policy;
 mod pod_security;
 
 use crate::harness::{Api, Proxy, User, admitting, delete, get, post, upstream};

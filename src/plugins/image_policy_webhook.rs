@@ -45,12 +45,8 @@ fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let error = |why: String| BuildError(format!("{}: {why}", given.origin));
     let configuration = Configuration::read(&given.value).map_err(error)?;
     let Environment { cluster, limits, .. } = environment;
-    let backend = GenericWebhook::new(
-        &configuration.kubeconfig_file,
-        configuration.retry_backoff,
-        cluster.clone(),
-        limits,
-    );
+    let backend =
+        GenericWebhook::new(&configuration.kubeconfig_file, configuration.retry_backoff, cluster.clone(), limits);
     Ok(Box::new(ImagePolicyWebhook {
         backend: backend.map_err(|why| error(format!("imagePolicy.kubeConfigFile: {why}")))?,
         answers: Answers::new(configuration.allow_ttl, configuration.deny_ttl, limits.image_review_cache_bytes),

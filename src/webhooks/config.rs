@@ -80,7 +80,10 @@ mod tests {
         };
         assert_eq!(with(json!({"token": "t"})), Ok(()));
         for (user, fault) in [
-            (json!({"exec": {"command": "c"}}), "user \"*\": exec is not supported: no program is run to get credentials"),
+            (
+                json!({"exec": {"command": "c"}}),
+                "user \"*\": exec is not supported: no program is run to get credentials",
+            ),
             (json!({"auth-provider": {"name": "p"}}), "user \"*\": auth provider not supported"),
             (
                 json!({"client-certificate-data": "eA==", "client-key-data": "eA=="}),

@@ -59,7 +59,9 @@ impl Configuration {
         let default_allow = match field(fields, "defaultAllow") {
             None | Some(Value::Null) => false,
             Some(Value::Bool(flag)) => *flag,
-            Some(other) => return Err(format!("imagePolicy.defaultAllow: must be true or false, not {}", go_type(other))),
+            Some(other) => {
+                return Err(format!("imagePolicy.defaultAllow: must be true or false, not {}", go_type(other)));
+            }
         };
         let kubeconfig_file = match field(fields, "kubeConfigFile") {
             Some(Value::String(path)) if !path.is_empty() => PathBuf::from(path),

@@ -80,7 +80,8 @@ async fn the_review_has_images_annotations_and_the_namespace() {
     let mut debug = attributes(Operation::Update, "", "pods", Some(whole), Some(old));
     debug.subresource = "ephemeralcontainers".into();
     assert_eq!(refusal(&plugin, &debug).await, None);
-    let spec = json!({"containers": [{"image": "e"}], "namespace": "n", "annotations": {"a.image-policy.k8s.io/b": "stored"}});
+    let spec =
+        json!({"containers": [{"image": "e"}], "namespace": "n", "annotations": {"a.image-policy.k8s.io/b": "stored"}});
     assert_eq!(server.seen()[1].review["spec"], spec);
 
     assert_eq!(refusal(&plugin, &create(json!({"metadata": {"name": "p"}}))).await, None);
@@ -155,7 +156,9 @@ async fn an_answer_is_remembered_for_the_same_spec_only() {
 
 #[tokio::test]
 async fn what_is_no_review_is_a_refusal_in_gos_words() {
-    let of_kind = |api_version: &str, kind: &str| json_reply(&json!({"apiVersion": api_version, "kind": kind, "status": {"allowed": true}}));
+    let of_kind = |api_version: &str, kind: &str| {
+        json_reply(&json!({"apiVersion": api_version, "kind": kind, "status": {"allowed": true}}))
+    };
     let server = HookServer::start(&[
         ("html", Reply::Http(200, "text/html", b"<html>".to_vec())),
         ("nothing", Reply::Http(200, "", Vec::new())),
@@ -190,7 +193,9 @@ async fn what_is_no_review_is_a_refusal_in_gos_words() {
     ] {
         assert_eq!(refusal(&of(&server, path), &create(pod("a"))).await, forbidden(&want), "{path}");
     }
-    for (path, part) in [("/html", "couldn't get version/kind; json parse error: "), ("/smtp", "malformed HTTP response")] {
+    for (path, part) in
+        [("/html", "couldn't get version/kind; json parse error: "), ("/smtp", "malformed HTTP response")]
+    {
         let (_, message) = refusal(&of(&server, path), &create(pod("a"))).await.unwrap();
         assert!(message.contains(part), "{message}");
     }
@@ -228,7 +233,9 @@ async fn errors_that_may_pass_are_tried_five_times_and_others_once() {
         (
             "/e504",
             5,
-            forbidden("the server was unable to return a response in the time allotted, but may still be processing the request"),
+            forbidden(
+                "the server was unable to return a response in the time allotted, but may still be processing the request",
+            ),
         ),
         ("/e429", 5, forbidden("the server has received too many requests and has asked us to try again later")),
         ("/e404", 1, forbidden("the server could not find the requested resource")),

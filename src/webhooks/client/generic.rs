@@ -232,9 +232,13 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_by_its_reason_first() {
-        for (code, reason, refused) in
-            [(403, "Forbidden", true), (500, "Forbidden", true), (403, "", true), (403, "NotFound", false), (500, "", false)]
-        {
+        for (code, reason, refused) in [
+            (403, "Forbidden", true),
+            (500, "Forbidden", true),
+            (403, "", true),
+            (403, "NotFound", false),
+            (500, "", false),
+        ] {
             assert_eq!(is_forbidden(&Status::failure(code, reason, "m")), refused, "{code} {reason}");
         }
     }

@@ -68,9 +68,11 @@ impl Kubeconfig {
         let user = users.get(user_name).unwrap_or(&no_user);
         let cluster = clusters.get(cluster_name);
         if cluster.is_none() && faults.is_empty() {
-            return Err("invalid configuration: no configuration has been provided: the current context names no cluster \
+            return Err(
+                "invalid configuration: no configuration has been provided: the current context names no cluster \
                         in the file"
-                .into());
+                    .into(),
+            );
         }
         let cluster = cluster.unwrap_or(&no_cluster);
         faults.extend(user_faults(user_name, user));

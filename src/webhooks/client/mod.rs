@@ -32,8 +32,8 @@ use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpStream, lookup_host};
 use tls::{Source, Tls, Trust};
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 

@@ -123,7 +123,6 @@ impl Chunks {
     pub fn new(chunks: [Bytes; 4]) -> Self {
         Self { chunks, next: 0 }
     }
-
 }
 
 impl Body for Chunks {

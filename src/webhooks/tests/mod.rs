@@ -99,7 +99,10 @@ fn validating(hooks: &[Value]) -> World<Validating> {
 
 fn validating_in(state: FixedState) -> World<Validating> {
     let (registry, metrics) = metrics();
-    World { plugin: Validating::new(Cluster::fixed(state), metrics, &Limits::default(), Kubeconfig::default()), registry }
+    World {
+        plugin: Validating::new(Cluster::fixed(state), metrics, &Limits::default(), Kubeconfig::default()),
+        registry,
+    }
 }
 
 /// A create of a configmap.

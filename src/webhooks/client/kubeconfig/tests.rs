@@ -86,7 +86,8 @@ async fn a_user_may_have_a_password_a_token_file_and_others_to_act_for() {
 #[tokio::test]
 async fn a_client_certificate_is_shown_from_data_and_from_files_as_they_are_now() {
     let (server, certificate, key) = HookServer::start_for_clients(&[echo()]).await;
-    let data = json!({"client-certificate-data": STANDARD.encode(&certificate), "client-key-data": STANDARD.encode(&key)});
+    let data =
+        json!({"client-certificate-data": STANDARD.encode(&certificate), "client-key-data": STANDARD.encode(&key)});
     post(&kubeconfig(&at(&server), &data)).await.unwrap();
 
     let without = post(&kubeconfig(&at(&server), &json!({}))).await.unwrap_err().to_string();
@@ -100,7 +101,8 @@ async fn a_client_certificate_is_shown_from_data_and_from_files_as_they_are_now(
         fs::write(folder.path().join("key"), key).unwrap();
     };
     write(&other_certificate, &other_key);
-    let files = json!({"client-certificate": folder.path().join("certificate"), "client-key": folder.path().join("key")});
+    let files =
+        json!({"client-certificate": folder.path().join("certificate"), "client-key": folder.path().join("key")});
     let backend = backend(&kubeconfig(&at(&server), &files)).unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     assert!(backend.post("{}".into(), deadline).await.is_err());
@@ -134,7 +136,8 @@ async fn whom_to_trust_is_said_by_the_cluster() {
         let folder = kubeconfig(&cluster, &json!({}));
         fs::write(folder.path().join("ca.crt"), server.ca()).unwrap();
         let got = post(&folder).await.err().map(|failure| failure.to_string()).unwrap_or_default();
-        let want = if fault.is_empty() { String::new() } else { format!("Post \"{url}?timeout=30s\": {verify}{fault}") };
+        let want =
+            if fault.is_empty() { String::new() } else { format!("Post \"{url}?timeout=30s\": {verify}{fault}") };
         assert_eq!(got, want, "{fields}");
     }
 }
@@ -181,26 +184,58 @@ fn what_is_wrong_with_a_kubeconfig_is_said_and_no_secret_with_it() {
         (json!({"server": ""}), json!({}), "invalid configuration: no server found for cluster \"b\""),
         (json!({"server": "ftp://x"}), json!({}), "the scheme must be https or http"),
         (json!({"server": "https://u:hidden@x"}), json!({}), "server: must be a URL without a user and a password"),
-        (json!({"server": "https://x", "certificate-authority": "/not/there"}), json!({}), &*missing("certificate-authority", "/not/there")),
-        (json!({"server": "https://x", "certificate-authority-data": "!"}), json!({}), "clusters[0].cluster.certificate-authority-data: must be base64"),
-        (json!({"server": "https://x", "certificate-authority-data": pem}), json!({}), "unable to load root certificates: unable to parse bytes as PEM block"),
+        (
+            json!({"server": "https://x", "certificate-authority": "/not/there"}),
+            json!({}),
+            &*missing("certificate-authority", "/not/there"),
+        ),
+        (
+            json!({"server": "https://x", "certificate-authority-data": "!"}),
+            json!({}),
+            "clusters[0].cluster.certificate-authority-data: must be base64",
+        ),
+        (
+            json!({"server": "https://x", "certificate-authority-data": pem}),
+            json!({}),
+            "unable to load root certificates: unable to parse bytes as PEM block",
+        ),
         (
             json!({"server": "https://x", "certificate-authority-data": pem, "insecure-skip-tls-verify": true}),
             json!({}),
             "specifying a root certificates file with the insecure flag is not allowed",
         ),
         (json!({"server": "https://x", "proxy-url": "http://p"}), json!({}), "proxy-url is not supported"),
-        (json!({"server": "https://x", "insecure-skip-tls-verify": "yes"}), json!({}), "clusters[0].cluster.insecure-skip-tls-verify: must be true or false"),
+        (
+            json!({"server": "https://x", "insecure-skip-tls-verify": "yes"}),
+            json!({}),
+            "clusters[0].cluster.insecure-skip-tls-verify: must be true or false",
+        ),
         (server.clone(), json!({"token": "hidden", "username": "a"}), "found [token basicAuth], only one is allowed"),
         (server.clone(), json!({"token": ["hidden"]}), "users[0].user.token: must be a string"),
         (server.clone(), json!({"token": "hid\u{7f}den"}), "the token has characters that no header can hold"),
         (server.clone(), json!({"tokenFile": "/not/there"}), "open /not/there: "),
         (server.clone(), json!({"exec": {"command": "x", "env": []}}), "user \"u\": exec is not supported"),
         (server.clone(), json!({"auth-provider": {"name": "oidc"}}), "user \"u\": auth provider not supported"),
-        (server.clone(), json!({"client-certificate-data": pem}), "client-key-data or client-key must be specified for u"),
-        (server.clone(), json!({"client-certificate": "/not/there", "client-key-data": pem}), &*missing("client-cert", "/not/there")),
-        (server.clone(), json!({"client-certificate-data": pem, "client-key-data": pem}), "tls: failed to find any PEM data in certificate input"),
-        (server.clone(), json!({"as-groups": ["a"]}), "requesting uid, groups or user-extra for u without impersonating a user"),
+        (
+            server.clone(),
+            json!({"client-certificate-data": pem}),
+            "client-key-data or client-key must be specified for u",
+        ),
+        (
+            server.clone(),
+            json!({"client-certificate": "/not/there", "client-key-data": pem}),
+            &*missing("client-cert", "/not/there"),
+        ),
+        (
+            server.clone(),
+            json!({"client-certificate-data": pem, "client-key-data": pem}),
+            "tls: failed to find any PEM data in certificate input",
+        ),
+        (
+            server.clone(),
+            json!({"as-groups": ["a"]}),
+            "requesting uid, groups or user-extra for u without impersonating a user",
+        ),
     ] {
         let error = backend(&kubeconfig(&cluster, &user)).err().unwrap();
         assert!(error.contains(part), "{cluster} {user}: {error}");
