@@ -212,7 +212,7 @@ fn what_is_wrong_with_a_kubeconfig_is_said_and_no_secret_with_it() {
         ),
         (server.clone(), json!({"token": "hidden", "username": "a"}), "found [token basicAuth], only one is allowed"),
         (server.clone(), json!({"token": ["hidden"]}), "users[0].user.token: must be a string"),
-        (server.clone(), json!({"token": "hid\u{7f}den"}), "the token has characters that no header can hold"),
+        (server.clone(), json!({"token": "hid\nden"}), "the token has characters that no header can hold"),
         (server.clone(), json!({"tokenFile": "/not/there"}), "open /not/there: "),
         (server.clone(), json!({"exec": {"command": "x", "env": []}}), "user \"u\": exec is not supported"),
         (server.clone(), json!({"auth-provider": {"name": "oidc"}}), "user \"u\": auth provider not supported"),
