@@ -130,7 +130,7 @@ fn the_backend_is_asked_and_obeyed_as_by_kube_apiserver() {
         (patch(&format!("{}/applied?fieldManager=me", pods(&here)), "apply", &pod("applied", "bad")), 1),
         (post(&format!("/apis/apps/v1/namespaces/{here}/deployments"), &deployment), 0),
         (post(&format!("{}?dryRun=All", pods(&here)), &pod("dry", "bad")), 1),
-        (put(&one, &pod("one", "bad")), 1),
+        (put(&format!("{}/two", pods(&here)), &pod("two", "bad")), 1),
     ];
     // What the backend answers when it does not answer.
     for (image, asked) in [

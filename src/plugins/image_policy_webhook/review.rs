@@ -163,6 +163,6 @@ fn check_type(answer: &Map<String, Value>) -> Result<(), String> {
         return Err(format!("converting ({version}.{kind}) to (v1alpha1.ImageReview): unknown conversion"));
     }
     Err(format!(
-        "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
     ))
 }

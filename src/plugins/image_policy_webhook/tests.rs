@@ -173,7 +173,7 @@ async fn what_is_no_review_is_a_refusal_in_gos_words() {
         ("smtp", Reply::Bytes(b"220 smtp.example ESMTP\r\n".to_vec())),
     ])
     .await;
-    let scheme = "in scheme \"pkg/api/legacyscheme/scheme.go:30\"";
+    let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
     for (path, want) in [
         ("/nothing", "0-length response with status code: 200 and content type: application/json".to_owned()),
         ("/text", "json: cannot unmarshal string into Go struct field ImageReview.status of type v1alpha1.ImageReviewStatus".into()),
