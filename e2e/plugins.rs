@@ -1,5 +1,6 @@
 //! Plugins seen from outside, in front of both kinds of API server.
 
+mod image_policy;
 mod node_restriction;
 mod pod_security;
 

@@ -18,19 +18,21 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// One AdmissionReview that came.
+/// One AdmissionReview, or ImageReview, that came.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Review {
     /// Path and query.
     pub path: String,
     /// The body.
     pub body: Value,
+    /// The headers.
+    pub headers: http::HeaderMap,
 }
 
 /// What is done while somebody waits for the answer to an AdmissionReview.
 type Meddler = Arc<dyn Fn(&Review) + Send + Sync>;
 
-/// A running webhook. Paths: `/allow`, `/deny`, `/warn`, `/label/KEY/VALUE`, `/http/CODE`, `/garbage`, `/meddle`, which
+/// A running webhook. Paths: `/image` for ImageReviews, `/allow`, `/deny`, `/warn`, `/label/KEY/VALUE`, `/http/CODE`, `/garbage`, `/meddle`, which
 /// allows, but first does what [`Webhook::meddle`] says, and `/held`, which allows, but an
 /// object named `held` only once [`Webhook::release`] was called.
 pub struct Webhook {
@@ -111,6 +113,11 @@ impl Webhook {
         }]})
     }
 
+    /// Where a path of it is.
+    pub fn url(&self, path: &str) -> String {
+        format!("https://127.0.0.1:{}{path}", self.port)
+    }
+
     /// A configuration of this kind (`Mutating` or `Validating`) for everything in one namespace, with a webhook a path.
     pub fn configuration(&self, kind: &str, name: &str, namespace: &str, paths: &[&str]) -> Value {
         let authorities = STANDARD.encode(std::fs::read(pki().ca()).unwrap());
@@ -142,9 +149,11 @@ async fn answer(
     meddler: Option<Meddler>,
 ) -> Result<http::Response<Full<Bytes>>, hyper::Error> {
     let path = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
+    let headers = request.headers().clone();
     let body = request.into_body().collect().await?.to_bytes();
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
-    seen.lock().unwrap_or_else(PoisonError::into_inner).push(Review { path: path.clone(), body: review.clone() });
+    let one = Review { path: path.clone(), body: review.clone(), headers };
+    seen.lock().unwrap_or_else(PoisonError::into_inner).push(one.clone());
     let path = path.split('?').next().unwrap_or_default();
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
@@ -159,12 +168,12 @@ async fn answer(
             response["patchType"] = json!("JSONPatch");
             response["patch"] = json!(STANDARD.encode(label(&review["request"]["object"], key, value).to_string()));
         }
+        ["image"] => return Ok(image_review(&review)),
         ["http", number] => code = number.parse().unwrap_or(500),
         ["garbage"] => response = Value::Null,
         ["meddle"] => {
-            let review = Review { path: path.to_owned(), body: review.clone() };
             if let Some(meddler) = meddler {
-                let _ = tokio::task::spawn_blocking(move || meddler(&review)).await;
+                let _ = tokio::task::spawn_blocking(move || meddler(&one)).await;
             }
         }
         ["held"] if review["request"]["name"] == "held" => {
@@ -177,6 +186,55 @@ async fn answer(
     *answer.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
     answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
     Ok(answer)
+}
+
+/// The answer to an ImageReview: the images say what they want to hear.
+fn image_review(review: &Value) -> http::Response<Full<Bytes>> {
+    let images: Vec<&str> =
+        review["spec"]["containers"].as_array().into_iter().flatten().filter_map(|one| one["image"].as_str()).collect();
+    let wants = |part: &str| images.iter().find_map(|image| image.strip_prefix(part));
+    let status = |status: Value| json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "status": status});
+    let of =
+        |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "status": {"allowed": true}});
+    let mut code = 200;
+    let mut content_type = "application/json";
+    let body = match wants("raw-") {
+        Some("hello") => json!({"hello": "world"}).to_string(),
+        Some("typed") => status(json!({"allowed": "yes"})).to_string(),
+        Some("cased") => status(json!({"Allowed": true})).to_string(),
+        Some("status") => status(json!([])).to_string(),
+        Some("annotations") => status(json!({"allowed": true, "auditAnnotations": {"a": 1}})).to_string(),
+        Some("spec") => json!({"spec": "s", "status": {"allowed": true}}).to_string(),
+        Some("pod") => of("v1", "Pod").to_string(),
+        Some("admission") => of("admission.k8s.io/v1", "AdmissionReview").to_string(),
+        Some("newer") => of("imagepolicy.k8s.io/v1", "ImageReview").to_string(),
+        Some("failure") => {
+            json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "m"}).to_string()
+        }
+        Some("yaml") => "status:\n  allowed: true\n".to_owned(),
+        Some("html") => "<html>".to_owned(),
+        Some("list") => "[1]".to_owned(),
+        Some("empty") => String::new(),
+        _ if wants("bad").is_some() => status(json!({"allowed": false, "reason": "denied by the test"})).to_string(),
+        _ if wants("silent").is_some() => status(json!({"allowed": false})).to_string(),
+        _ => match (wants("code-"), wants("status-")) {
+            (Some(number), _) => {
+                (code, content_type) = (number.parse().unwrap_or(500), "text/plain");
+                "said by the test".to_owned()
+            }
+            (_, Some(number)) => {
+                code = number.parse().unwrap_or(500);
+                json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "own words", "code": code,
+                       "reason": if code == 403 { "Forbidden" } else { "NotFound" }, "details": {"name": "d"}})
+                .to_string()
+            }
+            _ => status(json!({"allowed": true})).to_string(),
+        },
+    };
+    let mut answer = http::Response::new(Full::from(body));
+    *answer.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
+    answer.headers_mut().insert("content-type", http::HeaderValue::from_static(content_type));
+    answer
 }
 
 /// The patch that adds a label.

@@ -73,6 +73,8 @@ pub struct Limits {
     pub webhook_clients: u64,
     /// Bytes of a webhook's answer, also after decompression.
     pub webhook_response_bytes: usize,
+    /// Bytes of the answers that ImagePolicyWebhook remembers.
+    pub image_review_cache_bytes: usize,
     /// Audit events waiting to be written; what comes on top is dropped and counted.
     pub audit_queue_events: usize,
     /// Bytes of audit events waiting to be written.
@@ -121,6 +123,7 @@ impl Default for Limits {
             definition_ttl: seconds(5),
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
+            image_review_cache_bytes: 16 * MEBIBYTE,
             audit_queue_events: 10_000,
             audit_queue_bytes: 64 * MEBIBYTE,
             audit_flush_timeout: seconds(10),

@@ -115,7 +115,7 @@ impl Write<'_> {
             }
             None if !admitted.is_changed() => return Ok(rehearsed),
             first => {
-                owners = first.as_ref().filter(|_| !attributes.dry_run).map(Owners::of);
+                owners = first.as_ref().filter(|_| !attributes.dry_run).and_then(Owners::of);
                 if !version.is_empty() && !admitted.set(&["metadata", "resourceVersion"], version.into()) {
                     return Err(Status::bad_request("metadata is no object after admission"));
                 }

@@ -10,6 +10,7 @@ pub mod service_account;
 pub mod node_restriction;
 pub mod taint_nodes_by_condition;
 pub mod always_pull_images;
+pub mod image_policy_webhook;
 pub mod pod_security;
 pub mod pod_node_selector;
 pub mod priority;
@@ -56,6 +57,7 @@ pub static ALL: &[&Spec] = &[
     &node_restriction::SPEC,
     &taint_nodes_by_condition::SPEC,
     &always_pull_images::SPEC,
+    &image_policy_webhook::SPEC,
     &pod_security::SPEC,
     &pod_node_selector::SPEC,
     &priority::SPEC,

@@ -21,9 +21,9 @@ pub static SPEC: Spec = Spec {
 struct ValidatingAdmissionWebhook(Validating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    config::check(environment.configuration)?;
+    let users = config::users(environment.configuration)?;
     let Environment { cluster, metrics, limits, .. } = environment;
-    Ok(Box::new(ValidatingAdmissionWebhook(Validating::new(cluster.clone(), metrics.clone(), limits))))
+    Ok(Box::new(ValidatingAdmissionWebhook(Validating::new(cluster.clone(), metrics.clone(), limits, users))))
 }
 
 #[async_trait]

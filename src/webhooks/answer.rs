@@ -1,10 +1,10 @@
 //! What a webhook's HTTP answer says: client-go's decoding, then `request.VerifyAdmissionResponse`.
 
-use super::client::Answer;
+use super::client::{Answer, response};
 use super::hook::ReviewVersion;
-use crate::object::decode::{self, go_quote, go_type};
+use crate::object::decode::{go_quote, go_type};
 use crate::object::split_api_version;
-use crate::status::{Details, Status};
+use crate::status::Status;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -44,22 +44,9 @@ const UNAVAILABLE: u16 = 503;
 /// When it is no valid review.
 pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) -> Result<Response, AnswerError> {
     let call = |text: String| AnswerError::Call(text, UNAVAILABLE);
-    if let Err(why) = media_type(&answer.content_type) {
-        return Err(AnswerError::Call(format!("Internal error occurred: mime: {why}"), 500));
-    }
-    if !(200..=206).contains(&answer.status.as_u16()) {
-        let status = server_error(answer);
-        return Err(AnswerError::Call(status.message, status.code));
-    }
-    if answer.body.is_empty() {
-        return Err(call(format!(
-            "0-length response with status code: {} and content type: {}",
-            answer.status.as_u16(),
-            if answer.content_type.is_empty() { "application/json" } else { &answer.content_type }
-        )));
-    }
-    let review = object(&answer.body).map_err(call)?;
-    let (api_version, kind) = type_of(&review).map_err(call)?;
+    response::check(answer).map_err(|status| AnswerError::Call(status.message, status.code))?;
+    let review = response::object(answer).map_err(call)?;
+    let (api_version, kind) = response::type_of(&review).map_err(call)?;
     check_type(version, api_version, kind).map_err(call)?;
     let fields = match review.get("response") {
         None | Some(Value::Null) => return Err(AnswerError::Invalid("webhook response was absent".into())),
@@ -77,55 +64,6 @@ pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) 
         ReviewVersion::V1 => parsed.verify_v1(uid, api_version, kind, mutating).map_err(AnswerError::Invalid),
         ReviewVersion::V1Beta1 => Ok(parsed.into_v1beta1(mutating)),
     }
-}
-
-/// `mime.ParseMediaType`, as far as its errors go.
-fn media_type(content_type: &str) -> Result<(), &'static str> {
-    let media = content_type.split(';').next().unwrap_or_default().trim();
-    if media.is_empty() {
-        return if content_type.is_empty() { Ok(()) } else { Err("no media type") };
-    }
-    let token = |c: char| c.is_ascii_graphic() && !"()<>@,;:\\\"/[]?=".contains(c);
-    let rest = media.trim_start_matches(token);
-    match rest.strip_prefix('/') {
-        _ if rest.is_empty() => Ok(()),
-        _ if rest.len() == media.len() => Err("no media type"),
-        None => Err("expected slash after first token"),
-        Some(subtype) if subtype.is_empty() || !subtype.starts_with(token) => Err("expected token after slash"),
-        Some(subtype) if subtype.contains(|c| !token(c)) => Err("unexpected content after media subtype"),
-        Some(_) => Ok(()),
-    }
-}
-
-/// The body as a JSON object: JSON if it begins like an object, else YAML.
-fn object(body: &[u8]) -> Result<Map<String, Value>, String> {
-    let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let broken = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let value = if is_json {
-        decode::json(body).map_err(broken)?.value
-    } else {
-        decode::yaml(body).map_err(|why| if why.starts_with("yaml:") { why } else { broken(why) })?.value
-    };
-    match value {
-        Value::Object(fields) => Ok(fields),
-        other => Err(broken(format!(
-            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
-             Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            go_type(&other)
-        ))),
-    }
-}
-
-fn type_of(review: &Map<String, Value>) -> Result<(&str, &str), String> {
-    let text = |field: &str, name: &str| match review.get(field) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(&**text),
-        Some(other) => Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{name} of type string",
-            go_type(other)
-        )),
-    };
-    Ok((text("apiVersion", "apiVersion")?, text("kind", "kind")?))
 }
 
 /// Whether client-go decodes such an object into a review: what is missing is as expected.
@@ -267,59 +205,4 @@ fn base64_bytes(value: &Value, wrong: &dyn Fn(&Value, &str) -> String) -> Result
         // A number is decoded into the list's first byte: its text is what is then no patch.
         other => Ok(other.to_string().into_bytes()),
     }
-}
-
-/// The error of an answer that is no success: the Status in it, or what client-go makes of the code.
-fn server_error(answer: &Answer) -> Status {
-    if let Ok(fields) = object(&answer.body)
-        && let Ok((api_version, kind)) = type_of(&fields)
-        && matches!(api_version, "" | "v1")
-        && kind == "Status"
-        && let Ok(status) = serde_json::from_value::<Status>(Value::Object(fields))
-        && status.status == "Failure"
-    {
-        return status;
-    }
-    let media = answer.content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_text = media.is_empty() || media.starts_with("text/");
-    let cut = answer.body.get(..MAX_TEXT_BYTES).unwrap_or(&answer.body);
-    let text = if is_text { String::from_utf8_lossy(cut).trim().to_owned() } else { "unknown".into() };
-    generic_server_response(answer.status.as_u16(), &text)
-}
-
-/// How much of an answer's text an error repeats (`maxUnstructuredResponseTextBytes`).
-const MAX_TEXT_BYTES: usize = 2048;
-
-/// `errors.NewGenericServerResponse` for a POST without a resource.
-fn generic_server_response(code: u16, text: &str) -> Status {
-    let (reason, message) = match code {
-        400 => ("BadRequest", "the server rejected our request for an unknown reason"),
-        401 => ("Unauthorized", "the server has asked for the client to provide credentials"),
-        403 => ("Forbidden", text),
-        404 => ("NotFound", "the server could not find the requested resource"),
-        405 => ("MethodNotAllowed", "the server does not allow this method on the requested resource"),
-        406 if text.is_empty() || text == "unknown" => {
-            ("NotAcceptable", "the server was unable to respond with a content type that the client supports")
-        }
-        406 => ("NotAcceptable", text),
-        409 => ("AlreadyExists", "the server reported a conflict"),
-        415 => ("UnsupportedMediaType", text),
-        422 => ("Invalid", "the server rejected our request due to an error in our request"),
-        429 => ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
-        503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
-        504 => (
-            "Timeout",
-            "the server was unable to return a response in the time allotted, but may still be processing the request",
-        ),
-        500.. => ("InternalError", ""),
-        _ => ("", ""),
-    };
-    let message = match (message, reason) {
-        ("", "InternalError") => {
-            format!("an error on the server ({}) has prevented the request from succeeding", go_quote(text))
-        }
-        ("", "") => format!("the server responded with the status code {code} but did not return more information"),
-        (message, _) => message.to_owned(),
-    };
-    Status::failure(code, reason, message).with_details(Details::default())
 }

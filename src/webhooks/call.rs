@@ -9,10 +9,7 @@ use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
 use crate::cluster::Cluster;
 use crate::status::Status;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
-
-/// How often a call is repeated because the answer asks for it (client-go's `maxRetries`).
-const RETRIES: usize = 10;
+use tokio::time::Instant;
 
 /// Why a hook's call did not let the request pass.
 #[derive(Debug)]
@@ -117,20 +114,7 @@ async fn send(
         return Err(failed("context deadline exceeded".into()));
     }
     let timeout_seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-    let mut retries = 0;
-    loop {
-        let answer = client.post(cluster, body.clone(), timeout_seconds, deadline).await.map_err(failed)?;
-        let code = answer.status.as_u16();
-        match answer.retry_after_seconds {
-            Some(seconds) if (code == 429 || code >= 500) && retries < RETRIES => {
-                retries += 1;
-                // The next try finds the deadline passed if the wait is cut short by it.
-                let left = deadline.saturating_duration_since(Instant::now());
-                sleep(Duration::from_secs(seconds).min(left)).await;
-            }
-            _ => return Ok(answer),
-        }
-    }
+    client.post(cluster, body.clone(), timeout_seconds, deadline).await.map_err(|error| failed(error.to_string()))
 }
 
 /// `errors.ToStatusErr`.

@@ -1,19 +1,23 @@
 //! The plugins' configuration file: `apiserver.config.k8s.io/v1` `WebhookAdmissionConfiguration`.
 
+use super::client::Kubeconfig;
 use crate::admission::BuildError;
 use crate::config::PluginConfiguration;
 use serde_json::Value;
+use std::path::Path;
 
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "WebhookAdmissionConfiguration";
 
-/// Accepts a configuration that asks for nothing.
+/// The users as whom webhooks are called: those of the kubeconfig that the configuration names, or none.
 ///
 /// # Errors
-/// For another kind, an unknown field, and the fields whose feature this version does not have.
-pub fn check(configuration: Option<&PluginConfiguration>) -> Result<(), BuildError> {
-    let Some(configuration) = configuration else { return Ok(()) };
-    let error = |text: String| Err(BuildError(format!("{}: {text}", configuration.origin)));
+/// For another kind, an unknown field, a kubeconfig that cannot be used, and the field whose feature this version does not have.
+pub fn users(configuration: Option<&PluginConfiguration>) -> Result<Kubeconfig, BuildError> {
+    let Some(configuration) = configuration else { return Ok(Kubeconfig::default()) };
+    let wrong = |text: String| BuildError(format!("{}: {text}", configuration.origin));
+    let error = |text: String| Err(wrong(text));
+    let mut users = Kubeconfig::default();
     let Some(fields) = configuration.value.as_object() else { return error("must be an object".into()) };
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
     if (text("apiVersion"), text("kind")) != (API_VERSION, KIND) {
@@ -28,13 +32,25 @@ pub fn check(configuration: Option<&PluginConfiguration>) -> Result<(), BuildErr
             "kubeConfigFile" | "staticManifestsDir" => match value {
                 Value::Null => {}
                 Value::String(path) if path.is_empty() => {}
+                Value::String(path) if field == "kubeConfigFile" => {
+                    users = kubeconfig(path).map_err(|why| wrong(format!("kubeConfigFile: {why}")))?;
+                }
                 Value::String(_) => return error(format!("{field}: is not supported yet")),
                 _ => return error(format!("{field}: must be a string")),
             },
             unknown => return error(format!("unknown field \"{unknown}\"")),
         }
     }
-    Ok(())
+    Ok(users)
+}
+
+fn kubeconfig(path: &str) -> Result<Kubeconfig, String> {
+    if !path.starts_with('/') {
+        return Err(format!("Invalid value: {path:?}: must be an absolute file path"));
+    }
+    let users = Kubeconfig::load(Path::new(path))?;
+    users.check_users()?;
+    Ok(users)
 }
 
 #[cfg(test)]
@@ -44,14 +60,38 @@ mod tests {
 
     fn checked(value: Value) -> Result<(), String> {
         let configuration = PluginConfiguration { origin: "f".into(), directory: "/".into(), value };
-        check(Some(&configuration)).map_err(|error| error.to_string())
+        users(Some(&configuration)).map(drop).map_err(|error| error.to_string())
     }
 
     #[test]
     fn an_empty_configuration_is_accepted() {
-        assert!(check(None).is_ok());
+        assert!(users(None).is_ok());
         assert!(checked(json!({"apiVersion": API_VERSION, "kind": KIND})).is_ok());
         assert!(checked(json!({"apiVersion": API_VERSION, "kind": KIND, "kubeConfigFile": ""})).is_ok());
+    }
+
+    #[test]
+    fn every_user_of_the_kubeconfig_must_be_one_that_can_be_called_as() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        let with = |user: Value| {
+            std::fs::write(&path, json!({"users": [{"name": "*", "user": user}]}).to_string()).unwrap();
+            checked(json!({"apiVersion": API_VERSION, "kind": KIND, "kubeConfigFile": path}))
+        };
+        assert_eq!(with(json!({"token": "t"})), Ok(()));
+        for (user, fault) in [
+            (
+                json!({"exec": {"command": "c"}}),
+                "user \"*\": exec is not supported: no program is run to get credentials",
+            ),
+            (json!({"auth-provider": {"name": "p"}}), "user \"*\": auth provider not supported"),
+            (
+                json!({"client-certificate-data": "eA==", "client-key-data": "eA=="}),
+                "user \"*\": tls: failed to find any PEM data in certificate input",
+            ),
+        ] {
+            assert_eq!(with(user), Err(format!("f: kubeConfigFile: {fault}")));
+        }
     }
 
     #[test]
@@ -61,7 +101,10 @@ mod tests {
             json.as_object_mut().unwrap().insert(field.into(), value);
             checked(json).unwrap_err()
         };
-        assert_eq!(with("kubeConfigFile", json!("/x")), "f: kubeConfigFile: is not supported yet");
+        let relative = "f: kubeConfigFile: Invalid value: \"x\": must be an absolute file path";
+        assert_eq!(with("kubeConfigFile", json!("x")), relative);
+        let missing = with("kubeConfigFile", json!("/not/there"));
+        assert!(missing.starts_with("f: kubeConfigFile: open /not/there: "), "{missing}");
         assert_eq!(with("staticManifestsDir", json!("/x")), "f: staticManifestsDir: is not supported yet");
         assert_eq!(with("kubeconfigFile", json!("/x")), "f: unknown field \"kubeconfigFile\"");
         assert!(

@@ -17,7 +17,12 @@ mod patch;
 mod mutating;
 mod validating;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+
+/// What a plugin needs to ask a backend of its own.
+pub mod backend {
+    pub use super::client::{CallFailure, GenericWebhook, is_forbidden};
+}
 
 pub use mutating::Mutating;
 pub use validating::Validating;

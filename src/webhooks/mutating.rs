@@ -2,7 +2,7 @@
 
 use super::answer::Response;
 use super::call::{CallError, Caller, Outcome, call, settle};
-use super::client::Clients;
+use super::client::{Clients, Kubeconfig};
 use super::compiled::Compiled;
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
@@ -57,9 +57,9 @@ impl Reinvocation {
 }
 
 impl Mutating {
-    /// With this state of the cluster.
-    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits), compiled: Compiled::default() }
+    /// With this state of the cluster; hooks are called as these users.
+    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits, users: Kubeconfig) -> Self {
+        Self { cluster, metrics, clients: Clients::new(limits, users), compiled: Compiled::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {

@@ -1,7 +1,7 @@
 //! ValidatingAdmissionWebhook's calls: all at once, all awaited (`validatingDispatcher`).
 
 use super::call::{Caller, Outcome, call, settle};
-use super::client::Clients;
+use super::client::{Clients, Kubeconfig};
 use super::compiled::Compiled;
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
@@ -29,9 +29,9 @@ pub struct Validating {
 }
 
 impl Validating {
-    /// With this state of the cluster.
-    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits), compiled: Compiled::default() }
+    /// With this state of the cluster; hooks are called as these users.
+    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits, users: Kubeconfig) -> Self {
+        Self { cluster, metrics, clients: Clients::new(limits, users), compiled: Compiled::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {

@@ -17,9 +17,10 @@ const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 pub(super) struct Owners(Vec<Value>);
 
 impl Owners {
-    /// Those of an object that an apply came to.
-    pub(super) fn of(outcome: &Object) -> Self {
-        Self(outcome.items(&MANAGED_FIELDS).to_vec())
+    /// Those of an object that an apply came to; none from an API server that does not count them.
+    pub(super) fn of(outcome: &Object) -> Option<Self> {
+        let entries = outcome.items(&MANAGED_FIELDS);
+        (!entries.is_empty()).then(|| Self(entries.to_vec()))
     }
 
     /// The owners of an object that somebody changed since: who applied here owns what is in `self`.

@@ -16,6 +16,8 @@ pub enum Failure {
     Deadline,
     /// The answer is longer than is read.
     TooLong(usize),
+    /// The other side has reset the connection.
+    Reset(String),
     /// Anything else.
     Other(String),
 }
@@ -25,7 +27,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Deadline => f.write_str("context deadline exceeded"),
             Self::TooLong(limit) => write!(f, "the response is longer than {limit} bytes"),
-            Self::Other(text) => f.write_str(text),
+            Self::Reset(text) | Self::Other(text) => f.write_str(text),
         }
     }
 }
@@ -45,7 +47,8 @@ impl Route {
 impl Failure {
     /// No connection to an address.
     pub fn of_dial(address: SocketAddr, error: &io::Error) -> Self {
-        Self::Other(format!("dial tcp {address}: connect: {}", system_error(error)))
+        let text = format!("dial tcp {address}: connect: {}", system_error(error));
+        if error.kind() == ErrorKind::ConnectionReset { Self::Reset(text) } else { Self::Other(text) }
     }
 
     /// No address of a name.
@@ -65,7 +68,9 @@ impl Failure {
         }
         Self::Other(match error.kind() {
             ErrorKind::UnexpectedEof => end.to_owned(),
-            ErrorKind::ConnectionReset => format!("read tcp {}: read: connection reset by peer", route.0),
+            ErrorKind::ConnectionReset => {
+                return Self::Reset(format!("read tcp {}: read: connection reset by peer", route.0));
+            }
             ErrorKind::BrokenPipe => format!("write tcp {}: write: broken pipe", route.0),
             _ => error.to_string(),
         })

@@ -5,10 +5,16 @@
 
 mod endpoint;
 mod failure;
+mod generic;
+mod identity;
+mod kubeconfig;
 mod pool;
+pub mod response;
 mod tls;
 
 pub use endpoint::Endpoint;
+pub use generic::{CallFailure, GenericWebhook, is_forbidden};
+pub use kubeconfig::Kubeconfig;
 
 use crate::cluster::Cluster;
 use crate::config::Limits;
@@ -17,47 +23,61 @@ use endpoint::Address;
 use failure::Failure;
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER, USER_AGENT};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use identity::Identity;
 use pool::{Chunks, Connection, Pool};
+use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::{Source, Tls, Trust};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
 /// How long a TLS handshake may take, as in Go's default transport.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The least that one of several addresses is given to connect.
 const MIN_DIAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often a call is repeated because the answer asks for it (client-go's `maxRetries`).
+const RETRIES: usize = 10;
 /// The user agent of kube-apiserver's admission.
 const AGENT: &str = "kube-apiserver-admission";
 
 /// All clients, by endpoint. Equal endpoints share connections, also across changes of the configurations.
-#[derive(Debug)]
 pub struct Clients {
     cache: moka::sync::Cache<Endpoint, Arc<Client>>,
+    /// As whom to call.
+    users: Kubeconfig,
     answer_bytes: usize,
 }
 
 impl Clients {
     /// None yet. `limits` says how many are kept that no configuration uses any more (`defaultCacheSize`), and how
     /// much they read.
-    pub fn new(limits: &Limits) -> Self {
-        Self { cache: moka::sync::Cache::new(limits.webhook_clients), answer_bytes: limits.webhook_response_bytes }
+    pub fn new(limits: &Limits, users: Kubeconfig) -> Self {
+        let cache = moka::sync::Cache::new(limits.webhook_clients);
+        Self { cache, users, answer_bytes: limits.webhook_response_bytes }
     }
 
     /// The client of an endpoint.
     ///
     /// # Errors
-    /// When its CA bundle or its host name cannot be used.
+    /// When its CA bundle, its host name or its user cannot be used.
     pub fn client(&self, endpoint: Endpoint) -> Result<Arc<Client>, String> {
         if let Some(client) = self.cache.get(&endpoint) {
             return Ok(client);
         }
-        let client = Arc::new(Client::new(endpoint.clone(), self.answer_bytes)?);
+        let trust = match endpoint.ca() {
+            [] => Trust::System,
+            bundle => Trust::Bundle(Source::Data(bundle.to_owned())),
+        };
+        let identity = self.users.identity(&endpoint.target())?;
+        let tls = Some(Tls::new(trust, identity.certificate.clone())?);
+        let access = Access { tls, server_name: None, identity, agent: AGENT, compression: true };
+        let client = Arc::new(Client::new(endpoint.clone(), access, self.answer_bytes)?);
         self.cache.insert(endpoint, client.clone());
         Ok(client)
     }
@@ -67,15 +87,27 @@ impl Clients {
 pub struct Client {
     endpoint: Endpoint,
     host: HeaderValue,
-    tls: TlsConnector,
+    access: Access,
     server_name: rustls_pki_types::ServerName<'static>,
     pool: Arc<Pool>,
     /// The longest body that is read, also after decompression.
     answer_bytes: usize,
 }
 
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// How an endpoint is reached, and as whom.
+struct Access {
+    /// None where it is reached without TLS.
+    tls: Option<Tls>,
+    /// The name that the certificate must have, if that is not the endpoint's own.
+    server_name: Option<String>,
+    identity: Identity,
+    agent: &'static str,
+    /// Whether answers may be compressed.
+    compression: bool,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("endpoint", &self.endpoint.base()).finish_non_exhaustive()
     }
 }
@@ -93,33 +125,78 @@ pub struct Answer {
     pub body: Bytes,
 }
 
+/// Why there is no answer.
+#[derive(Debug)]
+pub struct NoAnswer {
+    text: String,
+    is_reset: bool,
+}
+
+impl fmt::Display for NoAnswer {
+    /// As the error of Go's client.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl NoAnswer {
+    fn new(failure: &Failure, word: impl FnOnce(&Failure) -> String) -> Self {
+        Self { text: word(failure), is_reset: matches!(failure, Failure::Reset(_)) }
+    }
+}
+
 impl Client {
-    fn new(endpoint: Endpoint, answer_bytes: usize) -> Result<Self, String> {
+    fn new(endpoint: Endpoint, access: Access, answer_bytes: usize) -> Result<Self, String> {
         let host = HeaderValue::try_from(endpoint.authority()).map_err(|error| error.to_string())?;
-        let server_name = tls::server_name(endpoint.host())?;
-        let tls = TlsConnector::from(tls::config(endpoint.ca())?);
-        Ok(Self { endpoint, host, tls, server_name, pool: Arc::default(), answer_bytes })
+        let server_name = tls::server_name(access.server_name.as_deref().unwrap_or(endpoint.host()))?;
+        Ok(Self { endpoint, host, access, server_name, pool: Arc::default(), answer_bytes })
     }
 
-    /// Posts a review. `timeout_seconds` is told to the webhook; the deadline is what counts.
+    /// Posts a review, again where the answer says when (`Retry-After`). `timeout_seconds` is told to the webhook; the
+    /// deadline is what counts.
     ///
     /// # Errors
-    /// The text of the error that Go's client would give.
+    /// When there is no answer.
     pub async fn post(
         &self,
         cluster: &Cluster,
         body: [Bytes; 4],
         timeout_seconds: u64,
         deadline: Instant,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, NoAnswer> {
+        let body = Chunks::new(body);
+        let mut retries = 0;
+        loop {
+            let answer = self.post_once(cluster, body.clone(), timeout_seconds, deadline).await?;
+            let code = answer.status.as_u16();
+            match answer.retry_after_seconds {
+                Some(seconds) if (code == 429 || code >= 500) && retries < RETRIES => {
+                    retries += 1;
+                    // The next try finds the deadline passed if the wait is cut short by it.
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    sleep(Duration::from_secs(seconds).min(left)).await;
+                }
+                _ => return Ok(answer),
+            }
+        }
+    }
+
+    async fn post_once(
+        &self,
+        cluster: &Cluster,
+        body: Chunks,
+        timeout_seconds: u64,
+        deadline: Instant,
+    ) -> Result<Answer, NoAnswer> {
         let url = format!("{}{}?timeout={timeout_seconds}s", self.endpoint.base(), self.endpoint.path());
-        let in_post = |failure: Failure| format!("Post \"{url}\": {failure}");
-        let sent = timeout_at(deadline, self.send(cluster, Chunks::new(body), timeout_seconds, deadline)).await;
+        let in_post = |failure: Failure| NoAnswer::new(&failure, |failure| format!("Post \"{url}\": {failure}"));
+        let sent = timeout_at(deadline, self.send(cluster, body, timeout_seconds, deadline)).await;
         let (connection, response) = sent.unwrap_or(Err(Failure::Deadline)).map_err(in_post)?;
         let (head, body) = response.into_parts();
         let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let read =
             timeout_at(deadline, collect(body, self.answer_bytes, &connection)).await.unwrap_or(Err(Failure::Deadline));
+        let in_body = |failure: Failure| NoAnswer::new(&failure, in_body);
         let mut body = read.map_err(in_body)?;
         self.pool.put_back(connection);
         if text(CONTENT_ENCODING).eq_ignore_ascii_case("gzip") {
@@ -142,12 +219,13 @@ impl Client {
         timeout_seconds: u64,
         deadline: Instant,
     ) -> Result<(Connection, Response<Incoming>), Failure> {
+        let headers = self.access.identity.headers().await;
         loop {
             let (mut connection, warm) = match self.pool.take() {
                 Some(connection) => (connection, true),
                 None => (self.connect(cluster, deadline).await?, false),
             };
-            let request = self.request(body.clone(), timeout_seconds)?;
+            let request = self.request(body.clone(), timeout_seconds, &headers)?;
             match connection.sender.try_send_request(request).await {
                 Ok(response) => return Ok((connection, response)),
                 Err(mut error) => {
@@ -160,21 +238,27 @@ impl Client {
         }
     }
 
-    fn request(&self, body: Chunks, timeout_seconds: u64) -> Result<Request<Chunks>, Failure> {
-        Request::post(format!("{}?timeout={timeout_seconds}s", self.endpoint.path()))
+    fn request(&self, body: Chunks, timeout_seconds: u64, identity: &HeaderMap) -> Result<Request<Chunks>, Failure> {
+        let mut request = Request::post(format!("{}?timeout={timeout_seconds}s", self.endpoint.path()))
             .header(HOST, &self.host)
-            .header(USER_AGENT, AGENT)
+            .header(USER_AGENT, self.access.agent)
             .header(ACCEPT, "application/json, */*")
-            .header(ACCEPT_ENCODING, "gzip")
-            .header(CONTENT_TYPE, "application/json")
-            .body(body)
-            .map_err(|error| Failure::Other(error.to_string()))
+            .header(CONTENT_TYPE, "application/json");
+        if self.access.compression {
+            request = request.header(ACCEPT_ENCODING, "gzip");
+        }
+        for (name, value) in identity {
+            request = request.header(name, value);
+        }
+        request.body(body).map_err(|error| Failure::Other(error.to_string()))
     }
 
     async fn connect(&self, cluster: &Cluster, deadline: Instant) -> Result<Connection, Failure> {
         let stream = self.dial(cluster, deadline).await?;
         let route = failure::Route::of(&stream);
-        let handshake = self.tls.connect(self.server_name.clone(), stream);
+        let Some(tls) = &self.access.tls else { return Connection::new(stream, route).await };
+        let connector = TlsConnector::from(tls.config().await.map_err(Failure::Other)?);
+        let handshake = connector.connect(self.server_name.clone(), stream);
         let stream = match timeout(TLS_HANDSHAKE_TIMEOUT, handshake).await {
             Ok(stream) => stream.map_err(|error| Failure::of_io(&error, &route, "EOF"))?,
             Err(_) => return Err(Failure::Other("net/http: TLS handshake timeout".into())),
@@ -205,7 +289,7 @@ impl Client {
     }
 }
 
-fn in_body(failure: Failure) -> String {
+fn in_body(failure: &Failure) -> String {
     format!("unexpected error when reading response body. Please retry. Original error: {failure}")
 }
 

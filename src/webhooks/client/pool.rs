@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep};
-use tokio_rustls::client::TlsStream;
 
 /// How many idle connections an endpoint keeps, as client-go's transport.
 const IDLE_CONNECTIONS: usize = 25;
@@ -34,7 +33,10 @@ pub struct Connection {
 
 impl Connection {
     /// Speaks HTTP/1.1 on the stream.
-    pub async fn new(stream: TlsStream<TcpStream>, route: Route) -> Result<Self, Failure> {
+    pub async fn new<S>(stream: S, route: Route) -> Result<Self, Failure>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let handshake = http1::Builder::new().handshake(TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|error| Failure::of_hyper(&error, &route, "EOF"))?;
         // The task ends with the connection, which ends when its sender is dropped.

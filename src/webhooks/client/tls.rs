@@ -1,14 +1,17 @@
-//! Whom a webhook's certificate must come from: the hook's CA bundle, or else the system's roots.
+//! Whom a webhook's certificate must come from: a CA bundle, or else the system's roots; and which certificate it is shown.
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::ParsedCertificate;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use std::sync::{Arc, OnceLock};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{fs, io};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The name that a host's certificate must have.
@@ -19,23 +22,144 @@ pub fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned()).map_err(|_| format!("invalid host name \"{host}\""))
 }
 
-/// The TLS configuration for a CA bundle; an empty one stands for the system's roots.
-///
-/// # Errors
-/// In the words of client-go, when the bundle holds no certificate.
-pub fn config(ca: &[u8]) -> Result<Arc<ClientConfig>, String> {
-    let anchors = if ca.is_empty() { system_roots() } else { bundle(ca)?.into() };
+/// PEM, as it is or in a file. A file is read again for each new connection, as client-go does.
+#[derive(Clone)]
+pub enum Source {
+    /// The PEM itself.
+    Data(Vec<u8>),
+    /// Where it is.
+    File(PathBuf),
+}
+
+impl Source {
+    fn in_file(path: &std::path::Path, error: &io::Error) -> String {
+        format!("open {}: {error}", path.display())
+    }
+
+    fn read_now(&self) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Data(data) => Ok(data.clone()),
+            Self::File(path) => fs::read(path).map_err(|error| Self::in_file(path, &error)),
+        }
+    }
+
+    async fn read(&self) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Data(data) => Ok(data.clone()),
+            Self::File(path) => tokio::fs::read(path).await.map_err(|error| Self::in_file(path, &error)),
+        }
+    }
+
+    fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+}
+
+/// Whom a server's certificate must come from.
+pub enum Trust {
+    /// The system's roots.
+    System,
+    /// A bundle.
+    Bundle(Source),
+    /// Anybody (`insecure-skip-tls-verify`).
+    Anybody,
+}
+
+/// What TLS connections to one endpoint are made of.
+pub struct Tls {
+    trust: Trust,
+    certificate: Option<(Source, Source)>,
+    made: Mutex<(Inputs, Arc<ClientConfig>)>,
+}
+
+/// What a TLS configuration was made from.
+#[derive(Clone, Default, PartialEq)]
+struct Inputs {
+    bundle: Vec<u8>,
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Tls {
+    /// Reads what it needs.
+    ///
+    /// # Errors
+    /// When there is no certificate in the bundle, or no pair in the client's certificate and key.
+    pub fn new(trust: Trust, certificate: Option<(Source, Source)>) -> Result<Self, String> {
+        let mut inputs = Inputs::default();
+        if let Trust::Bundle(source) = &trust {
+            inputs.bundle = source.read_now()?;
+        }
+        if let Some((of_certificate, of_key)) = &certificate {
+            inputs.certificate = of_certificate.read_now()?;
+            inputs.key = of_key.read_now()?;
+        }
+        let config = config(&trust, certificate.is_some(), &inputs)?;
+        Ok(Self { trust, certificate, made: Mutex::new((inputs, config)) })
+    }
+
+    /// The configuration for the next connection.
+    ///
+    /// # Errors
+    /// When a file is gone, or holds nothing that can be used.
+    pub async fn config(&self) -> Result<Arc<ClientConfig>, String> {
+        let (mut inputs, made) = self.made.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = inputs.clone();
+        if let Trust::Bundle(source) = &self.trust
+            && source.is_file()
+        {
+            inputs.bundle = source.read().await?;
+        }
+        if let Some((of_certificate, of_key)) = &self.certificate
+            && (of_certificate.is_file() || of_key.is_file())
+        {
+            inputs.certificate = of_certificate.read().await?;
+            inputs.key = of_key.read().await?;
+        }
+        if inputs == before {
+            return Ok(made);
+        }
+        let config = config(&self.trust, self.certificate.is_some(), &inputs)?;
+        *self.made.lock().unwrap_or_else(PoisonError::into_inner) = (inputs, config.clone());
+        Ok(config)
+    }
+}
+
+fn config(trust: &Trust, shows_certificate: bool, inputs: &Inputs) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let error = |error: &dyn std::fmt::Display| format!("unable to load root certificates: {error}");
-    let verifier = Verifier::new(anchors, provider.clone()).map_err(|why| error(&why))?;
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::Anybody => Arc::new(AnyCertificate(provider.clone())),
+        Trust::System => Arc::new(Verifier::new(system_roots(), provider.clone()).map_err(|why| error(&why))?),
+        Trust::Bundle(_) => {
+            let anchors = bundle(&inputs.bundle)?.into();
+            Arc::new(Verifier::new(anchors, provider.clone()).map_err(|why| error(&why))?)
+        }
+    };
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|why| error(&why))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
+    if shows_certificate {
+        let pair = certified_key(inputs, &provider)?;
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(pair));
+    }
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// `tls.X509KeyPair`.
+fn certified_key(inputs: &Inputs, provider: &CryptoProvider) -> Result<CertifiedKey, String> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&inputs.certificate).filter_map(Result::ok).collect();
+    if chain.is_empty() {
+        return Err("tls: failed to find any PEM data in certificate input".into());
+    }
+    let key = PrivateKeyDer::from_pem_slice(&inputs.key)
+        .map_err(|_| "tls: failed to find any PEM data in key input".to_owned())?;
+    CertifiedKey::from_der(chain, key, provider)
+        .map_err(|error| format!("tls: the client's certificate and key cannot be used: {error}"))
 }
 
 fn bundle(ca: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -149,5 +273,46 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Takes any certificate, as long as the server has its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

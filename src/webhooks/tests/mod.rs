@@ -1,14 +1,16 @@
 //! Webhooks against a real TLS server in the process.
 
 mod answers;
+mod authentication;
 mod failures;
 mod matching;
 mod mutation;
 mod patches;
 mod payload;
-mod server;
+pub(crate) mod server;
 mod validation;
 
+use super::client::Kubeconfig;
 use super::{Mutating, Validating};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Annotations, Attributes, Denial, Operation, Reinvocation};
@@ -87,7 +89,7 @@ fn mutating(hooks: &[Value]) -> World<Mutating> {
 
 fn mutating_in(state: FixedState) -> World<Mutating> {
     let (registry, metrics) = metrics();
-    World { plugin: Mutating::new(Cluster::fixed(state), metrics, &Limits::default()), registry }
+    World { plugin: Mutating::new(Cluster::fixed(state), metrics, &Limits::default(), Kubeconfig::default()), registry }
 }
 
 fn validating(hooks: &[Value]) -> World<Validating> {
@@ -97,7 +99,10 @@ fn validating(hooks: &[Value]) -> World<Validating> {
 
 fn validating_in(state: FixedState) -> World<Validating> {
     let (registry, metrics) = metrics();
-    World { plugin: Validating::new(Cluster::fixed(state), metrics, &Limits::default()), registry }
+    World {
+        plugin: Validating::new(Cluster::fixed(state), metrics, &Limits::default(), Kubeconfig::default()),
+        registry,
+    }
 }
 
 /// A create of a configmap.

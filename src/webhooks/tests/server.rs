@@ -3,6 +3,10 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::RootCertStore;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -33,6 +37,8 @@ pub enum Reply {
     Drip,
     /// An answer once so many requests wait for theirs.
     Together(Arc<Barrier>),
+    /// One after the other; the last one from then on.
+    InTurn(Vec<Reply>),
 }
 
 /// A request as it came.
@@ -54,6 +60,15 @@ pub struct HookServer {
     connections: Arc<AtomicUsize>,
 }
 
+/// A CA: its certificate as PEM, and what signs.
+fn authority() -> (String, Issuer<'static, KeyPair>) {
+    let key = KeyPair::generate().unwrap();
+    let mut ca = CertificateParams::new(Vec::new()).unwrap();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let pem = ca.self_signed(&key).unwrap().pem();
+    (pem, Issuer::new(ca, key))
+}
+
 /// What every connection shares.
 struct Shared {
     replies: HashMap<String, Reply>,
@@ -69,14 +84,28 @@ impl HookServer {
 
     /// The same with these names in the certificate.
     pub async fn start_named(replies: &[(&str, Reply)], names: &[&str]) -> Self {
-        let ca_key = KeyPair::generate().unwrap();
-        let mut ca = CertificateParams::new(Vec::new()).unwrap();
-        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let ca_pem = ca.self_signed(&ca_key).unwrap().pem();
+        let (ca_pem, issuer) = authority();
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-        let leaf = CertificateParams::new(names).unwrap().signed_by(&key, &Issuer::new(ca, ca_key)).unwrap();
-        Self::serve(replies, leaf.der().clone(), &key, ca_pem).await
+        let leaf = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+        Self::serve(replies, leaf.der().clone(), &key, ca_pem, WebPkiClientVerifier::no_client_auth()).await
+    }
+
+    /// A server that wants a certificate of its clients, and such a certificate with its key, as PEM.
+    pub async fn start_for_clients(replies: &[(&str, Reply)]) -> (Self, String, String) {
+        let (ca_pem, issuer) = authority();
+        let leaf = |name: &str| {
+            let key = KeyPair::generate().unwrap();
+            let leaf = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+            (leaf, key)
+        };
+        let ((of_server, key), (of_client, client_key)) = (leaf("127.0.0.1"), leaf("client"));
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap();
+        let server = Self::serve(replies, of_server.der().clone(), &key, ca_pem, verifier).await;
+        (server, of_client.pem(), client_key.serialize_pem())
     }
 
     /// A server with a self-signed CA certificate that is its own bundle, as `openssl req -x509` makes it.
@@ -86,15 +115,21 @@ impl HookServer {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).unwrap();
         let pem = certificate.pem();
-        Self::serve(&[], certificate.der().clone(), &key, pem).await
+        Self::serve(&[], certificate.der().clone(), &key, pem, WebPkiClientVerifier::no_client_auth()).await
     }
 
-    async fn serve(replies: &[(&str, Reply)], leaf: CertificateDer<'static>, key: &KeyPair, ca: String) -> Self {
+    async fn serve(
+        replies: &[(&str, Reply)],
+        leaf: CertificateDer<'static>,
+        key: &KeyPair,
+        ca: String,
+        clients: Arc<dyn ClientCertVerifier>,
+    ) -> Self {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_single_cert(vec![leaf], PrivatePkcs8KeyDer::from(key.serialize_der()).into())
             .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -125,6 +160,11 @@ impl HookServer {
 
     pub fn url(&self, path: &str) -> String {
         format!("https://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// Its CA's certificate, as PEM.
+    pub fn ca(&self) -> &str {
+        &self.ca
     }
 
     pub fn ca_base64(&self) -> String {
@@ -159,7 +199,11 @@ impl Shared {
                 *count += 1;
                 *count
             };
-            if !answer(&mut stream, self.replies.get(&name), &name, nth, &seen.review).await {
+            let reply = match self.replies.get(&name) {
+                Some(Reply::InTurn(replies)) => replies.get(nth - 1).or(replies.last()),
+                reply => reply,
+            };
+            if !answer(&mut stream, reply, &name, nth, &seen.review).await {
                 return;
             }
         }
@@ -222,6 +266,7 @@ async fn answer(
         Some(Reply::Http(code, content_type, body)) => http(*code, content_type, "", body),
         Some(Reply::RetryAfter(times)) if nth <= *times => http(503, "text/plain", "Retry-After: 0\r\n", b"later"),
         Some(Reply::RetryAfter(_)) => allowed(),
+        Some(Reply::InTurn(_)) => panic!("a turn within a turn"),
         Some(Reply::Together(barrier)) => {
             barrier.wait().await;
             allowed()

@@ -1,0 +1,112 @@
+//! ImagePolicyWebhook: a backend says which images pods may run.
+//!
+//! In kube-apiserver a pod that passes because the backend failed also gets an annotation, in the validating phase and so never
+//! stored. Here validating changes nothing: the audit annotation alone says it.
+
+mod answers;
+mod configuration;
+mod review;
+
+use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::status::Status;
+use crate::webhooks::backend::{CallFailure, GenericWebhook, is_forbidden};
+use answers::Answers;
+use async_trait::async_trait;
+use configuration::Configuration;
+use review::Verdict;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The plugin's facts.
+pub static SPEC: Spec = Spec {
+    name: "ImagePolicyWebhook",
+    default_on: false,
+    phases: Phases::Validating,
+    operations: Operations::CREATE.or(Operations::UPDATE),
+    resources: Resources::Only(&[("", "pods", ""), ("", "pods", "ephemeralcontainers")]),
+    needs: &[],
+    configuration: Some("imagePolicy"),
+    about: "Asks a backend whether a pod may run its images.",
+    build,
+};
+
+/// `AuditKeyPrefix`.
+const AUDIT_PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
+
+struct ImagePolicyWebhook {
+    backend: GenericWebhook,
+    answers: Answers,
+    /// Whether a pod passes where the backend does not answer.
+    default_allow: bool,
+}
+
+fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+    let given = environment.configuration.ok_or_else(|| BuildError("no config specified".to_owned()))?;
+    let error = |why: String| BuildError(format!("{}: {why}", given.origin));
+    let configuration = Configuration::read(&given.value).map_err(error)?;
+    let Environment { cluster, limits, .. } = environment;
+    let backend =
+        GenericWebhook::new(&configuration.kubeconfig_file, configuration.retry_backoff, cluster.clone(), limits);
+    Ok(Box::new(ImagePolicyWebhook {
+        backend: backend.map_err(|why| error(format!("imagePolicy.kubeConfigFile: {why}")))?,
+        answers: Answers::new(configuration.allow_ttl, configuration.deny_ttl, limits.image_review_cache_bytes),
+        default_allow: configuration.default_allow,
+    }))
+}
+
+#[async_trait]
+impl Plugin for ImagePolicyWebhook {
+    async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+        let unconvertible = || Status::bad_request("Resource was marked with kind Pod but was unable to be converted");
+        let spec = review::spec(attributes).map_err(|_| unconvertible())?;
+        let verdict = match self.answers.of(&spec) {
+            Some(verdict) => verdict,
+            None => match self.ask(&spec, attributes).await {
+                Ok(verdict) => {
+                    let verdict = Arc::new(verdict);
+                    self.answers.remember(&spec, &verdict);
+                    verdict
+                }
+                Err(failure) => return self.without_answer(&failure, attributes),
+            },
+        };
+        for (key, value) in &verdict.audit_annotations {
+            attributes.annotations.add(format!("{AUDIT_PREFIX}{key}"), value);
+        }
+        match (verdict.allowed, &*verdict.reason) {
+            (true, _) => Ok(()),
+            (false, "") => Err(Denial::forbidden("one or more images rejected by webhook backend")),
+            (false, reason) => {
+                Err(Denial::forbidden(format!("image policy webhook backend denied one or more images: {reason}")))
+            }
+        }
+    }
+}
+
+impl ImagePolicyWebhook {
+    async fn ask(&self, spec: &str, attributes: &Attributes) -> Result<Verdict, CallFailure> {
+        let answer = self.backend.post(review::body(spec).into(), attributes.deadline).await?;
+        Verdict::read(&answer).map_err(CallFailure::Other)
+    }
+
+    /// What becomes of the request where the backend failed (`webhookError`).
+    fn without_answer(&self, failure: &CallFailure, attributes: &Attributes) -> Result<(), Denial> {
+        if Instant::now() >= attributes.deadline {
+            let why = "request did not complete within requested timeout - context deadline exceeded";
+            return Err(Status::timeout(why).into());
+        }
+        tracing::warn!(%failure, fails_open = self.default_allow, "error contacting the image policy's backend");
+        if self.default_allow {
+            attributes.annotations.add(format!("{AUDIT_PREFIX}failed-open"), "true");
+            return Ok(());
+        }
+        match failure {
+            // `admission.NewForbidden` does not wrap a refusal in another.
+            CallFailure::Status(status) if is_forbidden(status) => Err((**status).clone().into()),
+            failure => Err(Denial::forbidden(failure.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! `imagepolicy.k8s.io/v1alpha1` ImageReview: what is asked, and what is answered.
+
+use crate::admission::Attributes;
+use crate::object::decode::go_type;
+use crate::object::pod::{WrongType, spec_list};
+use crate::object::{GroupVersionKind, Object, split_api_version, typed};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
+const KIND: &str = "ImageReview";
+/// What the keys of the annotations that are sent have in them.
+const ANNOTATION_PART: &str = ".image-policy.k8s.io/";
+
+/// The spec of the review of a request, as JSON: also what an answer is remembered by.
+///
+/// # Errors
+/// When the object is no pod.
+pub fn spec(attributes: &Attributes) -> Result<String, WrongType> {
+    let pod = attributes.object.as_ref().ok_or(WrongType)?;
+    // What else such a request changes is not stored (`dropNonEphemeralContainerUpdates`).
+    let is_debugging = attributes.subresource == "ephemeralcontainers";
+    let annotated = attributes.old_object.as_deref().filter(|_| is_debugging).unwrap_or(pod);
+    let lists: &[&str] = if is_debugging { &["ephemeralContainers"] } else { &["containers", "initContainers"] };
+    let mut images = Vec::new();
+    for list in lists {
+        for container in spec_list(pod, list)? {
+            images.push(match container.get("image") {
+                None | Some(Value::Null) => json!({}),
+                Some(Value::String(image)) if image.is_empty() => json!({}),
+                Some(Value::String(image)) => json!({ "image": image }),
+                Some(_) => return Err(WrongType),
+            });
+        }
+    }
+    let mut spec = Map::new();
+    if !images.is_empty() {
+        spec.insert("containers".into(), images.into());
+    }
+    let annotations = annotations(annotated)?;
+    if !annotations.is_empty() {
+        spec.insert("annotations".into(), json!(annotations));
+    }
+    if !attributes.namespace.is_empty() {
+        spec.insert("namespace".into(), attributes.namespace.clone().into());
+    }
+    Ok(Value::Object(spec).to_string())
+}
+
+/// The annotations that are the backend's business (`filterAnnotations`).
+fn annotations(pod: &Object) -> Result<BTreeMap<&str, &str>, WrongType> {
+    let all = match pod.get(&["metadata", "annotations"]) {
+        None | Some(Value::Null) => return Ok(BTreeMap::new()),
+        Some(all) => all.as_object().ok_or(WrongType)?,
+    };
+    let text = |value: &'_ Value| value.as_str().is_some() || value.is_null();
+    if !all.values().all(text) {
+        return Err(WrongType);
+    }
+    let wanted = all.iter().filter(|(key, _)| key.contains(ANNOTATION_PART));
+    Ok(wanted.map(|(key, value)| (&**key, value.as_str().unwrap_or_default())).collect())
+}
+
+/// The review with this spec, as kube-apiserver writes it.
+pub fn body(spec: &str) -> String {
+    format!(
+        "{{\"kind\":\"{KIND}\",\"apiVersion\":\"{API_VERSION}\",\"metadata\":{{}},\"spec\":{spec},\
+         \"status\":{{\"allowed\":false}}}}\n"
+    )
+}
+
+/// The status of an answered review.
+#[derive(Debug, Default, PartialEq)]
+pub struct Verdict {
+    /// Whether the pod may run its images.
+    pub allowed: bool,
+    /// Why not.
+    pub reason: String,
+    /// For the audit event, without the prefix of their keys.
+    pub audit_annotations: Vec<(String, String)>,
+}
+
+impl Verdict {
+    /// Reads an answer. What it does not say is no.
+    ///
+    /// # Errors
+    /// In Go's words, when it is no ImageReview.
+    pub fn read(answer: &Map<String, Value>) -> Result<Self, String> {
+        check_type(answer)?;
+        let no_fields = Map::new();
+        let object = |of: &'_ Map<String, Value>, field: &str, path: &str, of_type: &str| match of.get(field) {
+            None | Some(Value::Null) => Ok(Map::new()),
+            Some(Value::Object(fields)) => Ok(fields.clone()),
+            Some(other) => Err(wrong_type(other, path, of_type)),
+        };
+        if let Some(metadata) = answer.get("metadata") {
+            typed::object_meta(metadata.clone())?;
+        }
+        object(answer, "spec", "ImageReview.spec", "v1alpha1.ImageReviewSpec")?;
+        let status = match answer.get("status") {
+            None | Some(Value::Null) => &no_fields,
+            Some(Value::Object(fields)) => fields,
+            Some(other) => return Err(wrong_type(other, "ImageReview.status", "v1alpha1.ImageReviewStatus")),
+        };
+        let path = |field: &str| format!("ImageReviewStatus.status.{field}");
+        let allowed = match status.get("allowed") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(allowed)) => *allowed,
+            Some(other) => return Err(wrong_type(other, &path("allowed"), "bool")),
+        };
+        let reason = text(status.get("reason"), &path("reason"))?;
+        let given = object(status, "auditAnnotations", &path("auditAnnotations"), "map[string]string")?;
+        let mut audit_annotations = Vec::new();
+        for (key, value) in given {
+            let value = text(Some(&value), &path("auditAnnotations"))?;
+            audit_annotations.push((key, value));
+        }
+        Ok(Self { allowed, reason, audit_annotations })
+    }
+
+    /// About how many bytes it takes.
+    pub fn size(&self) -> usize {
+        let pairs: usize = self.audit_annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+        self.reason.len() + pairs
+    }
+}
+
+fn text(value: Option<&Value>, path: &str) -> Result<String, String> {
+    match value {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(other) => Err(wrong_type(other, path, "string")),
+    }
+}
+
+fn wrong_type(value: &Value, path: &str, of_type: &str) -> String {
+    format!("json: cannot unmarshal {} into Go struct field {path} of type {of_type}", go_type(value))
+}
+
+/// Whether client-go decodes such an object into a review: what is missing is as expected.
+fn check_type(answer: &Map<String, Value>) -> Result<(), String> {
+    let given = |field: &str| match answer.get(field) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(&**text),
+        Some(other) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{field} of \
+             type string",
+            go_type(other)
+        )),
+    };
+    let (api_version, kind) = (given("apiVersion")?, given("kind")?);
+    let api_version = if api_version.is_empty() { API_VERSION } else { api_version };
+    let kind = if kind.is_empty() { KIND } else { kind };
+    if (api_version, kind) == (API_VERSION, KIND) {
+        return Ok(());
+    }
+    let (group, version) = split_api_version(api_version);
+    let known = typed::decode(&GroupVersionKind::new(group, version, kind), json!({})).is_some();
+    let is_status = (api_version, kind) == ("v1", "Status");
+    let is_admission_review =
+        kind == "AdmissionReview" && matches!(api_version, "admission.k8s.io/v1" | "admission.k8s.io/v1beta1");
+    if known || is_status || is_admission_review {
+        return Err(format!("converting ({version}.{kind}) to (v1alpha1.ImageReview): unknown conversion"));
+    }
+    Err(format!(
+        "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+    ))
+}

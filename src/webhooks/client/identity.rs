@@ -1,0 +1,140 @@
+//! As whom a webhook is called: a token, a password, a client certificate, and whom the caller acts for.
+
+use super::tls::Source;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a token from a file is used before the file is read again (`NewCachedFileTokenSource`, less its leeway).
+const TOKEN_FILE_PERIOD: Duration = Duration::from_secs(50);
+
+/// As whom a webhook is called; by default as nobody.
+#[derive(Default)]
+pub struct Identity {
+    /// What the `Authorization` header says.
+    pub authorization: Authorization,
+    /// The client's certificate and its key.
+    pub certificate: Option<(Source, Source)>,
+    /// The `Impersonate-…` headers.
+    pub impersonation: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// What the `Authorization` header says.
+#[derive(Default)]
+pub enum Authorization {
+    /// There is none.
+    #[default]
+    None,
+    /// Always this.
+    Fixed(HeaderValue),
+    /// The token in a file that changes.
+    File(TokenFile),
+}
+
+/// A file with a token, read again from time to time.
+pub struct TokenFile {
+    path: PathBuf,
+    /// What is used until the file was read.
+    last: Mutex<(HeaderValue, Option<Instant>)>,
+}
+
+impl TokenFile {
+    /// The file, and the token that is used where it cannot be read.
+    pub fn new(path: PathBuf, fallback: HeaderValue) -> Self {
+        Self { path, last: Mutex::new((fallback, None)) }
+    }
+
+    async fn value(&self) -> HeaderValue {
+        let (last, read_at) = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if read_at.is_some_and(|at| at.elapsed() < TOKEN_FILE_PERIOD) {
+            return last;
+        }
+        let read = tokio::fs::read_to_string(&self.path).await.map_err(|error| error.to_string());
+        match read.and_then(|token| bearer(&token)) {
+            Ok(value) => {
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = (value.clone(), Some(Instant::now()));
+                value
+            }
+            Err(reason) => {
+                tracing::warn!(path = %self.path.display(), reason, "token file not read: the last token is used");
+                last
+            }
+        }
+    }
+}
+
+impl Identity {
+    /// The headers that say it.
+    pub async fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        match &self.authorization {
+            Authorization::None => {}
+            Authorization::Fixed(value) => drop(headers.insert(AUTHORIZATION, value.clone())),
+            Authorization::File(file) => drop(headers.insert(AUTHORIZATION, file.value().await)),
+        }
+        for (name, value) in &self.impersonation {
+            headers.append(name, value.clone());
+        }
+        headers
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity")
+    }
+}
+
+/// The header of a bearer token.
+///
+/// # Errors
+/// When it is empty, or no header can hold it.
+pub fn bearer(token: &str) -> Result<HeaderValue, String> {
+    let token = token.trim();
+    if token.is_empty() {
+        return Err("the token is empty".into());
+    }
+    secret(&format!("Bearer {token}")).ok_or_else(|| "the token has characters that no header can hold".into())
+}
+
+/// A header value that is never printed.
+pub fn secret(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::try_from(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_file_is_read_again_after_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let file = TokenFile::new(path.clone(), bearer("first").unwrap());
+        assert_eq!(file.value().await, "Bearer first");
+        fs::write(&path, "second\n").unwrap();
+        assert_eq!(file.value().await, "Bearer second");
+        fs::write(&path, "third").unwrap();
+        assert_eq!(file.value().await, "Bearer second");
+        tokio::time::advance(TOKEN_FILE_PERIOD).await;
+        assert_eq!(file.value().await, "Bearer third");
+        fs::write(&path, " \n").unwrap();
+        tokio::time::advance(TOKEN_FILE_PERIOD).await;
+        assert_eq!(file.value().await, "Bearer third");
+    }
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let text = format!("{:?}", bearer("hidden").unwrap());
+        assert!(!text.contains("hidden"), "{text}");
+        assert!(bearer("a\nb").is_err());
+        assert!(bearer(" ").is_err());
+    }
+}

@@ -1,0 +1,288 @@
+//! A kubeconfig as client-go reads it: where a backend is, whom to trust there, and as whom to call.
+//!
+//! No error repeats what the file says of a secret. What runs programs to get credentials (`exec`, `auth-provider`) and proxies
+//! (`proxy-url`) are refused: nothing here would do what they ask.
+
+mod document;
+
+use super::identity::{Authorization, Identity, TokenFile, bearer, secret};
+use super::tls::{Source, Tls, Trust};
+use super::{Access, Client, Endpoint};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use document::{Cluster, Document, User};
+use http::{HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::fs;
+use std::path::Path;
+
+/// What a header's name may hold besides letters and digits (`legalHeaderKeyBytes`, without `%`).
+const HEADER_KEY: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+/// The user agent of a Go program that does not name itself, as kube-apiserver does not towards its image policy.
+const AGENT: &str = "Go-http-client/1.1";
+
+/// A kubeconfig file, read once.
+#[derive(Default)]
+pub struct Kubeconfig(Document);
+
+impl Kubeconfig {
+    /// Reads it. Relative paths in it start in its folder.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no kubeconfig.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let bytes = fs::read(path).map_err(|error| format!("open {}: {error}", path.display()))?;
+        let folder = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_owned));
+        let document = Document::read(&bytes, &folder.unwrap_or_default());
+        document.map(Self).map_err(|why| format!("error loading config file \"{}\": {why}", path.display()))
+    }
+
+    /// The client of the server that its current context names (`webhook.LoadKubeconfig`).
+    ///
+    /// # Errors
+    /// When there is no such server, or there is something wrong with what is said of it or of the user.
+    pub fn client(&self, answer_bytes: usize) -> Result<Client, String> {
+        let Document { clusters, users, contexts, current_context } = &self.0;
+        let context = contexts.get(current_context);
+        let mut faults = Vec::new();
+        if !current_context.is_empty() && context.is_none() {
+            faults.push(format!("context was not found for specified context: {current_context}"));
+        }
+        let (no_user, no_cluster) = (User::default(), Cluster::default());
+        let (user_name, cluster_name) = context.map_or(("", ""), |context| (&*context.user, &*context.cluster));
+        let user = users.get(user_name).unwrap_or(&no_user);
+        let cluster = clusters.get(cluster_name);
+        if cluster.is_none() && faults.is_empty() {
+            return Err(
+                "invalid configuration: no configuration has been provided: the current context names no cluster \
+                        in the file"
+                    .into(),
+            );
+        }
+        let cluster = cluster.unwrap_or(&no_cluster);
+        faults.extend(user_faults(user_name, user));
+        faults.extend(cluster_faults(cluster_name, cluster));
+        match &*faults {
+            [] => {}
+            [one] => return Err(format!("invalid configuration: {one}")),
+            several => return Err(format!("invalid configuration: [{}]", several.join(", "))),
+        }
+        let endpoint = Endpoint::server(&cluster.server)?;
+        Client::new(endpoint.clone(), access(&endpoint, cluster, user)?, answer_bytes)
+    }
+
+    /// As whom to call a webhook at this `host:port` (`AuthenticationInfoResolver`): its own user, that of a domain around
+    /// it, the same without the port where that is 443, the one for all, that of the current context, or nobody.
+    ///
+    /// # Errors
+    /// When there is something wrong with what is said of the user.
+    pub fn identity(&self, target: &str) -> Result<Identity, String> {
+        let Document { users, contexts, current_context, .. } = &self.0;
+        let mut names = around(target);
+        if let Some(host) = target.strip_suffix(":443") {
+            let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+            names.extend(around(host));
+        }
+        names.push("*".to_owned());
+        names.extend(contexts.get(current_context).map(|context| context.user.clone()));
+        match names.iter().find_map(|name| Some((name, users.get(name)?))) {
+            None => Ok(Identity::default()),
+            Some((name, user)) => match user_faults(name, user).first() {
+                None => identity(user),
+                Some(fault) => Err(fault.clone()),
+            },
+        }
+    }
+
+    /// Makes sure that every user can be called as.
+    ///
+    /// # Errors
+    /// With the first that cannot.
+    pub fn check_users(&self) -> Result<(), String> {
+        for (name, user) in &self.0.users {
+            if let Some(fault) = user_faults(name, user).into_iter().next() {
+                return Err(fault);
+            }
+            let of_user = |why: String| format!("user \"{name}\": {why}");
+            let identity = identity(user).map_err(of_user)?;
+            Tls::new(Trust::Anybody, identity.certificate).map_err(of_user)?;
+        }
+        Ok(())
+    }
+}
+
+/// `a.b:1`, `*.b:1`: the target, and the domains around it, the smallest first.
+fn around(target: &str) -> Vec<String> {
+    let dots = target.match_indices('.').map(|(at, _)| format!("*{}", target.get(at..).unwrap_or_default()));
+    std::iter::once(target.to_owned()).chain(dots).collect()
+}
+
+fn access(endpoint: &Endpoint, cluster: &Cluster, user: &User) -> Result<Access, String> {
+    let mut identity = identity(user)?;
+    let tls = if endpoint.is_plain() {
+        // Credentials are for those who can prove who they are.
+        identity = Identity { impersonation: identity.impersonation, ..Identity::default() };
+        None
+    } else {
+        let bundle = source(&cluster.certificate_authority_data, &cluster.certificate_authority);
+        let trust = match (cluster.insecure_skip_tls_verify, bundle) {
+            (true, Some(_)) => {
+                return Err("specifying a root certificates file with the insecure flag is not allowed".into());
+            }
+            (true, None) => Trust::Anybody,
+            (false, Some(bundle)) => Trust::Bundle(bundle),
+            (false, None) => Trust::System,
+        };
+        Some(Tls::new(trust, identity.certificate.clone())?)
+    };
+    let server_name = Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty());
+    Ok(Access { tls, server_name, identity, agent: AGENT, compression: !cluster.disable_compression })
+}
+
+fn source(data: &[u8], file: &str) -> Option<Source> {
+    if !data.is_empty() {
+        return Some(Source::Data(data.to_owned()));
+    }
+    (!file.is_empty()).then(|| Source::File(file.into()))
+}
+
+fn identity(user: &User) -> Result<Identity, String> {
+    let certificate = source(&user.client_certificate_data, &user.client_certificate)
+        .zip(source(&user.client_key_data, &user.client_key));
+    let impersonation = if user.impersonate.is_empty() { Vec::new() } else { impersonation(user)? };
+    Ok(Identity { authorization: authorization(user)?, certificate, impersonation })
+}
+
+fn authorization(user: &User) -> Result<Authorization, String> {
+    if !user.token_file.is_empty() {
+        let first = match &*user.token {
+            "" => fs::read_to_string(&user.token_file).map_err(|error| format!("open {}: {error}", user.token_file))?,
+            token => token.to_owned(),
+        };
+        let first = bearer(&first).map_err(|why| format!("{}: {why}", user.token_file))?;
+        return Ok(Authorization::File(TokenFile::new((&user.token_file).into(), first)));
+    }
+    if !user.token.is_empty() {
+        return Ok(Authorization::Fixed(bearer(&user.token)?));
+    }
+    if user.username.is_empty() && user.password.is_empty() {
+        return Ok(Authorization::None);
+    }
+    let pair = STANDARD.encode(format!("{}:{}", user.username, user.password));
+    secret(&format!("Basic {pair}")).map(Authorization::Fixed).ok_or_else(|| "the password cannot be sent".into())
+}
+
+/// `impersonatingRoundTripper`.
+fn impersonation(user: &User) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let mut headers = Vec::new();
+    let mut add = |name: String, value: &str| {
+        let name = HeaderName::try_from(&*name).map_err(|_| format!("no header can be named \"{name}\""))?;
+        let value = HeaderValue::try_from(value).map_err(|_| format!("no {name} header can hold \"{value}\""))?;
+        headers.push((name, value));
+        Ok::<_, String>(())
+    };
+    add("impersonate-user".into(), &user.impersonate)?;
+    if !user.impersonate_uid.is_empty() {
+        add("impersonate-uid".into(), &user.impersonate_uid)?;
+    }
+    for group in &user.impersonate_groups {
+        add("impersonate-group".into(), group)?;
+    }
+    for (key, values) in &user.impersonate_user_extra {
+        for value in values {
+            add(format!("impersonate-extra-{}", utf8_percent_encode(key, HEADER_KEY)), value)?;
+        }
+    }
+    Ok(headers)
+}
+
+/// `validateAuthInfo`.
+fn user_faults(name: &str, user: &User) -> Vec<String> {
+    let mut faults = Vec::new();
+    let (certificate, key) = (&user.client_certificate, &user.client_key);
+    if !certificate.is_empty() || !user.client_certificate_data.is_empty() {
+        if !certificate.is_empty() && !user.client_certificate_data.is_empty() {
+            faults.push(format!(
+                "client-cert-data and client-cert are both specified for {name}. client-cert-data will override."
+            ));
+        }
+        if !key.is_empty() && !user.client_key_data.is_empty() {
+            faults.push(format!(
+                "client-key-data and client-key are both specified for {name}; client-key-data will override"
+            ));
+        }
+        if key.is_empty() && user.client_key_data.is_empty() {
+            faults.push(format!(
+                "client-key-data or client-key must be specified for {name} to use the clientCert authentication method."
+            ));
+        }
+        for (field, path) in [("client-cert", certificate), ("client-key", key)] {
+            faults.extend(unreadable(field, path, name));
+        }
+    }
+    let has_password = !user.username.is_empty() || !user.password.is_empty();
+    let has_token = !user.token.is_empty() || !user.token_file.is_empty();
+    if has_token && has_password {
+        faults.push(format!(
+            "more than one authentication method found for {name}; found [token basicAuth], only one is allowed"
+        ));
+    }
+    if user.has_exec {
+        faults.push(format!("user \"{name}\": exec is not supported: no program is run to get credentials"));
+    }
+    if user.has_auth_provider {
+        faults.push(format!("user \"{name}\": auth provider not supported"));
+    }
+    let others =
+        user.impersonate_uid.is_empty() && user.impersonate_groups.is_empty() && user.impersonate_user_extra.is_empty();
+    if user.impersonate.is_empty() && !others {
+        faults.push(format!("requesting uid, groups or user-extra for {name} without impersonating a user"));
+    }
+    faults
+}
+
+/// `validateClusterInfo`.
+fn cluster_faults(name: &str, cluster: &Cluster) -> Vec<String> {
+    let mut faults = Vec::new();
+    if cluster.server.is_empty() {
+        faults.push(if name.is_empty() {
+            "cluster has no server defined".to_owned()
+        } else {
+            format!("no server found for cluster \"{name}\"")
+        });
+    }
+    if !cluster.proxy_url.is_empty() {
+        faults.push(format!("cluster \"{name}\": proxy-url is not supported"));
+    }
+    if !cluster.certificate_authority.is_empty() && !cluster.certificate_authority_data.is_empty() {
+        faults.push(format!(
+            "certificate-authority-data and certificate-authority are both specified for {name}. \
+             certificate-authority-data will override."
+        ));
+    }
+    faults.extend(unreadable("certificate-authority", &cluster.certificate_authority, name));
+    faults
+}
+
+fn unreadable(field: &str, path: &str, name: &str) -> Option<String> {
+    let error = if path.is_empty() { None } else { fs::File::open(path).err() };
+    error.map(|error| format!("unable to read {field} {path} for {name} due to open {path}: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! The fields of a kubeconfig, with paths that stand on their own.
+
+use crate::object::decode;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// `clientcmd.api.Config`, as far as clients need it.
+#[derive(Default)]
+pub struct Document {
+    pub clusters: BTreeMap<String, Cluster>,
+    pub users: BTreeMap<String, User>,
+    pub contexts: BTreeMap<String, Context>,
+    pub current_context: String,
+}
+
+#[derive(Default)]
+pub struct Cluster {
+    pub server: String,
+    pub tls_server_name: String,
+    pub insecure_skip_tls_verify: bool,
+    pub certificate_authority: String,
+    pub certificate_authority_data: Vec<u8>,
+    pub proxy_url: String,
+    pub disable_compression: bool,
+}
+
+/// `AuthInfo`. It has no `Debug`: most of it is secret.
+#[derive(Default)]
+pub struct User {
+    pub client_certificate: String,
+    pub client_certificate_data: Vec<u8>,
+    pub client_key: String,
+    pub client_key_data: Vec<u8>,
+    pub token: String,
+    pub token_file: String,
+    pub username: String,
+    pub password: String,
+    pub impersonate: String,
+    pub impersonate_uid: String,
+    pub impersonate_groups: Vec<String>,
+    pub impersonate_user_extra: BTreeMap<String, Vec<String>>,
+    pub has_exec: bool,
+    pub has_auth_provider: bool,
+}
+
+#[derive(Default)]
+pub struct Context {
+    pub cluster: String,
+    pub user: String,
+}
+
+impl Document {
+    /// Reads JSON or YAML. Unknown fields do not matter; relative paths start in `folder`.
+    ///
+    /// # Errors
+    /// With the place that is wrong, and never with what stands there.
+    pub fn read(bytes: &[u8], folder: &Path) -> Result<Self, String> {
+        let value = decode::yaml(bytes)?.value;
+        let fields = Fields::of("", Some(&value))?;
+        let (version, kind) = (fields.text("apiVersion")?, fields.text("kind")?);
+        if !matches!(&*version, "" | "v1") || !matches!(&*kind, "" | "Config") {
+            return Err(format!("no kind \"{kind}\" is registered for version \"{version}\": must be v1 Config"));
+        }
+        Ok(Self {
+            clusters: fields.named("clusters", "cluster", |of| Cluster::read(of, folder))?,
+            users: fields.named("users", "user", |of| User::read(of, folder))?,
+            contexts: fields.named("contexts", "context", Context::read)?,
+            current_context: fields.text("current-context")?,
+        })
+    }
+}
+
+impl Cluster {
+    fn read(of: &Fields<'_>, folder: &Path) -> Result<Self, String> {
+        Ok(Self {
+            server: of.text("server")?,
+            tls_server_name: of.text("tls-server-name")?,
+            insecure_skip_tls_verify: of.flag("insecure-skip-tls-verify")?,
+            certificate_authority: of.path("certificate-authority", folder)?,
+            certificate_authority_data: of.data("certificate-authority-data")?,
+            proxy_url: of.text("proxy-url")?,
+            disable_compression: of.flag("disable-compression")?,
+        })
+    }
+}
+
+impl User {
+    fn read(of: &Fields<'_>, folder: &Path) -> Result<Self, String> {
+        Ok(Self {
+            client_certificate: of.path("client-certificate", folder)?,
+            client_certificate_data: of.data("client-certificate-data")?,
+            client_key: of.path("client-key", folder)?,
+            client_key_data: of.data("client-key-data")?,
+            token: of.text("token")?,
+            token_file: of.path("tokenFile", folder)?,
+            username: of.text("username")?,
+            password: of.text("password")?,
+            impersonate: of.text("as")?,
+            impersonate_uid: of.text("as-uid")?,
+            impersonate_groups: of.texts("as-groups")?,
+            impersonate_user_extra: of.text_lists("as-user-extra")?,
+            has_exec: of.get("exec").is_some(),
+            has_auth_provider: of.get("auth-provider").is_some(),
+        })
+    }
+}
+
+impl Context {
+    fn read(of: &Fields<'_>) -> Result<Self, String> {
+        Ok(Self { cluster: of.text("cluster")?, user: of.text("user")? })
+    }
+}
+
+/// An object in the file, and where it stands. What is null is not there.
+struct Fields<'a> {
+    path: String,
+    fields: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> Fields<'a> {
+    fn of(path: &str, value: Option<&'a Value>) -> Result<Self, String> {
+        let fields = match value {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(fields)) => Some(fields),
+            Some(_) => return Err(format!("{path}: must be a mapping").trim_start_matches(": ").to_owned()),
+        };
+        Ok(Self { path: path.to_owned(), fields })
+    }
+
+    fn get(&self, field: &str) -> Option<&'a Value> {
+        self.fields?.get(field).filter(|value| !value.is_null())
+    }
+
+    fn must<T>(&self, field: &str, what: &str) -> Result<T, String> {
+        let dot = if self.path.is_empty() { "" } else { "." };
+        Err(format!("{}{dot}{field}: must be {what}", self.path))
+    }
+
+    fn text(&self, field: &str) -> Result<String, String> {
+        match self.get(field) {
+            None => Ok(String::new()),
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(_) => self.must(field, "a string"),
+        }
+    }
+
+    fn path(&self, field: &str, folder: &Path) -> Result<String, String> {
+        let text = self.text(field)?;
+        Ok(if text.is_empty() { text } else { folder.join(text).to_string_lossy().into_owned() })
+    }
+
+    fn flag(&self, field: &str) -> Result<bool, String> {
+        match self.get(field) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => self.must(field, "true or false"),
+        }
+    }
+
+    fn data(&self, field: &str) -> Result<Vec<u8>, String> {
+        let text: String = self.text(field)?.split(['\r', '\n']).collect();
+        STANDARD.decode(text).or_else(|_| self.must(field, "base64"))
+    }
+
+    fn list(&self, field: &str) -> Result<&'a [Value], String> {
+        match self.get(field) {
+            None => Ok(&[]),
+            Some(Value::Array(items)) => Ok(items),
+            Some(_) => self.must(field, "a list"),
+        }
+    }
+
+    fn texts(&self, field: &str) -> Result<Vec<String>, String> {
+        let text = |item: &Value| match item {
+            Value::String(text) => Ok(text.clone()),
+            _ => self.must(field, "a list of strings"),
+        };
+        self.list(field)?.iter().map(text).collect()
+    }
+
+    fn text_lists(&self, field: &str) -> Result<BTreeMap<String, Vec<String>>, String> {
+        let inside = Fields::of(&format!("{}.{field}", self.path), self.get(field))?;
+        inside.fields.into_iter().flatten().map(|(key, _)| Ok((key.clone(), inside.texts(key)?))).collect()
+    }
+
+    /// A list of `{name, <inner>}` by name.
+    fn named<T>(
+        &self,
+        field: &str,
+        inner: &str,
+        read: impl Fn(&Fields<'a>) -> Result<T, String>,
+    ) -> Result<BTreeMap<String, T>, String> {
+        let mut all = BTreeMap::new();
+        for (index, item) in self.list(field)?.iter().enumerate() {
+            let path = format!("{field}[{index}]");
+            let item = Fields::of(&path, Some(item))?;
+            let name = item.text("name")?;
+            let read = read(&Fields::of(&format!("{path}.{inner}"), item.get(inner))?)?;
+            if all.contains_key(&name) {
+                return Err(format!("{field}: duplicate name \"{name}\" in list"));
+            }
+            all.insert(name, read);
+        }
+        Ok(all)
+    }
+}
