@@ -1,6 +1,10 @@
 //! Plugins seen from outside, in front of both kinds of API server.
 
 mod pod_security;
+mod pods;
+mod configured;
+mod objects;
+mod gates;
 
 use crate::harness::{Api, Proxy, User, admitting, delete, get, post, upstream};
 use serde_json::{Value, json};

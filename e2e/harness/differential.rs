@@ -24,7 +24,7 @@ pub struct Case<'a> {
 
 /// What came back, without what is never the same twice.
 #[derive(Debug, PartialEq)]
-struct Seen {
+pub(super) struct Seen {
     step: String,
     code: u16,
     warnings: Vec<String>,
@@ -45,8 +45,13 @@ pub fn compare(case: &Case<'_>) {
     let flags = proxy_only(case.plugins);
     let proxy = Proxy::before(upstream(), &flags.each_ref().map(String::as_str));
     let got = run(case, &proxy);
+    must_be_equal(&expected, &got, &proxy);
+}
+
+/// Fails the test where the answers of the two sides differ.
+pub(super) fn must_be_equal(expected: &[Seen], got: &[Seen], proxy: &Proxy) {
     let mut differences = Vec::new();
-    for (expected, got) in expected.iter().zip(&got) {
+    for (expected, got) in expected.iter().zip(got) {
         if expected != got {
             let (expected_json, got_json) = (as_json(expected), as_json(got));
             let mut places = Vec::new();
@@ -77,11 +82,8 @@ pub fn known_plugins() -> Vec<String> {
     table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
 }
 
-fn run(case: &Case<'_>, api: &Api) -> Vec<Seen> {
-    for request in &case.setup {
-        let answer = api.send(&User::admin(), request.clone());
-        assert!(answer.status < 300, "setup: {} {}: {}", request.method, request.path, answer.text());
-    }
+pub(super) fn run(case: &Case<'_>, api: &Api) -> Vec<Seen> {
+    send_all(&case.setup, Some(api));
     if let Some((webhook, probe)) = &case.webhook {
         eventually("a webhook that is known", || {
             api.send(&User::admin(), probe.clone());
@@ -91,10 +93,18 @@ fn run(case: &Case<'_>, api: &Api) -> Vec<Seen> {
     case.steps.iter().map(|(user, request)| step(case, api, user, request)).collect()
 }
 
+/// Sends requests as admin that must succeed.
+pub(super) fn send_all(requests: &[Request], api: Option<&Api>) {
+    for (api, request) in api.into_iter().flat_map(|api| requests.iter().map(move |request| (api, request))) {
+        let answer = api.send(&User::admin(), request.clone());
+        assert!(answer.status < 300, "setup: {} {}: {}", request.method, request.path, answer.text());
+    }
+}
+
 fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
     let answer = api.send(user, request.clone());
     let mut body = serde_json::from_slice(&answer.body).unwrap_or_else(|_| json!(answer.text()));
-    let generated = generated_name(&body);
+    let generated = generated_name(request, &body);
     let mut reviews: Vec<Value> = Vec::new();
     // A kube-apiserver writes things of its own when it likes.
     let is_sent = |review: &Review| review.body["request"]["userInfo"]["username"] != "system:apiserver";
@@ -110,9 +120,14 @@ fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
     Seen { step, code: answer.status, warnings: answer.header("warning"), body, reviews }
 }
 
-fn generated_name(object: &Value) -> Option<String> {
-    object["metadata"]["generateName"].as_str()?;
-    object["metadata"]["name"].as_str().map(str::to_owned)
+/// The name that was drawn for the object in an answer, or for the one that was refused.
+fn generated_name(request: &Request, answer: &Value) -> Option<String> {
+    if answer["metadata"]["generateName"].is_string() {
+        return answer["metadata"]["name"].as_str().map(str::to_owned);
+    }
+    let sent: Value = serde_json::from_slice(&request.body).ok()?;
+    let prefix = sent["metadata"]["generateName"].as_str()?;
+    answer["details"]["name"].as_str().filter(|name| *name != prefix && name.starts_with(prefix)).map(str::to_owned)
 }
 
 /// Takes out what is never the same twice.
@@ -143,6 +158,10 @@ fn mask(value: &mut Value, generated: Option<&str>) {
         Value::String(text) => {
             if let Some(name) = generated {
                 *text = text.replace(name, "<generated>");
+            }
+            // The name of a service account token's volume ends in five letters that are drawn.
+            if let Some(drawn) = text.strip_prefix("kube-api-access-").filter(|drawn| drawn.len() == 5) {
+                *text = text.replace(drawn, "<drawn>");
             }
             // An object that a message shows.
             while let Some((before, (_, after))) = text
