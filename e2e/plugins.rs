@@ -47,7 +47,8 @@ fn images_are_always_pulled_and_namespaces_must_exist_at_kube_apiserver_itself()
 
 #[test]
 fn images_are_always_pulled_and_namespaces_must_exist_with_a_real_server() {
-    let proxy = Proxy::before(upstream(), &[PLUGINS]);
+    // There is no kube-controller-manager, which would give every namespace its service account.
+    let proxy = Proxy::before(upstream(), &[PLUGINS, "--disable-admission-plugins=ServiceAccount"]);
     pulls_always(&proxy);
     needs_a_namespace(&proxy);
 }

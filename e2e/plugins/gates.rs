@@ -222,7 +222,11 @@ fn gangs_keep_their_size() {
     let jobs = format!("/apis/batch/v1/namespaces/{here}/jobs");
     let job = |name: &str, group: Value| {
         let spec = json!({"restartPolicy": "Never", "containers": [container("a", json!({}))], "schedulingGroup": group});
-        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"parallelism": 2, "completions": 4, "template": {"spec": spec}}})
+        // A selector of its own has no uid in it.
+        let labels = json!({"job": name});
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+               "spec": {"parallelism": 2, "completions": 4, "manualSelector": true, "selector": {"matchLabels": labels},
+                        "template": {"metadata": {"labels": labels}, "spec": spec}}})
     };
     let named = |name: &str| json!({ "podGroupName": name });
     pair().set_up(&[
@@ -296,6 +300,8 @@ fn trust_is_attested_by_who_may() {
     let signed = format!("example.com:a:{here}");
     let one = format!("{path}/{signed}");
     let twice = json!({"spec": {"trustBundle": format!("{authority}{authority}")}});
+    let another = std::fs::read_to_string(pki().front_proxy_ca()).unwrap();
+    let more = json!({"spec": {"trustBundle": format!("{authority}{another}")}});
     let alice = User::developer;
     pair().compare(vec![
         (alice(), post(path, &bundle(&here, ""))),
@@ -309,6 +315,8 @@ fn trust_is_attested_by_who_may() {
         (alice(), patch(&one, "merge", &json!({"metadata": {"finalizers": null}}))),
         (alice(), patch(&one, "merge", &json!({}))),
         (alice(), patch(&one, "merge", &twice)),
+        (alice(), patch(&one, "merge", &more)),
+        (attester.clone(), patch(&one, "merge", &more)),
         (attester.clone(), patch(&one, "merge", &json!({"metadata": {"labels": {"a": "b"}}}))),
         (attester.clone(), patch(&one, "merge", &json!({"spec": {"signerName": "example.com/b"}}))),
         (User::admin(), post(path, &bundle(&format!("other.com:a:{here}"), "other.com/a"))),

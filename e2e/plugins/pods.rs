@@ -118,10 +118,8 @@ fn limit_range(namespace: &str, limits: Value) -> Request {
 fn limit_ranges_give_defaults() {
     let (here, plain, without) = (unique("limit-defaults"), unique("limit-plain"), unique("limit-none"));
     pair().set_up(&[namespace(&here), namespace(&plain), namespace(&without)].concat());
-    // Of two items the later one counts.
-    let defaults = json!([
-        {"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m"}},
-        {"type": "Container", "default": {"cpu": "0.5", "ephemeral-storage": "1G"}, "defaultRequest": {"memory": "64Mi"}}]);
+    let defaults = json!([{"type": "Container", "default": {"cpu": "0.5", "memory": "1Gi", "ephemeral-storage": "1G"},
+                           "defaultRequest": {"cpu": "100m", "memory": "64Mi"}}]);
     let max_only = json!([{"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}}]);
     pair().set_up(&[limit_range(&here, defaults), limit_range(&plain, max_only)]);
     let probe = |namespace: &str| post(&format!("{}?dryRun=All", pods(namespace)), &pod("probe", json!({})));
@@ -394,7 +392,6 @@ fn runtime_classes_cost_and_place() {
         create("no-overhead", "heavy", json!({"overhead": {}})),
         create("uncalled-for", "plain", json!({"overhead": {"cpu": "1"}})),
         post(&pods(&here), &pod("no-class", json!({"overhead": {"cpu": "1"}}))),
-        post(&pods(&here), &pod("no-class-empty", json!({"overhead": {}}))),
         create("placed", "placed", json!({})),
         create("placed-too", "placed", json!({"nodeSelector": {"a": "b", "x": "y"}, "tolerations": [{"key": "o", "operator": "Exists"}]})),
         create("elsewhere", "placed", json!({"nodeSelector": {"c": "x"}})),
