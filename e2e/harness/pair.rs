@@ -31,7 +31,11 @@ impl Pair {
     }
 
     fn with(plugins: &[&str], flags: &[String], before: &[Request], own: Option<(ControlPlane, &[String])>) -> Self {
-        let bare = if before.is_empty() { None } else { Some(ControlPlane::start("reference", &[&only(&[]), flags].concat())) };
+        let bare = if before.is_empty() {
+            None
+        } else {
+            Some(ControlPlane::start("reference", &[&only(&[]), flags].concat()))
+        };
         send_all(before, bare.as_deref());
         let admitting = [&only(plugins), flags].concat();
         let reference = match bare {

@@ -139,9 +139,7 @@ fn pods_tolerate_what_their_namespace_lets_them() {
     let asking = |name: &str, requests: Value| {
         post(&pods(&of("plain")), &pod(name, json!({"containers": [container("a", json!({ "requests": requests }))]})))
     };
-    let toleration = |key: &str, effect: &str, seconds: Value| {
-        json!([{"key": key, "operator": "Exists", "effect": effect, "tolerationSeconds": seconds}])
-    };
+    let toleration = |key: &str, effect: &str, seconds: Value| json!([{"key": key, "operator": "Exists", "effect": effect, "tolerationSeconds": seconds}]);
     let plain = of("plain");
     let one = format!("{}/bare", pods(&plain));
     pair().compare(as_developer(vec![
@@ -206,7 +204,8 @@ fn events_come_in_bounded_numbers() {
                 (answer.status != 201 && answer.status != 200).then_some(answer)
             })
         });
-        let seen = |answer: &Answer| (answer.status, answer.json(), answer.header("retry-after"), answer.header("warning"));
+        let seen =
+            |answer: &Answer| (answer.status, answer.json(), answer.header("retry-after"), answer.header("warning"));
         assert_eq!(seen(&answers[1]), seen(&answers[0]));
         assert_eq!(answers[0].status, 429, "{}", answers[0].text());
     };
@@ -226,7 +225,10 @@ fn events_come_in_bounded_numbers() {
                         "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "c", "reportingInstance": "i",
                         "action": "a", "reason": "r", "type": "Normal", "regarding": {"kind": "Pod", "name": "q", "namespace": quiet}});
     let free = (0..5).flat_map(|_| {
-        [post(&dry, &event(&quiet, "dry-", "q")), post(&format!("/apis/events.k8s.io/v1/namespaces/{quiet}/events"), &modern)]
+        [
+            post(&dry, &event(&quiet, "dry-", "q")),
+            post(&format!("/apis/events.k8s.io/v1/namespaces/{quiet}/events"), &modern),
+        ]
     });
     pair().compare(as_developer(free.collect()));
 }

@@ -76,9 +76,7 @@ fn pods_have_the_priority_of_their_class() {
         merge(&mut spec, more);
         spec
     };
-    let class = |name: &str, is_default: Value| {
-        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 3, "globalDefault": is_default, "preemptionPolicy": "Never"})
-    };
+    let class = |name: &str, is_default: Value| json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 3, "globalDefault": is_default, "preemptionPolicy": "Never"});
     let one = format!("{}/bare", pods(&here));
     pair().compare(as_developer(vec![
         create("bare", json!({})),
@@ -95,7 +93,11 @@ fn pods_have_the_priority_of_their_class() {
         create("wrong-policy", json!({"preemptionPolicy": "Sometimes"})),
         create("text", json!({"priority": "high"})),
         put(&one, &pod("bare", json!({"containers": [{"name": "a", "image": "j"}]}))),
-        patch(&one, "merge", &json!({"spec": {"priority": null, "preemptionPolicy": null}, "metadata": {"labels": {"a": "b"}}})),
+        patch(
+            &one,
+            "merge",
+            &json!({"spec": {"priority": null, "preemptionPolicy": null}, "metadata": {"labels": {"a": "b"}}}),
+        ),
         patch(&one, "merge", &json!({"spec": {"priority": 9}})),
         patch(&format!("{}/applied?fieldManager=me", pods(&here)), "apply", &pod("applied", of("plain", json!({})))),
         post(PRIORITY_CLASSES, &class(&here, json!(true))),
@@ -148,7 +150,11 @@ fn claims_and_ingresses_get_the_default_class() {
         post(&ingresses, &ingress("annotated-empty", Value::Null, by_annotation(""))),
         post(&ingresses, &ingress("both", json!("b-older"), by_annotation("x"))),
         post(&format!("{ingresses}?dryRun=All"), &ingress("dry", Value::Null, json!({}))),
-        patch(&format!("{ingresses}/annotated"), "merge", &json!({"metadata": {"annotations": {"kubernetes.io/ingress.class": null}}})),
+        patch(
+            &format!("{ingresses}/annotated"),
+            "merge",
+            &json!({"metadata": {"annotations": {"kubernetes.io/ingress.class": null}}}),
+        ),
         patch(&format!("{ingresses}/applied?fieldManager=me"), "apply", &ingress("applied", Value::Null, json!({}))),
     ]));
 }
@@ -183,9 +189,7 @@ fn pod_groups_come_from_workloads() {
         delete(&format!("{workloads}/going")),
     ]);
     let create = |name: &str, spec: Value| post(&groups(&here), &group(name, spec));
-    let from = |workload: &str, template: &str| {
-        json!({"podGroupTemplateRef": {"workload": {"workloadName": workload, "podGroupTemplateName": template}}})
-    };
+    let from = |workload: &str, template: &str| json!({"podGroupTemplateRef": {"workload": {"workloadName": workload, "podGroupTemplateName": template}}});
     let mut with_finalizer = group("finalizers", json!({}));
     with_finalizer["metadata"]["finalizers"] = json!(["scheduling.k8s.io/podgroup-protection", "example.com/mine"]);
     let mut other_finalizer = group("other-finalizer", json!({}));
@@ -221,7 +225,8 @@ fn gangs_keep_their_size() {
     let here = unique("gangs");
     let jobs = format!("/apis/batch/v1/namespaces/{here}/jobs");
     let job = |name: &str, group: Value| {
-        let spec = json!({"restartPolicy": "Never", "containers": [container("a", json!({}))], "schedulingGroup": group});
+        let spec =
+            json!({"restartPolicy": "Never", "containers": [container("a", json!({}))], "schedulingGroup": group});
         // A selector of its own has no uid in it.
         let labels = json!({"job": name});
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
@@ -249,7 +254,8 @@ fn gangs_keep_their_size() {
             api.accepts(post(&groups(&here), &owned));
         }
     }
-    let scale = |name: &str, to: Value| patch(&format!("{jobs}/{name}"), "merge", &json!({"spec": {"parallelism": to}}));
+    let scale =
+        |name: &str, to: Value| patch(&format!("{jobs}/{name}"), "merge", &json!({"spec": {"parallelism": to}}));
     let dry = patch(&format!("{jobs}/owner?dryRun=All"), "merge", &json!({"spec": {"parallelism": 3}}));
     pair().until(&User::developer(), &dry, "of-owner");
     pair().compare(as_developer(vec![
@@ -283,7 +289,11 @@ fn trust_is_attested_by_who_may() {
     };
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
         "rules": [{"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["attest"], "resourceNames": ["example.com/*"]}]});
-    pair().set_up(&[post("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role), binding(&name), binding("developers")]);
+    pair().set_up(&[
+        post("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role),
+        binding(&name),
+        binding("developers"),
+    ]);
     for attributes in [
         json!({"verb": "attest", "group": "certificates.k8s.io", "resource": "signers", "name": "example.com/*"}),
         json!({"verb": "create", "group": "certificates.k8s.io", "resource": "clustertrustbundles"}),

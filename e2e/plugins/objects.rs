@@ -55,7 +55,8 @@ fn services_get_no_new_external_addresses() {
 /// Rules for one user, who may do what developers may as well.
 fn allow(user: &str, rules: Value) -> [Request; 3] {
     let name = format!("only-{user}");
-    let meta = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
+    let meta =
+        |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
     let mut role = meta("ClusterRole");
     role["rules"] = rules;
     let bind = |role: &str| {
@@ -126,9 +127,7 @@ fn certificates_are_approved_and_signed_by_who_may() {
     let of = |which: &str| format!("{here}-{which}");
     let users = [of("approver"), of("signer"), of("wild")];
     let [approver, signer, wild] = users.each_ref().map(|name| User::named(name, ""));
-    let rule = |verb: &str, name: &str| {
-        json!([{"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": [verb], "resourceNames": [name]}])
-    };
+    let rule = |verb: &str, name: &str| json!([{"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": [verb], "resourceNames": [name]}]);
     let both = json!([{"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["approve", "sign"], "resourceNames": ["example.com/*"]}]);
     pair().set_up(
         &[
@@ -146,16 +145,19 @@ fn certificates_are_approved_and_signed_by_who_may() {
         create("c", "other.com/a"),
         create("d", "example.com/d"),
     ]);
-    for (user, verb, name) in
-        [(&approver, "approve", "example.com/a"), (&signer, "sign", "example.com/a"), (&wild, "approve", "example.com/*")]
-    {
+    for (user, verb, name) in [
+        (&approver, "approve", "example.com/a"),
+        (&signer, "sign", "example.com/a"),
+        (&wild, "approve", "example.com/*"),
+    ] {
         knows(user, json!({"verb": verb, "group": "certificates.k8s.io", "resource": "signers", "name": name}));
-        knows(user, json!({"verb": "update", "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "subresource": "approval"}));
+        knows(
+            user,
+            json!({"verb": "update", "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "subresource": "approval"}),
+        );
     }
     let path = |which: &str, subresource: &str| format!("{CERTIFICATES}/{}/{subresource}", of(which));
-    let conditions = |kind: &str| {
-        json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "r", "message": "m", "lastUpdateTime": "2026-01-01T00:00:00Z"}]}})
-    };
+    let conditions = |kind: &str| json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "r", "message": "m", "lastUpdateTime": "2026-01-01T00:00:00Z"}]}});
     let approve = |which: &str| patch(&path(which, "approval"), "merge", &conditions("Approved"));
     let whole = |which: &str, signer: &str, status: Value| {
         let mut whole = signing_request(&of(which), signer, &other);
@@ -185,11 +187,26 @@ fn certificates_are_approved_and_signed_by_who_may() {
         (alice(), patch(&path("a", "status"), "merge", &json!({"metadata": {"labels": {"c": "d"}}}))),
         (alice(), patch(&path("a", "status"), "merge", &json!({"status": {"conditions": null}}))),
         (alice(), patch(&path("d", "status"), "merge", &conditions("Failed"))),
-        (signer.clone(), put(&path("c", "status"), &whole("c", "example.com/a", json!({"status": {"certificate": certificate}})))),
+        (
+            signer.clone(),
+            put(&path("c", "status"), &whole("c", "example.com/a", json!({"status": {"certificate": certificate}}))),
+        ),
         (signer.clone(), sign("a")),
         (wild.clone(), sign("d")),
-        (alice(), patch(&path("b", "status"), "merge", &json!({"status": {"certificate": ""}}))),
-        (alice(), patch(&format!("{CERTIFICATES}/{}", of("b")), "merge", &json!({"status": {"certificate": certificate}}))),
+        // An approval stays as it is, whatever is said of it here.
+        (alice(), patch(&path("c", "status"), "merge", &conditions("Approved"))),
+        (
+            alice(),
+            patch(
+                &path("c", "status"),
+                "json",
+                &json!([{"op": "replace", "path": "/status/conditions/0/message", "value": "n"}]),
+            ),
+        ),
+        (
+            alice(),
+            patch(&format!("{CERTIFICATES}/{}", of("b")), "merge", &json!({"status": {"certificate": certificate}})),
+        ),
         (alice(), get(&format!("{CERTIFICATES}/{}", of("a")))),
     ]);
 }
@@ -201,17 +218,13 @@ fn owners_are_set_by_who_may_delete() {
     let user = format!("{here}-editor");
     let editor = User::named(&user, "");
     let rules = json!([
-        {"apiGroups": ["", "apps"], "resources": ["configmaps", "pods", "pods/status", "deployments"], "verbs": ["get", "create", "update", "patch"]},
+        {"apiGroups": ["", "apps"], "resources": ["configmaps", "pods", "pods/status", "deployments", "deployments/status"], "verbs": ["get", "create", "update", "patch"]},
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"], "verbs": ["delete"]},
         {"apiGroups": ["apps"], "resources": ["deployments/finalizers"], "resourceNames": ["allowed"], "verbs": ["update"]}]);
     let [role, binding, _] = allow(&user, rules);
     let maps = format!("/api/v1/namespaces/{here}/configmaps");
-    let owner = |version: &str, kind: &str, name: &str, uid: &str, blocks: Value| {
-        json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid, "blockOwnerDeletion": blocks})
-    };
-    let map = |name: &str, owners: &[&Value]| {
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}})
-    };
+    let owner = |version: &str, kind: &str, name: &str, uid: &str, blocks: Value| json!({"apiVersion": version, "kind": kind, "name": name, "uid": uid, "blockOwnerDeletion": blocks});
+    let map = |name: &str, owners: &[&Value]| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}});
     let (one, two) = (owner("v1", "Pod", "p", "1", Value::Null), owner("v1", "Pod", "q", "2", json!(false)));
     let allowed = owner("apps/v1", "Deployment", "allowed", "3", json!(true));
     let denied = owner("apps/v1", "Deployment", "denied", "4", json!(true));
@@ -219,6 +232,10 @@ fn owners_are_set_by_who_may_delete() {
     let unknown = owner("example.com/v1", "Thing", "t", "6", json!(true));
     let pods = format!("/api/v1/namespaces/{here}/pods");
     let pod = super::pods::pod("pod", json!({}));
+    let deployments = format!("/apis/apps/v1/namespaces/{here}/deployments");
+    let labels = json!({"a": "b"});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "owned"},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod["spec"]}}});
     pair().set_up(&[
         post("/api/v1/namespaces", &namespace),
         role,
@@ -227,8 +244,12 @@ fn owners_are_set_by_who_may_delete() {
         post(&maps, &map("mine", &[&one])),
         post(&maps, &map("blocking", &[&denied])),
         post(&pods, &pod),
+        post(&deployments, &deployment),
     ]);
-    knows(&editor, json!({"verb": "update", "group": "apps", "resource": "deployments", "subresource": "finalizers", "name": "allowed", "namespace": here}));
+    knows(
+        &editor,
+        json!({"verb": "update", "group": "apps", "resource": "deployments", "subresource": "finalizers", "name": "allowed", "namespace": here}),
+    );
     let owners = |list: &[&Value]| json!({"metadata": {"ownerReferences": list}});
     let change = |name: &str, list: &[&Value]| patch(&format!("{maps}/{name}"), "merge", &owners(list));
     let mut unblocked = denied.clone();
@@ -254,8 +275,18 @@ fn owners_are_set_by_who_may_delete() {
         change("blocking", &[&unblocked]),
         patch(&format!("{maps}/applied?fieldManager=me"), "apply", &map("applied", &[&one])),
         patch(&format!("{maps}/applied?fieldManager=me"), "apply", &map("applied", &[])),
-        patch(&format!("{pods}/pod/status"), "merge", &json!({"metadata": {"ownerReferences": [one]}, "status": {"message": "m"}})),
+        patch(
+            &format!("{pods}/pod/status"),
+            "merge",
+            &json!({"metadata": {"ownerReferences": [one]}, "status": {"message": "m"}}),
+        ),
         patch(&format!("{pods}/pod"), "merge", &owners(&[&one])),
+        patch(
+            &format!("{deployments}/owned/status"),
+            "merge",
+            &json!({"metadata": {"ownerReferences": [one]}, "status": {"replicas": 1}}),
+        ),
+        patch(&format!("{deployments}/owned"), "merge", &owners(&[&one])),
     ]
     .into_iter()
     .map(|request| (editor.clone(), request))
@@ -314,7 +345,15 @@ fn claims_grow_where_their_class_lets_them() {
     let to = |name: &str, size: &str| {
         patch(&format!("{claims}/{name}"), "merge", &json!({"spec": {"resources": {"requests": {"storage": size}}}}))
     };
-    pair().until(&User::developer(), &patch(&format!("{claims}/gold?dryRun=All"), "merge", &json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}})), "\"PersistentVolumeClaim\"");
+    pair().until(
+        &User::developer(),
+        &patch(
+            &format!("{claims}/gold?dryRun=All"),
+            "merge",
+            &json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}}),
+        ),
+        "\"PersistentVolumeClaim\"",
+    );
     pair().compare(as_developer(vec![
         to("gold", "1024Mi"),
         to("gold", "2Gi"),
@@ -327,7 +366,11 @@ fn claims_grow_where_their_class_lets_them() {
         to("pending", "2Gi"),
         to("annotated", "2Gi"),
         patch(&format!("{claims}/silver"), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
-        patch(&format!("{claims}/gold"), "merge", &json!({"spec": {"storageClassName": of("silver"), "resources": {"requests": {"storage": "3Gi"}}}})),
+        patch(
+            &format!("{claims}/gold"),
+            "merge",
+            &json!({"spec": {"storageClassName": of("silver"), "resources": {"requests": {"storage": "3Gi"}}}}),
+        ),
     ]));
 }
 

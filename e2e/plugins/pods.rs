@@ -110,7 +110,8 @@ fn required_anti_affinity_is_about_nodes() {
 }
 
 fn limit_range(namespace: &str, limits: Value) -> Request {
-    let range = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits"}, "spec": {"limits": limits}});
+    let range =
+        json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits"}, "spec": {"limits": limits}});
     post(&format!("/api/v1/namespaces/{namespace}/limitranges"), &range)
 }
 
@@ -179,7 +180,9 @@ fn limit_ranges_bound_pods_and_claims() {
                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}})
     };
     let both = |request: &str, limit: &str| json!({"requests": {"cpu": request}, "limits": {"cpu": limit}});
-    let one = |name: &str, request: &str, limit: &str| post(&pods(&here), &pod(name, json!({"containers": [container("a", both(request, limit))]})));
+    let one = |name: &str, request: &str, limit: &str| {
+        post(&pods(&here), &pod(name, json!({"containers": [container("a", both(request, limit))]})))
+    };
     let sidecar = |request: &str| {
         let mut sidecar = container("s", both(request, request));
         sidecar["restartPolicy"] = json!("Always");
@@ -280,10 +283,8 @@ fn pods_use_the_secrets_that_their_account_may() {
     let strict = json!({"metadata": {"annotations": {"kubernetes.io/enforce-mountable-secrets": "T"}},
                         "secrets": [{"name": "good"}], "imagePullSecrets": [{"name": "pull"}]});
     let lax = json!({"metadata": {"annotations": {"kubernetes.io/enforce-mountable-secrets": "yes"}}});
-    let setup: Vec<Request> = namespace(&here)
-        .into_iter()
-        .chain([account(&here, "strict", strict), account(&here, "lax", lax)])
-        .collect();
+    let setup: Vec<Request> =
+        namespace(&here).into_iter().chain([account(&here, "strict", strict), account(&here, "lax", lax)]).collect();
     pair().set_up(&setup);
     let of = |account: &str, name: &str, fields: Value| {
         let mut spec = fields;
@@ -292,7 +293,8 @@ fn pods_use_the_secrets_that_their_account_may() {
     };
     let secret = |name: &str| json!({"volumes": [{"name": "s", "secret": {"secretName": name}}]});
     let env = |name: &str, secret: &str| json!({"name": name, "image": "i", "env": [{"name": "A", "value": "a"}, {"name": "E", "valueFrom": {"secretKeyRef": {"name": secret, "key": "k"}}}]});
-    let env_from = |name: &str, secret: &str| json!({"name": name, "image": "i", "envFrom": [{"secretRef": {"name": secret}}]});
+    let env_from =
+        |name: &str, secret: &str| json!({"name": name, "image": "i", "envFrom": [{"secretRef": {"name": secret}}]});
     let debug = |container: Value| {
         let mut container = container;
         container["terminationMessagePolicy"] = json!("File");
@@ -303,14 +305,22 @@ fn pods_use_the_secrets_that_their_account_may() {
         )
     };
     pair().compare(as_developer(vec![
-        of("strict", "fine", json!({"containers": [env("a", "good"), env_from("b", "good")], "imagePullSecrets": [{"name": "pull"}]})),
+        of(
+            "strict",
+            "fine",
+            json!({"containers": [env("a", "good"), env_from("b", "good")], "imagePullSecrets": [{"name": "pull"}]}),
+        ),
         of("strict", "volume", secret("bad")),
         of("strict", "env", json!({"containers": [env("a", "bad")]})),
         of("strict", "env-from", json!({"containers": [{"name": "o", "image": "i"}, env_from("a", "bad")]})),
         of("strict", "init-env", json!({"initContainers": [env("i", "bad")]})),
         of("strict", "init-env-from", json!({"initContainers": [env_from("i", "bad")]})),
         of("strict", "pull", json!({"imagePullSecrets": [{"name": "pull"}, {"name": "other"}]})),
-        of("strict", "projected", json!({"volumes": [{"name": "p", "projected": {"sources": [{"secret": {"name": "bad"}}]}}]})),
+        of(
+            "strict",
+            "projected",
+            json!({"volumes": [{"name": "p", "projected": {"sources": [{"secret": {"name": "bad"}}]}}]}),
+        ),
         of("lax", "lax", secret("bad")),
         debug(env("d", "bad")),
         debug(env_from("e", "bad")),
@@ -334,7 +344,10 @@ fn tolerations_are_added_where_they_are_missing() {
         create(pod("bare", json!({}))),
         tolerating("other-effect", json!([{"key": not_ready, "effect": "NoSchedule", "operator": "Exists"}])),
         tolerating("any-effect", json!([{"key": not_ready, "operator": "Exists"}])),
-        tolerating("other-value", json!([{"key": not_ready, "value": "x", "effect": "NoExecute", "tolerationSeconds": 7}])),
+        tolerating(
+            "other-value",
+            json!([{"key": not_ready, "value": "x", "effect": "NoExecute", "tolerationSeconds": 7}]),
+        ),
         tolerating("wildcard", json!([{"operator": "Exists"}])),
         tolerating("execute", json!([{"operator": "Exists", "effect": "NoExecute"}])),
         tolerating("schedule", json!([{"operator": "Exists", "effect": "NoSchedule"}])),
@@ -343,15 +356,27 @@ fn tolerations_are_added_where_they_are_missing() {
         asking("two-devices", json!({"limits": {"z.example.com/b": "1", "a.example.com/b": "2"}}), json!([])),
         asking("domain", device("kubernetes.io/gpu"), json!([])),
         asking("native", json!({"limits": {"hugepages-2Mi": "2Mi", "cpu": "1"}, "requests": {"cpu": "1"}}), json!([])),
-        asking("has-other", device(gpu), json!([{"key": gpu, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}])),
+        asking(
+            "has-other",
+            device(gpu),
+            json!([{"key": gpu, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}]),
+        ),
         asking("has", device(gpu), json!([{"key": gpu, "operator": "Exists", "effect": "NoSchedule"}])),
         asking("has-wildcard", device(gpu), json!([{"operator": "Exists"}])),
         // A wrong toleration is mended.
-        asking("mended", device(gpu), json!([{"key": gpu, "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3}])),
+        asking(
+            "mended",
+            device(gpu),
+            json!([{"key": gpu, "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3}]),
+        ),
         asking("equal", device(gpu), json!([{"key": gpu, "operator": "Equal", "value": "v", "effect": "NoSchedule"}])),
         create(pod("init-device", json!({"initContainers": [container("i", device(gpu))]}))),
         asking("wrong", json!({"requests": {"example.com/gpu": "1"}}), json!([])),
-        patch(&one, "json", &json!([{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "new", "operator": "Exists"}}])),
+        patch(
+            &one,
+            "json",
+            &json!([{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "new", "operator": "Exists"}}]),
+        ),
         patch(&one, "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
         patch(&one, "merge", &json!({"spec": {"tolerations": []}})),
         create(generated("drawn-", json!({}))),
@@ -393,9 +418,17 @@ fn runtime_classes_cost_and_place() {
         create("uncalled-for", "plain", json!({"overhead": {"cpu": "1"}})),
         post(&pods(&here), &pod("no-class", json!({"overhead": {"cpu": "1"}}))),
         create("placed", "placed", json!({})),
-        create("placed-too", "placed", json!({"nodeSelector": {"a": "b", "x": "y"}, "tolerations": [{"key": "o", "operator": "Exists"}]})),
+        create(
+            "placed-too",
+            "placed",
+            json!({"nodeSelector": {"a": "b", "x": "y"}, "tolerations": [{"key": "o", "operator": "Exists"}]}),
+        ),
         create("elsewhere", "placed", json!({"nodeSelector": {"c": "x"}})),
-        create("narrower", "placed", json!({"tolerations": [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}]})),
+        create(
+            "narrower",
+            "placed",
+            json!({"tolerations": [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}]}),
+        ),
         create("wider", "placed", json!({"tolerations": [{"operator": "Exists"}]})),
         create("missing", "missing", json!({})),
         named("nameless", json!("")),
@@ -417,7 +450,8 @@ fn new_nodes_are_not_ready() {
     let name = unique("new-node");
     let of = |which: &str| format!("{name}-{which}");
     let create = |node: Value| post("/api/v1/nodes", &node);
-    let taint = |effect: &str, value: Value| json!([{"key": "node.kubernetes.io/not-ready", "effect": effect, "value": value}]);
+    let taint =
+        |effect: &str, value: Value| json!([{"key": "node.kubernetes.io/not-ready", "effect": effect, "value": value}]);
     let mut drawn = node("", json!({}), json!([]));
     drawn["metadata"] = json!({"generateName": of("drawn-")});
     let one = format!("/api/v1/nodes/{}", of("bare"));
@@ -432,7 +466,11 @@ fn new_nodes_are_not_ready() {
         patch(&one, "merge", &json!({"spec": {"taints": []}})),
         put(&one, &node(&of("bare"), json!({"a": "b"}), json!([]))),
         get(&one),
-        patch(&format!("/api/v1/nodes/{}?fieldManager=me", of("applied")), "apply", &node(&of("applied"), json!({}), json!([]))),
+        patch(
+            &format!("/api/v1/nodes/{}?fieldManager=me", of("applied")),
+            "apply",
+            &node(&of("applied"), json!({}), json!([])),
+        ),
         post("/api/v1/nodes?dryRun=All", &node(&of("dry"), json!({}), json!([]))),
     ]));
 }
@@ -458,10 +496,9 @@ fn pods_know_where_their_node_is() {
     labelled["metadata"]["labels"] = json!({zone: "mine", "a": "b"});
     let mut half_labelled = on("half-labelled", &half);
     half_labelled["metadata"]["labels"] = json!({zone: "mine"});
-    let binding = |name: &str, target: Value, labels: Value| {
-        json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "labels": labels}, "target": target})
-    };
-    let bind = |name: &str, target: Value| post(&format!("{}/{name}/binding", pods(&here)), &binding(name, target, json!({})));
+    let binding = |name: &str, target: Value, labels: Value| json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "labels": labels}, "target": target});
+    let bind =
+        |name: &str, target: Value| post(&format!("{}/{name}/binding", pods(&here)), &binding(name, target, json!({})));
     let to = |node: &str| json!({"kind": "Node", "name": node});
     pair().compare(as_developer(vec![
         post(&pods(&here), &on("placed", &node_name)),
@@ -478,7 +515,10 @@ fn pods_know_where_their_node_is() {
         get(&format!("{}/second", pods(&here))),
         post(&format!("/api/v1/namespaces/{here}/bindings"), &binding("third", to(&node_name), json!({}))),
         get(&format!("{}/third", pods(&here))),
-        post(&format!("{}/fourth/binding", pods(&here)), &binding("fourth", to(&node_name), json!({zone: "mine", "l": "m"}))),
+        post(
+            &format!("{}/fourth/binding", pods(&here)),
+            &binding("fourth", to(&node_name), json!({zone: "mine", "l": "m"})),
+        ),
         get(&format!("{}/fourth", pods(&here))),
         bind("missing", to(&node_name)),
         bind("pending", to(&half)),
@@ -496,7 +536,8 @@ fn pods_are_resized_within_what_their_node_can_do() {
         let status = json!({"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "10"}, "declaredFeatures": features});
         patch(&format!("/api/v1/nodes/{}/status", of(which)), "merge", &json!({ "status": status }))
     };
-    let make = |which: &str, os: &str| post("/api/v1/nodes", &node(&of(which), json!({"kubernetes.io/os": os}), json!([])));
+    let make =
+        |which: &str, os: &str| post("/api/v1/nodes", &node(&of(which), json!({"kubernetes.io/os": os}), json!([])));
     let resources = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
     let on = |name: &str, node: Value, more: Value| {
         let mut pod = pod(name, json!({"nodeName": node, "containers": [container("a", resources("100m", "10Mi"))]}));
@@ -524,10 +565,13 @@ fn pods_are_resized_within_what_their_node_can_do() {
         on("able-level", json!(of("able")), json!({"resources": resources("200m", "20Mi")})),
         on("lost-level", json!("nowhere"), json!({"resources": resources("200m", "20Mi")})),
     ]);
-    let resize = |name: &str, spec: Value| patch(&format!("{}/{name}/resize", pods(&here)), "strategic", &json!({ "spec": spec }));
+    let resize = |name: &str, spec: Value| {
+        patch(&format!("{}/{name}/resize", pods(&here)), "strategic", &json!({ "spec": spec }))
+    };
     let to = |cpu: &str, memory: &str| json!({"containers": [{"name": "a", "resources": resources(cpu, memory)}]});
     let init_to = |cpu: &str| json!({"initContainers": [{"name": "i", "resources": resources(cpu, "10Mi")}]});
-    let dry = patch(&format!("{}/linux/resize?dryRun=All", pods(&here)), "strategic", &json!({"spec": to("3", "10Mi")}));
+    let dry =
+        patch(&format!("{}/linux/resize?dryRun=All", pods(&here)), "strategic", &json!({"spec": to("3", "10Mi")}));
     pair().until(&User::developer(), &dry, "allocatable: 2000");
     pair().compare(as_developer(vec![
         resize("linux", to("1", "20Mi")),

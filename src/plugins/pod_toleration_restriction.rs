@@ -311,10 +311,7 @@ mod tests {
             ("{}", cannot("object into Go value of type []v1.Toleration")),
             ("[[]]", cannot("array into Go value of type v1.Toleration")),
             (r#"[{"key":7}]"#, cannot("number into Go struct field Toleration.key of type string")),
-            (
-                r#"[{"effect":true}]"#,
-                cannot("bool into Go struct field Toleration.effect of type v1.TaintEffect"),
-            ),
+            (r#"[{"effect":true}]"#, cannot("bool into Go struct field Toleration.effect of type v1.TaintEffect")),
             (
                 r#"[{"tolerationSeconds":1.5}]"#,
                 cannot("number 1.5 into Go struct field Toleration.tolerationSeconds of type int64"),
