@@ -3,6 +3,10 @@
 mod image_policy;
 mod node_restriction;
 mod pod_security;
+mod pods;
+mod configured;
+mod objects;
+mod gates;
 
 use crate::harness::{Api, Proxy, User, admitting, delete, get, post, upstream};
 use serde_json::{Value, json};
@@ -45,7 +49,8 @@ fn images_are_always_pulled_and_namespaces_must_exist_at_kube_apiserver_itself()
 
 #[test]
 fn images_are_always_pulled_and_namespaces_must_exist_with_a_real_server() {
-    let proxy = Proxy::before(upstream(), &[PLUGINS]);
+    // There is no kube-controller-manager, which would give every namespace its service account.
+    let proxy = Proxy::before(upstream(), &[PLUGINS, "--disable-admission-plugins=ServiceAccount"]);
     pulls_always(&proxy);
     needs_a_namespace(&proxy);
 }

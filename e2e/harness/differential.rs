@@ -24,7 +24,7 @@ pub struct Case<'a> {
 
 /// What came back, without what is never the same twice.
 #[derive(Debug, PartialEq)]
-struct Seen {
+pub(super) struct Seen {
     step: String,
     code: u16,
     warnings: Vec<String>,
@@ -53,8 +53,13 @@ pub fn compare_when(ready: &[(User, Request, u16)], case: &Case<'_>) {
     let flags = proxy_only(case.plugins);
     let proxy = Proxy::before(upstream(), &flags.each_ref().map(String::as_str));
     let got = run(case, &proxy, ready);
+    must_be_equal(&expected, &got, &proxy);
+}
+
+/// Fails the test where the answers of the two sides differ.
+pub(super) fn must_be_equal(expected: &[Seen], got: &[Seen], proxy: &Proxy) {
     let mut differences = Vec::new();
-    for (expected, got) in expected.iter().zip(&got) {
+    for (expected, got) in expected.iter().zip(got) {
         if expected != got {
             let (expected_json, got_json) = (as_json(expected), as_json(got));
             let mut places = Vec::new();
@@ -85,11 +90,8 @@ pub fn known_plugins() -> Vec<String> {
     table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
 }
 
-fn run(case: &Case<'_>, api: &Api, ready: &[(User, Request, u16)]) -> Vec<Seen> {
-    for request in &case.setup {
-        let answer = api.send(&User::admin(), request.clone());
-        assert!(answer.status < 300, "setup: {} {}: {}", request.method, request.path, answer.text());
-    }
+pub(super) fn run(case: &Case<'_>, api: &Api, ready: &[(User, Request, u16)]) -> Vec<Seen> {
+    send_all(&case.setup, Some(api));
     if let Some((webhook, probe)) = &case.webhook {
         eventually("a webhook that is known", || {
             api.send(&User::admin(), probe.clone());
@@ -104,13 +106,21 @@ fn run(case: &Case<'_>, api: &Api, ready: &[(User, Request, u16)]) -> Vec<Seen> 
     case.steps.iter().map(|(user, request)| step(case, api, user, request)).collect()
 }
 
+/// Sends requests as admin that must succeed.
+pub(super) fn send_all(requests: &[Request], api: Option<&Api>) {
+    for (api, request) in api.into_iter().flat_map(|api| requests.iter().map(move |request| (api, request))) {
+        let answer = api.send(&User::admin(), request.clone());
+        assert!(answer.status < 300, "setup: {} {}: {}", request.method, request.path, answer.text());
+    }
+}
+
 fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
     let (sent, uids) = with_uids(api, request);
     let answer = api.send(user, sent);
     let placed = |text: String| uids.iter().fold(text, |text, (place, uid)| text.replace(uid, place));
     let text = placed(answer.text());
     let mut body = serde_json::from_str(&text).unwrap_or_else(|_| json!(text));
-    let generated = generated_name(&body);
+    let generated = generated_name(request, &body);
     let mut reviews: Vec<Value> = Vec::new();
     // A kube-apiserver writes things of its own when it likes.
     let is_sent = |review: &Review| review.body["request"]["userInfo"]["username"] != "system:apiserver";
@@ -149,9 +159,14 @@ fn with_uids(api: &Api, request: &Request) -> (Request, Vec<(String, String)>) {
     (sent, uids)
 }
 
-fn generated_name(object: &Value) -> Option<String> {
-    object["metadata"]["generateName"].as_str()?;
-    object["metadata"]["name"].as_str().map(str::to_owned)
+/// The name that was drawn for the object in an answer, or for the one that was refused.
+fn generated_name(request: &Request, answer: &Value) -> Option<String> {
+    if answer["metadata"]["generateName"].is_string() {
+        return answer["metadata"]["name"].as_str().map(str::to_owned);
+    }
+    let sent: Value = serde_json::from_slice(&request.body).ok()?;
+    let prefix = sent["metadata"]["generateName"].as_str()?;
+    answer["details"]["name"].as_str().filter(|name| *name != prefix && name.starts_with(prefix)).map(str::to_owned)
 }
 
 /// Takes out what is never the same twice.
@@ -182,6 +197,10 @@ fn mask(value: &mut Value, generated: Option<&str>) {
         Value::String(text) => {
             if let Some(name) = generated {
                 *text = text.replace(name, "<generated>");
+            }
+            // The name of a service account token's volume ends in five letters that are drawn.
+            if let Some(drawn) = text.strip_prefix("kube-api-access-").filter(|drawn| drawn.len() == 5) {
+                *text = text.replace(drawn, "<drawn>");
             }
             // An object that a message shows.
             while let Some((before, (_, after))) = text

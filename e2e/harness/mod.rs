@@ -13,12 +13,14 @@ mod proxy;
 mod relay;
 mod webhook;
 pub mod differential;
+mod pair;
 
 pub use api::{Api, User};
 pub use client::{Answer, Request, connect, delete, get, patch, post, put};
 pub use control_plane::{ControlPlane, admitting, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
+pub use pair::Pair;
 pub use pki::pki;
 pub use proxy::Proxy;
 pub use relay::Relay;

@@ -135,8 +135,8 @@ impl Write<'_> {
                 (last, shown(operation, second, &again.headers))
             }
         };
-        let trial = if self.is_to_be_tried(&attributes) { stored } else { Trial::Unknown };
-        match self.validate_tried(&mut attributes, trial, exchange).await? {
+        let trial = if self.can_be_tried(&attributes) { stored } else { Trial::Unknown };
+        match self.validate_tried(&mut attributes, trial, &last, exchange).await? {
             Some(refusal) => Ok(refusal),
             None => match owners {
                 Some(owners) => self.apply_and_disown(last, &owners).await,

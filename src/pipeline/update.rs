@@ -99,7 +99,7 @@ impl Write<'_> {
         };
         let outgoing = self.admitted(&attributes, verbatim)?;
         let trial = match (self.is_to_be_tried(&attributes), without_version) {
-            (false, _) => Trial::Unknown,
+            (false, _) => Trial::Untried,
             (true, Some(answer)) => self.judge(Operation::Update, answer),
             (true, None) => self.try_out(&attributes, &outgoing).await?,
         };
@@ -109,7 +109,7 @@ impl Write<'_> {
             // What was tried is not what was admitted.
             return Ok(Outcome::Changed(as_answer(&self.conflict(MODIFIED))));
         }
-        let refused = self.validate_tried(&mut attributes, trial, exchange).await?;
+        let refused = self.validate_tried(&mut attributes, trial, &outgoing, exchange).await?;
         let answer = match refused {
             Some(refusal) => refusal,
             None => self.forward(outgoing).await?,

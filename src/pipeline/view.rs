@@ -23,6 +23,8 @@ pub(super) enum Trial {
     Stored(Box<Object>, Vec<String>),
     /// Nothing that could be shown: the phase sees what is submitted, and the write itself will tell the rest.
     Unknown,
+    /// Nothing, because no plugin looks at it. Only where one refuses, the API server is asked what it has to say before.
+    Untried,
     /// The API server refuses before the phase.
     Refused(Answer),
 }
@@ -44,23 +46,26 @@ impl Write<'_> {
         }
         let trial = match self.is_to_be_tried(attributes) {
             true => self.try_out(attributes, outgoing).await?,
-            false => Trial::Unknown,
+            false => Trial::Untried,
         };
-        self.validate_tried(attributes, trial, exchange).await
+        self.validate_tried(attributes, trial, outgoing, exchange).await
     }
 
-    /// Whether a plugin looks at what only a trial shows. Evictions are validated as they are submitted, and so are objects
-    /// that are never stored.
+    /// Whether a plugin looks at what only a trial shows.
     pub(super) fn is_to_be_tried(&self, attributes: &Attributes) -> bool {
-        let can_be_tried = match attributes.operation {
+        self.can_be_tried(attributes) && self.pipeline.chain.looks_at_stored(attributes)
+    }
+
+    /// Whether there is more to show than what is submitted. Evictions are validated as they are submitted, and so are
+    /// objects that are never stored.
+    pub(super) fn can_be_tried(&self, attributes: &Attributes) -> bool {
+        let is_stored = match attributes.operation {
             Operation::Create if self.target.subresource.is_empty() => self.target.must_be_named(),
             Operation::Create => matches!(&*self.target.subresource, "binding" | "token"),
             Operation::Update => true,
             Operation::Delete | Operation::Connect => false,
         };
-        can_be_tried
-            && self.pipeline.validation_view == ValidationView::Stored
-            && self.pipeline.chain.looks_at_stored(attributes)
+        is_stored && self.pipeline.validation_view == ValidationView::Stored
     }
 
     /// Tries the write.
@@ -147,10 +152,17 @@ impl Write<'_> {
         &self,
         attributes: &mut Attributes,
         trial: Trial,
+        outgoing: &Outgoing,
         exchange: &mut Exchange,
     ) -> Result<Option<Answer>, Status> {
         let (stored, warnings) = match trial {
             Trial::Stored(stored, warnings) => (stored, warnings),
+            Trial::Untried => {
+                return match self.validate(attributes, exchange).await {
+                    Ok(()) => Ok(None),
+                    Err(refusal) => self.refuse(attributes, outgoing, refusal).await,
+                };
+            }
             Trial::Unknown => {
                 let shown = self.show_managed_fields(attributes);
                 let result = self.validate(attributes, exchange).await;
@@ -176,6 +188,24 @@ impl Write<'_> {
             warnings.into_iter().for_each(|text| self.warnings.add(text));
         }
         result.map(|()| None)
+    }
+
+    /// A plugin's refusal, unless the API server refuses before it; and what that warns of.
+    async fn refuse(
+        &self,
+        attributes: &Attributes,
+        outgoing: &Outgoing,
+        refusal: Status,
+    ) -> Result<Option<Answer>, Status> {
+        if !self.can_be_tried(attributes) {
+            return Err(refusal);
+        }
+        match self.try_out(attributes, outgoing).await {
+            Ok(Trial::Refused(answer)) => return Ok(Some(answer)),
+            Ok(Trial::Stored(_, warnings)) => warnings.into_iter().for_each(|text| self.warnings.add(text)),
+            Ok(Trial::Unknown | Trial::Untried) | Err(_) => {}
+        }
+        Err(refusal)
     }
 }
 

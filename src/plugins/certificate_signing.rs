@@ -4,7 +4,6 @@ use super::signer;
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::object::Object;
 use async_trait::async_trait;
-use serde_json::Value;
 
 /// The plugin's facts.
 pub static SPEC: Spec = Spec {
@@ -23,12 +22,15 @@ struct CertificateSigning;
 
 #[async_trait]
 impl Plugin for CertificateSigning {
+    /// The strategy keeps approvals and denials as they are, and dates conditions.
+    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+        attributes.object.as_ref().zip(attributes.old_object.as_deref()).is_some_and(|(new, old)| is_signed(new, old))
+    }
+
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         let expected = || Denial::forbidden("expected type CertificateSigningRequest, got: <nil>");
         let (new, old) = attributes.object.as_ref().zip(attributes.old_object.as_deref()).ok_or_else(expected)?;
-        let certificate = |request: &Object| request.str(&["status", "certificate"]).to_owned();
-        let conditions = |request: &Object| -> Vec<Value> { request.items(&["status", "conditions"]).to_vec() };
-        if certificate(new) == certificate(old) && conditions(new) == conditions(old) {
+        if !is_signed(new, old) {
             return Ok(());
         }
         let signer = old.str(&["spec", "signerName"]);
@@ -39,12 +41,18 @@ impl Plugin for CertificateSigning {
     }
 }
 
+/// Whether there is another certificate, or another condition.
+fn is_signed(new: &Object, old: &Object) -> bool {
+    let (certificate, conditions) = (["status", "certificate"], ["status", "conditions"]);
+    new.str(&certificate) != old.str(&certificate) || new.items(&conditions) != old.items(&conditions)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::authz::Decision;
     use crate::plugins::checker::check;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     async fn code(signer: &str, status: Value) -> Option<u16> {
         let request =

@@ -27,16 +27,13 @@ struct OwnerReferencesPermissionEnforcement(Arc<Discovery>);
 
 #[async_trait]
 impl Plugin for OwnerReferencesPermissionEnforcement {
+    /// The strategies of many subresources keep the owners as they are.
+    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+        !attributes.subresource.is_empty() && change(attributes).is_some()
+    }
+
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
-        // The strategy of a pod's status keeps its owners as they are.
-        let is_pod_status = attributes.resource.group.is_empty()
-            && attributes.resource.resource == "pods"
-            && attributes.subresource == "status";
-        let new = owners(attributes.object.as_ref());
-        let old = owners(attributes.old_object.as_deref());
-        if is_pod_status || new == old {
-            return Ok(());
-        }
+        let Some((new, old)) = change(attributes) else { return Ok(()) };
         if attributes.operation != Operation::Create {
             let deletion = authz::Attributes { verb: "delete".into(), ..about_the_request(attributes) };
             allowed(attributes, &deletion).await.map_err(|why| {
@@ -80,6 +77,17 @@ impl OwnerReferencesPermissionEnforcement {
         }
         Ok(())
     }
+}
+
+/// The owners, new and old, where they change.
+fn change(attributes: &Attributes) -> Option<(&[Value], &[Value])> {
+    // Those of a pod's status are not looked at.
+    let is_pod_status = attributes.resource.group.is_empty()
+        && attributes.resource.resource == "pods"
+        && attributes.subresource == "status";
+    let new = owners(attributes.object.as_ref());
+    let old = owners(attributes.old_object.as_deref());
+    (!is_pod_status && new != old).then_some((new, old))
 }
 
 fn owners(object: Option<&Object>) -> &[Value] {

@@ -5,11 +5,12 @@ use crate::admission::{
 };
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
+use crate::object::decode::json;
 use crate::object::pod::is_best_effort;
 use crate::object::toleration::{are_allowed, merge};
 use crate::status::Status;
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// The plugin's facts.
@@ -40,7 +41,11 @@ fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     if let Some(configuration) = environment.configuration {
         let of = |field: &str| match configuration.value.get(field) {
             None | Some(Value::Null) => Ok(Vec::new()),
-            Some(Value::Array(items)) if items.iter().all(Value::is_object) => Ok(items.clone()),
+            Some(Value::Array(items)) => items
+                .iter()
+                .map(toleration)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|why| BuildError(format!("{}: {field}: {why}", configuration.origin))),
             Some(_) => Err(BuildError(format!("{}: {field}: must be a list of tolerations", configuration.origin))),
         };
         configuration.expect_kind("podtolerationrestriction.admission.k8s.io/v1alpha1", "Configuration")?;
@@ -164,8 +169,63 @@ impl PodTolerationRestriction {
         match found.annotations.get(key).map(String::as_str) {
             None => Ok(None),
             Some("") => Ok(Some(Vec::new())),
-            Some(text) => serde_json::from_str(text).map(Some).map_err(|error| Denial::Plain(error.to_string())),
+            Some(text) => tolerations(text).map(Some).map_err(Denial::Plain),
         }
+    }
+}
+
+/// The fields of a toleration, and their Go types.
+const FIELDS: [(&str, &str); 5] = [
+    ("key", "string"),
+    ("operator", "v1.TolerationOperator"),
+    ("value", "string"),
+    ("effect", "v1.TaintEffect"),
+    ("tolerationSeconds", "int64"),
+];
+
+/// A list of tolerations as Go's `encoding/json` reads it: keys in any case, those that it does not know left out; the
+/// error is in its words.
+fn tolerations(text: &str) -> Result<Vec<Value>, String> {
+    match json(text.as_bytes())?.value {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(items) => items.iter().map(toleration).collect(),
+        other => Err(format!("json: cannot unmarshal {} into Go value of type []v1.Toleration", kind_of(&other))),
+    }
+}
+
+fn toleration(item: &Value) -> Result<Value, String> {
+    let given = match item {
+        Value::Null => return Ok(json!({})),
+        Value::Object(given) => given,
+        other => return Err(format!("json: cannot unmarshal {} into Go value of type v1.Toleration", kind_of(other))),
+    };
+    let mut read = Map::new();
+    for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+        let Some((field, go_type)) = FIELDS.iter().find(|(field, _)| field.eq_ignore_ascii_case(key)) else { continue };
+        let is_right = if *go_type == "int64" { value.is_i64() } else { value.is_string() };
+        if !is_right {
+            let number = if *go_type == "int64" && value.is_number() { format!(" {value}") } else { String::new() };
+            let kind = kind_of(value);
+            return Err(format!(
+                "json: cannot unmarshal {kind}{number} into Go struct field Toleration.{field} of type {go_type}"
+            ));
+        }
+        if value != "" {
+            read.insert((*field).to_owned(), value.clone());
+        }
+    }
+    Ok(Value::Object(read))
+}
+
+/// What Go's decoder calls a value.
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
     }
 }
 
@@ -239,7 +299,27 @@ mod tests {
         elsewhere["metadata"]["namespace"] = "nowhere".into();
         create(&plugin(&[], &[], &[]), elsewhere).await.was_refused(404, "namespaces \"nowhere\" not found");
         let broken = create(&plugin(&[(DEFAULTS, "{")], &[], &[]), pod(&[])).await;
-        assert_eq!(broken.code(), Some(500));
+        broken.was_refused(500, "unexpected end of JSON input");
+    }
+
+    #[test]
+    fn annotations_are_read_as_go_reads_them() {
+        let cannot = |what: &str| Err(format!("json: cannot unmarshal {what}"));
+        for (text, want) in [
+            ("null", Ok(vec![])),
+            (r#"[{"KEY":"a","effect":"","other":1,"value":null},null]"#, Ok(vec![json!({"key": "a"}), json!({})])),
+            ("{}", cannot("object into Go value of type []v1.Toleration")),
+            ("[[]]", cannot("array into Go value of type v1.Toleration")),
+            (r#"[{"key":7}]"#, cannot("number into Go struct field Toleration.key of type string")),
+            (r#"[{"effect":true}]"#, cannot("bool into Go struct field Toleration.effect of type v1.TaintEffect")),
+            (
+                r#"[{"tolerationSeconds":1.5}]"#,
+                cannot("number 1.5 into Go struct field Toleration.tolerationSeconds of type int64"),
+            ),
+            ("[x]", Err("invalid character 'x' looking for beginning of value".to_owned())),
+        ] {
+            assert_eq!(tolerations(text), want, "{text}");
+        }
     }
 
     #[test]

@@ -74,6 +74,16 @@ async fn changes_are_validated_as_they_would_be_stored() {
 }
 
 #[tokio::test]
+async fn what_is_invalid_is_told_before_the_refusal_of_a_plugin_that_looks_at_what_is_submitted() {
+    let path = Path::new().await;
+    for (name, code) in [("not%a%name", 422), ("view-refused", 403)] {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"refuse": "me"});
+        assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, code, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_invalid_is_refused_before_the_validating_phase() {
     let path = Path::new().await;
     let mut object = watched("not%a%name");

@@ -1,0 +1,85 @@
+//! A kube-apiserver that admits, and the proxy before one that does not, for several tests at once.
+
+use super::api::{Api, User};
+use super::client::Request;
+use super::control_plane::{ControlPlane, only, upstream};
+use super::differential::{Case, must_be_equal, proxy_only, run, send_all};
+use super::eventually;
+use super::proxy::Proxy;
+
+/// A kube-apiserver that admits and a proxy that does, for several tests that do not disturb one another.
+pub struct Pair {
+    reference: ControlPlane,
+    /// Before the shared upstream where there is none of its own.
+    proxy: Proxy,
+    _upstream: Option<ControlPlane>,
+}
+
+impl Pair {
+    /// Starts both with these plugins and no others, and with these flags, which both know. What is to be there `before`
+    /// is not admitted.
+    pub fn start(plugins: &[&str], flags: &[String], before: &[Request]) -> Self {
+        Self::with(plugins, flags, before, None)
+    }
+
+    /// The same, with an upstream of its own, and with flags that all API servers get but not the proxy.
+    pub fn alone(plugins: &[&str], flags: &[String], before: &[Request], of_servers: &[String]) -> Self {
+        let gates = flags.iter().filter(|flag| flag.starts_with("--feature-gates=")).cloned();
+        let servers: Vec<String> = gates.chain(of_servers.iter().cloned()).collect();
+        let own = ControlPlane::start("own-upstream", &[only(&[]), servers].concat());
+        Self::with(plugins, &[flags, of_servers].concat(), before, Some((own, of_servers)))
+    }
+
+    fn with(plugins: &[&str], flags: &[String], before: &[Request], own: Option<(ControlPlane, &[String])>) -> Self {
+        let bare = if before.is_empty() {
+            None
+        } else {
+            Some(ControlPlane::start("reference", &[&only(&[]), flags].concat()))
+        };
+        send_all(before, bare.as_deref());
+        let admitting = [&only(plugins), flags].concat();
+        let reference = match bare {
+            Some(bare) => bare.restarted(&admitting),
+            None => ControlPlane::start("reference", &admitting),
+        };
+        let (upstream, of_servers): (&Api, _) = match &own {
+            Some((own, of_servers)) => (own, *of_servers),
+            None => (upstream(), &[][..]),
+        };
+        send_all(before, Some(upstream));
+        let named = proxy_only(plugins);
+        let of_both = flags.iter().filter(|flag| !of_servers.contains(flag));
+        let of_proxy: Vec<&str> = named.iter().chain(of_both).map(String::as_str).collect();
+        let proxy = Proxy::before(upstream, &of_proxy);
+        Self { reference, proxy, _upstream: own.map(|(own, _)| own) }
+    }
+
+    /// The kube-apiserver that admits, and the proxy.
+    pub fn sides(&self) -> [&Api; 2] {
+        [&self.reference, &self.proxy]
+    }
+
+    /// Sends a request to both until its answer has this text in it: caches may be behind.
+    pub fn until(&self, user: &User, request: &Request, text: &str) {
+        for api in self.sides() {
+            let what = format!("{text} from {} {}", request.method, request.path);
+            eventually(&what, || api.send(user, request.clone()).text().contains(text).then_some(()));
+        }
+    }
+
+    /// Sends requests to both as admin that must succeed.
+    pub fn set_up(&self, requests: &[Request]) {
+        for api in self.sides() {
+            send_all(requests, Some(api));
+        }
+    }
+
+    /// Sends requests to both; the answers must be the same.
+    ///
+    /// # Panics
+    /// When they are not; the message names every place.
+    pub fn compare(&self, steps: Vec<(User, Request)>) {
+        let case = Case { plugins: &[], setup: Vec::new(), webhook: None, steps };
+        must_be_equal(&run(&case, &self.reference, &[]), &run(&case, &self.proxy, &[]), &self.proxy);
+    }
+}
