@@ -38,7 +38,7 @@ pub(super) fn namespaced_key(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
 
-type Objects<P> = BTreeMap<String, Arc<P>>;
+pub(super) type Objects<P> = BTreeMap<String, Arc<P>>;
 
 /// The kept objects by key, and all of them sorted by key as soon as somebody wants that.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl<P: Projection> Cache<P> {
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut Objects<P>) -> bool) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut Objects<P>) -> bool) {
         let mut objects = self.by_key.write().unwrap_or_else(PoisonError::into_inner);
         if change(&mut objects) {
             self.sorted.store(None);

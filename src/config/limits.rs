@@ -73,6 +73,16 @@ pub struct Limits {
     pub webhook_clients: u64,
     /// Bytes of a webhook's answer, also after decompression.
     pub webhook_response_bytes: usize,
+    /// Namespaces whose quotas are charged at the same time.
+    pub quota_workers: usize,
+    /// Requests that wait for their quotas to be charged; further ones are refused.
+    pub quota_waiting_requests: usize,
+    /// Wait for the quotas to be charged.
+    pub quota_timeout: Duration,
+    /// Quotas that are remembered as they were last written, and namespaces whose quotas were asked of the API server.
+    pub quota_cache_entries: u64,
+    /// How long it is remembered what quotas the API server says a namespace has, before the cache knows.
+    pub quota_lookup_ttl: Duration,
     /// Audit events waiting to be written; what comes on top is dropped and counted.
     pub audit_queue_events: usize,
     /// Bytes of audit events waiting to be written.
@@ -121,6 +131,11 @@ impl Default for Limits {
             definition_ttl: seconds(5),
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
+            quota_workers: 5,
+            quota_waiting_requests: 10_000,
+            quota_timeout: seconds(10),
+            quota_cache_entries: 10_000,
+            quota_lookup_ttl: seconds(30),
             audit_queue_events: 10_000,
             audit_queue_bytes: 64 * MEBIBYTE,
             audit_flush_timeout: seconds(10),

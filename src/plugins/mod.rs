@@ -35,6 +35,7 @@ pub mod job_validation;
 pub mod pod_resize_validator;
 pub mod mutating_admission_webhook;
 pub mod validating_admission_webhook;
+pub mod resource_quota;
 pub mod always_deny;
 mod finalizer;
 mod signer;
@@ -80,5 +81,6 @@ pub static ALL: &[&Spec] = &[
     &pod_resize_validator::SPEC,
     &mutating_admission_webhook::SPEC,
     &validating_admission_webhook::SPEC,
+    &resource_quota::SPEC,
     &always_deny::SPEC,
 ];
