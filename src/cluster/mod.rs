@@ -182,7 +182,6 @@ pub struct FixedState {
     pub pods: Option<Vec<Object>>,
     /// Whether the caches never get their first list.
     pub unsynced: bool,
-    /// The caches of other kinds.
     /// What the API server answers to the first updates of a quota's status, instead of doing them.
     pub refused_updates: Vec<Status>,
     /// The caches of other kinds; [`Self::with`] fills them.
