@@ -1,6 +1,7 @@
 //! Plugins seen from outside, in front of both kinds of API server.
 
 mod pod_security;
+mod resource_quota;
 
 use crate::harness::{Api, Proxy, User, admitting, delete, get, post, upstream};
 use serde_json::{Value, json};

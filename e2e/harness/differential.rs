@@ -37,14 +37,20 @@ struct Seen {
 /// # Panics
 /// When they differ; the message names every place.
 pub fn compare(case: &Case<'_>) {
+    compare_with(case, &[], |_| ());
+}
+
+/// The same with more flags on both sides, where the steps begin when `ready` returns.
+pub fn compare_with(case: &Case<'_>, flags: &[String], ready: impl Fn(&Api)) {
     let expected = {
         // A server that admits nothing cannot set itself up: it starts on what one that admits all has left.
-        let reference = ControlPlane::start("reference", &only(&[])).restarted(&only(case.plugins));
-        run(case, &reference)
+        let reference = ControlPlane::start("reference", &only(&[])).restarted(&[&only(case.plugins), flags].concat());
+        run(case, &reference, &ready)
     };
-    let flags = proxy_only(case.plugins);
-    let proxy = Proxy::before(upstream(), &flags.each_ref().map(String::as_str));
-    let got = run(case, &proxy);
+    let own = proxy_only(case.plugins);
+    let flags: Vec<&str> = own.iter().chain(flags).map(String::as_str).collect();
+    let proxy = Proxy::before(upstream(), &flags);
+    let got = run(case, &proxy, &ready);
     let mut differences = Vec::new();
     for (expected, got) in expected.iter().zip(&got) {
         if expected != got {
@@ -77,7 +83,7 @@ pub fn known_plugins() -> Vec<String> {
     table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
 }
 
-fn run(case: &Case<'_>, api: &Api) -> Vec<Seen> {
+fn run(case: &Case<'_>, api: &Api, ready: impl Fn(&Api)) -> Vec<Seen> {
     for request in &case.setup {
         let answer = api.send(&User::admin(), request.clone());
         assert!(answer.status < 300, "setup: {} {}: {}", request.method, request.path, answer.text());
@@ -88,6 +94,7 @@ fn run(case: &Case<'_>, api: &Api) -> Vec<Seen> {
             (!webhook.take().is_empty()).then_some(())
         });
     }
+    ready(api);
     case.steps.iter().map(|(user, request)| step(case, api, user, request)).collect()
 }
 

@@ -17,7 +17,6 @@ pub(crate) use cache::Projection;
 pub(crate) use custom_resources::Definition;
 use custom_resources::Definitions;
 pub use custom_resources::{Conversion, CustomResource};
-pub(crate) use quotas::{OwnedClaim, WholePod};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace as KubeNamespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Service,
@@ -33,6 +32,7 @@ use kube::Resource;
 use kube::api::{Api, GetParams, ListParams, PostParams, Request};
 use kube::core::ObjectList;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+pub(crate) use quotas::{OwnedClaim, WholePod};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;

@@ -72,12 +72,7 @@ impl Plugin for ResourceQuota {
 }
 
 impl ResourceQuota {
-    fn new(
-        cluster: Arc<Cluster>,
-        gates: Gates,
-        configuration: Configuration,
-        limits: &crate::config::Limits,
-    ) -> Self {
+    fn new(cluster: Arc<Cluster>, gates: Gates, configuration: Configuration, limits: &crate::config::Limits) -> Self {
         let rounds = Arc::new(Rounds::new(cluster.clone(), gates.clone(), limits));
         Self { cluster, gates, configuration, rounds }
     }

@@ -166,9 +166,7 @@ impl Applying {
         match uncovered.is_empty() {
             true => Ok(()),
             // No Status in kube-apiserver.
-            false => {
-                Err(Denial::Plain(format!("insufficient quota to match these scopes: [{}]", uncovered.join(" "))))
-            }
+            false => Err(Denial::Plain(format!("insufficient quota to match these scopes: [{}]", uncovered.join(" ")))),
         }
     }
 }

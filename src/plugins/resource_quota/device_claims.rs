@@ -115,7 +115,8 @@ async fn pod_usage(claim: &Object, cluster: &Cluster, gates: &Gates, namespace: 
         Some(_) => {}
         None => {
             let claims = cluster.list_live::<OwnedClaim>(namespace).await.ok()?;
-            let of_pod = claims.iter().map(|claim| &claim.0).filter(|other| owner(other).is_some_and(|own| own.1 == uid));
+            let of_pod =
+                claims.iter().map(|claim| &claim.0).filter(|other| owner(other).is_some_and(|own| own.1 == uid));
             if of_pod.into_iter().any(|other| is_before(other, claim)) {
                 return None;
             }
@@ -189,7 +190,8 @@ mod tests {
     #[tokio::test]
     async fn devices_count_as_the_resource_that_they_stand_for() {
         let two = claim(json!([{"exactly": exactly("gpu", "ExactCount", 2)}]));
-        let usage = usage(&Object::from_value(two).unwrap(), &Cluster::fixed(state(Some("x.com/gpu"))), &gates(), "n").await;
+        let usage =
+            usage(&Object::from_value(two).unwrap(), &Cluster::fixed(state(Some("x.com/gpu"))), &gates(), "n").await;
         assert_eq!(usage["requests.x.com/gpu"].to_string(), "2");
         assert_eq!(usage["requests.deviceclass.resource.kubernetes.io/gpu"].to_string(), "2");
     }

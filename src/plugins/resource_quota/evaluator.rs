@@ -206,12 +206,9 @@ mod tests {
             let (old, new) = (deadline(None), deadline(None));
             assert_eq!(handled(operation, resource, subresource, old, new), want, "{resource}/{subresource}");
         }
-        for (old, new, want) in [
-            (None, Some(0), true),
-            (Some(5), None, true),
-            (Some(5), Some(1), false),
-            (None, Some(-1), false),
-        ] {
+        for (old, new, want) in
+            [(None, Some(0), true), (Some(5), None, true), (Some(5), Some(1), false), (None, Some(-1), false)]
+        {
             assert_eq!(handled(Update, "pods", "", deadline(old), deadline(new)), want, "{old:?} {new:?}");
         }
     }

@@ -266,7 +266,10 @@ mod tests {
         assert_eq!(cpu(json!({"containers": [of("1")], "overhead": overhead})), pair("1250m", "1250m"));
         assert_eq!(cpu(json!({"containers": [{}], "overhead": overhead})), pair("250m", "-"));
         let own = json!({"requests": {"cpu": "5"}, "limits": {"cpu": "6", "example.com/gpu": "1"}});
-        assert_eq!(cpu(json!({"containers": [of("1")], "resources": own, "overhead": overhead})), pair("5250m", "6250m"));
+        assert_eq!(
+            cpu(json!({"containers": [of("1")], "resources": own, "overhead": overhead})),
+            pair("5250m", "6250m")
+        );
     }
 
     #[test]

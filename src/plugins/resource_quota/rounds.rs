@@ -223,3 +223,96 @@ impl Drop for Working<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Previous;
+    use super::super::evaluator::{Evaluator, Subject};
+    use super::*;
+    use crate::cluster::FixedState;
+    use crate::config::FeatureGates;
+    use crate::object::quantity::Quantity;
+    use k8s_openapi::api::core::v1::ResourceQuota;
+    use serde_json::json;
+
+    fn rounds(limits: &Limits) -> Arc<Rounds> {
+        let metadata = json!({"name": "q", "namespace": "n", "resourceVersion": "1"});
+        let status = json!({"hard": {"configmaps": "9"}, "used": {"configmaps": "0"}});
+        let quota = serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap();
+        let cluster = Cluster::fixed(FixedState::default().with::<ResourceQuota>(vec![quota]));
+        Arc::new(Rounds::new(cluster, Gates::new(&FeatureGates::default()), limits))
+    }
+
+    fn request() -> Request {
+        let usage = [("configmaps".to_owned(), Quantity::whole(1))].into();
+        Request {
+            evaluator: Evaluator::Count(vec!["configmaps".to_owned()]),
+            new: Subject { usage, ..Subject::default() },
+            previous: Previous::None,
+            limited_names: BTreeSet::new(),
+            limited_scopes: Vec::new(),
+            dry_run: false,
+            is_status: false,
+        }
+    }
+
+    async fn refusal(rounds: &Arc<Rounds>) -> Option<Status> {
+        match rounds.evaluate("n", request()).await.err()? {
+            Denial::Status(status) => Some(*status),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn used(rounds: &Rounds) -> String {
+        let quotas = rounds.quotas.fresh("n").await.unwrap();
+        quotas[0].used["configmaps"].to_string()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_too_long_is_told_so_and_charged_nothing() {
+        let rounds = rounds(&Limits { quota_workers: 1, ..Limits::default() });
+        let busy = rounds.workers.acquire().await.unwrap();
+        let status = refusal(&rounds).await.unwrap();
+        assert_eq!((status.code, &*status.reason), (500, "InternalError"));
+        assert_eq!(status.message, "Internal error occurred: resource quota evaluation timed out");
+        drop(busy);
+        assert_eq!(refusal(&rounds).await, None);
+        assert_eq!(used(&rounds).await, "1");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_may_wait_and_no_more() {
+        let rounds = rounds(&Limits { quota_workers: 1, quota_waiting_requests: 2, ..Limits::default() });
+        let busy = rounds.workers.acquire().await.unwrap();
+        let all = futures_util::future::join_all((0..3).map(|_| refusal(&rounds)));
+        let (answers, ()) = tokio::join!(all, async {
+            tokio::task::yield_now().await;
+            drop(busy);
+        });
+        let codes: Vec<Option<u16>> = answers.into_iter().map(|status| status.map(|status| status.code)).collect();
+        assert_eq!(codes, [None, None, Some(429)]);
+        assert_eq!(refusal(&rounds).await, None);
+        let waiting = rounds.waiting();
+        assert_eq!((waiting.count, waiting.by_namespace.len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn who_goes_away_leaves_the_others_waiting_to_be_served() {
+        let rounds = rounds(&Limits::default());
+        let mut first = Box::pin(rounds.evaluate("n", request()));
+        // It waits, and is the one for whom work began.
+        assert!(futures_util::poll!(&mut first).is_pending());
+        let second = refusal(&rounds);
+        drop(first);
+        assert_eq!(second.await, None);
+        assert_eq!(used(&rounds).await, "1");
+    }
+
+    #[tokio::test]
+    async fn without_a_worker_nobody_is_let_through() {
+        let rounds = rounds(&Limits::default());
+        rounds.workers.close();
+        assert!(matches!(rounds.evaluate("n", request()).await, Err(Denial::Plain(text)) if text == "DEFAULT DENY"));
+        assert!(rounds.waiting().by_namespace.is_empty());
+    }
+}
