@@ -7,6 +7,7 @@ mod pods;
 mod configured;
 mod objects;
 mod gates;
+mod resource_quota;
 
 use crate::harness::{Api, Proxy, User, admitting, delete, get, post, upstream};
 use serde_json::{Value, json};

@@ -37,7 +37,7 @@ pub(super) struct Seen {
 /// # Panics
 /// When they differ; the message names every place.
 pub fn compare(case: &Case<'_>) {
-    compare_when(&[], case);
+    compare_with(case, &[], |_| ());
 }
 
 /// The same, as soon as these requests get these codes: plugins read from caches that lag behind the setup.
@@ -45,14 +45,29 @@ pub fn compare(case: &Case<'_>) {
 /// # Panics
 /// When they differ.
 pub fn compare_when(ready: &[(User, Request, u16)], case: &Case<'_>) {
+    compare_with(case, &[], |api| {
+        for (user, request, code) in ready {
+            eventually(&format!("{code} of {} {}", request.method, request.path), || {
+                (api.send(user, with_uids(api, request).0).status == *code).then_some(())
+            });
+        }
+    });
+}
+
+/// The same with more flags on both sides, where the steps begin when `ready` returns.
+///
+/// # Panics
+/// When they differ.
+pub fn compare_with(case: &Case<'_>, flags: &[String], ready: impl Fn(&Api)) {
     let expected = {
         // A server that admits nothing cannot set itself up: it starts on what one that admits all has left.
-        let reference = ControlPlane::start("reference", &only(&[])).restarted(&only(case.plugins));
-        run(case, &reference, ready)
+        let reference = ControlPlane::start("reference", &only(&[])).restarted(&[&only(case.plugins), flags].concat());
+        run(case, &reference, &ready)
     };
-    let flags = proxy_only(case.plugins);
-    let proxy = Proxy::before(upstream(), &flags.each_ref().map(String::as_str));
-    let got = run(case, &proxy, ready);
+    let own = proxy_only(case.plugins);
+    let flags: Vec<&str> = own.iter().chain(flags).map(String::as_str).collect();
+    let proxy = Proxy::before(upstream(), &flags);
+    let got = run(case, &proxy, &ready);
     must_be_equal(&expected, &got, &proxy);
 }
 
@@ -90,7 +105,7 @@ pub fn known_plugins() -> Vec<String> {
     table.lines().skip(1).filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
 }
 
-pub(super) fn run(case: &Case<'_>, api: &Api, ready: &[(User, Request, u16)]) -> Vec<Seen> {
+pub(super) fn run(case: &Case<'_>, api: &Api, ready: impl Fn(&Api)) -> Vec<Seen> {
     send_all(&case.setup, Some(api));
     if let Some((webhook, probe)) = &case.webhook {
         eventually("a webhook that is known", || {
@@ -98,11 +113,7 @@ pub(super) fn run(case: &Case<'_>, api: &Api, ready: &[(User, Request, u16)]) ->
             (!webhook.take().is_empty()).then_some(())
         });
     }
-    for (user, request, code) in ready {
-        eventually(&format!("{code} of {} {}", request.method, request.path), || {
-            (api.send(user, with_uids(api, request).0).status == *code).then_some(())
-        });
-    }
+    ready(api);
     case.steps.iter().map(|(user, request)| step(case, api, user, request)).collect()
 }
 

@@ -80,6 +80,6 @@ impl Pair {
     /// When they are not; the message names every place.
     pub fn compare(&self, steps: Vec<(User, Request)>) {
         let case = Case { plugins: &[], setup: Vec::new(), webhook: None, steps };
-        must_be_equal(&run(&case, &self.reference, &[]), &run(&case, &self.proxy, &[]), &self.proxy);
+        must_be_equal(&run(&case, &self.reference, |_| ()), &run(&case, &self.proxy, |_| ()), &self.proxy);
     }
 }

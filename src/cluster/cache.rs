@@ -43,18 +43,22 @@ pub(super) fn namespaced_key(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
 
-type Objects<P> = BTreeMap<Arc<str>, Arc<P>>;
+pub(super) type Objects<P> = BTreeMap<Arc<str>, Arc<P>>;
 
 /// The kept objects by key, and by index and key. Both share keys and objects.
 #[derive(Debug)]
-struct Store<P> {
+pub(super) struct Store<P> {
     by_key: Objects<P>,
     by_index: BTreeMap<Box<str>, Objects<P>>,
 }
 
 impl<P: Projection> Store<P> {
+    pub(super) fn find(&self, key: &str) -> Option<&Arc<P>> {
+        self.by_key.get(key)
+    }
+
     /// Answers whether that changed anything.
-    fn insert(&mut self, key: Arc<str>, object: Arc<P>) -> bool {
+    pub(super) fn insert(&mut self, key: Arc<str>, object: Arc<P>) -> bool {
         if self.by_key.get(&key) == Some(&object) {
             return false;
         }
@@ -232,7 +236,7 @@ impl<P: Projection> Cache<P> {
         }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Store<P>) -> bool) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut Store<P>) -> bool) {
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
         if change(&mut store) {
             self.sorted.store(None);

@@ -4,6 +4,7 @@ mod cache;
 mod pods;
 mod projections;
 mod custom_resources;
+mod quotas;
 pub mod discovery;
 
 pub use pods::PodPage;
@@ -23,6 +24,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::networking::v1::IngressClass;
 use k8s_openapi::api::node::v1::RuntimeClass;
+use k8s_openapi::api::resource::v1::DeviceClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
@@ -30,8 +32,9 @@ use kube::Resource;
 use kube::api::{Api, GetParams, ListParams, PostParams, Request};
 use kube::core::ObjectList;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+pub(crate) use quotas::{OwnedClaim, WholePod};
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,6 +85,10 @@ pub enum Need {
     PodGroups,
     /// CustomResourceDefinitions: what custom resources are decoded by.
     CustomResourceDefinitions,
+    /// DeviceClasses: which resources of pods they stand for.
+    DeviceClasses,
+    /// ResourceClaims: whose they are.
+    ResourceClaims,
 }
 
 impl Need {
@@ -107,6 +114,8 @@ impl Need {
             Self::Workloads => spawn::<Workload>(client, limits, watches),
             Self::PodGroups => spawn::<PodGroup>(client, limits, watches),
             Self::CustomResourceDefinitions => spawn::<Definition>(client, limits, watches),
+            Self::DeviceClasses => spawn::<DeviceClass>(client, limits, watches),
+            Self::ResourceClaims => spawn::<OwnedClaim>(client, limits, watches),
         }
     }
 }
@@ -173,7 +182,9 @@ pub struct FixedState {
     pub pods: Option<Vec<Object>>,
     /// Whether the caches never get their first list.
     pub unsynced: bool,
-    /// The caches of other kinds.
+    /// What the API server answers to the first updates of a quota's status, instead of doing them.
+    pub refused_updates: Vec<Status>,
+    /// The caches of other kinds; [`Self::with`] fills them.
     pub(crate) cached: HashMap<Need, Arc<dyn Kept>>,
     /// What the API server has of them, where that is something else.
     pub(crate) live: HashMap<Need, Arc<dyn Kept>>,
@@ -202,6 +213,8 @@ pub struct Cluster {
     limits: Limits,
     caches: HashMap<Need, Arc<dyn Kept>>,
     definitions: Definitions,
+    /// [`FixedState::refused_updates`].
+    refused_updates: Mutex<VecDeque<Status>>,
     // Aborts the watches when the cluster goes.
     _watches: Vec<AbortOnDropHandle<()>>,
 }
@@ -225,6 +238,7 @@ impl Cluster {
             limits,
             caches,
             definitions: Definitions::new(),
+            refused_updates: Mutex::default(),
             _watches: watches,
         })
     }
@@ -246,7 +260,8 @@ impl Cluster {
         caches.insert(Need::Services, Arc::new(fixed::<Service>(state.services, synced)));
         let live = Live::Fixed(Mutex::new(namespaces), live, state.pods);
         let definitions = Definitions::new();
-        Arc::new(Self { live, limits: Limits::default(), caches, definitions, _watches: Vec::new() })
+        let refused_updates = Mutex::new(state.refused_updates.into());
+        Arc::new(Self { live, limits: Limits::default(), caches, definitions, refused_updates, _watches: Vec::new() })
     }
 
     fn cache<P: Projection>(&self) -> Option<&Cache<P>> {

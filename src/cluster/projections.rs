@@ -141,9 +141,8 @@ impl Projection for ResourceQuota {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        // Its status is written with the version that was read.
-        let resource_version = object.metadata.resource_version.take();
-        object.metadata = ObjectMeta { resource_version, ..identity(object.metadata) };
+        // Its status is written with all else that was read.
+        object.metadata.managed_fields = None;
         (key_of(&object.metadata), object)
     }
 }

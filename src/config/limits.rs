@@ -75,6 +75,16 @@ pub struct Limits {
     pub webhook_response_bytes: usize,
     /// Bytes of the answers that ImagePolicyWebhook remembers.
     pub image_review_cache_bytes: usize,
+    /// Namespaces whose quotas are charged at the same time.
+    pub quota_workers: usize,
+    /// Requests that wait for their quotas to be charged; further ones are refused.
+    pub quota_waiting_requests: usize,
+    /// Wait for the quotas to be charged.
+    pub quota_timeout: Duration,
+    /// Quotas that are remembered as they were last written, and namespaces whose quotas were asked of the API server.
+    pub quota_cache_entries: u64,
+    /// How long it is remembered what quotas the API server says a namespace has, before the cache knows.
+    pub quota_lookup_ttl: Duration,
     /// Audit events waiting to be written; what comes on top is dropped and counted.
     pub audit_queue_events: usize,
     /// Bytes of audit events waiting to be written.
@@ -124,6 +134,11 @@ impl Default for Limits {
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
             image_review_cache_bytes: 16 * MEBIBYTE,
+            quota_workers: 5,
+            quota_waiting_requests: 10_000,
+            quota_timeout: seconds(10),
+            quota_cache_entries: 10_000,
+            quota_lookup_ttl: seconds(30),
             audit_queue_events: 10_000,
             audit_queue_bytes: 64 * MEBIBYTE,
             audit_flush_timeout: seconds(10),

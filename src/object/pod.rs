@@ -33,6 +33,11 @@ pub fn is_best_effort(pod: &Object) -> bool {
     if !class.is_empty() {
         return class == "BestEffort";
     }
+    asks_for_nothing(pod)
+}
+
+/// Whether its containers, or the pod as a whole, ask for no processor time and no memory (`qos.ComputePodQOS`).
+pub fn asks_for_nothing(pod: &Object) -> bool {
     let asks = |resources: Option<&Value>| {
         let lists = ["requests", "limits"].into_iter().filter_map(|list| resources?.get(list));
         lists

@@ -37,6 +37,7 @@ pub mod job_validation;
 pub mod pod_resize_validator;
 pub mod mutating_admission_webhook;
 pub mod validating_admission_webhook;
+pub mod resource_quota;
 pub mod always_deny;
 mod finalizer;
 mod signer;
@@ -84,5 +85,6 @@ pub static ALL: &[&Spec] = &[
     &pod_resize_validator::SPEC,
     &mutating_admission_webhook::SPEC,
     &validating_admission_webhook::SPEC,
+    &resource_quota::SPEC,
     &always_deny::SPEC,
 ];

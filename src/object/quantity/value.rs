@@ -78,7 +78,16 @@ impl Quantity {
     /// In steps of a thousandth, rounded away from zero (`RoundUp`).
     #[must_use]
     pub fn rounded_up_to_milli(self) -> Self {
-        let step = NANO / 1000;
+        self.rounded_up_to(NANO / 1000)
+    }
+
+    /// In whole units, rounded away from zero (`RoundUp(0)`); written as before.
+    #[must_use]
+    pub fn rounded_up_to_whole(self) -> Self {
+        self.rounded_up_to(NANO)
+    }
+
+    fn rounded_up_to(self, step: i128) -> Self {
         let rest = self.nanos % step;
         Self { nanos: self.nanos - rest + rest.signum() * step, ..self }
     }
@@ -178,6 +187,7 @@ mod tests {
         ] {
             assert_eq!(quantity(text).to_string(), want, "{text}");
         }
+        assert_eq!(quantity("0.0001Gi").rounded_up_to_whole().to_string(), "107375");
         assert!(Quantity::parse("x").is_err() && Quantity::parse("").is_err());
     }
 

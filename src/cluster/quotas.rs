@@ -1,0 +1,170 @@
+//! What ResourceQuota reads and writes that no other plugin does: the status of quotas, device classes, and what claims of
+//! devices belong to.
+
+use super::cache::{Cache, Projection, key};
+use super::{CallError, Cluster, Live, Need, of_kind, path};
+use crate::object::Object;
+use crate::status::Status;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{PostParams, Request};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use std::sync::{Arc, PoisonError};
+
+impl Projection for DeviceClass {
+    const NEED: Need = Need::DeviceClasses;
+    const MAY_BE_ABSENT: bool = true;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = ObjectMeta { name: object.metadata.name, ..ObjectMeta::default() };
+        (object.spec.config, object.spec.selectors) = (None, None);
+        (object.metadata.name.clone().unwrap_or_default(), object)
+    }
+}
+
+/// Whose a claim of devices is: its metadata.
+#[derive(Debug, PartialEq)]
+pub(crate) struct OwnedClaim(pub(crate) Object);
+
+impl Projection for OwnedClaim {
+    const NEED: Need = Need::ResourceClaims;
+    const MAY_BE_ABSENT: bool = true;
+    type Object = ResourceClaim;
+
+    fn project(mut object: ResourceClaim) -> (String, Self) {
+        object.metadata.managed_fields = None;
+        let key = key_of(&object.metadata);
+        let claim = ResourceClaim { metadata: object.metadata, ..ResourceClaim::default() };
+        (key, Self(as_object(&claim)))
+    }
+}
+
+/// All of a pod. There is no cache of these: they are looked up one by one.
+#[derive(Debug, PartialEq)]
+pub(crate) struct WholePod(pub(crate) Object);
+
+impl Projection for WholePod {
+    const NEED: Need = Need::Pods;
+    type Object = Pod;
+
+    fn project(object: Pod) -> (String, Self) {
+        (key_of(&object.metadata), Self(as_object(&object)))
+    }
+}
+
+fn key_of(metadata: &ObjectMeta) -> String {
+    key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+fn as_object(object: &impl Serialize) -> Object {
+    serde_json::to_value(object).ok().and_then(Object::from_value).unwrap_or_default()
+}
+
+impl Cluster {
+    /// Whether the cache of a kind holds its first list.
+    pub(crate) fn has_synced<P: Projection>(&self) -> bool {
+        self.caches.get(&P::NEED).is_some_and(|cache| cache.problem().is_none())
+    }
+
+    /// Writes the status of a quota, if it is still the version that this one says; answers with the new version.
+    ///
+    /// # Errors
+    /// When the API server could not be asked, or refused: with a conflict where the quota has changed.
+    pub(crate) async fn update_quota_status(&self, quota: &ResourceQuota) -> Result<Arc<ResourceQuota>, Status> {
+        let client = match &self.live {
+            Live::Fixed(_, live, ..) => return self.update_fixed(of_kind(live), quota),
+            Live::ApiServer(client) => client,
+        };
+        let body = serde_json::to_vec(quota).map_err(Status::internal_error)?;
+        let (namespace, name) = names(quota);
+        let name = utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
+        let parameters = PostParams::default();
+        let request =
+            Request::new(path::<ResourceQuota>(namespace)).replace_subresource("status", &name, &parameters, body);
+        let request = request.map_err(|error| Status::plain(error.to_string()))?;
+        let updated = self.call(client.request::<ResourceQuota>(request)).await.map_err(CallError::into_status)?;
+        Ok(Arc::new(ResourceQuota::project(updated).1))
+    }
+
+    /// The same in a fixed cluster, where versions are counted up.
+    fn update_fixed(
+        &self,
+        stored: Option<&Cache<ResourceQuota>>,
+        quota: &ResourceQuota,
+    ) -> Result<Arc<ResourceQuota>, Status> {
+        let refused = self.refused_updates.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        if let Some(status) = refused {
+            return Err(status);
+        }
+        let (namespace, name) = names(quota);
+        let mut result = Err(Status::not_found("", "resourcequotas", name));
+        let Some(stored) = stored else { return result };
+        stored.change(|quotas| {
+            let key = key(namespace, name);
+            let Some(current) = quotas.find(&key) else { return false };
+            if current.metadata.resource_version != quota.metadata.resource_version {
+                let why = "the object has been modified; please apply your changes to the latest version and try again";
+                result = Err(Status::conflict("", "resourcequotas", name, why));
+                return false;
+            }
+            let mut updated = quota.clone();
+            let version = quota.metadata.resource_version.as_ref().and_then(|version| version.parse().ok());
+            updated.metadata.resource_version = Some((version.unwrap_or(0_u64) + 1).to_string());
+            let updated = Arc::new(updated);
+            result = Ok(updated.clone());
+            quotas.insert(key.into(), updated)
+        });
+        result
+    }
+}
+
+/// Namespace and name.
+fn names(quota: &ResourceQuota) -> (&str, &str) {
+    let metadata = &quota.metadata;
+    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::tests::client;
+    use crate::cluster::{FixedState, Limits};
+    use serde_json::json;
+
+    fn quota(version: &str) -> ResourceQuota {
+        let metadata = json!({"name": "q", "namespace": "n", "resourceVersion": version, "finalizers": ["f"],
+            "managedFields": [{"manager": "m"}]});
+        serde_json::from_value(json!({"metadata": metadata, "status": {"used": {"pods": "1"}}})).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_status_is_put_with_the_version_and_all_else_that_was_read() {
+        let client = client(|method, url| {
+            let on = (method.as_str(), url.trim_end_matches(['?', '&']));
+            assert_eq!(on, ("PUT", "/api/v1/namespaces/n/resourcequotas/q/status"));
+            Some((200, serde_json::to_value(quota("8")).unwrap()))
+        });
+        let cluster = Cluster::start(client, &[], Limits::default());
+        let (_, read) = ResourceQuota::project(quota("7"));
+        assert!(read.metadata.managed_fields.is_none() && read.metadata.finalizers.is_some());
+        let updated = cluster.update_quota_status(&read).await.unwrap();
+        assert_eq!(updated.metadata.resource_version.as_deref(), Some("8"));
+    }
+
+    #[tokio::test]
+    async fn a_fixed_cluster_takes_a_version_once() {
+        let cluster = Cluster::fixed(FixedState::default().with::<ResourceQuota>(vec![quota("7")]));
+        let updated = cluster.update_quota_status(&quota("7")).await.unwrap();
+        assert_eq!(updated.metadata.resource_version.as_deref(), Some("8"));
+        let conflict = cluster.update_quota_status(&quota("7")).await.unwrap_err();
+        assert_eq!((conflict.code, conflict.reason.as_str()), (409, "Conflict"));
+        let busy = Status::service_unavailable("busy");
+        let state = FixedState { refused_updates: vec![busy.clone()], ..FixedState::default() };
+        let cluster = Cluster::fixed(state.with::<ResourceQuota>(vec![quota("7")]));
+        assert_eq!(cluster.update_quota_status(&quota("7")).await.unwrap_err(), busy);
+        assert!(cluster.update_quota_status(&quota("7")).await.is_ok());
+    }
+}

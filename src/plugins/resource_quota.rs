@@ -1,0 +1,120 @@
+//! ResourceQuota: what a namespace's objects come to together stays within its quotas, and is written into their status.
+//!
+//! What objects give back when they change or go is left to the controller in kube-controller-manager.
+
+mod check;
+mod config;
+mod device_claims;
+mod evaluator;
+mod pods;
+mod quotas;
+mod rounds;
+mod scopes;
+mod services;
+mod volume_claims;
+
+use crate::admission::{Attributes, BuildError, Denial, Environment, Operation, Operations};
+use crate::admission::{Phases, Plugin, Resources, Spec};
+use crate::cluster::{Cluster, Need};
+use crate::object::Object;
+use async_trait::async_trait;
+use check::{Previous, Request};
+use config::Configuration;
+use evaluator::{Evaluator, Gates};
+use rounds::Rounds;
+use std::sync::Arc;
+
+/// The plugin's facts.
+pub static SPEC: Spec = Spec {
+    name: "ResourceQuota",
+    default_on: true,
+    phases: Phases::Validating,
+    operations: Operations::CREATE.or(Operations::UPDATE),
+    resources: Resources::All,
+    needs: &[Need::ResourceQuotas, Need::DeviceClasses],
+    configuration: Some("apiserver.config.k8s.io/v1 ResourceQuotaConfiguration"),
+    about: "Keeps what is in a namespace within its quotas, and counts it there.",
+    build,
+};
+
+struct ResourceQuota {
+    cluster: Arc<Cluster>,
+    gates: Gates,
+    configuration: Configuration,
+    rounds: Arc<Rounds>,
+}
+
+fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+    let configuration = Configuration::read(environment.configuration)?;
+    let gates = Gates::new(environment.feature_gates);
+    Ok(Box::new(ResourceQuota::new(environment.cluster.clone(), gates, configuration, environment.limits)))
+}
+
+#[async_trait]
+impl Plugin for ResourceQuota {
+    async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+        let Some(evaluator) = self.evaluator(attributes) else { return Ok(()) };
+        if self.configuration.limited.is_empty() && self.rounds.has_no_quotas(&attributes.namespace) {
+            return Ok(());
+        }
+        let request = self.request(attributes, evaluator).await?;
+        self.rounds.evaluate(&attributes.namespace, request).await
+    }
+
+    /// Nothing is to be counted that the API server then does not store.
+    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+        let Some(evaluator) = self.evaluator(attributes) else { return false };
+        !self.configuration.limited.is_empty()
+            || self.rounds.may_have_quotas(&attributes.namespace, |hard| {
+                !evaluator.matching(hard, &self.cluster, &self.gates).is_empty()
+            })
+    }
+}
+
+impl ResourceQuota {
+    fn new(cluster: Arc<Cluster>, gates: Gates, configuration: Configuration, limits: &crate::config::Limits) -> Self {
+        let rounds = Arc::new(Rounds::new(cluster.clone(), gates.clone(), limits));
+        Self { cluster, gates, configuration, rounds }
+    }
+
+    /// How the request is counted; none where it is not (`quotaEvaluator.Evaluate`).
+    fn evaluator(&self, attributes: &Attributes) -> Option<Evaluator> {
+        let makes_namespace = attributes.operation == Operation::Create
+            && (&*attributes.kind.group, &*attributes.kind.kind) == ("", "Namespace");
+        if attributes.namespace.is_empty() || makes_namespace {
+            return None;
+        }
+        let evaluator = Evaluator::of(&attributes.resource.group, &attributes.resource.resource)?;
+        evaluator.handles(attributes).then_some(evaluator)
+    }
+
+    /// All that quotas look at.
+    async fn request(&self, attributes: &Attributes, evaluator: Evaluator) -> Result<Request, Denial> {
+        let nothing = Object::default();
+        let (object, old) = (attributes.object.as_ref().unwrap_or(&nothing), attributes.old_object.as_deref());
+        let is_status = attributes.subresource == "status";
+        // What is submitted is not all stored: a status only through its own door, and all else only through the other.
+        let (desired, observed) = match (attributes.operation, old) {
+            (Operation::Create, _) => (object, None),
+            (_, Some(old)) if is_status => (old, Some(object)),
+            (_, old) => (object, old),
+        };
+        let (cluster, gates, namespace) = (&self.cluster, &self.gates, &*attributes.namespace);
+        let new = evaluator.subject(desired, observed, cluster, gates, namespace).await;
+        let previous = match (attributes.operation, old) {
+            (Operation::Create, _) => Previous::None,
+            (_, None) => Previous::Lost,
+            // A create through an update.
+            (_, Some(old)) if old.resource_version().is_empty() => Previous::Unbilled,
+            (_, Some(old)) => Previous::Billed(evaluator.subject(old, Some(old), cluster, gates, namespace).await),
+        };
+        let on = (&*attributes.resource.group, &*attributes.resource.resource);
+        let limited_names = self.configuration.limited_names(on, &new.usage);
+        let limited_scopes = self.configuration.limited_scopes(&new.scoped);
+        let dry_run = attributes.dry_run;
+        Ok(Request { evaluator, new, previous, limited_names, limited_scopes, dry_run, is_status })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! Scopes: which objects a quota is about.
+
+use crate::object::decode::go_quote;
+use crate::object::selector::LabelSelector;
+use k8s_openapi::api::core::v1::{ResourceQuotaSpec, ScopedResourceSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector as Labels, LabelSelectorRequirement};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// The scopes that name classes.
+const OF_CLASSES: [&str; 2] = ["PriorityClass", "VolumeAttributesClass"];
+
+/// What scopes see of an object.
+#[derive(Debug, Default)]
+pub(super) enum Scoped {
+    /// An object that no scope is about.
+    #[default]
+    Nothing,
+    /// A pod.
+    Pod(PodScopes),
+    /// A claim of a volume: the VolumeAttributesClasses that it refers to.
+    VolumeClaim(BTreeSet<String>),
+}
+
+/// What scopes see of a pod.
+#[derive(Debug, Default)]
+pub(super) struct PodScopes {
+    pub(super) is_terminating: bool,
+    pub(super) is_best_effort: bool,
+    pub(super) crosses_namespaces: bool,
+    /// None where it names none.
+    pub(super) priority_class: Option<String>,
+}
+
+/// `v1.ScopedResourceSelectorRequirement`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Selector {
+    pub(super) name: String,
+    pub(super) operator: String,
+    pub(super) values: Vec<String>,
+}
+
+impl Selector {
+    /// All of a quota's (`getScopeSelectorsFromQuota`).
+    pub(super) fn all(spec: &ResourceQuotaSpec) -> Vec<Self> {
+        let existing = |name: &String| Self { name: name.clone(), operator: "Exists".to_owned(), values: Vec::new() };
+        let scopes = spec.scopes.iter().flatten().map(existing);
+        let expressions = spec.scope_selector.iter().flat_map(|selector| selector.match_expressions.iter().flatten());
+        scopes.chain(expressions.map(Self::from)).collect()
+    }
+
+    /// Whether it selects the object (`podMatchesScopeFunc`, `pvcMatchesScopeFunc`).
+    pub(super) fn matches(&self, scoped: &Scoped) -> Result<bool, String> {
+        match (scoped, &*self.name) {
+            (Scoped::Pod(pod), "Terminating") => Ok(pod.is_terminating),
+            (Scoped::Pod(pod), "NotTerminating") => Ok(!pod.is_terminating),
+            (Scoped::Pod(pod), "BestEffort") => Ok(pod.is_best_effort),
+            (Scoped::Pod(pod), "NotBestEffort") => Ok(!pod.is_best_effort),
+            (Scoped::Pod(pod), "CrossNamespacePodAffinity") => Ok(pod.crosses_namespaces),
+            (Scoped::Pod(pod), "PriorityClass") => self.matches_class(pod.priority_class.iter()),
+            (Scoped::VolumeClaim(classes), "VolumeAttributesClass") => self.matches_class(classes.iter()),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether it can be asked at all.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match OF_CLASSES.contains(&&*self.name) && self.operator != "Exists" {
+            true => self.compile().map(drop),
+            false => Ok(()),
+        }
+    }
+
+    fn matches_class<'a>(&self, mut classes: impl ExactSizeIterator<Item = &'a String>) -> Result<bool, String> {
+        if self.operator == "Exists" {
+            return Ok(classes.len() > 0);
+        }
+        let selector = self.compile().map_err(|why| format!("failed to parse and convert selector: {why}"))?;
+        if classes.len() == 0 {
+            return Ok(selector.matches_map(&BTreeMap::new()));
+        }
+        Ok(classes.any(|class| selector.matches_map(&BTreeMap::from([(self.name.clone(), class.clone())]))))
+    }
+
+    /// `ScopedResourceSelectorRequirementsAsSelector`.
+    fn compile(&self) -> Result<LabelSelector, String> {
+        if !["In", "NotIn", "Exists", "DoesNotExist"].contains(&&*self.operator) {
+            return Err(format!("{} is not a valid scope selector operator", go_quote(&self.operator)));
+        }
+        let (key, operator) = (self.name.clone(), self.operator.clone());
+        let requirement = LabelSelectorRequirement { key, operator, values: Some(self.values.clone()) };
+        LabelSelector::from_api(Some(&Labels { match_expressions: Some(vec![requirement]), match_labels: None }))
+    }
+}
+
+impl From<&ScopedResourceSelectorRequirement> for Selector {
+    fn from(requirement: &ScopedResourceSelectorRequirement) -> Self {
+        let ScopedResourceSelectorRequirement { scope_name, operator, values } = requirement.clone();
+        Self { name: scope_name, operator, values: values.unwrap_or_default() }
+    }
+}
+
+/// As Go prints the struct.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{} {} [{}]}}", self.name, self.operator, self.values.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn selector(name: &str, operator: &str, values: &[&str]) -> Selector {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        Selector { name: name.to_owned(), operator: operator.to_owned(), values }
+    }
+
+    fn pod(class: Option<&str>) -> Scoped {
+        Scoped::Pod(PodScopes { priority_class: class.map(str::to_owned), ..PodScopes::default() })
+    }
+
+    #[test]
+    fn a_priority_class_is_named_or_not() {
+        for (operator, values, of_high, of_low, of_none) in [
+            ("In", &["high", "other"][..], true, false, false),
+            ("NotIn", &["high"], false, true, true),
+            ("Exists", &[], true, true, false),
+            ("DoesNotExist", &[], false, false, true),
+        ] {
+            let selector = selector("PriorityClass", operator, values);
+            for (class, want) in [(Some("high"), of_high), (Some("low"), of_low), (None, of_none)] {
+                assert_eq!(selector.matches(&pod(class)), Ok(want), "{selector} {class:?}");
+            }
+            assert_eq!(selector.matches(&Scoped::Nothing), Ok(false));
+            assert_eq!(selector.matches(&Scoped::VolumeClaim(BTreeSet::new())), Ok(false));
+        }
+    }
+
+    #[test]
+    fn of_a_claims_classes_one_is_enough() {
+        let claim = |classes: &[&str]| Scoped::VolumeClaim(classes.iter().map(|class| (*class).to_owned()).collect());
+        let gold = selector("VolumeAttributesClass", "In", &["gold"]);
+        assert_eq!(gold.matches(&claim(&["silver", "gold"])), Ok(true));
+        assert_eq!(gold.matches(&claim(&["silver"])), Ok(false));
+        let none = selector("VolumeAttributesClass", "DoesNotExist", &[]);
+        assert_eq!((none.matches(&claim(&[])), none.matches(&claim(&["gold"]))), (Ok(true), Ok(false)));
+    }
+
+    #[test]
+    fn what_a_pod_is_decides_whatever_the_operator() {
+        let busy = Scoped::Pod(PodScopes { is_terminating: true, crosses_namespaces: true, ..PodScopes::default() });
+        for (name, want) in [
+            ("Terminating", true),
+            ("NotTerminating", false),
+            ("BestEffort", false),
+            ("NotBestEffort", true),
+            ("CrossNamespacePodAffinity", true),
+            ("VolumeAttributesClass", false),
+            ("Unheard", false),
+        ] {
+            assert_eq!(selector(name, "DoesNotExist", &["x"]).matches(&busy), Ok(want), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_said() {
+        let long = "x".repeat(64);
+        for (operator, values, want) in [
+            ("Like", &["a"][..], "\"Like\" is not a valid scope selector operator"),
+            ("In", &[], "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"),
+            ("NotIn", &[&*long], "must be no more than 63"),
+        ] {
+            let selector = selector("PriorityClass", operator, values);
+            let error = selector.matches(&pod(Some("high"))).unwrap_err();
+            assert!(error.starts_with("failed to parse and convert selector: ") && error.contains(want), "{error}");
+            assert!(selector.check().is_err());
+        }
+        assert_eq!(selector("BestEffort", "Like", &[]).check(), Ok(()));
+        assert_eq!(selector("PriorityClass", "In", &["a", "b"]).to_string(), "{PriorityClass In [a b]}");
+    }
+}
