@@ -50,7 +50,7 @@ impl Write<'_> {
     }
 
     /// Whether a plugin looks at what only a trial shows. Evictions are validated as they are submitted, and so are objects
-    /// that are never stored.
+    /// that are never stored, and those of an aggregated API.
     pub(super) fn is_to_be_tried(&self, attributes: &Attributes) -> bool {
         let can_be_tried = match attributes.operation {
             Operation::Create if self.target.subresource.is_empty() => self.target.must_be_named(),
@@ -59,6 +59,7 @@ impl Write<'_> {
             Operation::Delete | Operation::Connect => false,
         };
         can_be_tried
+            && !self.is_aggregated
             && self.pipeline.validation_view == ValidationView::Stored
             && self.pipeline.chain.looks_at_stored(attributes)
     }
