@@ -71,10 +71,9 @@ impl CustomResource {
     /// Sets defaults, as kube-apiserver does after a mutating webhook's patch; nothing is pruned then.
     ///
     /// # Errors
-    /// What [`Self::schema`] says.
+    /// What [`Self::schema`] says; 500 when the defaults are too much.
     pub fn apply_defaults(&self, object: &mut Object) -> Result<(), Status> {
-        self.schema()?.apply_defaults(object);
-        Ok(())
+        self.schema()?.apply_defaults(object).map_err(Status::internal_error)
     }
 }
 

@@ -11,7 +11,10 @@ pub use yaml::{is_yaml_text, yaml};
 use serde_json::{Map, Number, Value};
 
 /// How deep a document may nest. Everything that walks a value does so by recursion; this keeps all of it within a stack.
-pub const MAX_DEPTH: usize = 128;
+///
+/// Answers of the API server are read to 127 levels. In a list of objects, the managedFields of one are up to seven levels
+/// deeper than the object; what was let in must be read again to be changed, or deleted.
+pub const MAX_DEPTH: usize = 120;
 
 /// How many duplicate keys are noted (`sigs.k8s.io/json` stops at 100 strict errors).
 const MAX_DUPLICATES: usize = 100;

@@ -17,6 +17,9 @@ use serde_json::Value;
 
 /// The longest name of a manager that is taken from a user agent (`validation.FieldManagerMaxLength`).
 const NAME_BYTES: usize = 128;
+/// How many steps the paths to all fields of an object may have, which is what their sets take: a body of many fields deep
+/// down stands for far more of them than it has bytes.
+const MAX_STEPS: usize = 2_000_000;
 /// What no manager owns (`NewStripMetaManager`).
 const NOBODYS: [&[&str]; 11] = [
     &["f:apiVersion"],
@@ -63,6 +66,25 @@ pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
         name.push(letter);
     }
     if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+/// Whether an object has so many fields so deep down that nobody keeps books of them here.
+pub fn is_too_large(object: &Value) -> bool {
+    let mut left = MAX_STEPS;
+    !has_steps_within(object, 1, &mut left)
+}
+
+fn has_steps_within(value: &Value, depth: usize, left: &mut usize) -> bool {
+    let mut within = |value: &Value| {
+        let rest = left.checked_sub(depth);
+        *left = rest.unwrap_or_default();
+        rest.is_some() && has_steps_within(value, depth + 1, left)
+    };
+    match value {
+        Value::Object(fields) => fields.values().all(&mut within),
+        Value::Array(items) => items.iter().all(&mut within),
+        _ => true,
+    }
 }
 
 impl Change<'_> {

@@ -14,6 +14,7 @@ mod unknown;
 
 use super::Object;
 use super::normal::Normal;
+use defaults::Defaulter;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use unknown::Unknown;
@@ -89,7 +90,7 @@ impl Structural {
     /// Decodes an object of the schema's kind (`unstructuredSchemaCoercer.apply`, then `unstructuredDefaulter.Default`).
     ///
     /// # Errors
-    /// When its metadata, or that of an embedded resource, is of the wrong types; with the text that kube-apiserver puts
+    /// When its metadata, or that of an embedded resource, is of the wrong types, or its defaults are too much; with the text that kube-apiserver puts
     /// after `cannot be handled as a …: `.
     pub fn normalize(&self, mut value: Value) -> Result<Normal, String> {
         numbers::canonicalize(&mut value);
@@ -108,16 +109,18 @@ impl Structural {
         if let Some(metadata) = metadata {
             object.fields_mut().insert("metadata".into(), Value::Object(metadata));
         }
-        self.apply_defaults(&mut object);
+        self.apply_defaults(&mut object)?;
         Ok(Normal { object, unknown: unknown.into_errors() })
     }
 
     /// Sets the defaults alone, as kube-apiserver does with what a mutating webhook made of an object: it prunes nothing then.
-    pub fn apply_defaults(&self, object: &mut Object) {
-        if let Some(root) = self.root()
-            && root.node.has_defaults
-        {
-            defaults::apply_to_fields(object.fields_mut(), root);
+    ///
+    /// # Errors
+    /// When they are too much.
+    pub fn apply_defaults(&self, object: &mut Object) -> Result<(), String> {
+        match self.root().filter(|root| root.node.has_defaults) {
+            Some(root) => Defaulter::default().apply_to_fields(object.fields_mut(), root),
+            None => Ok(()),
         }
     }
 

@@ -38,6 +38,12 @@ impl Write<'_> {
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
+        if self.is_aggregated {
+            // What it comes to shows only when it is tried, before it is admitted.
+            return Err(Status::not_implemented(
+                "what an apply comes to at an aggregated API cannot be admitted; apply on the client's side instead",
+            ));
+        }
         let decoded = patch::decode(PatchType::Apply, &self.body)?;
         if self.say_strict_errors(options, decoded.duplicates.iter()) == Strictness::Refused {
             return Err(Status::bad_request(format!(

@@ -4,7 +4,7 @@
 
 use super::Exchange;
 use super::delete::{Deletion, completed, delete_body, names_a_version};
-use super::gateway::Answer;
+use super::gateway::{Answer, Page};
 use super::write::{Write, is_conflict};
 use crate::admission::Operation;
 use crate::object::Object;
@@ -23,10 +23,7 @@ impl Write<'_> {
     /// Admits and deletes the objects of the collection; the first refusal ends it.
     pub(super) async fn delete_collection(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.delete_options(exchange)?;
-        let query = self.parts.uri.query().unwrap_or_default();
-        // Who says how many wants just these.
-        let asks_for_one_page =
-            query_value(query, "limit").and_then(|limit| limit.parse().ok()).is_some_and(|n: i64| n > 0);
+        let asks_for_one_page = self.asks_for_one_page();
         let mut deleted: Vec<Value> = Vec::new();
         let mut first = None;
         let mut next = Some(String::new());
@@ -56,23 +53,40 @@ impl Write<'_> {
         Ok(response)
     }
 
-    /// One page of what the request selects: the first as the request says, the others from `token` on.
+    /// Who says how many wants just these.
+    fn asks_for_one_page(&self) -> bool {
+        let limit = query_value(self.parts.uri.query().unwrap_or_default(), "limit");
+        limit.and_then(|limit| limit.parse().ok()).is_some_and(|limit: i64| limit > 0)
+    }
+
+    /// One page of what the request selects. One that is too large is asked for again with fewer items, unless it is the
+    /// client that says how many.
     async fn list(&self, token: &str) -> Result<Value, Status> {
+        let mut items = PAGE;
+        loop {
+            let path = format!("{}?{}", self.parts.uri.path(), self.page(token, items));
+            match self.pipeline.gateway.read_page(&path, self.caller).await? {
+                Page::Read(list) => return Ok(list.into_value()),
+                Page::TooLarge if items > 1 && !self.asks_for_one_page() => items /= 2,
+                Page::TooLarge => return Err(Status::internal_error("what is to be deleted is too large to be read")),
+            }
+        }
+    }
+
+    /// The query of a page: the first is as the request says, the others are from `token` on.
+    fn page(&self, token: &str, items: usize) -> String {
         let own = self.parts.uri.query().unwrap_or_default();
-        let query = if token.is_empty() {
+        if token.is_empty() {
             let limit = query_value(own, "limit").filter(|limit| !limit.is_empty() && limit != "0");
-            let limit = limit.unwrap_or_else(|| PAGE.to_string());
+            let limit = limit.unwrap_or_else(|| items.to_string());
             // What makes no sense, the API server refuses.
             let more = ["continue", "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds"];
             let more = more.map(|key| (key, query_value(own, key).unwrap_or_default()));
             let more: Vec<_> = more.iter().map(|(key, value)| (*key, value.as_str())).collect();
             self.selectors(&[&[("limit", limit.as_str())], &*more].concat())
         } else {
-            self.selectors(&[("limit", &PAGE.to_string()), ("continue", token)])
-        };
-        let path = format!("{}?{query}", self.parts.uri.path());
-        let list = self.pipeline.gateway.read(&path, self.caller).await?;
-        list.map(Object::into_value).ok_or_else(Status::no_such_path)
+            self.selectors(&[("limit", &items.to_string()), ("continue", token)])
+        }
     }
 
     /// The request's own selectors and these parameters; empty ones are left out.
@@ -156,7 +170,7 @@ impl Write<'_> {
         // An item that changed meanwhile is deleted only if it is still one of the selected.
         let own = query_value(self.parts.uri.query().unwrap_or_default(), "fieldSelector").unwrap_or_default();
         let separator = if own.is_empty() { "" } else { "," };
-        let selector = format!("{own}{separator}metadata.name={name}");
+        let selector = format!("{own}{separator}metadata.name={}", escaped(name));
         let query = self.selectors(&[("fieldSelector", &selector)]);
         format!("{}?{query}", self.parts.uri.path()).parse().map_err(Status::internal_error)
     }
@@ -172,6 +186,25 @@ enum Item {
     Refused(Answer),
 }
 
+/// A value in a field selector (`fields.EscapeValue`): roles may have names with commas.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=")
+}
+
 fn is_empty(items: &Value) -> bool {
     items.as_array().is_none_or(Vec::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::query::exact_field;
+
+    #[test]
+    fn a_name_selects_just_itself() {
+        for name in ["plain", "a,metadata.name!=b", r"a\,b==c\"] {
+            let selector = format!("metadata.name={}", escaped(name));
+            assert_eq!(exact_field(&selector, "metadata.name"), Some(Some(name.to_owned())), "{selector}");
+        }
+    }
 }

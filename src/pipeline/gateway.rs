@@ -43,6 +43,14 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
 }
 
+/// A page of a list.
+pub(super) enum Page {
+    /// It was read.
+    Read(Object),
+    /// It is more than is read as a whole.
+    TooLarge,
+}
+
 impl Answer {
     /// The object in it.
     pub(super) fn object(&self) -> Result<Object, Status> {
@@ -125,6 +133,21 @@ impl Gateway {
         }
     }
 
+    /// Reads a page of a list in the same way.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) async fn read_page(&self, path: &str, caller: &Caller) -> Result<Page, Status> {
+        let response = self.own(Method::GET, path, full(Bytes::new()), caller).await?;
+        match self.collect_within_limit(response).await {
+            Err(why) if why.code == 413 => Ok(Page::TooLarge),
+            Err(why) => Err(unreadable(&why)),
+            Ok(answer) if answer.status == StatusCode::OK => answer.object().map(Page::Read),
+            Ok(answer) if answer.status == StatusCode::NOT_FOUND => Err(Status::no_such_path()),
+            Ok(answer) => Err(answer.into_refusal()),
+        }
+    }
+
     async fn own(&self, method: Method, path: &str, body: Body, caller: &Caller) -> Result<Response<Body>, Status> {
         let mut request = Request::new(body);
         *request.method_mut() = method;
@@ -138,12 +161,19 @@ impl Gateway {
     }
 
     async fn collect(&self, response: Response<Body>) -> Result<Answer, Status> {
+        self.collect_within_limit(response).await.map_err(|why| unreadable(&why))
+    }
+
+    /// 413 where the answer is too large.
+    async fn collect_within_limit(&self, response: Response<Body>) -> Result<Answer, Status> {
         let (parts, stream) = response.into_parts();
-        let body = body::read(stream, self.response_bytes)
-            .await
-            .map_err(|why| Status::internal_error(format!("the API server's answer could not be read: {why}")))?;
+        let body = body::read(stream, self.response_bytes).await?;
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
+}
+
+fn unreadable(why: &Status) -> Status {
+    Status::internal_error(format!("the API server's answer could not be read: {why}"))
 }
 
 /// A request of the caller's with another body.

@@ -5,7 +5,7 @@
 
 use super::write::Write;
 use crate::admission::{Attributes, Operation};
-use crate::object::managed_fields::{Change, Node, manager_name};
+use crate::object::managed_fields::{Change, Node, is_too_large, manager_name};
 use crate::object::patch::PatchType;
 use crate::object::structural::Structural;
 use crate::object::typed;
@@ -55,7 +55,12 @@ impl Write<'_> {
             manager: &manager_name(&field_manager.unwrap_or_default(), user_agent),
             now: Timestamp::now(),
         };
-        let shown = change.managed_fields(&old, &object.clone().into_value());
+        let new = object.clone().into_value();
+        if is_too_large(&old) || is_too_large(&new) {
+            // They are shown as they were sent.
+            return None;
+        }
+        let shown = change.managed_fields(&old, &new);
         let sent = object.get(&FIELD).cloned();
         let was_changed = object.is_changed();
         let object = attributes.object.as_mut()?;

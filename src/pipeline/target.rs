@@ -98,9 +98,19 @@ impl Target {
         crate::object::schema::of(&self.facts.kind).is_some()
     }
 
+    /// Whether its group is one of Kubernetes' own, in whichever version.
+    pub(super) fn is_of_kubernetes(&self) -> bool {
+        crate::object::schema::kinds().any(|(kind, _)| kind.group == self.resource.group)
+    }
+
     /// Whether the resource has a subresource `status`.
     pub(super) fn has_status(&self) -> bool {
         self.facts.subresources.contains_key("status")
+    }
+
+    /// Kind of the resource's objects, whichever subresource the URL is about.
+    pub(super) fn resource_kind(&self) -> &GroupVersionKind {
+        &self.facts.kind
     }
 
     /// Kind of the body that the URL takes.

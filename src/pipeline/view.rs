@@ -57,7 +57,7 @@ impl Write<'_> {
     }
 
     /// Whether there is more to show than what is submitted. Evictions are validated as they are submitted, and so are
-    /// objects that are never stored.
+    /// objects that are never stored, and those of an aggregated API.
     pub(super) fn can_be_tried(&self, attributes: &Attributes) -> bool {
         let is_stored = match attributes.operation {
             Operation::Create if self.target.subresource.is_empty() => self.target.must_be_named(),
@@ -65,7 +65,7 @@ impl Write<'_> {
             Operation::Update => true,
             Operation::Delete | Operation::Connect => false,
         };
-        is_stored && self.pipeline.validation_view == ValidationView::Stored
+        is_stored && !self.is_aggregated && self.pipeline.validation_view == ValidationView::Stored
     }
 
     /// Tries the write.

@@ -4,6 +4,7 @@ use super::gateway::{Answer, with_body};
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
+use crate::cluster::CustomResource;
 use crate::object::decode::go_quote;
 use crate::object::structural::Structural;
 use crate::object::{GroupVersionKind, Object};
@@ -26,6 +27,10 @@ pub(super) struct Write<'a> {
     pub(super) target: Target,
     /// The schema of the custom resource that the body is of, if it is of one.
     pub(super) schema: Option<Arc<Structural>>,
+    /// Whether the resource is neither Kubernetes' own nor a custom resource: the API server that serves it need not
+    /// know of dry runs, so that nothing is tried there before it is admitted, not even what the client calls a dry run.
+    /// Deletes, which are never tried, do not ask.
+    pub(super) is_aggregated: bool,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
     pub(super) deadline: Instant,
@@ -78,8 +83,13 @@ impl<'a> Write<'a> {
         let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
         let reading = body::read(stream, limits.body_bytes);
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
-        let schema = custom_schema(pipeline, &parts.method, &target).await?;
-        Ok(Self { pipeline, caller, target, schema, parts, body, deadline, warnings: exchange.warnings.clone() })
+        let custom = custom_resource(pipeline, &parts.method, &target).await?;
+        let is_aggregated = custom.is_none() && !target.is_built_in() && !target.is_of_kubernetes();
+        // The scale of a custom resource is of a built-in kind.
+        let custom = custom.filter(|_| schema(target.kind()).is_none());
+        let schema = custom.map(|custom| custom.schema().cloned()).transpose()?;
+        let warnings = exchange.warnings.clone();
+        Ok(Self { pipeline, caller, target, schema, is_aggregated, parts, body, deadline, warnings })
     }
 
     /// The options in the query.
@@ -292,17 +302,16 @@ impl<'a> Write<'a> {
     }
 }
 
-/// The schema by which the API server decodes a custom resource; none of everything else.
-async fn custom_schema(
+/// The custom resource that a write is of, by whose schema the API server decodes it; none of everything else.
+async fn custom_resource(
     pipeline: &Pipeline,
     method: &Method,
     target: &Target,
-) -> Result<Option<Arc<Structural>>, Status> {
-    if schema(target.kind()).is_some() || *method == Method::DELETE {
+) -> Result<Option<Arc<CustomResource>>, Status> {
+    if target.is_built_in() || *method == Method::DELETE {
         return Ok(None);
     }
-    let custom = pipeline.cluster.find_custom_resource(&target.resource, target.kind()).await?;
-    custom.map(|custom| custom.schema().cloned()).transpose()
+    pipeline.cluster.find_custom_resource(&target.resource, target.resource_kind()).await
 }
 
 /// The URL of a request that is only to be tried.

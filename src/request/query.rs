@@ -52,7 +52,7 @@ pub(super) fn is_true(value: &str) -> bool {
 }
 
 /// What `fields.ParseSelector(...).RequiresExactMatch(field)` finds; the outer `None` if the selector is invalid.
-pub(super) fn exact_field(selector: &str, field: &str) -> Option<Option<String>> {
+pub(crate) fn exact_field(selector: &str, field: &str) -> Option<Option<String>> {
     let mut terms = split_terms(selector);
     terms.sort_unstable();
     let mut found = None;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::object::structural::Structural;
-use serde_json::json;
+use serde_json::{Map, json};
 
 fn kind(group: &str, version: &str, kind: &str) -> GroupVersionKind {
     GroupVersionKind::new(group, version, kind)
@@ -150,4 +150,15 @@ fn a_manager_is_named_by_the_options_or_the_user_agent() {
         assert_eq!(manager_name(field_manager, user_agent), expected);
     }
     assert_eq!(manager_name("", &"é".repeat(100)).len(), 128);
+}
+
+#[test]
+fn many_fields_deep_down_are_too_large_and_as_many_above_are_not() {
+    let fields = |depth: usize| {
+        let fields: Map<String, Value> = (0..50_000).map(|i| (format!("f:{i}"), json!({}))).collect();
+        (0..depth).fold(Value::Object(fields), |below, _| json!({"f:a": below}))
+    };
+    let of = |depth: usize| json!({"metadata": {"managedFields": [{"fieldsV1": fields(depth)}]}});
+    assert!(is_too_large(&of(100)));
+    assert!(!is_too_large(&of(2)));
 }

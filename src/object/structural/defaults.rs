@@ -3,48 +3,91 @@
 use super::{Additional, Schema};
 use serde_json::{Map, Value};
 
-/// Sets what is missing, or null and may not be.
-pub(super) fn apply(value: &mut Value, schema: Schema<'_>) {
-    if !schema.node.has_defaults {
-        return;
-    }
-    match value {
-        Value::Object(fields) => apply_to_fields(fields, schema),
-        Value::Array(items) => {
-            let Some(schema) = schema.items() else { return };
-            items.iter_mut().for_each(|item| apply_in_place(item, schema));
-        }
-        _ => {}
+/// How much defaults may add to an object, in bytes of text and as many for each value. A short list can ask for a long
+/// default once an item; what is larger than this, no API server stores.
+const MAX_ADDED: usize = 16 * 1024 * 1024;
+/// What a value takes beside its text.
+const VALUE_WEIGHT: usize = 16;
+
+/// Sets defaults, as long as there is room.
+pub(super) struct Defaulter {
+    room: usize,
+}
+
+impl Default for Defaulter {
+    fn default() -> Self {
+        Self { room: MAX_ADDED }
     }
 }
 
-/// The same for an object's fields.
-pub(super) fn apply_to_fields(fields: &mut Map<String, Value>, schema: Schema<'_>) {
-    for (name, id) in &schema.node.properties {
-        let Some(property) = schema.all.schema(*id).filter(|property| property.node.has_defaults) else { continue };
-        match (fields.get_mut(&**name), &property.node.default) {
-            (Some(value), _) => apply_in_place(value, property),
-            (None, Some(default)) => {
-                let mut value = default.clone();
-                apply(&mut value, property);
-                fields.insert(name.to_string(), value);
+impl Defaulter {
+    /// Sets what is missing, or null and may not be.
+    fn apply(&mut self, value: &mut Value, schema: Schema<'_>) -> Result<(), String> {
+        if !schema.node.has_defaults {
+            return Ok(());
+        }
+        match value {
+            Value::Object(fields) => self.apply_to_fields(fields, schema),
+            Value::Array(items) => {
+                let Some(schema) = schema.items() else { return Ok(()) };
+                items.iter_mut().try_for_each(|item| self.apply_in_place(item, schema))
             }
-            (None, None) => {}
+            _ => Ok(()),
         }
     }
-    let Some(Additional::Of(id)) = schema.node.additional else { return };
-    let Some(additional) = schema.all.schema(id) else { return };
-    let others = fields.iter_mut().filter(|(key, _)| schema.property(key).is_none());
-    others.for_each(|(_, value)| apply_in_place(value, additional));
+
+    /// The same for an object's fields.
+    ///
+    /// # Errors
+    /// When the defaults are too much.
+    pub(super) fn apply_to_fields(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        schema: Schema<'_>,
+    ) -> Result<(), String> {
+        for (name, id) in &schema.node.properties {
+            let Some(property) = schema.all.schema(*id).filter(|property| property.node.has_defaults) else { continue };
+            match (fields.get_mut(&**name), &property.node.default) {
+                (Some(value), _) => self.apply_in_place(value, property)?,
+                (None, Some(default)) => {
+                    let mut value = self.copy(default)?;
+                    self.apply(&mut value, property)?;
+                    fields.insert(name.to_string(), value);
+                }
+                (None, None) => {}
+            }
+        }
+        let Some(Additional::Of(id)) = schema.node.additional else { return Ok(()) };
+        let Some(additional) = schema.all.schema(id) else { return Ok(()) };
+        let mut others = fields.iter_mut().filter(|(key, _)| schema.property(key).is_none());
+        others.try_for_each(|(_, value)| self.apply_in_place(value, additional))
+    }
+
+    /// The same for a value that is there.
+    fn apply_in_place(&mut self, value: &mut Value, schema: Schema<'_>) -> Result<(), String> {
+        if value.is_null()
+            && schema.refuses_null()
+            && let Some(default) = &schema.node.default
+        {
+            *value = self.copy(default)?;
+        }
+        self.apply(value, schema)
+    }
+
+    fn copy(&mut self, default: &Value) -> Result<Value, String> {
+        let room = self.room.checked_sub(weight(default));
+        self.room = room.ok_or("the defaults of its schema make the object too large")?;
+        Ok(default.clone())
+    }
 }
 
-/// The same for a value that is there.
-fn apply_in_place(value: &mut Value, schema: Schema<'_>) {
-    if value.is_null()
-        && schema.refuses_null()
-        && let Some(default) = &schema.node.default
-    {
-        *value = default.clone();
-    }
-    apply(value, schema);
+/// About how many bytes a value is.
+fn weight(value: &Value) -> usize {
+    let within = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields.iter().map(|(key, value)| key.len() + weight(value)).sum(),
+        _ => 0,
+    };
+    VALUE_WEIGHT + within
 }

@@ -39,7 +39,7 @@ fn check(vectors: &str) {
             let mut canonical = came.clone();
             numbers::canonicalize(&mut canonical);
             let mut defaulted = object(&canonical);
-            structural.apply_defaults(&mut defaulted);
+            structural.apply_defaults(&mut defaulted).unwrap();
             assert_eq!(defaulted.into_value(), expected_default, "defaults of {came} by {schema}");
             checked += 1;
             let normal = match (structural.normalize(came.clone()), case["error"].as_str()) {
@@ -211,4 +211,15 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_short_list_does_not_ask_for_more_defaults_than_there_is_room() {
+    let item = json!({"type": "object", "properties": {"a": {"type": "string", "default": "x".repeat(100_000)}}});
+    let list = json!({"type": "array", "items": item});
+    let schema = json!({"type": "object", "properties": {"list": list}});
+    let structural = Structural::compile(&schema).unwrap();
+    let of = |count: usize| structural.normalize(json!({"list": vec![json!({}); count]}));
+    assert!(of(100).is_ok());
+    assert_eq!(of(1_000_000).unwrap_err(), "the defaults of its schema make the object too large");
 }

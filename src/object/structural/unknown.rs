@@ -11,10 +11,10 @@ pub(super) struct Unknown {
 }
 
 impl Unknown {
-    /// Notes a path, given in parts.
+    /// Notes a path, given in parts. The first one always: that nothing is unknown must not be said of what has an endless key.
     pub(super) fn record(&mut self, parts: &[&str]) {
         let path = parts.concat();
-        if self.bytes + path.len() <= MAX_BYTES {
+        if self.paths.is_empty() || self.bytes + path.len() <= MAX_BYTES {
             self.bytes += path.len();
             self.paths.push(path);
         }
@@ -35,5 +35,18 @@ impl Unknown {
     /// In the words of strict decoding.
     pub(super) fn into_errors(self) -> Vec<String> {
         self.paths.into_iter().map(|path| format!("unknown field \"{path}\"")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn something_is_unknown_however_long_its_path() {
+        let mut unknown = Unknown::default();
+        unknown.record(&[&"x".repeat(MAX_BYTES + 1)]);
+        unknown.record(&["y"]);
+        assert_eq!(unknown.into_errors().len(), 1);
     }
 }

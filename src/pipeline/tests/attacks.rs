@@ -286,3 +286,42 @@ async fn no_odd_path_carries_a_connect_past_admission() {
     }
     assert_eq!(*forwarded.lock().unwrap(), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn a_collection_is_deleted_however_large_it_is() {
+    let path = Path::new().await;
+    let collection = "/api/v1/namespaces/kube-public/configmaps";
+    for name in ["large1", "large2", "large3"] {
+        let mut object = config_map(name);
+        object["data"]["a"] = json!("x".repeat(600 << 10));
+        assert_eq!(path.json("POST", collection, &object).await.0, 201);
+    }
+    let (code, answer) = path.ask("DELETE", collection, "", "").await;
+    assert_eq!(code, 200, "{answer}");
+    assert_eq!(path.stored(collection).await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn what_is_nested_as_deep_as_may_be_can_be_changed_and_deleted() {
+    let path = Path::new().await;
+    let collection = "/apis/apps/v1/namespaces/default/controllerrevisions";
+    let revision = |name: &str, depth: usize| {
+        // One level is the object's own.
+        let mut data = json!({});
+        for _ in 2..depth {
+            data = json!({"a": data});
+        }
+        json!({"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": name}, "revision": 1, "data": data})
+    };
+    let deepest = crate::object::decode::MAX_DEPTH;
+    assert_eq!(path.json("POST", collection, &revision("too-deep", deepest + 1)).await.0, 400);
+    for name in ["deep1", "deep2"] {
+        assert_eq!(path.json("POST", collection, &revision(name, deepest)).await.0, 201);
+    }
+    let uri = format!("{collection}/deep1");
+    let label = r#"{"metadata":{"labels":{"a":"b"}}}"#;
+    assert_eq!(path.ask("PATCH", &uri, "application/merge-patch+json", label).await.0, 200);
+    assert_eq!(path.ask("DELETE", &uri, "", "").await.0, 200);
+    assert_eq!(path.ask("DELETE", collection, "", "").await.0, 200);
+    assert_eq!(path.stored(collection).await["items"], json!([]));
+}

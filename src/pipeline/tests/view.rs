@@ -1,6 +1,7 @@
 //! The validating phase sees the object as it would be stored, and nothing of that is sent.
 
 use super::*;
+use crate::object::{GroupVersionKind, GroupVersionResource};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
@@ -119,4 +120,54 @@ async fn nothing_is_tried_where_nobody_looks_or_nobody_is_to() {
     assert_eq!(path.json("PUT", &at("view-submitted"), &watched("view-submitted")).await.0, 200);
     assert_eq!(seen("view-submitted")[0]["object"]["metadata"]["creationTimestamp"], Value::Null);
     assert_eq!(writes.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn nothing_is_tried_at_an_aggregated_api_before_it_is_admitted() {
+    const THINGS: &str = "/apis/aggregated.example/v1/namespaces/default/things";
+    let on = GroupVersionResource::new("aggregated.example", "v1", "things");
+    let kind = GroupVersionKind::new("aggregated.example", "v1", "Thing");
+    let scale = GroupVersionKind::new("autoscaling", "v1", "Scale");
+    let verbs: Vec<_> = ["create", "get", "patch", "update"].map(str::to_owned).into();
+    let scale = discovery::Subresource { kind: scale, verbs: verbs.clone() };
+    let thing = |kind: &str, group: &str| {
+        json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "it", "namespace": "default", "uid": "u",
+               "labels": {"look": "stored", "refuse": "me"}}})
+    };
+    let writes = Arc::new(AtomicUsize::new(0));
+    let (written, stored) = (writes.clone(), thing("Thing", "aggregated.example"));
+    let transport = from_fn(move |request: Request<Body>| {
+        let (written, mut answer) = (written.clone(), stored.clone());
+        async move {
+            if request.method() != Method::GET {
+                written.fetch_add(1, Ordering::SeqCst);
+            }
+            answer["metadata"]["resourceVersion"] = json!("7");
+            if request.uri().path().ends_with("/scale") {
+                answer["apiVersion"] = json!("autoscaling/v1");
+                answer["kind"] = json!("Scale");
+            }
+            Ok(Response::new(full(answer.to_string())))
+        }
+    });
+    let mut path = Path::over(embedded::Server::new(embedded::Limits::default()), transport).await;
+    path.pipeline.discovery = Discovery::fixed([(
+        on,
+        discovery::Resource { kind, namespaced: true, verbs, subresources: [("scale".to_owned(), scale)].into() },
+    )]);
+    let (object, scale) = (thing("Thing", "aggregated.example"), thing("Scale", "autoscaling"));
+    let merge = json!({"metadata": {"labels": {"a": "b"}}});
+    let apply = "application/apply-patch+yaml";
+    for (method, rest, content_type, body, code) in [
+        ("POST", "", "application/json", &object, 403),
+        ("PUT", "/it", "application/json", &object, 403),
+        ("PUT", "/it/scale", "application/json", &scale, 403),
+        ("PATCH", "/it", "application/merge-patch+json", &merge, 403),
+        ("PUT", "/it?dryRun=All", "application/json", &object, 403),
+        ("PATCH", "/it?fieldManager=m", apply, &object, 501),
+        ("PATCH", "/it?fieldManager=m&dryRun=All", apply, &object, 501),
+    ] {
+        let (found, status) = path.ask(method, &format!("{THINGS}{rest}"), content_type, body.to_string()).await;
+        assert_eq!((found, writes.load(Ordering::SeqCst)), (code, 0), "{method} {rest}: {status}");
+    }
 }
