@@ -12,6 +12,7 @@ mod gateway;
 mod inflight;
 mod managed_fields;
 mod negotiate;
+mod owner_references;
 mod patch;
 mod storage;
 mod apply;

@@ -8,7 +8,7 @@ use crate::request::RequestInfo;
 use crate::request::query::{query_pairs, query_values};
 use crate::status::Status;
 use crate::upstream::Body;
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -29,7 +29,7 @@ impl Pipeline {
     /// Admits the connection and passes it on. Each phase has attributes of its own, as in `handlers.ConnectResource`.
     pub(super) async fn connect(
         &self,
-        request: Request<Body>,
+        mut request: Request<Body>,
         target: Target,
         caller: &Caller,
         exchange: &mut Exchange,
@@ -40,7 +40,7 @@ impl Pipeline {
         }
         let options = connect_options(&target, query);
         let warnings = exchange.warnings.clone();
-        let attributes = || Attributes {
+        let attributes = |options: &Object| Attributes {
             operation: Operation::Connect,
             kind: target.kind().clone(),
             resource: target.resource.clone(),
@@ -58,14 +58,15 @@ impl Pipeline {
             warnings: warnings.clone(),
             reinvocation: Reinvocation::default(),
         };
-        let mut mutating = attributes();
+        let mut mutating = attributes(&options);
         let result = self.chain.admit(&mut mutating).await;
         super::write::publish(&mutating, exchange);
         result?;
-        if mutating.object.as_ref() != Some(&options) {
-            return Err(Status::not_implemented("a mutating plugin changed the options of a connection"));
+        let admitted = mutating.object.take().unwrap_or_default();
+        if admitted != options {
+            *request.uri_mut() = with_options(request.uri(), &target, &admitted)?;
         }
-        let validating = attributes();
+        let validating = attributes(&admitted);
         let result = self.chain.validate(&validating).await;
         super::write::publish(&validating, exchange);
         result?;
@@ -107,6 +108,23 @@ fn connect_options(target: &Target, query: &str) -> Object {
         fields.insert("path".into(), target.rest.as_str().into());
     }
     Object::from_value(Value::Object(fields)).unwrap_or_default()
+}
+
+/// The URL that asks for these options. Only what reads as them again is sent: the path behind a `proxy` is not rewritten.
+fn with_options(uri: &Uri, target: &Target, options: &Object) -> Result<Uri, Status> {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in options.fields() {
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        for value in values.iter().filter(|_| !["kind", "apiVersion"].contains(&name.as_str())) {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            query.append_pair(name, &text);
+        }
+    }
+    let query = query.finish();
+    if connect_options(target, &query) != *options {
+        return Err(Status::not_implemented("a mutating plugin made options of a connection that no URL asks for"));
+    }
+    format!("{}?{query}", uri.path()).parse().map_err(Status::internal_error)
 }
 
 fn is_false(value: &str) -> bool {

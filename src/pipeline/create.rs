@@ -1,6 +1,7 @@
 //! POST: create.
 
 use super::Exchange;
+use super::owner_references::Seen;
 use super::write::{Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
 use crate::object::generate_name;
@@ -23,6 +24,8 @@ impl Write<'_> {
             wipe_system_fields(&mut object);
         }
         ensure_namespace(&mut object, self.target.expected_namespace())?;
+        let is_said = self.say_duplicate_owners(&mut object, Seen::AsSent);
+        let verbatim = decoded.verbatim.filter(|_| !is_said);
         object.settle();
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
@@ -39,7 +42,7 @@ impl Write<'_> {
             if let Some(base) = &base {
                 draw_name(&mut attributes, base);
             }
-            let outgoing = self.admitted(&attributes, decoded.verbatim)?;
+            let outgoing = self.admitted(&attributes, verbatim)?;
             if let Some(refusal) = self.validate_write(&mut attributes, &outgoing, exchange).await? {
                 return Ok(refusal.into_response());
             }

@@ -43,6 +43,11 @@ impl Plugin for Witness {
             Some(object) if is_marked(object) => {
                 assert!(object.set(&["metadata", "labels", "admitted"], json!("yes")));
             }
+            Some(object) if object.str(&["container"]) == "swap" => {
+                assert!(object.set(&["container"], json!("other & more")));
+                assert!(object.set(&["command"], json!(["a b", "", "c"])));
+            }
+            Some(object) if object.str(&["container"]) == "odd" => assert!(object.set(&["container"], json!(7))),
             Some(object) => play(object),
             None => {}
         }

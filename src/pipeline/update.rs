@@ -2,6 +2,7 @@
 
 use super::Exchange;
 use super::gateway::Answer;
+use super::owner_references::Seen;
 use super::view::{Trial, as_answer};
 use super::write::{MODIFIED, Write, is_already_exists, is_conflict};
 use crate::admission::{Attributes, Operation};
@@ -60,11 +61,13 @@ impl Write<'_> {
         let mut object = decoded.object;
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
+        let is_said = self.say_duplicate_owners(&mut object, Seen::AsSent);
+        let verbatim = decoded.verbatim.filter(|_| !is_said);
         object.settle();
         let mut attempt = 0;
         loop {
             let answer = match self.old_object().await? {
-                Some(old) => self.update_existing(object.clone(), old, &options, decoded.verbatim, exchange).await?,
+                Some(old) => self.update_existing(object.clone(), old, &options, verbatim, exchange).await?,
                 None => self.update_missing(object.clone(), &options, exchange).await?,
             };
             attempt += 1;

@@ -1,6 +1,7 @@
 //! What every kind of write has in common: its body, its options, its attributes, its way upstream.
 
 use super::gateway::{Answer, with_body};
+use super::owner_references::Seen;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
@@ -192,7 +193,10 @@ impl<'a> Write<'a> {
         }
         result?;
         match &mut attributes.object {
-            Some(object) if object.is_changed() => self.check_identity(object, attributes.operation),
+            Some(object) if object.is_changed() => {
+                self.say_duplicate_owners(object, Seen::AfterMutation);
+                self.check_identity(object, attributes.operation)
+            }
             _ => Ok(()),
         }
     }
@@ -204,12 +208,12 @@ impl<'a> Write<'a> {
         }
         body::ensure_namespace(object, self.target.expected_namespace())?;
         if operation == Operation::Update && object.name() != self.target.name {
-            // `validation.ValidateObjectMetaAccessorUpdate`
+            // `validation.ValidateObjectMetaAccessorUpdate`, which `rest.BeforeUpdate` asks and the kind's own validation again.
             let why = format!("Invalid value: {}: field is immutable", go_quote(object.name()));
             let cause =
                 Cause { reason: "FieldValueInvalid".into(), message: why.clone(), field: "metadata.name".into() };
             let text = format!("metadata.name: {why}");
-            return Err(Status::invalid(&kind.group, &kind.kind, object.name(), &text, vec![cause]));
+            return Err(Status::invalid(&kind.group, &kind.kind, object.name(), &text, vec![cause.clone(), cause]));
         }
         Ok(())
     }

@@ -20,28 +20,40 @@ use serde_json::{Map, Value};
 /// Parameters of a media type; nobody has a use for more than one or two.
 const MAX_PARAMETERS: usize = 16;
 
+/// Bytes past the limit that are read to no purpose: a client that is still sending does not hear the answer otherwise
+/// (`maxPostHandlerReadBytes`).
+const DISCARDED_BYTES: usize = 256 * 1024;
+
 /// How much of a body an error shows.
 const SUMMARY_BYTES: usize = 30;
 
 /// Reads a whole body, of at most `limit` bytes (`handlers.limitedReadBody`).
 ///
 /// # Errors
-/// 413 when it is longer, without reading it if its length was announced; 500 when it breaks off.
+/// 413 when it is longer, without reading it if it was announced to be far longer; 500 when it breaks off.
 pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
     let too_large = || Status::too_large(&format!("limit is {limit}"));
-    if body.size_hint().lower() > limit as u64 {
+    let bearable = limit.saturating_add(DISCARDED_BYTES);
+    if body.size_hint().lower() > bearable as u64 {
         return Err(too_large());
     }
-    let mut whole = BytesMut::new();
+    let (mut whole, mut length) = (BytesMut::new(), 0);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Status::plain(error.to_string()))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if whole.len() + data.len() > limit {
-            return Err(too_large());
+        let data = match frame {
+            Ok(frame) => frame.into_data().unwrap_or_default(),
+            Err(_) if length > limit => break,
+            Err(error) => return Err(Status::plain(error.to_string())),
+        };
+        length += data.len();
+        if length <= limit {
+            whole.extend_from_slice(&data);
+        } else if length <= bearable {
+            whole = BytesMut::new();
+        } else {
+            break;
         }
-        whole.extend_from_slice(&data);
     }
-    Ok(whole.freeze())
+    if length > limit { Err(too_large()) } else { Ok(whole.freeze()) }
 }
 
 /// In what form an object is written.

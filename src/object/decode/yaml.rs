@@ -35,16 +35,47 @@ pub fn yaml(bytes: &[u8]) -> Result<Decoded, String> {
     let options = granit_parser::options! { emit_comments: false, emit_unresolved_aliases: true };
     let mut builder = Builder::default();
     for next in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = next.map_err(|error| {
-            let line = error.marker().line();
-            format!("yaml: line {line}: {}", error.info())
-        })?;
+        let (event, span) = next.map_err(|error| goyaml_error(&error.info(), error.marker().line(), text))?;
         if matches!(event, Event::DocumentEnd | Event::StreamEnd) {
             break;
         }
         builder.take(event, span.start.line())?;
     }
     Ok(Decoded { value: builder.document.unwrap_or_default(), duplicates: builder.duplicates })
+}
+
+/// What `goyaml` says of a text in which our parser found this. Of a problem on the first line it does not say the line; its
+/// parser counts from 0, its scanner from 1.
+fn goyaml_error(found: &str, line: usize, text: &str) -> String {
+    let of_parser = line.saturating_sub(1);
+    let of_scanner = if line > 1 { line } else { 0 };
+    let wants_more = text.trim_end().ends_with(['[', '{', ',', ':']);
+    let (problem, line) = match found {
+        "unclosed bracket '['" | "unclosed bracket '{'" if wants_more => {
+            ("did not find expected node content", text.lines().count())
+        }
+        "unclosed bracket '['" => ("did not find expected ',' or ']'", text.lines().count()),
+        "unclosed bracket '{'" => ("did not find expected ',' or '}'", text.lines().count()),
+        "while parsing a flow sequence, expected ',' or ']'" | "mismatched bracket '[' closed by '}'" => {
+            ("did not find expected ',' or ']'", of_parser)
+        }
+        "mismatched bracket '{' closed by ']'" => ("did not find expected ',' or '}'", of_parser),
+        "misplaced bracket" => ("did not find expected node content", of_parser),
+        "unclosed quote" => match text.matches('\n').count() {
+            0 => ("found unexpected end of stream", 0),
+            ends => ("found unexpected end of stream", ends + 1),
+        },
+        "simple key expected ':'" => ("could not find expected ':'", line + 1),
+        _ if found.starts_with("unexpected character") || found.starts_with("tabs disallowed") => {
+            ("found character that cannot start any token", of_scanner)
+        }
+        _ => match found.strip_prefix("while ").and_then(|found| found.split_once(", ")) {
+            Some((context, problem)) if context.starts_with("parsing a ") => (problem, of_parser),
+            Some((_, problem)) => (problem, of_scanner),
+            None => (found, of_scanner),
+        },
+    };
+    if line == 0 { format!("yaml: {problem}") } else { format!("yaml: line {line}: {problem}") }
 }
 
 /// A node before it is known whether it is a key or a value.

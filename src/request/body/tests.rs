@@ -165,6 +165,22 @@ async fn bodies_are_bounded() {
     assert_eq!((status.code, &*status.message), (413, "Request entity too large: limit is 10"));
 }
 
+#[tokio::test]
+async fn a_body_that_is_a_little_too_large_is_read_to_its_end() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    for (frames, wanted) in [(4, 4), (1000, 257)] {
+        let taken = std::sync::Arc::new(AtomicUsize::new(0));
+        let counted = taken.clone();
+        let frames = futures_util::stream::iter((0..frames).map(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(http_body::Frame::data(Bytes::from(vec![0; 1024])))
+        }));
+        let body = http_body_util::StreamBody::new(frames).boxed_unsync();
+        assert_eq!(read(body, 10).await.unwrap_err().code, 413);
+        assert_eq!(taken.load(Ordering::Relaxed), wanted);
+    }
+}
+
 #[test]
 fn names_and_namespaces_must_be_those_of_the_url() {
     let object = |value| Object::from_value(value).unwrap();

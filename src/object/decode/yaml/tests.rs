@@ -123,3 +123,33 @@ proptest! {
         prop_assert_eq!(read(&text), super::super::json(text.as_bytes()).unwrap().value);
     }
 }
+
+#[test]
+fn broken_text_is_refused_in_goyamls_words() {
+    for (text, expected) in [
+        ("[", "line 1: did not find expected node content"),
+        ("{a:", "line 1: did not find expected node content"),
+        ("a:\n- [\n", "line 2: did not find expected node content"),
+        ("a: ]", "did not find expected node content"),
+        ("a: [b", "line 1: did not find expected ',' or ']'"),
+        ("a: {b: 1", "line 1: did not find expected ',' or '}'"),
+        ("[a}", "did not find expected ',' or ']'"),
+        ("{a: 1]", "did not find expected ',' or '}'"),
+        ("a: b: c", "mapping values are not allowed in this context"),
+        ("x: 1\na: b: c", "line 2: mapping values are not allowed in this context"),
+        ("a: 'x", "found unexpected end of stream"),
+        ("x: 1\na: \"x\n  y", "line 3: found unexpected end of stream"),
+        ("a: 1\nb\n", "line 3: could not find expected ':'"),
+        ("a:\n\tb: 1", "line 2: found character that cannot start any token"),
+        ("a: @x", "found character that cannot start any token"),
+        ("a: %x", "found character that cannot start any token"),
+        ("a:\n  - b\n - c", "line 2: did not find expected key"),
+        ("a: 1\n- b", "line 1: did not find expected key"),
+        ("- a\nb: 1", "line 1: did not find expected '-' indicator"),
+        ("a: *", "did not find expected alphabetic or numeric character"),
+        ("x: 1\nkey without colon\ny: 2", "line 3: could not find expected ':'"),
+        ("a: \"\\q\"", "found unknown escape character"),
+    ] {
+        assert_eq!(yaml(text.as_bytes()).unwrap_err(), format!("yaml: {expected}"), "{text:?}");
+    }
+}
