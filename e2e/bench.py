@@ -4,7 +4,7 @@
 Machines are noisy, so every figure is the median of rounds in which the peers take turns. Load goes to 127.0.0.1 only, in a
 bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and etcd in KUBEBUILDER_ASSETS.
 
-    bench.py [--rounds N] [hop|apiserver|watches ...]
+    bench.py [--rounds N] [hop|apiserver|watches|create|protobuf|admission ...]
 """
 import argparse
 import json
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -312,12 +313,190 @@ def watches(_):
         process.stop()
 
 
+PODS = "/api/v1/namespaces/bench/pods"
+BODIES = {"json": ("application/json", ROOT / "e2e/bench/pod.json"), "protobuf": ("application/vnd.kubernetes.protobuf", ROOT / "e2e/bench/pod.pb")}
+NO_SERVICE_ACCOUNTS = "--disable-admission-plugins=ServiceAccount"
+
+
+def every_plugin():
+    """All that kube-apiserver has, as the tests name them."""
+    text = (ROOT / "e2e/harness/control_plane.rs").read_text()
+    return text.split('ALL_PLUGINS: &str = "')[1].split('"')[0].replace("\\\n", "")
+
+
+def no_proxy_plugins():
+    """The proxy disables only what it knows."""
+    texts = [path.read_text() for path in (ROOT / "src/plugins").glob("*.rs")]
+    names = [text.split('    name: "')[1].split('"')[0] for text in texts if "pub static SPEC" in text]
+    return f"--disable-admission-plugins={','.join(sorted(names))}"
+
+
+def store():
+    client, peer = free_port(), free_port()
+    etcd = Process(f"etcd-{client}", [
+        need("etcd"), "--data-dir", str(WORK / f"etcd-{client}"), "--listen-client-urls", f"http://127.0.0.1:{client}",
+        "--advertise-client-urls", f"http://127.0.0.1:{client}", "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--unsafe-no-fsync",
+        "--log-level", "error"])
+    return etcd, client
+
+
+def api_server(name, etcd_port, *flags):
+    """A kube-apiserver with its own part of the store."""
+    port = free_port()
+    server = Process(f"kube-apiserver-{name}", [
+        need("kube-apiserver"), f"--etcd-servers=http://127.0.0.1:{etcd_port}", f"--etcd-prefix=/{name}", f"--secure-port={port}",
+        "--bind-address=127.0.0.1", f"--tls-cert-file={WORK}/server.crt", f"--tls-private-key-file={WORK}/server.key",
+        f"--token-auth-file={WORK}/tokens.csv", f"--service-account-key-file={WORK}/sa.pub",
+        f"--service-account-signing-key-file={WORK}/sa.key", "--service-account-issuer=https://kubernetes.default.svc",
+        "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC", "--endpoint-reconciler-type=none",
+        f"--cert-dir={WORK}/run-{name}", *flags])
+    wait_for_port(port, server)
+    return server, port
+
+
+def make(port, path, body):
+    """Makes one object, as soon as the server is ready for that."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    for _ in range(90):
+        request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", json.dumps(body).encode(), headers)
+        try:
+            urllib.request.urlopen(request, timeout=5, context=ssl.create_default_context(cafile=WORK / "ca.crt"))
+            return
+        except urllib.error.HTTPError as refusal:
+            if refusal.code == 409:
+                return
+        except OSError:
+            pass
+        time.sleep(1)
+    sys.exit(f"bench: {path} cannot be made")
+
+
+def load_creates(port, path, requests, form, cpu="0,1"):
+    """p50 in microseconds of so many POSTs of one body, one at a time, over one connection."""
+    content_type, body = BODIES[form]
+    log = WORK / "load" / "h2load.log"
+    log.parent.mkdir(exist_ok=True)
+    log.unlink(missing_ok=True)
+    out = subprocess.run(
+        ["taskset", "-c", cpu, need("h2load"), f"-n{requests}", "-c1", "-m1", "-t1", f"--log-file={log}", f"--data={body}",
+         "-H", f"content-type: {content_type}", "-H", f"accept: {content_type}", "-H", f"authorization: Bearer {TOKEN}",
+         f"https://127.0.0.1:{port}{path}"], capture_output=True, text=True, check=True).stdout
+    if f"status codes: {requests} 2xx" not in out:
+        sys.exit(f"bench: not every create succeeded:\n{out}")
+    return statistics.median(int(line.split()[2]) for line in log.read_text().splitlines())
+
+
+def phases(ready):
+    """Seconds in the admission phases of creates so far, and how many creates there were."""
+    text = urllib.request.urlopen(ready.replace("/readyz", "/metrics"), timeout=5).read().decode()
+    lines = [line for line in text.splitlines() if line.startswith("apiserver_admission_step_admission_duration_seconds_")]
+    lines = [line for line in lines if 'operation="CREATE"' in line and 'rejected="false"' in line]
+    total = sum(float(line.split()[-1]) for line in lines if "_sum{" in line)
+    count = sum(float(line.split()[-1]) for line in lines if "_count{" in line and 'type="admit"' in line)
+    return total, count
+
+
+def creates(rounds, paths, forms):
+    """Creates of a pod through the proxy in front of a kube-apiserver that admits nothing, against a kube-apiserver with the
+    plugins that are on by default."""
+    etcd, etcd_port = store()
+    peer, peer_port = api_server("admitting", etcd_port)
+    plain, plain_port = api_server("plain", etcd_port, f"--disable-admission-plugins={every_plugin()}")
+    for port in (peer_port, plain_port):
+        make(port, "/api/v1/namespaces", {"metadata": {"name": "bench"}})
+        make(port, "/api/v1/namespaces/bench/serviceaccounts", {"metadata": {"name": "default"}})
+    ours, our_port, ready = proxy(kubeconfig(plain_port), cpu=None, threads="2")
+    bare, bare_port, bare_ready = proxy(kubeconfig(plain_port), no_proxy_plugins(), cpu=None, threads="2")
+    for process, url in ((ours, ready), (bare, bare_ready)):
+        wait_for(url, process)
+    arms = {"direct": (peer, peer_port), "ours": (ours, our_port), "bare": (bare, bare_port)}
+    for path, what, requests in paths:
+        figures = {(name, form): ([], []) for name in arms for form in forms}
+        in_phases = {form: [] for form in forms}
+        for name, form in figures:
+            load_creates(arms[name][1], path, 200, form)
+        for _ in range(rounds):
+            for (name, form), (latency, cpu) in figures.items():
+                process, port = arms[name]
+                seconds, count = phases(ready)
+                before = process.cpu_microseconds()
+                latency.append(load_creates(port, path, requests, form))
+                cpu.append((process.cpu_microseconds() - before) / requests)
+                if name == "ours":
+                    after = phases(ready)
+                    in_phases[form].append((after[0] - seconds) * 1e6 / max(after[1] - count, 1))
+        for form in forms:
+            (direct, direct_cpu), (through, cpu), (_, bare_cpu) = (figures[name, form] for name in arms)
+            ratio = [a / b for a, b in zip(through, direct)]
+            print(f"{what}, {form}: p50 µs direct {spread(direct)}, through the proxy {spread(through)}; ratio {median(ratio):.2f} "
+                  f"({min(ratio):.2f}-{max(ratio):.2f})")
+            print(f"{what}, {form}: CPU µs a create: the proxy {spread(cpu)}, without its plugins {spread(bare_cpu)}; kube-apiserver "
+                  f"with plugins {spread(direct_cpu)}")
+            print(f"{what}, {form}: µs in the admission phases, by the proxy's own metrics: {spread(in_phases[form])}")
+        if len(forms) > 1:
+            ratio = [a / b for a, b in zip(figures["ours", "protobuf"][1], figures["ours", "json"][1])]
+            print(f"{what}: CPU of protobuf against JSON {median(ratio):.2f} ({min(ratio):.2f}-{max(ratio):.2f})")
+    for process in (bare, ours, plain, peer, etcd):
+        process.stop()
+
+
+def create(rounds):
+    """Creates of a 3.7 KB pod, tried and real."""
+    creates(rounds, [(f"{PODS}?dryRun=All", "dry-run create", 600), (PODS, "create", 600)], ["json"])
+
+
+def protobuf(rounds):
+    """The same pod in protobuf against JSON."""
+    creates(rounds, [(f"{PODS}?dryRun=All", "dry-run create", 600)], ["json", "protobuf"])
+
+
+def namespaces():
+    """What 10,000 cached namespaces hold, with and without the service account that each has."""
+    count, body = 10_000, WORK / "namespace.json"
+    body.write_text(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+        "generateName": "team-", "labels": {"pod-security.kubernetes.io/enforce": "baseline", "team": "checkout", "cost-center": "4711"},
+        "annotations": {"example.com/owner": "checkout@example.com"}}}))
+    BODIES["namespace"] = ("application/json", body)
+    upstream_config, health = WORK / "namespaces.kubeconfig", free_port()
+    upstream = Process("embedded-namespaces", [
+        str(PROXY), "serve", "--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--health-bind-address=127.0.0.1:{health}",
+        f"--write-kubeconfig={upstream_config}"])
+    wait_for(f"http://127.0.0.1:{health}/readyz", upstream)
+    while not upstream_config.exists():
+        time.sleep(0.1)
+
+    def resident(*flags):
+        process, _, ready = proxy(upstream_config, *flags, cpu=None, threads="2")
+        wait_for(ready, process)
+        time.sleep(8)  # until the allocator has given back what the first lists took
+        found = process.resident_kib()
+        process.stop()
+        return found
+
+    sets = {"namespaces": [NO_SERVICE_ACCOUNTS], "namespaces with service accounts": []}
+    before = {what: resident(*flags) for what, flags in sets.items()}
+    filler, port, ready = proxy(upstream_config, no_proxy_plugins(), cpu=None, threads="2")
+    wait_for(ready, filler)
+    load_creates(port, "/api/v1/namespaces", count, "namespace")
+    filler.stop()
+    for what, flags in sets.items():
+        after = resident(*flags)
+        print(f"{count} cached {what}: {(after - before[what]) / count:.2f} KiB each ({before[what] / 1024:.1f} -> {after / 1024:.1f} MiB)")
+    upstream.stop()
+
+
+def admission(_):
+    """What decoding, encoding and the plugins cost in the process, and what namespaces hold."""
+    subprocess.run(["cargo", "bench", "--quiet", "--bench", "writes"], cwd=ROOT, check=True)
+    namespaces()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("parts", nargs="*", default=[])
     arguments = parser.parse_args()
-    parts = {"hop": hop, "apiserver": apiserver, "watches": watches}
+    parts = {"hop": hop, "apiserver": apiserver, "watches": watches, "create": create, "protobuf": protobuf, "admission": admission}
     if not PROXY.exists():
         sys.exit("bench: build it first: cargo build --release")
     for name in arguments.parts or parts:

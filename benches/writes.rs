@@ -1,0 +1,158 @@
+//! What a create of a pod costs in the process: decoding and encoding, and the plugins that are on by default. CPU time of
+//! one thread, the median of rounds; `e2e/bench.py admission` runs it.
+
+#[path = "../tests/front/mod.rs"]
+mod front;
+
+use bytes::Bytes;
+use front::{Front, POD_JSON, POD_PROTOBUF};
+use kube_admission_proxy::admission::{Annotations, Attributes, CallerAuthorizer, Operation, Reinvocation, Warnings};
+use kube_admission_proxy::authn::UserInfo;
+use kube_admission_proxy::authz::Decision;
+use kube_admission_proxy::embedded;
+use kube_admission_proxy::object::{GroupVersionKind, GroupVersionResource, Object};
+use kube_admission_proxy::request::body::{Form, MediaType, decode_object};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Builder;
+use tokio::time::Instant;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const JSON: &str = "application/json";
+
+/// Rounds, and calls in each, from the environment: instrumented runs want few.
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// CPU time of this thread in microseconds; the kernel counts it to the last switch or tick.
+fn cpu_microseconds() -> f64 {
+    std::thread::yield_now();
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) / 1000.0
+}
+
+/// Prints what a call of the measured part costs. `prepare` makes what a call uses up, and is not measured.
+fn figure<T>(what: &str, prepare: impl Fn() -> T, mut call: impl FnMut(T)) {
+    let (rounds, calls) = (number("WRITES_ROUNDS", 15), number("WRITES_CALLS", 2000));
+    let mut costs: Vec<f64> = (0..=rounds)
+        .map(|_| {
+            let inputs: Vec<T> = (0..calls).map(|_| prepare()).collect();
+            let before = cpu_microseconds();
+            inputs.into_iter().for_each(&mut call);
+            (cpu_microseconds() - before) / calls as f64
+        })
+        .skip(1)
+        .collect();
+    costs.sort_by(f64::total_cmp);
+    if let (Some(least), Some(median), Some(most)) = (costs.first(), costs.get(costs.len() / 2), costs.last()) {
+        println!("{what}: {median:.1} µs ({least:.1}-{most:.1})");
+    }
+}
+
+fn pod() -> GroupVersionKind {
+    GroupVersionKind::new("", "v1", "Pod")
+}
+
+fn decode(bytes: &[u8], media_type: MediaType) -> Object {
+    decode_object(bytes, media_type, &pod(), Form::Normal(None)).ok().map(|decoded| decoded.object).unwrap_or_default()
+}
+
+/// What the chain sees of a create of the pod in this namespace.
+fn attributes(object: &Object, namespace: &str) -> Attributes {
+    let mut object = object.clone();
+    assert!(object.set(&["metadata", "namespace"], namespace.into()));
+    object.settle();
+    Attributes {
+        operation: Operation::Create,
+        kind: pod(),
+        resource: GroupVersionResource::new("", "v1", "pods"),
+        subresource: String::new(),
+        namespace: namespace.to_owned(),
+        name: String::new(),
+        object: Some(object),
+        old_object: None,
+        options: None,
+        dry_run: false,
+        user: Arc::new(UserInfo::anonymous()),
+        authorizer: CallerAuthorizer::fixed(|_| Decision::default()),
+        deadline: Instant::now() + Duration::from_secs(600),
+        annotations: Annotations::default(),
+        warnings: Arc::new(Warnings::default()),
+        reinvocation: Reinvocation::default(),
+    }
+}
+
+/// A path in front of a server with so many namespaces, each with a LimitRange where there are to be some.
+async fn front(namespaces: usize, has_limit_ranges: bool) -> Front {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let first = Front::new(&server, |transport| transport).await;
+    let create = async |uri: &str, body: serde_json::Value| {
+        let (code, answer) = first.ask("POST", uri, JSON, Bytes::from(body.to_string())).await;
+        assert_eq!(code, 201, "{}", String::from_utf8_lossy(&answer));
+    };
+    for number in 0..namespaces {
+        let name = format!("bench-{number}");
+        create("/api/v1/namespaces", serde_json::json!({"metadata": {"name": name}})).await;
+        if has_limit_ranges {
+            let limits = serde_json::json!([{"type": "Container", "max": {"memory": "4Gi"}, "defaultRequest": {"cpu": "100m", "ephemeral-storage": "1Gi"}}]);
+            let range = serde_json::json!({"metadata": {"name": "limits"}, "spec": {"limits": limits}});
+            create(&format!("/api/v1/namespaces/{name}/limitranges"), range).await;
+        }
+    }
+    Front::new(&server, |transport| transport).await
+}
+
+fn main() {
+    let only = std::env::var("WRITES_ONLY").unwrap_or_default();
+    let is_wanted = |what: &str| only.is_empty() || only == what;
+    let object = decode(POD_JSON, MediaType::Json);
+    if is_wanted("decode-json") {
+        figure("decode and default, JSON", || (), |()| drop(black_box(decode(black_box(POD_JSON), MediaType::Json))));
+    }
+    if is_wanted("decode-protobuf") {
+        let decode = |()| drop(black_box(decode(black_box(POD_PROTOBUF), MediaType::Protobuf)));
+        figure("decode and default, protobuf", || (), decode);
+    }
+    if is_wanted("encode") {
+        figure("encode", || (), |()| drop(black_box(serde_json::to_vec(black_box(&object)))));
+    }
+    let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
+    for (part, what, namespaces, has_limit_ranges) in [
+        ("plugins", "plugins", 1, false),
+        ("limit-ranges", "plugins, 1 namespace with a limit range", 1, true),
+        ("limit-ranges", "plugins, 1,000 namespaces with limit ranges", 1000, true),
+    ] {
+        if !is_wanted(part) {
+            continue;
+        }
+        let front = runtime.block_on(front(namespaces, has_limit_ranges));
+        let chain = &front.pipeline.chain;
+        let namespace = format!("bench-{}", namespaces / 2);
+        let admit = |mut attributes: Attributes| {
+            let result = runtime.block_on(async {
+                chain.admit(&mut attributes).await?;
+                chain.validate(&attributes).await
+            });
+            assert!(result.is_ok(), "{result:?}");
+        };
+        figure(what, || attributes(&object, &namespace), admit);
+    }
+    if is_wanted("create") {
+        let front = runtime.block_on(front(1, false));
+        let body = Bytes::from_static(POD_JSON);
+        let text = String::from_utf8_lossy(&body).replace("\"namespace\":\"bench\"", "\"namespace\":\"bench-0\"");
+        let body = Bytes::from(text.into_owned());
+        figure(
+            "dry-run create, without TLS, with the embedded API server",
+            || body.clone(),
+            |body| {
+                let path = "/api/v1/namespaces/bench-0/pods?dryRun=All";
+                assert_eq!(runtime.block_on(front.ask("POST", path, JSON, body)).0, 201);
+            },
+        );
+    }
+}

@@ -1,0 +1,90 @@
+//! The whole path in front of an embedded API server, with the plugins that are on by default and caches that follow it, as
+//! allocations and figures are counted on it.
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::BodyExt;
+use kube_admission_proxy::admission::metrics::Metrics;
+use kube_admission_proxy::admission::{Chain, Environment};
+use kube_admission_proxy::audit::Audit;
+use kube_admission_proxy::authn::{self, Authenticator, Impersonation};
+use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
+use kube_admission_proxy::cluster::discovery::{self, Discovery};
+use kube_admission_proxy::cluster::{self, Cluster, Need};
+use kube_admission_proxy::config::admission::DefaultTolerations;
+use kube_admission_proxy::config::{FeatureGates, Limits, ValidationView};
+use kube_admission_proxy::embedded;
+use kube_admission_proxy::pipeline::{Gateway, InFlight, Pipeline};
+use kube_admission_proxy::plugins;
+use kube_admission_proxy::server::{Connection, Drain};
+use kube_admission_proxy::upstream::{Forwarder, Identity, SharedTransport, full, kube_client};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A pod as a ReplicaSet makes it, as Go writes it in JSON: 3.7 KB.
+pub const POD_JSON: &[u8] = include_bytes!("../../e2e/bench/pod.json");
+/// The same pod in protobuf.
+#[allow(dead_code, reason = "not every user of this module needs it")]
+pub const POD_PROTOBUF: &[u8] = include_bytes!("../../e2e/bench/pod.pb");
+
+pub struct Front {
+    pub pipeline: Pipeline,
+    connection: Arc<Connection>,
+    drain: Drain,
+}
+
+impl Front {
+    /// Waits until everything is known that the path asks for. `wrap` may put something between the path and the server.
+    pub async fn new(server: &Arc<embedded::Server>, wrap: impl FnOnce(SharedTransport) -> SharedTransport) -> Self {
+        let transport = wrap(Arc::new(server.clone()));
+        let client = kube_client(Arc::new(server.clone()));
+        let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), discovery::Limits::default());
+        discovery.wait_synced().await;
+        let on: Vec<_> = plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
+        let needs: Vec<_> =
+            on.iter().flat_map(|spec| spec.needs).copied().chain([Need::CustomResourceDefinitions]).collect();
+        let cluster = Cluster::start(client.clone(), &needs, cluster::Limits::default());
+        assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
+        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
+        let (limits, gates) = (Limits::default(), FeatureGates::default());
+        let chain = Chain::build(&on, metrics.clone(), |_| Environment {
+            cluster: cluster.clone(),
+            configuration: None,
+            limits: &limits,
+            metrics: metrics.clone(),
+            feature_gates: &gates,
+            default_tolerations: DefaultTolerations::default(),
+            discovery: discovery.clone(),
+        });
+        let drain = Drain::new();
+        let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, 1, drain.clone());
+        let pipeline = Pipeline {
+            authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
+            impersonation: Impersonation::default(),
+            authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client)))),
+            discovery,
+            cluster,
+            chain: chain.unwrap(),
+            validation_view: ValidationView::Stored,
+            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
+            audit: Audit::off(),
+            in_flight: InFlight::new(0, 0),
+            limits,
+        };
+        let remote = SocketAddr::from(([127, 0, 0, 1], 1));
+        let connection = Arc::new(Connection { remote, certificates: Vec::new(), verified: Default::default() });
+        Self { pipeline, connection, drain }
+    }
+
+    /// One request and its answer's code and body.
+    pub async fn ask(&self, method: &str, uri: &str, content_type: &str, body: Bytes) -> (u16, Bytes) {
+        let mut request = Request::builder().method(method).uri(uri);
+        if !content_type.is_empty() {
+            request = request.header("content-type", content_type);
+        }
+        let mut request = request.body(full(body)).unwrap();
+        request.extensions_mut().insert(self.connection.clone());
+        let (parts, body) = self.pipeline.handle(request, &self.drain).await.into_parts();
+        (parts.status.as_u16(), body.collect().await.unwrap().to_bytes())
+    }
+}
