@@ -1,7 +1,7 @@
 //! The chain: the enabled plugins in kube-apiserver's order, run phase by phase.
 
-use super::metrics::Metrics;
-use super::{Attributes, BuildError, Denial, Environment, Plugin, Spec};
+use super::metrics::{Accepted, Metrics};
+use super::{Attributes, BuildError, Denial, Environment, Operation, Plugin, Spec};
 use crate::status::Status;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,11 +10,19 @@ use std::time::Instant;
 pub struct Chain {
     plugins: Vec<Enabled>,
     metrics: Arc<Metrics>,
+    accepted: [Accepted; 2],
 }
 
 struct Enabled {
     spec: &'static Spec,
     plugin: Box<dyn Plugin>,
+    accepted: [Accepted; 2],
+}
+
+impl Enabled {
+    fn new(spec: &'static Spec, plugin: Box<dyn Plugin>) -> Self {
+        Self { spec, plugin, accepted: Default::default() }
+    }
 }
 
 /// A phase, as metrics name it.
@@ -29,6 +37,14 @@ impl Phase {
         match self {
             Self::Admit => "admit",
             Self::Validate => "validate",
+        }
+    }
+
+    /// What is kept of this phase.
+    fn of<T>(self, [admit, validate]: &[T; 2]) -> &T {
+        match self {
+            Self::Admit => admit,
+            Self::Validate => validate,
         }
     }
 }
@@ -46,9 +62,10 @@ impl Chain {
         let plugins = specs.iter().map(|&spec| {
             let plugin = (spec.build)(&environment(spec))
                 .map_err(|error| BuildError(format!("couldn't init admission plugin {:?}: {error}", spec.name)))?;
-            Ok(Enabled { spec, plugin })
+            Ok(Enabled::new(spec, plugin))
         });
-        let chain = Self { plugins: plugins.collect::<Result<_, BuildError>>()?, metrics };
+        let plugins = plugins.collect::<Result<_, BuildError>>()?;
+        let chain = Self { plugins, metrics, accepted: Default::default() };
         chain.log_order("mutating", |spec| spec.phases.mutate());
         chain.log_order("validating", |spec| spec.phases.validate());
         Ok(chain)
@@ -82,7 +99,7 @@ impl Chain {
             attributes.reinvocation.is_reinvoke = true;
             result = self.admit_once(attributes).await;
         }
-        self.metrics.observe_step(Phase::Admit.as_str(), attributes.operation, result.is_err(), started.elapsed());
+        self.observe(Phase::Admit, attributes.operation, result.is_err(), started);
         result
     }
 
@@ -91,7 +108,7 @@ impl Chain {
             if enabled.spec.phases.mutate() && enabled.spec.handles(attributes) {
                 let started = Instant::now();
                 let result = enabled.plugin.admit(attributes).await;
-                self.finish(enabled.spec, Phase::Admit, attributes, result, started)?;
+                self.finish(enabled, Phase::Admit, attributes, result, started)?;
             }
         }
         Ok(())
@@ -104,7 +121,7 @@ impl Chain {
     pub async fn validate(&self, attributes: &Attributes) -> Result<(), Status> {
         let started = Instant::now();
         let result = self.validate_once(attributes).await;
-        self.metrics.observe_step(Phase::Validate.as_str(), attributes.operation, result.is_err(), started.elapsed());
+        self.observe(Phase::Validate, attributes.operation, result.is_err(), started);
         result
     }
 
@@ -113,7 +130,7 @@ impl Chain {
             if enabled.spec.phases.validate() && enabled.spec.handles(attributes) {
                 let started = Instant::now();
                 let result = enabled.plugin.validate(attributes).await;
-                self.finish(enabled.spec, Phase::Validate, attributes, result, started)?;
+                self.finish(enabled, Phase::Validate, attributes, result, started)?;
             }
         }
         Ok(())
@@ -131,16 +148,28 @@ impl Chain {
         self.plugins.iter().filter(mutate).any(|enabled| enabled.plugin.looks_at_managed_fields(attributes))
     }
 
+    fn observe(&self, phase: Phase, operation: Operation, rejected: bool, started: Instant) {
+        let (elapsed, find) = (started.elapsed(), || self.metrics.step(phase.as_str(), operation, rejected));
+        match rejected {
+            true => find().observe(elapsed.as_secs_f64()),
+            false => phase.of(&self.accepted).observe(operation, elapsed, find),
+        }
+    }
+
     fn finish(
         &self,
-        spec: &Spec,
+        enabled: &Enabled,
         phase: Phase,
         attributes: &Attributes,
         result: Result<(), Denial>,
         started: Instant,
     ) -> Result<(), Status> {
-        let (operation, rejected) = (attributes.operation, result.is_err());
-        self.metrics.observe_controller(spec.name, phase.as_str(), operation, rejected, started.elapsed());
+        let (elapsed, operation, rejected) = (started.elapsed(), attributes.operation, result.is_err());
+        let find = || self.metrics.controller(enabled.spec.name, phase.as_str(), operation, rejected);
+        match rejected {
+            true => find().observe(elapsed.as_secs_f64()),
+            false => phase.of(&enabled.accepted).observe(operation, elapsed, find),
+        }
         result.map_err(|denial| denial.into_status(attributes))
     }
 }
@@ -148,7 +177,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{Operation, Operations, Phases, Resources};
+    use crate::admission::{Operations, Phases, Resources};
     use crate::plugins::checker::attributes;
     use async_trait::async_trait;
     use serde_json::json;
@@ -185,7 +214,7 @@ mod tests {
 
     fn chain() -> Chain {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
-        Chain { plugins: vec![Enabled { spec: &SPEC, plugin: Box::new(Counter) }], metrics }
+        Chain { plugins: vec![Enabled::new(&SPEC, Box::new(Counter))], metrics, accepted: Default::default() }
     }
 
     #[tokio::test]

@@ -63,6 +63,15 @@ impl GroupVersionKind {
     pub fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
     }
+
+    /// Whether an object that says this of itself is of this kind.
+    pub fn is_said(&self, api_version: &str, kind: &str) -> bool {
+        let version = match self.group.as_str() {
+            "" => Some(api_version),
+            group => api_version.strip_prefix(group).and_then(|rest| rest.strip_prefix('/')),
+        };
+        self.kind == kind && version == Some(&*self.version)
+    }
 }
 
 impl GroupVersionResource {
@@ -268,6 +277,22 @@ mod tests {
         assert!(another.is_changed() && another == object);
         object.remove(&["a"]);
         assert!(object.is_changed());
+    }
+
+    #[test]
+    fn a_kind_knows_what_an_object_of_it_says() {
+        for (kind, api_version, name, expected) in [
+            (GroupVersionKind::new("", "v1", "Pod"), "v1", "Pod", true),
+            (GroupVersionKind::new("", "v1", "Pod"), "", "Pod", false),
+            (GroupVersionKind::new("", "v1", "Pod"), "v1", "", false),
+            (GroupVersionKind::new("apps", "v1", "Deployment"), "apps/v1", "Deployment", true),
+            (GroupVersionKind::new("apps", "v1", "Deployment"), "v1", "Deployment", false),
+            (GroupVersionKind::new("apps", "v1", "Deployment"), "appsv1", "Deployment", false),
+            (GroupVersionKind::new("apps", "v1", "Deployment"), "apps/v1beta1", "Deployment", false),
+        ] {
+            assert_eq!(kind.is_said(api_version, name), expected, "{kind:?} {api_version} {name}");
+            assert_eq!(kind.api_version() == api_version && kind.kind == name, expected);
+        }
     }
 
     #[test]

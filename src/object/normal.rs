@@ -38,11 +38,13 @@ fn finish(kind: &GroupVersionKind, typed: Typed) -> Result<Normal, String> {
     }
     defaults::apply(kind, &mut value);
     typed::encode(kind, &mut value);
-    if let Value::Object(fields) = &mut value {
+    let mut object = Object::from_value(value).unwrap_or_default();
+    if !kind.is_said(object.api_version(), object.kind()) {
+        let fields = object.fields_mut();
         fields.insert("apiVersion".into(), kind.api_version().into());
         fields.insert("kind".into(), kind.kind.clone().into());
     }
-    Ok(Normal { object: Object::from_value(value).unwrap_or_default(), unknown })
+    Ok(Normal { object, unknown })
 }
 
 #[cfg(test)]

@@ -291,7 +291,7 @@ fn known(normal: Option<Result<Normal, String>>) -> Result<Normal, String> {
 
 /// Sets apiVersion and kind to those of the URL's resource.
 fn name_kind(object: &mut Object, kind: &GroupVersionKind) {
-    if object.kind() != kind.kind || object.api_version() != kind.api_version() {
+    if !kind.is_said(object.api_version(), object.kind()) {
         let fields = object.fields_mut();
         fields.insert("apiVersion".into(), kind.api_version().into());
         fields.insert("kind".into(), kind.kind.clone().into());
