@@ -1,6 +1,8 @@
 //! What a create of a pod costs in the process: decoding and encoding, and the plugins that are on by default. CPU time of
 //! one thread, the median of rounds; `e2e/bench.py admission` runs it.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "../tests/front/mod.rs"]
 mod front;
 

@@ -1,0 +1,127 @@
+//! How often the path allocates, a request, with warm caches: what nobody notices while it grows, and what is slow when it
+//! has.
+//!
+//! The counts are of this thread, on which everything runs; what the API server behind allocates is left out. A bound is what
+//! was counted, and a few more, for maps and buffers that grow now and then. Whoever saves allocations lowers the bound to what
+//! the test prints (`cargo test --test allocations -- --nocapture`); whoever needs more says in the commit what for.
+
+#![allow(clippy::unwrap_used)]
+
+mod front;
+
+use allocation_counter::{measure, opt_out};
+use async_trait::async_trait;
+use bytes::Bytes;
+use front::{Front, POD_JSON};
+use http::{Request, Response};
+use kube_admission_proxy::embedded;
+use kube_admission_proxy::upstream::{Body, SharedTransport, Transport, UpstreamError};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::runtime::{Builder, Runtime};
+
+const PODS: &str = "/api/v1/namespaces/bench/pods";
+const JSON: &str = "application/json";
+/// How often each request is sent before it counts.
+const WARM_UP: usize = 10;
+/// How many of each count; the one with the fewest allocations does, for background tasks run in between.
+const ROUNDS: usize = 10;
+
+/// A transport whose allocations nobody counts.
+struct Uncounted(SharedTransport);
+
+#[async_trait]
+impl Transport for Uncounted {
+    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
+        let mut sending = pin!(self.0.send(request));
+        poll_fn(|context| {
+            let mut polled = Poll::Pending;
+            opt_out(|| polled = sending.as_mut().poll(context));
+            polled
+        })
+        .await
+    }
+}
+
+/// A path, and the runtime that it is on.
+struct Counted {
+    runtime: Runtime,
+    front: Front,
+}
+
+impl Counted {
+    fn new() -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let front = runtime.block_on(async {
+            let server = embedded::Server::new(embedded::Limits::default());
+            let front = Front::new(&server, |transport| Arc::new(Uncounted(transport))).await;
+            let namespace = r#"{"metadata":{"name":"bench"}}"#;
+            assert_eq!(front.ask("POST", "/api/v1/namespaces", JSON, namespace.into()).await.0, 201);
+            front
+        });
+        Self { runtime, front }
+    }
+
+    /// Sends a request, of which only the answer's code matters here.
+    fn send(&self, method: &str, uri: &str, content_type: &str, body: &Bytes, expected: u16) {
+        let (code, answer) = self.runtime.block_on(self.front.ask(method, uri, content_type, body.clone()));
+        assert_eq!(code, expected, "{}", String::from_utf8_lossy(&answer));
+    }
+
+    /// Counts what each of some requests allocates. `of` makes path, body and so on of a number; `prepare` is not counted.
+    fn fewest(&self, prepare: impl Fn(usize), send: impl Fn(usize)) -> u64 {
+        let mut fewest = u64::MAX;
+        for number in 0..WARM_UP + ROUNDS {
+            prepare(number);
+            let count = measure(|| send(number)).count_total;
+            if number >= WARM_UP {
+                fewest = fewest.min(count);
+            }
+        }
+        fewest
+    }
+}
+
+/// The pod under a name of its own.
+fn pod(name: &str) -> Bytes {
+    let text = std::str::from_utf8(POD_JSON).unwrap();
+    text.replace(r#""generateName":"checkout-7d4b9c8f5d-""#, &format!(r#""name":"{name}""#)).into()
+}
+
+#[test]
+fn a_request_allocates_no_more_often_than_it_did() {
+    let counted = Counted::new();
+    let create = |name: &str| counted.send("POST", PODS, JSON, &pod(name), 201);
+    let path = |name: &str| format!("{PODS}/{name}");
+    create("one");
+
+    let read = path("one");
+    let get = counted.fewest(|_| (), |_| counted.send("GET", &read, "", &Bytes::new(), 200));
+
+    let body = Bytes::from_static(POD_JSON);
+    let creates = counted.fewest(|_| (), |_| counted.send("POST", PODS, JSON, &body, 201));
+
+    let patches: Vec<Bytes> =
+        (0..WARM_UP + ROUNDS).map(|n| format!(r#"{{"metadata":{{"annotations":{{"a":"{n}"}}}}}}"#).into()).collect();
+    let merge = "application/merge-patch+json";
+    let patch = counted.fewest(|_| (), |n| counted.send("PATCH", &read, merge, &patches[n], 200));
+
+    let names: Vec<String> = (0..WARM_UP + ROUNDS).map(|n| format!("going-{n}")).collect();
+    let paths: Vec<String> = names.iter().map(|name| format!("{}?gracePeriodSeconds=0", path(name))).collect();
+    let delete = counted.fewest(|n| create(&names[n]), |n| counted.send("DELETE", &paths[n], "", &Bytes::new(), 200));
+
+    let counts = [
+        ("GET", get, 40),
+        ("create of a pod", creates, 590),
+        ("merge patch of a pod", patch, 2430),
+        ("delete of a pod", delete, 580),
+    ];
+    for (what, count, bound) in counts {
+        println!("{what}: {count} allocations, at most {bound}");
+    }
+    for (what, count, bound) in counts {
+        assert!(count <= bound, "{what}: {count} allocations, more than {bound}");
+    }
+}
