@@ -114,8 +114,8 @@ fn a_request_allocates_no_more_often_than_it_did() {
 
     let counts = [
         ("GET", get, 40),
-        ("create of a pod", creates, 590),
-        ("merge patch of a pod", patch, 2430),
+        ("create of a pod", creates, 615),
+        ("merge patch of a pod", patch, 2435),
         ("delete of a pod", delete, 580),
     ];
     for (what, count, bound) in counts {
