@@ -21,7 +21,7 @@ run: ## Serve the embedded API server on https://127.0.0.1:6443; ARGS adds flags
 	$(CARGO) run -- serve --bind-address=127.0.0.1 --write-kubeconfig=$(RUN_DIR)/kubeconfig $(ARGS)
 
 test: ## Everything that needs no foreign binary.
-	$(CARGO) test --all-targets
+	$(CARGO) test --lib --bins --tests
 
 check: ## The gate: format, lints, documentation.
 	$(CARGO) fmt --check

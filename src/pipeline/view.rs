@@ -44,8 +44,9 @@ impl Write<'_> {
             // `EvictionREST.Create`
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        let trial = match self.is_to_be_tried(attributes) {
-            true => self.try_out(attributes, outgoing).await?,
+        let trial = match self.pipeline.chain.looks_at_stored(attributes) {
+            true if self.can_be_tried(attributes) => self.try_out(attributes, outgoing).await?,
+            true => Trial::Unknown,
             false => Trial::Untried,
         };
         self.validate_tried(attributes, trial, outgoing, exchange).await
