@@ -102,7 +102,7 @@ impl Write<'_> {
         };
         let outgoing = self.admitted(&attributes, verbatim)?;
         let trial = match (self.is_to_be_tried(&attributes), without_version) {
-            (false, _) => Trial::Untried,
+            (false, _) => self.untried(&attributes),
             (true, Some(answer)) => self.judge(Operation::Update, answer),
             (true, None) => self.try_out(&attributes, &outgoing).await?,
         };

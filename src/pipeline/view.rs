@@ -44,12 +44,16 @@ impl Write<'_> {
             // `EvictionREST.Create`
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        let trial = match self.pipeline.chain.looks_at_stored(attributes) {
-            true if self.can_be_tried(attributes) => self.try_out(attributes, outgoing).await?,
-            true => Trial::Unknown,
-            false => Trial::Untried,
+        let trial = match self.is_to_be_tried(attributes) {
+            true => self.try_out(attributes, outgoing).await?,
+            false => self.untried(attributes),
         };
         self.validate_tried(attributes, trial, outgoing, exchange).await
+    }
+
+    /// What is known of a write that is not tried.
+    pub(super) fn untried(&self, attributes: &Attributes) -> Trial {
+        if self.pipeline.chain.looks_at_stored(attributes) { Trial::Unknown } else { Trial::Untried }
     }
 
     /// Whether a plugin looks at what only a trial shows.
