@@ -147,7 +147,7 @@ fn main() {
         let front = runtime.block_on(front(1, false));
         let body = Bytes::from_static(POD_JSON);
         let text = String::from_utf8_lossy(&body).replace("\"namespace\":\"bench\"", "\"namespace\":\"bench-0\"");
-        let body = Bytes::from(text.into_owned());
+        let body = Bytes::from(text);
         figure(
             "dry-run create, without TLS, with the embedded API server",
             || body.clone(),

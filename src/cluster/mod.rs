@@ -184,7 +184,7 @@ pub struct FixedState {
     pub unsynced: bool,
     /// What the API server answers to the first updates of a quota's status, instead of doing them.
     pub refused_updates: Vec<Status>,
-    /// The caches of other kinds; [`Self::with`] fills them.
+    /// The caches of other kinds.
     pub(crate) cached: HashMap<Need, Arc<dyn Kept>>,
     /// What the API server has of them, where that is something else.
     pub(crate) live: HashMap<Need, Arc<dyn Kept>>,

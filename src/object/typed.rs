@@ -40,11 +40,11 @@ pub fn decode(kind: &GroupVersionKind, mut value: Value) -> Option<Result<Typed,
     Some(result.map(|()| Typed { value, unknown: decoder.into_strict_errors() }))
 }
 
-/// Decodes the JSON text that a value was read from. As [`decode`], but fields count in the order of the text, numbers are
+/// Decodes the JSON text that a value was read from. As [`decode()`], but fields count in the order of the text, numbers are
 /// what it says literally, and fields that are there twice are decoded and reported as Go does it.
 ///
 /// # Errors
-/// As [`decode`].
+/// As [`decode()`].
 pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Option<Result<Typed, String>> {
     let schema = table::of(kind)?;
     let Decoded { mut value, duplicates } = decoded;
