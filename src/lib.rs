@@ -3,6 +3,7 @@
 //! A reverse proxy in front of an API server: it authenticates, admits every mutating request with the admission
 //! plugins of Kubernetes, and forwards what is accepted. `ARCHITECTURE.md` is the map.
 
+pub mod cel;
 pub mod cli;
 pub mod app;
 pub mod config;

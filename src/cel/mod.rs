@@ -1,0 +1,22 @@
+//! The Common Expression Language as Kubernetes 1.36 has it: the `cel` crate parses, everything behind its syntax tree is
+//! here.
+//!
+//! A source goes through [`parse`], [`check`] (types and overloads as cel-go finds them) and [`plan`] (names become slots and
+//! calls become functions) to a [`Program`], which is evaluated over borrowed JSON and counts its cost as Kubernetes does.
+
+pub mod ast;
+pub mod check;
+pub mod environment;
+pub mod eval;
+pub mod function;
+pub mod library;
+pub mod parse;
+pub mod plan;
+pub mod types;
+pub mod value;
+
+pub use environment::Environment;
+pub use eval::{Limits, Outcome};
+pub use plan::Program;
+pub use types::Type;
+pub use value::{Error, Value};
