@@ -40,7 +40,8 @@ pub fn parse(source: &str) -> Result<Ast, CompileError> {
             let root = lowering.root(root);
             let (positions, errors) = lowering.finish();
             errors.into_result(source)?;
-            let root = root.ok_or_else(|| CompileError("ERROR: <input>:-1:0: max recursion depth exceeded".to_owned()))?;
+            let root =
+                root.ok_or_else(|| CompileError("ERROR: <input>:-1:0: max recursion depth exceeded".to_owned()))?;
             Ok(Ast { root, source: source.to_owned(), positions })
         }
         Err(found) => {

@@ -68,7 +68,8 @@ impl Errors {
         let rest = self.found.len().saturating_sub(MAX_ERRORS);
         self.found.truncate(MAX_ERRORS);
         self.found.sort_by_key(|(position, _)| *position);
-        let mut lines: Vec<String> = self.found.iter().map(|(position, message)| display(&source, *position, message)).collect();
+        let mut lines: Vec<String> =
+            self.found.iter().map(|(position, message)| display(&source, *position, message)).collect();
         if rest > 0 {
             lines.push(format!("{rest} more errors were truncated"));
         }

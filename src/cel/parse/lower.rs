@@ -54,7 +54,8 @@ impl<'a> Lowering<'a> {
         if self.positions.len() > MAX_NODES {
             return None;
         }
-        let all = |lowering: &mut Self, list: &[Expr]| list.iter().map(|e| lowering.copy(e)).collect::<Option<Vec<_>>>();
+        let all =
+            |lowering: &mut Self, list: &[Expr]| list.iter().map(|e| lowering.copy(e)).collect::<Option<Vec<_>>>();
         let kind = match &expression.kind {
             Kind::Literal(_) | Kind::Ident(_) => expression.kind.clone(),
             Kind::Select { operand, field, test } => {
@@ -68,13 +69,18 @@ impl<'a> Lowering<'a> {
                 },
                 arguments: all(self, arguments)?,
             },
-            Kind::List { elements, optional } => Kind::List { elements: all(self, elements)?, optional: optional.clone() },
-            Kind::Map(entries) => Kind::Map(
-                entries.iter().map(|entry| self.copy_entry(entry, Self::copy)).collect::<Option<_>>()?,
-            ),
+            Kind::List { elements, optional } => {
+                Kind::List { elements: all(self, elements)?, optional: optional.clone() }
+            }
+            Kind::Map(entries) => {
+                Kind::Map(entries.iter().map(|entry| self.copy_entry(entry, Self::copy)).collect::<Option<_>>()?)
+            }
             Kind::Struct { name, fields } => Kind::Struct {
                 name: name.clone(),
-                fields: fields.iter().map(|field| self.copy_entry(field, |_, name| Some(name.clone()))).collect::<Option<_>>()?,
+                fields: fields
+                    .iter()
+                    .map(|field| self.copy_entry(field, |_, name| Some(name.clone())))
+                    .collect::<Option<_>>()?,
             },
             Kind::Comprehension(of) => {
                 let mut of = of.clone();
@@ -136,7 +142,9 @@ impl<'a> Lowering<'a> {
             foreign::Expr::List(list) => {
                 Kind::List { elements: self.expressions(list.elements)?, optional: list.optional_indices }
             }
-            foreign::Expr::Map(map) => Kind::Map(map.entries.into_iter().map(|entry| self.map_entry(entry)).collect::<Option<_>>()?),
+            foreign::Expr::Map(map) => {
+                Kind::Map(map.entries.into_iter().map(|entry| self.map_entry(entry)).collect::<Option<_>>()?)
+            }
             foreign::Expr::Struct(message) => Kind::Struct {
                 name: message.type_name.into(),
                 fields: message.entries.into_iter().map(|field| self.field(field)).collect::<Option<_>>()?,
@@ -159,7 +167,10 @@ impl<'a> Lowering<'a> {
         let arguments = self.expressions(call.args)?;
         match macros::find(&call.func_name, target.is_some(), arguments.len()) {
             Some(found) => found.expand(self, id, target, arguments),
-            None => Some(Expr { id, kind: Kind::Call { function: call.func_name.into(), target: target.map(Box::new), arguments } }),
+            None => Some(Expr {
+                id,
+                kind: Kind::Call { function: call.func_name.into(), target: target.map(Box::new), arguments },
+            }),
         }
     }
 
@@ -171,9 +182,12 @@ impl<'a> Lowering<'a> {
     fn map_entry(&mut self, entry: foreign::IdedEntryExpr) -> Option<Entry<Expr>> {
         let id = self.entry_number(entry.id);
         match entry.expr {
-            EntryExpr::MapEntry(of) => {
-                Some(Entry { id, key: self.expression(of.key)?, value: self.expression(of.value)?, optional: of.optional })
-            }
+            EntryExpr::MapEntry(of) => Some(Entry {
+                id,
+                key: self.expression(of.key)?,
+                value: self.expression(of.value)?,
+                optional: of.optional,
+            }),
             EntryExpr::StructField(_) => None,
         }
     }
@@ -220,7 +234,10 @@ impl<'a> Lowering<'a> {
 
 /// Whether cel-go counts an operator's depth: it does not for `&&`, `||`, `!` and the unary `-`.
 fn nests(function: &str) -> bool {
-    function == "@in" || (function.starts_with('_') && !matches!(function, "_&&_" | "_||_") && function.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+    function == "@in"
+        || (function.starts_with('_')
+            && !matches!(function, "_&&_" | "_||_")
+            && function.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
 }
 
 /// An error of the `cel` crate in cel-go's words.

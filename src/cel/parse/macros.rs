@@ -51,9 +51,17 @@ pub fn find(function: &str, method: bool, arguments: usize) -> Option<Macro> {
 
 impl Macro {
     /// Rewrites a call at a place. `None` if the tree gets too large; what is wrong is noted.
-    pub fn expand(&self, lowering: &mut Lowering<'_>, at: Id, target: Option<Expr>, arguments: Vec<Expr>) -> Option<Expr> {
+    pub fn expand(
+        &self,
+        lowering: &mut Lowering<'_>,
+        at: Id,
+        target: Option<Expr>,
+        arguments: Vec<Expr>,
+    ) -> Option<Expr> {
         match self {
-            Self::Fold { variables, unnamed, parts } => fold(lowering, at, target, arguments, *variables, unnamed, *parts),
+            Self::Fold { variables, unnamed, parts } => {
+                fold(lowering, at, target, arguments, *variables, unnamed, *parts)
+            }
             Self::Other(expand) => expand(lowering, at, target, arguments),
         }
     }
@@ -264,7 +272,13 @@ fn insert(of: &mut Maker<'_, '_>, what: Vec<Expr>, condition: Option<Expr>) -> O
     Some(Parts { initial, condition: forever, step, result: of.result() })
 }
 
-fn optional(lowering: &mut Lowering<'_>, at: Id, target: Option<Expr>, arguments: Vec<Expr>, wrap: bool) -> Option<Expr> {
+fn optional(
+    lowering: &mut Lowering<'_>,
+    at: Id,
+    target: Option<Expr>,
+    arguments: Vec<Expr>,
+    wrap: bool,
+) -> Option<Expr> {
     let [variable, body] = <[Expr; 2]>::try_from(arguments).ok()?;
     let Some(name) = name(&variable) else {
         let message = if wrap { "optMap()" } else { "optFlatMap()" };
@@ -283,7 +297,10 @@ fn optional(lowering: &mut Lowering<'_>, at: Id, target: Option<Expr>, arguments
 
 fn sort_by(lowering: &mut Lowering<'_>, at: Id, target: Option<Expr>, arguments: Vec<Expr>) -> Option<Expr> {
     let target = target?;
-    if !matches!(target.kind, Kind::List { .. } | Kind::Select { .. } | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call { .. }) {
+    if !matches!(
+        target.kind,
+        Kind::List { .. } | Kind::Select { .. } | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call { .. }
+    ) {
         let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
         return refused(lowering, target.id, message);
     }
