@@ -90,8 +90,19 @@ pub trait Lazy: fmt::Debug {
 pub trait Opaque: Any + fmt::Debug + Send + Sync {
     /// Its type.
     fn r#type(&self) -> Type;
-    /// Whether `_==_` holds with another value of the same type.
-    fn equals(&self, other: &dyn Opaque) -> bool;
+    /// Whether `_==_` holds with another opaque value, of this or another type.
+    ///
+    /// # Errors
+    /// Where Kubernetes cannot tell.
+    fn equals(&self, other: &dyn Opaque) -> Result<bool, Error>;
+    /// What `size` of cel-go's `traits.Sizer` counts, for costs; `None` if it is no such thing.
+    fn size(&self) -> Option<u64> {
+        None
+    }
+    /// What `string(…)` makes of it; `None` if it has no text.
+    fn to_text(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What an expression must know of the caller, or of a service account, before it can be evaluated.
