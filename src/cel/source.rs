@@ -14,6 +14,7 @@ pub type Position = (usize, usize);
 #[derive(Debug)]
 pub struct Source<'a> {
     text: &'a str,
+    characters: Vec<char>,
     /// Code point at which each line begins.
     lines: Vec<usize>,
 }
@@ -21,8 +22,10 @@ pub struct Source<'a> {
 impl<'a> Source<'a> {
     /// Knows where the lines of a text begin.
     pub fn new(text: &'a str) -> Self {
-        let ends = text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(offset, _)| offset + 1);
-        Self { text, lines: std::iter::once(0).chain(ends).collect() }
+        let characters: Vec<char> = text.chars().collect();
+        let ends = characters.iter().enumerate().filter(|(_, c)| **c == '\n').map(|(offset, _)| offset + 1);
+        let lines = std::iter::once(0).chain(ends).collect();
+        Self { text, characters, lines }
     }
 
     /// Where the code point of this number is.
@@ -34,6 +37,11 @@ impl<'a> Source<'a> {
     /// The code point that is there.
     pub fn offset(&self, (line, column): Position) -> usize {
         self.lines.get(line.saturating_sub(1)).map_or(0, |start| start + column)
+    }
+
+    /// Its code points.
+    pub fn characters(&self) -> &[char] {
+        &self.characters
     }
 
     fn line(&self, number: usize) -> Option<&'a str> {
