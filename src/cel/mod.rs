@@ -12,6 +12,7 @@ pub mod function;
 pub mod library;
 pub mod parse;
 pub mod plan;
+pub mod re2;
 pub mod types;
 pub mod value;
 
