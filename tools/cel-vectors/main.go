@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -151,11 +152,6 @@ func ask(compiler plugincel.Compiler, q question) (a answer) {
 		"authorizer":                 library.NewAuthorizerVal(caller, rule{}),
 		"authorizer.requestResource": library.NewResourceAuthorizerVal(caller, rule{}, attributes),
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			a.Error = fmt.Sprint("panic: ", r)
-		}
-	}()
 	value, details, err := result.Program.ContextEval(context.Background(), variables)
 	if details != nil {
 		a.Cost = details.ActualCost()
@@ -165,8 +161,14 @@ func ask(compiler plugincel.Compiler, q question) (a answer) {
 		return a
 	}
 	a.String = fmt.Sprint(value.Value())
-	if native, err := value.ConvertToNative(reflect.TypeFor[*structpb.Value]()); err == nil {
-		if text, err := protojson.Marshal(native.(*structpb.Value)); err == nil {
+	var native any
+	if value.Type().TypeName() == "Object" {
+		native, err = value.ConvertToNative(reflect.TypeFor[*structpb.Struct]())
+	} else {
+		native, err = value.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+	}
+	if message, ok := native.(proto.Message); ok && err == nil {
+		if text, err := protojson.Marshal(message); err == nil {
 			a.Value = text
 		}
 	}
