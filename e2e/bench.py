@@ -25,7 +25,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROXY = ROOT / "target/release/kube-admission-proxy"
 TOKEN = "bench-token"
 PROXY_CPU, LOAD_CPU = "0", "1"
-NO_PLUGINS = "--disable-admission-plugins=NamespaceLifecycle,MutatingAdmissionWebhook,ValidatingAdmissionWebhook"
 
 
 def free_port():
@@ -205,7 +204,7 @@ def hop(rounds):
     (static / "api/v1/configmaps").write_text(json.dumps({"kind": "ConfigMapList", "apiVersion": "v1", "items": [{"data": {"x": "y" * 1000}}] * 990}))
     origin, origin_port = nginx("origin", LOAD_CPU, f"location / {{ root {static}; }}")
     peer, peer_port = nginx_proxy(origin_port)
-    ours, our_port, _ = proxy(kubeconfig(origin_port), NO_PLUGINS)
+    ours, our_port, _ = proxy(kubeconfig(origin_port), no_proxy_plugins())
     wait_for_port(our_port, ours)
     for what, path, requests in [("GET 1 KB", "/api/v1/namespaces/default/configmaps/one", 4000), ("LIST 1 MB", "/api/v1/configmaps", 150)]:
         arms = {"direct": (origin, origin_port), "nginx": (peer, peer_port), "ours": (ours, our_port)}
