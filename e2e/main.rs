@@ -14,6 +14,7 @@ mod bypass;
 mod clients;
 mod custom_resources;
 mod differential;
+mod expressions;
 mod kinds;
 mod kubectl;
 mod lifecycle;
