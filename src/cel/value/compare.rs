@@ -34,6 +34,11 @@ impl<'a> Value<'a> {
         })
     }
 
+    /// Whether an element of a list is this value; what cannot be compared is not.
+    pub fn contained_as(&self, element: &Value<'_>) -> bool {
+        self.equals(element).unwrap_or(false)
+    }
+
     /// What `<` and the like go by: `traits.Comparer` of cel-go.
     ///
     /// # Errors
