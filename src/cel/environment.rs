@@ -125,7 +125,7 @@ impl Environment {
             "null_type" => Type::Null,
             "list" => Type::list(Type::Parameter("A".into())),
             "map" => Type::map(Type::Parameter("A".into()), Type::Parameter("B".into())),
-            "type" => Type::Type(Arc::new(Type::Error)),
+            "type" => Type::of_types(),
             "net.IP" | "net.CIDR" | "optional_type" => Type::opaque(name),
             _ if self.messages.has(name) => Type::object(name),
             _ => return None,

@@ -322,11 +322,15 @@ fn equality_cost(negated: bool, left: &Result<Value<'_>, Error>, right: &Result<
 /// # Errors
 /// What the function says, and that there is no such overload.
 pub(super) fn dispatch<'a>(call: &Call, arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
-    let Dispatch::Functions(functions) = &call.dispatch else {
-        return Ok(match arguments {
-            [Value::Bool(value)] => Value::Bool(*value),
-            _ => Value::Bool(true),
-        });
+    let functions = match &call.dispatch {
+        Dispatch::Functions(functions) => functions,
+        Dispatch::NotStrictlyFalse => return Ok(Value::Bool(!matches!(arguments, [Value::Bool(false)]))),
+        Dispatch::Matches(regex) => {
+            return match arguments {
+                [Value::String(text), _] => Ok(Value::Bool(regex.is_match(text))),
+                _ => Err(Error::OVERLOAD),
+            };
+        }
     };
     for function in functions {
         match (function.call)(arguments) {

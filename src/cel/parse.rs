@@ -46,9 +46,7 @@ pub fn parse(source: &str) -> Result<Ast, CompileError> {
             Ok(Ast { root, source: source.to_owned(), positions })
         }
         Err(found) => {
-            for error in found.errors {
-                places::syntax_error(&error, &lines, &mut errors);
-            }
+            places::syntax_errors(&found.errors, &lines, &mut errors);
             errors.into_result(source)?;
             Err(CompileError("ERROR: <input>:-1:0: no expression".to_owned()))
         }

@@ -102,6 +102,10 @@ impl<'a> Evaluation<'a, '_> {
             QualifierKind::Constant(key) => select(value, key, qualifier, if_present || qualifier.test),
             QualifierKind::Attribute(path) | QualifierKind::Computed(path) => match absorb!(self.resolve(path)) {
                 Ok(key) if is_qualifier(&key) => select(value, &key, qualifier, if_present),
+                // What a variable holds is JSON's null, which has no type in Go.
+                Ok(Value::Null) if matches!(qualifier.kind, QualifierKind::Attribute(_)) => {
+                    Err(Error::new("invalid qualifier type: <nil>"))
+                }
                 Ok(key) => Err(invalid_qualifier(&key)),
                 Err(error) => Err(error),
             },

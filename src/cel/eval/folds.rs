@@ -170,18 +170,11 @@ impl<'a> Evaluation<'a, '_> {
         }
         let Value::Map(Map::Values(entries)) = accumulator else { return Err(Error::OVERLOAD) };
         let mut entries = Arc::unwrap_or_clone(entries);
-        let mut insert = |key: Value<'a>, value: Value<'a>| {
-            if entries.get(&key).is_some() {
-                return Err(Error::new(format!("insert failed: key {key} already exists")));
-            }
-            entries.insert(key, value);
-            Ok(())
-        };
         match <[Value<'a>; 2]>::try_from(values) {
-            Ok([key, value]) => insert(key, value)?,
+            Ok([key, value]) => entries.insert_new(key, value)?,
             Err(values) => {
                 let Some(Value::Map(added)) = values.first() else { return Err(Error::OVERLOAD) };
-                added.iter().try_for_each(|(key, value)| insert(key, value))?;
+                added.iter().try_for_each(|(key, value)| entries.insert_new(key, value))?;
             }
         }
         Ok(Value::Map(Map::Values(Arc::new(entries))))

@@ -1,6 +1,6 @@
 //! Addresses, `library.IP` of Kubernetes. Neither zones nor mapped IPv4 addresses are allowed.
 
-use super::{Result, net, opaque, overload, same, size, traversal, traversal_of_first};
+use super::{net, opaque, overload, same, size, traversal, traversal_of_first};
 use crate::cel::function::Function;
 use crate::cel::types::Type;
 use crate::cel::value::{Error, Opaque, Value};

@@ -2,6 +2,7 @@
 
 pub mod authz;
 pub mod cidr;
+pub mod comprehensions;
 pub mod format;
 pub mod ip;
 pub mod jsonpatch;
@@ -37,6 +38,7 @@ pub const ALL: &[&[Function]] = &[
     ip::FUNCTIONS,
     cidr::FUNCTIONS,
     format::FUNCTIONS,
+    comprehensions::FUNCTIONS,
     semver::FUNCTIONS,
     list_extensions::FUNCTIONS,
 ];

@@ -2,6 +2,7 @@
 
 use crate::cel::function::{Function, Overload};
 use crate::cel::value::{Error, Value};
+use std::sync::Arc;
 
 /// What is done with optional values.
 pub const FUNCTIONS: &[Function] = &[
@@ -41,6 +42,18 @@ pub const FUNCTIONS: &[Function] = &[
             },
         ],
         call: special,
+        cost: None,
+    },
+    Function {
+        name: "first",
+        overloads: &[Overload { id: "list_first", signature: "list(V).first(): optional_type(V)" }],
+        call: first,
+        cost: None,
+    },
+    Function {
+        name: "last",
+        overloads: &[Overload { id: "list_last", signature: "list(V).last(): optional_type(V)" }],
+        call: last,
         cost: None,
     },
     Function {
@@ -108,6 +121,20 @@ pub const FUNCTIONS: &[Function] = &[
 /// What the evaluator does itself.
 fn special<'a>(_: &[Value<'a>]) -> Result<Value<'a>, Error> {
     Err(Error::NoSuchOverload)
+}
+
+fn first<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
+    match arguments {
+        [Value::List(list)] => Ok(Value::Optional(list.get(0).map(Arc::new))),
+        _ => Err(Error::NoSuchOverload),
+    }
+}
+
+fn last<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
+    match arguments {
+        [Value::List(list)] => Ok(Value::Optional(list.get(list.len().wrapping_sub(1)).map(Arc::new))),
+        _ => Err(Error::NoSuchOverload),
+    }
 }
 
 fn has_value<'a>(arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {

@@ -2,7 +2,7 @@
 
 mod parse;
 
-use super::{Result, opaque, overload, same, text_of, traversal_of_first};
+use super::{opaque, overload, same, text_of, traversal_of_first};
 use crate::cel::function::Function;
 use crate::cel::types::Type;
 use crate::cel::value::{Error, Opaque, Value};

@@ -3,8 +3,16 @@
 use crate::cel::source::{Errors, Source};
 use cel::ParseError;
 
-/// An error of the `cel` crate in cel-go's words.
-pub fn syntax_error(error: &ParseError, source: &Source<'_>, errors: &mut Errors) {
+/// Errors of the `cel` crate, in the order of their places, in cel-go's words.
+pub fn syntax_errors(found: &[ParseError], source: &Source<'_>, errors: &mut Errors) {
+    let mut ended = Vec::new();
+    for error in found {
+        syntax_error(error, source, &mut ended, errors);
+    }
+}
+
+/// One of them. `ended` are the code points at which the parser gave up what an earlier one was in.
+fn syntax_error(error: &ParseError, source: &Source<'_>, ended: &mut Vec<usize>, errors: &mut Errors) {
     let text = source.characters();
     let message = error.msg.as_str();
     let position = usize::try_from(error.pos.0).ok().zip(usize::try_from(error.pos.1 - 1).ok());
@@ -15,14 +23,18 @@ pub fn syntax_error(error: &ParseError, source: &Source<'_>, errors: &mut Errors
         && message.starts_with("Syntax error: mismatched input")
         && expected.contains("'==', '!='")
     {
-        errors.add(position, format!("{input} expecting {}", wanted(&text[..offset.min(text.len())])));
-    } else if let Some(rest) = message.strip_prefix("Syntax error: no viable alternative at input '.")
-        && let Some(word) = ["true", "false", "null"].iter().find(|word| rest == format!("{word}'"))
+        errors.add(position, format!("{input} expecting {}", wanted(&text[..offset.min(text.len())], ended)));
+        ended.push(offset);
+    } else if let Some(input) = message.strip_prefix("Syntax error: no viable alternative at input '")
+        && let Some(word) = ["true'", "false'", "null'"].iter().find(|word| input.chars().skip(1).eq(word.chars()))
     {
-        errors.add(position, format!("Syntax error: mismatched input '{word}' expecting IDENTIFIER"));
+        errors.add(position, format!("Syntax error: mismatched input '{word} expecting IDENTIFIER"));
     } else if message == "unsupported syntax: '`'" {
         let quote = text.iter().skip(offset).position(|c| *c == '`').map(|found| source.position(offset + found));
         errors.add(quote.or(position), message);
+    } else if message == "unsupported ident kind" {
+        let name = text.iter().skip(offset).position(|c| !c.is_whitespace() && !matches!(c, '.' | '?'));
+        errors.add(Some(source.position(name.map_or(text.len(), |found| offset + found))), message);
     } else if message.starts_with("invalid string literal") || message.starts_with("invalid bytes literal") {
         errors.add(position, escape_error(text.get(offset..).unwrap_or_default()).unwrap_or("unable to unescape string"));
     } else if matches!(message, "invalid int literal" | "invalid double literal") {
@@ -42,8 +54,8 @@ pub fn sign_before(text: &[char], offset: usize) -> Option<usize> {
 }
 
 /// What has to come after this text if the expression it ends with is complete. The generated parser of the `cel` crate names the
-/// operators too, that of cel-go does not.
-fn wanted(text: &[char]) -> &'static str {
+/// operators too, that of cel-go does not. `ended` is where something was not closed and given up.
+fn wanted(text: &[char], ended: &[usize]) -> &'static str {
     /// An open parenthesis of a kind.
     struct Open {
         bracket: char,
@@ -55,7 +67,18 @@ fn wanted(text: &[char]) -> &'static str {
     let mut open = vec![Open { bracket: ' ', conditions: 0, colon: false }];
     let mut previous = ' ';
     let mut at = 0;
-    while let (Some(c), Some(inner)) = (text.get(at).copied(), open.last_mut()) {
+    let mut ended = ended.iter().peekable();
+    while let Some(c) = text.get(at).copied() {
+        while ended.next_if(|end| **end <= at).is_some() {
+            let nested = open.len() > 1;
+            match open.last_mut() {
+                Some(inner) if inner.conditions > 0 => inner.conditions -= 1,
+                Some(Open { bracket: '{', colon: colon @ false, .. }) => *colon = true,
+                Some(_) if nested => drop(open.pop()),
+                _ => {}
+            }
+        }
+        let Some(inner) = open.last_mut() else { break };
         at += match c {
             '\'' | '"' => string_length(&text[at..], previous),
             '/' if text.get(at + 1) == Some(&'/') => text[at..].iter().take_while(|c| **c != '\n').count(),
@@ -153,8 +176,9 @@ mod tests {
             ("a ? b : c ", "<EOF>"),
             ("a.?b[?c] // (", "<EOF>"),
         ] {
-            assert_eq!(wanted(&characters(text)), expected, "{text}");
+            assert_eq!(wanted(&characters(text), &[]), expected, "{text}");
         }
+        assert_eq!(wanted(&characters("(f(a b) "), &[5]), "')'");
     }
 
     #[test]

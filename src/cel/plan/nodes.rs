@@ -1,6 +1,7 @@
 //! The nodes of a program.
 
 use crate::cel::function::{Cost, Function};
+use crate::cel::re2::Regex;
 use crate::cel::value::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -76,6 +77,8 @@ pub enum Dispatch {
     Functions(Vec<&'static Function>),
     /// `@not_strictly_false`, which takes errors.
     NotStrictlyFalse,
+    /// `matches` with a constant pattern.
+    Matches(Regex),
 }
 
 /// `x in […]` of constants.

@@ -1,7 +1,8 @@
 //! What is done before the first evaluation, as `decOptimize` of cel-go does, and what calls cost.
 
-use super::nodes::{Call, Member, Node, Scalar};
+use super::nodes::{Call, Dispatch, Member, Node, Scalar};
 use crate::cel::function::Cost;
+use crate::cel::re2::Regex;
 use crate::cel::value::{Error, Value};
 use std::collections::HashSet;
 
@@ -32,10 +33,10 @@ fn constant(node: Node) -> Option<Value<'static>> {
     }
 }
 
-/// Conversions of constants are done, `in` a list of constants becomes a look-up.
+/// Conversions of constants are done, constant patterns are compiled, `in` a list of constants becomes a look-up.
 ///
 /// # Errors
-/// When a conversion fails.
+/// When a conversion or a pattern fails.
 pub fn call(mut call: Call) -> Result<Node, Error> {
     const CONVERSIONS: [&str; 10] =
         ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
@@ -44,6 +45,15 @@ pub fn call(mut call: Call) -> Result<Node, Error> {
     {
         let value = crate::cel::eval::dispatch(&call, std::slice::from_ref(value))?;
         return Ok(Node::Constant(call.id, value));
+    }
+    if let ("matches" | "find" | "findAll", [_, Node::Constant(_, Value::String(pattern)), ..]) =
+        (&*call.name, &*call.arguments)
+    {
+        let regex = Regex::compile(pattern).map_err(|error| Error::new(error.to_string()))?;
+        if &*call.name == "matches" {
+            call.dispatch = Dispatch::Matches(regex);
+        }
+        call.early = true;
     }
     if call.overload == "in_list"
         && let [_, Node::Constant(_, Value::List(list))] = &*call.arguments

@@ -1,6 +1,6 @@
 //! Messages that an expression makes: `Object{…}`, `JSONPatch{…}` of the mutation environment.
 
-use super::{Error, Struct, Value};
+use super::{Error, List, Struct, Value};
 use std::sync::Arc;
 
 /// `JSONPatchTypeName` of Kubernetes.
@@ -40,8 +40,9 @@ impl<'a> Struct<'a> {
         by_type: bool,
         if_present: bool,
     ) -> Result<Option<Value<'a>>, Error> {
-        let found = self.get(field).cloned();
+        let found = self.get(field);
         if &*self.name == JSON_PATCH {
+            let found = found.cloned();
             return match field {
                 "op" | "path" | "from" if if_present => Ok(found.filter(|value| value.size() != Some(0))),
                 "op" | "path" | "from" => Ok(found.or(Some(Value::text("")))),
@@ -51,11 +52,23 @@ impl<'a> Struct<'a> {
                 _ => Err(Error::new(format!("unsupported indexer: {field}"))),
             };
         }
+        let found = found.map(plain);
         Ok(match (by_type, if_present) {
             (true, true) => found,
             (true, false) => found.or(Some(Value::Null)),
             (false, _) => None,
         })
+    }
+}
+
+/// What was made for a field, with maps for messages: `ObjectVal.Value()` of Kubernetes.
+fn plain<'a>(value: &Value<'a>) -> Value<'a> {
+    match value {
+        Value::Struct(made) if &*made.name != JSON_PATCH => {
+            Value::map(made.fields.iter().map(|(name, value)| (Value::string(name.clone()), plain(value))))
+        }
+        Value::List(List::Values(elements)) => Value::list(elements.iter().map(plain).collect()),
+        value => value.clone(),
     }
 }
 

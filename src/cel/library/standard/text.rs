@@ -1,5 +1,6 @@
 //! Functions of text.
 
+use crate::cel::re2::Regex;
 use crate::cel::value::{Error, Value};
 
 type Result<'a> = std::result::Result<Value<'a>, Error>;
@@ -38,7 +39,7 @@ pub fn ends_with<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 pub fn matches<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [Value::String(text), Value::String(pattern)] => {
-            let regex = regex::Regex::new(pattern).map_err(|error| Error::new(error.to_string()))?;
+            let regex = Regex::compile(pattern).map_err(|error| Error::new(error.to_string()))?;
             Ok(Value::Bool(regex.is_match(text)))
         }
         [Value::String(_), _] | [Value::Duration(_) | Value::Timestamp(..), _] => Err(Error::OVERLOAD),
