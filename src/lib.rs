@@ -19,6 +19,7 @@ pub mod status;
 pub mod admission;
 pub mod plugins;
 pub mod webhooks;
+pub mod conversion;
 
 pub mod object;
 pub mod cluster;

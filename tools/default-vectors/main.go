@@ -115,14 +115,15 @@ func equivalents(kind schema.GroupVersionKind) (others []schema.GroupVersionKind
 	return others
 }
 
-// What a webhook sees of an object that it wants in another version.
+// What a webhook sees of an object that it wants in another version. What is lost on the way to the internal version and back
+// (a status of autoscaling/v1 without annotations) is lost here before.
 func writeConverted(out io.Writer, text []byte, kind, other schema.GroupVersionKind) {
 	_, input, err := through(text)
 	if err != nil || len(input) > longest {
 		return
 	}
 	internal := schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}
-	hub, _, err := serializer.NewCodecFactory(legacyscheme.Scheme).UniversalDecoder(internal).Decode(text, nil, nil)
+	hub, _, err := serializer.NewCodecFactory(legacyscheme.Scheme).UniversalDecoder(internal).Decode(input, nil, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
