@@ -21,4 +21,5 @@ mod plugins;
 mod races;
 mod subresources;
 mod upgrades;
+mod versions;
 mod webhooks;

@@ -47,9 +47,7 @@ impl<'a> Webhook<'a> {
             (None, None | Some("")) => {
                 return Err(failed("webhook configuration must have either service or URL".into()));
             }
-            (None, Some(url)) => {
-                Endpoint::url(url, ca).map_err(|error| failed(format!("Unparsable URL: {error}")))?
-            }
+            (None, Some(url)) => Endpoint::url(url, ca).map_err(|error| failed(format!("Unparsable URL: {error}")))?,
         };
         Ok(Self { client: clients.client(endpoint)?, review_versions: &webhook.review_versions })
     }

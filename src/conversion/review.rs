@@ -136,7 +136,9 @@ impl Metadata<'_> {
         let answered = match converted.fields_mut().remove("metadata") {
             None => return Err("missing metadata in converted object".into()),
             Some(Value::Object(answered)) => answered,
-            Some(other) => return Err(format!("invalid metadata of type {} in converted object", dynamic_type(&other))),
+            Some(other) => {
+                return Err(format!("invalid metadata of type {} in converted object", dynamic_type(&other)));
+            }
         };
         let original = self.original.get(&["metadata"]);
         let mut metadata = original.and_then(Value::as_object).cloned().unwrap_or_default();

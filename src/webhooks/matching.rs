@@ -106,9 +106,10 @@ impl<'a> Matcher<'a> {
             Some(found) => found,
             none => none.insert(self.converter.equivalents(&attributes.resource, &attributes.subresource).await?),
         };
-        let named = hook.rules.iter().find_map(|rule| {
-            equivalents.iter().find(|equivalent| rule.matches(attributes, &equivalent.resource))
-        });
+        let named = hook
+            .rules
+            .iter()
+            .find_map(|rule| equivalents.iter().find(|equivalent| rule.matches(attributes, &equivalent.resource)));
         Ok(named.cloned().map(Wanted::As))
     }
 

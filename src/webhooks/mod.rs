@@ -21,7 +21,9 @@ pub(crate) mod tests;
 
 /// What a plugin needs to ask a backend of its own.
 pub mod backend {
-    pub use super::client::{Answer, CallFailure, Client, Clients, Endpoint, GenericWebhook, Kubeconfig, is_forbidden, response};
+    pub use super::client::{
+        Answer, CallFailure, Client, Clients, Endpoint, GenericWebhook, Kubeconfig, is_forbidden, response,
+    };
 }
 
 pub use mutating::Mutating;

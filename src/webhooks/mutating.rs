@@ -137,7 +137,8 @@ impl Mutating {
                 Some((as_what, review)) if *as_what == wanted => review,
                 other => {
                     let (object, old_object) = (versioned.object(attributes), versioned.old_object(attributes));
-                    let review = Review::new(attributes, &wanted, object, old_object).map_err(Status::internal_error)?;
+                    let review =
+                        Review::new(attributes, &wanted, object, old_object).map_err(Status::internal_error)?;
                     &mut other.insert((wanted, review)).1
                 }
             };

@@ -39,7 +39,7 @@ fn fold_request(request: &mut Fields) {
         "adminAccess" | "capacity" => request.contains_key(*name),
         _ => !is_zero(request, name),
     };
-    let is_of_one = OF_ONE.iter().any(|name| is_set(&name));
+    let is_of_one = OF_ONE.iter().any(is_set);
     let taken: Fields = OF_ONE.iter().filter_map(|name| request.remove_entry(*name)).collect();
     if is_of_one {
         request.insert("exactly".into(), Value::Object(taken));

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::config::Limits;
+use crate::conversion::Converter;
 use crate::webhooks::client::Clients;
 use crate::webhooks::hook::Hooks;
-use crate::conversion::Converter;
 use crate::webhooks::matching::{Matcher, Wanted};
 
 /// Names of the hooks that want the request, or the first error.
@@ -22,7 +22,7 @@ async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) 
     for (_, hook) in hooks.candidates(&attributes.resource.resource, attributes.operation) {
         let wanted = matcher.wants(hook, attributes, attributes.object.as_ref()).await;
         if let Some(wanted) = wanted.map_err(|denial| denial.into_status(attributes))? {
-            assert_eq!(matcher.may_want(hook, attributes), true);
+            assert!(matcher.may_want(hook, attributes));
             names.push(match wanted {
                 Wanted::AsItIs => hook.name.clone(),
                 Wanted::As(other) => format!("{} as {}, Kind={}", hook.name, other.kind.api_version(), other.kind.kind),
@@ -188,9 +188,8 @@ async fn a_hook_may_match_only_through_an_equivalent_resource() {
         fields["matchPolicy"] = policy.into();
         [with(fields)]
     };
-    let autoscalers = |versions: &[&str], policy: &str| {
-        named(&["autoscaling"], versions, "horizontalpodautoscalers", policy)
-    };
+    let autoscalers =
+        |versions: &[&str], policy: &str| named(&["autoscaling"], versions, "horizontalpodautoscalers", policy);
     let hpa = request(Operation::Create, "autoscaling", "v1", "horizontalpodautoscalers", "", "default");
     let as_v2 = ["w as autoscaling/v2, Kind=HorizontalPodAutoscaler"];
     assert_eq!(wanted(&autoscalers(&["v2"], "Equivalent"), &hpa).await.unwrap(), as_v2);
