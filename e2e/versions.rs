@@ -209,7 +209,7 @@ fn devices() -> Vec<Request> {
             "merge",
             &json!({"metadata": {"labels": {"x": "y"}}}),
         ),
-        delete(&format!("{}/s1", at("v1beta1", "resourceslices"))),
+        delete(&format!("{}/one", at("v1beta1", "resourceclaims"))),
     ]
 }
 

@@ -234,8 +234,8 @@ pub fn decode_object(
         MediaType::Yaml => duplicates.clone(),
         _ => duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path))).collect(),
     };
-    let normal = match schema::of(expected) {
-        Some(_) => {
+    let normal = match typed::is_known(expected) {
+        true => {
             check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
             let handled = |why: String| cannot_be_handled(&expected.kind, &expected.version, expected, &why);
             match (form, media_type) {
@@ -248,7 +248,7 @@ pub fn decode_object(
             }
             .map_err(handled)?
         }
-        None => {
+        false => {
             check_custom(bytes, &sent, expected, &fields).map_err(|problem| match problem {
                 Custom::Unrecognized(why) => unrecognized(&why),
                 Custom::Refused(status) => status,
@@ -512,12 +512,12 @@ pub fn decode_patched(
 ) -> Result<Normal, Unfit> {
     let sent = sent_kind(&patched).map_err(Unfit::Invalid)?;
     let Value::Object(fields) = patched else { return Err(Unfit::Invalid("the patched object is no object".into())) };
-    let decoded = match schema::of(expected) {
-        Some(_) => {
+    let decoded = match typed::is_known(expected) {
+        true => {
             check_built_in(b"", &sent, expected).map_err(|misfit| Unfit::Invalid(misfit.into_text()))?;
             known(normal::built_in(expected, Value::Object(fields)))
         }
-        None => {
+        false => {
             if let Some(why) = structural::metadata_error(&fields) {
                 return Err(Unfit::Invalid(why));
             }

@@ -129,10 +129,12 @@ impl Mutating {
             if attributes.reinvocation.is_reinvoke && !again.again.contains(&hook.uid) {
                 continue;
             }
-            let kind = wanted.kind(attributes).clone();
-            let converted = versioned.convert(attributes, &kind).await;
-            // Both the accessor of the versions and who asks it make an internal error of it.
-            converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
+            if versioned.kind(attributes) != wanted.kind(attributes) {
+                let kind = wanted.kind(attributes).clone();
+                let converted = versioned.convert(attributes, &kind).await;
+                // Both the accessor of the versions and who asks it make an internal error of it.
+                converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
+            }
             let review = match &mut shown {
                 Some((as_what, review)) if *as_what == wanted => review,
                 other => {
