@@ -284,7 +284,7 @@ fn unchanged(fields: Map<String, Value>) -> Normal {
     Normal { object: Object::from_value(Value::Object(fields)).unwrap_or_default(), unknown: Vec::new() }
 }
 
-/// Every kind with a schema has a decoder.
+/// Every built-in kind has a decoder.
 fn known(normal: Option<Result<Normal, String>>) -> Result<Normal, String> {
     normal.unwrap_or_else(|| Err("no decoder knows this kind".to_owned()))
 }
