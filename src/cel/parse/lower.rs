@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// Trees do not become larger than this by their macros, nodes. cel-go has no such bound: every `optMap` copies what stands
 /// before it.
-const MAX_NODES: usize = 500_000;
+const MAX_NODES: usize = 100_000;
 
 /// Copies a tree, numbers its nodes and expands its macros.
 pub struct Lowering<'a> {
@@ -121,7 +121,8 @@ impl<'a> Lowering<'a> {
             }
         }
         let offsets = self.places.offset_for(foreign);
-        let offsets = offsets.map(|(start, stop)| (self.lines.code_point(start as usize), self.lines.code_point(stop as usize)));
+        let offsets =
+            offsets.map(|(start, stop)| (self.lines.code_point(start as usize), self.lines.code_point(stop as usize)));
         let id = self.number(offsets.map(|(start, _)| self.lines.position(start)));
         let lowered = self.kind(id, expr, offsets);
         if deeper {
@@ -134,7 +135,9 @@ impl<'a> Lowering<'a> {
         let kind = match expr {
             foreign::Expr::Unspecified => Kind::Literal(Literal::Null),
             // A reserved word: an error is noted already.
-            foreign::Expr::Ident(name) if self.reserved && name.chars().all(|c| c == '_') => Kind::Literal(Literal::Null),
+            foreign::Expr::Ident(name) if self.reserved && name.chars().all(|c| c == '_') => {
+                Kind::Literal(Literal::Null)
+            }
             foreign::Expr::Literal(value) => Kind::Literal(self.literal(id, value, offsets)),
             foreign::Expr::Ident(name) => Kind::Ident(name.into()),
             foreign::Expr::Select(select) => Kind::Select {
@@ -179,7 +182,10 @@ impl<'a> Lowering<'a> {
     }
 
     fn entry_number(&mut self, foreign: u64) -> Id {
-        let position = self.places.offset_for(foreign).map(|(start, _)| self.lines.position(self.lines.code_point(start as usize)));
+        let position = self
+            .places
+            .offset_for(foreign)
+            .map(|(start, _)| self.lines.position(self.lines.code_point(start as usize)));
         self.number(position)
     }
 
