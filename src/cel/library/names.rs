@@ -124,7 +124,7 @@ fn too_long(text: &[u8], most: usize) -> Vec<String> {
 /// `RegexError`.
 fn mismatch(why: &str, pattern: &str, examples: &[&str]) -> String {
     let examples: Vec<_> = examples.iter().map(|example| format!("'{example}', ")).collect();
-    format!("{why} (e.g. {}regex used for validation is '{pattern}')", examples.join("or "))
+    format!("{why} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
 }
 
 fn is_label(text: &[u8]) -> bool {
