@@ -95,7 +95,8 @@ fn wrong(test: &Json) -> Option<String> {
         (Ok(found), None) => Some(format!("{found}, not an error")),
         (Ok(found), Some(expected)) => {
             let expected = value(expected);
-            let not_a_number = matches!((&found, &expected), (Value::Double(a), Value::Double(b)) if a.is_nan() && b.is_nan());
+            let not_a_number =
+                matches!((&found, &expected), (Value::Double(a), Value::Double(b)) if a.is_nan() && b.is_nan());
             let same = not_a_number || found.type_name() == expected.type_name() && found.equals(&expected) == Ok(true);
             (!same).then(|| format!("{found}, not {expected}"))
         }
@@ -104,7 +105,8 @@ fn wrong(test: &Json) -> Option<String> {
 
 #[test]
 fn answers_as_the_specification_says() {
-    let different: BTreeSet<&str> = DIFFERENT.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
+    let different: BTreeSet<&str> =
+        DIFFERENT.lines().filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
     let mut unexpected = Vec::new();
     for line in TESTS.lines() {
         let test: Json = serde_json::from_str(line).unwrap();

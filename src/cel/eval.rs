@@ -3,6 +3,8 @@
 mod attributes;
 mod cost;
 mod folds;
+#[cfg(test)]
+mod tests;
 
 use super::plan::{Call, Dispatch, Node, Program};
 use super::value::{Entries, Error, List, Map, Struct, Text, Value};
