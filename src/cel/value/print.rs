@@ -47,7 +47,23 @@ fn shortest(value: f64) -> Option<(bool, String, i32)> {
     }
     let scientific = format!("{:e}", value.abs());
     let (digits, exponent) = scientific.split_once('e')?;
-    Some((value.is_sign_negative(), digits.replace('.', ""), exponent.parse().ok()?))
+    let digits = even_of_two(value.abs(), digits.replace('.', ""), exponent);
+    Some((value.is_sign_negative(), digits, exponent.parse().ok()?))
+}
+
+/// Of two equally short and equally near forms Go takes the even one, Rust the larger.
+fn even_of_two(value: f64, digits: String, exponent: &str) -> String {
+    if digits.len() < 15 || digits.ends_with(['0', '2', '4', '6', '8']) {
+        return digits;
+    }
+    let exact = format!("{value:.*e}", digits.len() + 20).replace('.', "");
+    let Some((smaller, rest)) = exact.split('e').next().and_then(|all| all.split_at_checked(digits.len())) else {
+        return digits;
+    };
+    let is_tie = rest.trim_end_matches('0') == "5" && smaller != digits;
+    let (first, others) = smaller.split_at(1);
+    let read = format!("{first}.{others}e{exponent}").parse::<f64>();
+    if is_tie && read == Ok(value) { smaller.to_owned() } else { digits }
 }
 
 fn place_point(text: &mut String, digits: &str, exponent: i32) {
@@ -76,22 +92,29 @@ pub fn duration(nanoseconds: i64) -> String {
     double_plain(seconds) + "s"
 }
 
-/// What calendar and clock show so many seconds east of UTC. Of all the seconds there are (the years 1 to 9999).
-pub fn civil(seconds: i64, nanoseconds: u32, offset: i32) -> DateTime {
+/// What calendar and clock show so many seconds east of UTC, of all the seconds there are (the years 1 to 9999), and the year. The
+/// year 10000, which there is east of UTC, has the calendar of four centuries before.
+pub fn civil(seconds: i64, nanoseconds: u32, offset: i32) -> (DateTime, i64) {
+    const LAST: i64 = 253_402_300_799;
+    const FOUR_CENTURIES: i64 = 146_097 * 86_400;
     let seconds = seconds.saturating_add(offset.into());
+    if seconds > LAST {
+        let (time, year) = civil(seconds.min(LAST + FOUR_CENTURIES) - FOUR_CENTURIES, nanoseconds, 0);
+        return (time, year + 400);
+    }
     let days = jiff::Span::new().try_days(seconds.div_euclid(86_400));
     let date = days.and_then(|days| jiff::civil::date(1970, 1, 1).checked_add(days)).unwrap_or(Date::MAX);
     let of_day = seconds.rem_euclid(86_400) as i32;
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    date.at(hour as i8, minute as i8, second as i8, nanoseconds as i32)
+    (date.at(hour as i8, minute as i8, second as i8, nanoseconds as i32), date.year().into())
 }
 
 /// A time as `time.RFC3339Nano` has it.
 pub fn timestamp(seconds: i64, nanoseconds: u32, offset: i32) -> String {
-    let local = civil(seconds, nanoseconds, offset);
+    let (local, year) = civil(seconds, nanoseconds, offset);
     let mut text = format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
-        local.year(),
+        year,
         local.month(),
         local.day(),
         local.hour(),
@@ -173,6 +196,7 @@ mod tests {
             (123_456_789.0, "1.23456789e+08", "123456789"),
             (0.0001, "0.0001", "0.0001"),
             (0.000_01, "1e-05", "0.00001"),
+            (93_766_038_628_623.125, "9.376603862862312e+13", "93766038628623.12"),
             (f64::NAN, "NaN", "NaN"),
             (f64::INFINITY, "+Inf", "+Inf"),
             (f64::NEG_INFINITY, "-Inf", "-Inf"),

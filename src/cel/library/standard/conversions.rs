@@ -111,8 +111,11 @@ pub fn double<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-/// `strconv.ParseFloat` of Go: as Rust's, and with hexadecimal digits, but what is too large is an error.
+/// `strconv.ParseFloat` of Go: as Rust's, and with hexadecimal digits and underscores, but what is too large is an error.
 fn parse_double(text: &str) -> Option<f64> {
+    if text.contains('_') {
+        return underscores_part_digits(text).then(|| parse_double(&text.replace('_', "")))?;
+    }
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if let Some(digits) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
         let value = parse_hexadecimal(digits)?;
@@ -124,6 +127,24 @@ fn parse_double(text: &str) -> Option<f64> {
     }
     let value: f64 = text.parse().ok()?;
     (named || value.is_finite()).then_some(value)
+}
+
+/// Whether each underscore stands between digits, or between the prefix of a base and a digit: `underscoreOK` of Go.
+fn underscores_part_digits(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let prefixed = unsigned.strip_prefix(['0']).and_then(|rest| rest.strip_prefix(['b', 'B', 'o', 'O', 'x', 'X']));
+    let hexadecimal = unsigned.get(1..2).is_some_and(|base| base.eq_ignore_ascii_case("x"));
+    let mut before = if prefixed.is_some() { '0' } else { '^' };
+    for letter in prefixed.unwrap_or(unsigned).chars() {
+        let is_digit = letter.is_ascii_digit() || hexadecimal && letter.is_ascii_hexdigit();
+        match (letter, before) {
+            _ if is_digit => before = '0',
+            ('_', '0') => before = '_',
+            ('_', _) | (_, '_') => return false,
+            _ => before = '!',
+        }
+    }
+    before != '_'
 }
 
 /// Hexadecimal digits, maybe with a point, and the exponent of two that there must be.
@@ -244,7 +265,9 @@ pub fn parse_timestamp(text: &str) -> Option<(i64, u32, i32)> {
     let year = take(4, &['-'])?;
     let month = take(2, &['-'])?;
     let day = take(2, &['T'])?;
-    let hour = take(2, &[':'])?;
+    // One digit is enough for Go here, and only here.
+    let short = text.as_bytes().get("2006-01-02T1".len()) == Some(&b':');
+    let hour = take(if short { 1 } else { 2 }, &[':'])?;
     let minute = take(2, &[':'])?;
     let second = take(2, &[])?;
     let mut nanoseconds = 0;
