@@ -231,14 +231,10 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// Counts the cost of a call. An argument or a result that is an error counts as null.
-    fn charge(
-        &mut self,
-        call: &Call,
-        arguments: &[Value<'a>],
-        result: &Result<Value<'a>, Error>,
-    ) -> Result<(), Error> {
+    fn charge(&mut self, call: &Call, arguments: &[Value<'a>], result: &Result<Value<'a>, Error>) -> Result<(), Error> {
         if self.tracker.drop_arguments(call.arguments.iter().map(Node::id)) {
-            let cost = call.cost.map_or(1, |cost| cost(call.overload, arguments, result.as_ref().unwrap_or(&Value::Null)));
+            let cost =
+                call.cost.map_or(1, |cost| cost(call.overload, arguments, result.as_ref().unwrap_or(&Value::Null)));
             self.tracker.add(cost);
         }
         self.tracker.observe(call.id)
@@ -291,9 +287,7 @@ fn optional_entry<'a>(key: &Value<'_>, value: Value<'a>, optional: bool) -> Resu
         value if !optional => Ok(Some(value)),
         Value::Optional(None) => Ok(None),
         Value::Optional(Some(value)) => Ok(Some((*value).clone())),
-        value => {
-            Err(Error::new(format!("cannot initialize optional entry '{key}' from non-optional value {value}")))
-        }
+        value => Err(Error::new(format!("cannot initialize optional entry '{key}' from non-optional value {value}"))),
     }
 }
 

@@ -115,11 +115,8 @@ impl<'a> Evaluation<'a, '_> {
         {
             return result;
         }
-        let result = if qualifier.test && !if_present {
-            result.map(|found| Some(Value::Bool(found.is_some())))
-        } else {
-            result
-        };
+        let result =
+            if qualifier.test && !if_present { result.map(|found| Some(Value::Bool(found.is_some()))) } else { result };
         if !if_present || matches!(result, Ok(Some(_))) {
             if matches!(qualifier.kind, QualifierKind::Computed(_)) {
                 self.tracker.drop(qualifier.id);

@@ -118,7 +118,8 @@ impl<'a> Lowering<'a> {
             }
         }
         let offsets = self.places.offset_for(foreign);
-        let offsets = offsets.map(|(start, stop)| (self.lines.code_point(start as usize), self.lines.code_point(stop as usize)));
+        let offsets =
+            offsets.map(|(start, stop)| (self.lines.code_point(start as usize), self.lines.code_point(stop as usize)));
         let id = self.number(offsets.map(|(start, _)| self.lines.position(start)));
         let lowered = self.kind(id, expr, offsets);
         if deeper {
@@ -174,7 +175,10 @@ impl<'a> Lowering<'a> {
     }
 
     fn entry_number(&mut self, foreign: u64) -> Id {
-        let position = self.places.offset_for(foreign).map(|(start, _)| self.lines.position(self.lines.code_point(start as usize)));
+        let position = self
+            .places
+            .offset_for(foreign)
+            .map(|(start, _)| self.lines.position(self.lines.code_point(start as usize)));
         self.number(position)
     }
 

@@ -36,7 +36,8 @@ fn syntax_error(error: &ParseError, source: &Source<'_>, ended: &mut Vec<usize>,
         let name = text.iter().skip(offset).position(|c| !c.is_whitespace() && !matches!(c, '.' | '?'));
         errors.add(Some(source.position(name.map_or(text.len(), |found| offset + found))), message);
     } else if message.starts_with("invalid string literal") || message.starts_with("invalid bytes literal") {
-        errors.add(position, escape_error(text.get(offset..).unwrap_or_default()).unwrap_or("unable to unescape string"));
+        errors
+            .add(position, escape_error(text.get(offset..).unwrap_or_default()).unwrap_or("unable to unescape string"));
     } else if matches!(message, "invalid int literal" | "invalid double literal") {
         errors.add(sign_before(text, offset).map(|sign| source.position(sign)).or(position), message);
     } else if !message.starts_with("No `") && !message.starts_with("Incomplete ") {

@@ -15,8 +15,7 @@ pub fn plan(
     variables: &[(Arc<str>, Type)],
     libraries: &[&'static [Function]],
 ) -> Result<Program, Error> {
-    let mut planner =
-        Planner { checked, variables, libraries, numbers: HashMap::new(), scope: Vec::new(), locals: 0 };
+    let mut planner = Planner { checked, variables, libraries, numbers: HashMap::new(), scope: Vec::new(), locals: 0 };
     let root = planner.node(&checked.ast.root)?;
     let output = checked.types.get(&checked.ast.root.id).cloned().unwrap_or(Type::Dyn);
     Ok(Program { output, root, locals: planner.locals, nodes: planner.numbers.len() })

@@ -104,7 +104,9 @@ pub fn double<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         [value @ Value::Double(_)] => Ok(value.clone()),
         [Value::Int(value)] => Ok(Value::Double(*value as f64)),
         [Value::Uint(value)] => Ok(Value::Double(*value as f64)),
-        [Value::String(text)] => parse_double(text).map_or_else(|| unreadable("double"), |value| Ok(Value::Double(value))),
+        [Value::String(text)] => {
+            parse_double(text).map_or_else(|| unreadable("double"), |value| Ok(Value::Double(value)))
+        }
         _ => Err(Error::NoSuchOverload),
     }
 }
@@ -203,7 +205,9 @@ pub fn parse_duration(text: &str) -> Option<i64> {
 fn fraction_of(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0u64, 1f64);
     for digit in digits.bytes() {
-        let Some(next) = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0'))) else { break };
+        let Some(next) = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0'))) else {
+            break;
+        };
         if next > i64::MAX as u64 {
             break;
         }
