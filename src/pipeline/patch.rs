@@ -130,7 +130,7 @@ impl Write<'_> {
                 (PatchType::Json, replace_fields(stored, admitted.fields()))
             }
         };
-        let mut outgoing = self.outgoing(Bytes::from(serde_json::to_vec(&patch).map_err(Status::internal_error)?));
+        let mut outgoing = self.written(Bytes::from(serde_json::to_vec(&patch).map_err(Status::internal_error)?))?;
         outgoing.content_type = patch_type.content_type();
         Ok(outgoing)
     }

@@ -181,6 +181,15 @@ impl Write<'_> {
         let admitted = attributes.object.replace(*stored);
         if let (Some(admitted), Some(stored)) = (&admitted, &mut attributes.object) {
             storage::undo(self.target.kind(), attributes.operation, admitted, stored);
+            if self.schema.is_some() {
+                let of_status = (self.target.has_status(), self.target.subresource == "status");
+                storage::restore_pruned(admitted, stored, |field| match (field, of_status) {
+                    ("apiVersion" | "kind" | "metadata", _) => false,
+                    // What is not written is what was there before.
+                    (field, (true, is_status)) => is_status == (field == "status"),
+                    _ => true,
+                });
+            }
         }
         if self.target.subresource == "token" {
             // Nothing keeps books of these: the answer has none.

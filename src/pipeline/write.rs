@@ -286,6 +286,16 @@ impl<'a> Write<'a> {
         }
     }
 
+    /// The same of a body that was written here. What clients wrote was looked through before; fields of a custom resource
+    /// that its schema does not know are the work of webhooks then, and nobody is warned of these.
+    pub(super) fn written(&self, body: Bytes) -> Result<Outgoing, Status> {
+        let mut outgoing = self.outgoing(body);
+        if self.schema.is_some() {
+            outgoing.uri = with_parameter(&outgoing.uri, "fieldValidation=Ignore")?;
+        }
+        Ok(outgoing)
+    }
+
     /// The admitted object for the request's own method and URL: as the bytes that came, where nothing differs from what
     /// they say, otherwise in JSON.
     pub(super) fn admitted(&self, attributes: &Attributes, verbatim: Option<MediaType>) -> Result<Outgoing, Status> {
@@ -298,7 +308,7 @@ impl<'a> Write<'a> {
                 // What came, and what admission has added: written without growing, most of the time.
                 let mut body = Vec::with_capacity(self.body.len() + ADMITTED_BYTES);
                 serde_json::to_writer(&mut body, object).map_err(Status::internal_error)?;
-                Ok(self.outgoing(body.into()))
+                self.written(body.into())
             }
         }
     }

@@ -234,8 +234,8 @@ pub fn decode_object(
         MediaType::Yaml => duplicates.clone(),
         _ => duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path))).collect(),
     };
-    let normal = match schema::of(expected) {
-        Some(_) => {
+    let normal = match typed::is_known(expected) {
+        true => {
             check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
             let handled = |why: String| cannot_be_handled(&expected.kind, &expected.version, expected, &why);
             match (form, media_type) {
@@ -248,7 +248,7 @@ pub fn decode_object(
             }
             .map_err(handled)?
         }
-        None => {
+        false => {
             check_custom(bytes, &sent, expected, &fields).map_err(|problem| match problem {
                 Custom::Unrecognized(why) => unrecognized(&why),
                 Custom::Refused(status) => status,
@@ -284,7 +284,7 @@ fn unchanged(fields: Map<String, Value>) -> Normal {
     Normal { object: Object::from_value(Value::Object(fields)).unwrap_or_default(), unknown: Vec::new() }
 }
 
-/// Every kind with a schema has a decoder.
+/// Every built-in kind has a decoder.
 fn known(normal: Option<Result<Normal, String>>) -> Result<Normal, String> {
     normal.unwrap_or_else(|| Err("no decoder knows this kind".to_owned()))
 }
@@ -512,12 +512,12 @@ pub fn decode_patched(
 ) -> Result<Normal, Unfit> {
     let sent = sent_kind(&patched).map_err(Unfit::Invalid)?;
     let Value::Object(fields) = patched else { return Err(Unfit::Invalid("the patched object is no object".into())) };
-    let decoded = match schema::of(expected) {
-        Some(_) => {
+    let decoded = match typed::is_known(expected) {
+        true => {
             check_built_in(b"", &sent, expected).map_err(|misfit| Unfit::Invalid(misfit.into_text()))?;
             known(normal::built_in(expected, Value::Object(fields)))
         }
-        None => {
+        false => {
             if let Some(why) = structural::metadata_error(&fields) {
                 return Err(Unfit::Invalid(why));
             }

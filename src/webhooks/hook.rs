@@ -2,7 +2,8 @@
 
 use super::client::{Client, Clients, Endpoint};
 use super::rules::Rule;
-use crate::admission::Operation;
+use crate::admission::{Attributes, Operation};
+use crate::object::GroupVersionResource;
 use crate::object::selector::LabelSelector as Selector;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -165,6 +166,18 @@ impl Hook {
             reinvocable: fields.reinvocation_policy == Some("IfNeeded"),
             client: endpoint(fields.name, fields.client_config).and_then(|endpoint| clients.client(endpoint)),
         }
+    }
+}
+
+impl Hook {
+    /// Whether a rule names the resource, which is the request's own or an equivalent of it.
+    pub fn matches(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
+        self.rules.iter().any(|rule| rule.matches(attributes, resource))
+    }
+
+    /// Whether a rule may name an equivalent of the request's resource.
+    pub fn concerns_equivalents(&self, attributes: &Attributes) -> bool {
+        self.equivalent && self.rules.iter().any(|rule| rule.concerns(attributes))
     }
 }
 
