@@ -297,7 +297,7 @@ impl<'a> Write<'a> {
             _ => {
                 // What came, and what admission has added: written without growing, most of the time.
                 let mut body = Vec::with_capacity(self.body.len() + ADMITTED_BYTES);
-                serde_json::to_writer(&mut body, object).map_err(Status::internal_error)?;
+                serde_json::to_writer(&mut body, &*object.whole()).map_err(Status::internal_error)?;
                 Ok(self.outgoing(body.into()))
             }
         }

@@ -210,7 +210,10 @@ fn values_are_canonical() {
         found.unwrap().value,
         json!({
             "metadata": {"creationTimestamp": "2024-01-01T00:00:00Z", "labels": {"a": ""}},
-            "spec": {"priority": 0, "containers": [{}], "overhead": {"cpu": "100m", "a": "1e3", "b": "0"}},
+            "spec": {
+                "priority": 0, "containers": [{}], "overhead": {"cpu": "100m", "a": "1e3", "b": "0"},
+                "nodeSelector": {}, "tolerations": [],
+            },
         })
     );
 }
