@@ -183,6 +183,9 @@ fn certificates_are_approved_and_signed_by_who_may() {
         (User::admin(), approve("c")),
         (alice(), patch(&path("missing", "approval"), "merge", &conditions("Approved"))),
         (alice(), sign("a")),
+        // A certificate that is empty is one, of none that there was.
+        (alice(), patch(&path("a", "status"), "merge", &json!({"status": {"certificate": ""}}))),
+        (alice(), put(&path("c", "status"), &whole("c", "other.com/a", json!({"status": {"certificate": ""}})))),
         (approver.clone(), sign("a")),
         (alice(), patch(&path("a", "status"), "merge", &json!({"metadata": {"labels": {"c": "d"}}}))),
         (alice(), patch(&path("a", "status"), "merge", &json!({"status": {"conditions": null}}))),

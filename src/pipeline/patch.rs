@@ -89,7 +89,9 @@ impl Write<'_> {
         stored: &Object,
         options: &WriteOptions,
     ) -> Result<Object, Status> {
-        let apply = || patch::apply(patch_type, Value::Object(stored.fields().clone()), &patch.value, schema(self.target.kind()));
+        let apply = || {
+            patch::apply(patch_type, Value::Object(stored.fields().clone()), &patch.value, schema(self.target.kind()))
+        };
         // What an error shows is rarely wanted, so it is made anew.
         let invalid = |why: &str| match (patch_type, apply()) {
             (PatchType::Strategic, _) => invalid_patch(&go_print(&patch.value), &unstructured_error(why)),
