@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(of(1000), (all, None));
         let warning = "3 objects were deleted; the answer has room for the first 1 of them".to_owned();
         // Not the third either, though it would fit.
-        assert_eq!(of(18), (json!({"kind": "List", "items": [{"n": 10}]}), Some(warning)));
+        assert_eq!(of(17), (json!({"kind": "List", "items": [{"n": 10}]}), Some(warning)));
         let nothing = DeletedItems::new(0).into_list(Map::new()).unwrap();
         assert_eq!(nothing, br#"{"items":[]}"#);
     }
