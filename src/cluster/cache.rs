@@ -147,6 +147,11 @@ impl<P: Projection> Cache<P> {
         self.read().by_index.get(index)?.get(key).cloned()
     }
 
+    /// The objects with this index, sorted by key.
+    pub(super) fn of_index(&self, index: &str) -> Vec<Arc<P>> {
+        self.read().by_index.get(index).map(|objects| objects.values().cloned().collect()).unwrap_or_default()
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Store<P>> {
         self.store.read().unwrap_or_else(PoisonError::into_inner)
     }

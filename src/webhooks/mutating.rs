@@ -59,7 +59,8 @@ impl Reinvocation {
 impl Mutating {
     /// With this state of the cluster; hooks are called as these users.
     pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits, users: Kubeconfig) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits, users), compiled: Compiled::default() }
+        let clients = Clients::new(limits, users).with_breakers(limits, Caller::Mutating.label(), metrics.clone());
+        Self { cluster, metrics, clients, compiled: Compiled::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
