@@ -21,4 +21,5 @@ mod plugins;
 mod races;
 mod subresources;
 mod upgrades;
+mod webhook_client;
 mod webhooks;

@@ -153,10 +153,11 @@ impl Connection {
             }
             Kind::Http2(Share(shared)) => shared.sender.clone().try_send_request(request).await,
         };
+        let stage = if self.sharable().is_some() { Stage::Stream } else { Stage::Head };
         sent.map_err(|mut error| Lost {
             is_unsent: error.take_message().is_some(),
             is_unprocessed: is_unprocessed(error.error()),
-            failure: Failure::of_hyper(error.error(), &self.route, Stage::Head),
+            failure: Failure::of_hyper(error.error(), &self.route, stage),
         })
     }
 }

@@ -62,6 +62,8 @@ pub enum Stage {
     Handshake,
     /// The answer's head is waited for.
     Head,
+    /// Anything of an HTTP/2 stream is waited for.
+    Stream,
     /// The answer's body is read.
     Body,
 }
@@ -92,10 +94,16 @@ impl Failure {
         let is_broken = stage == Stage::Head && !route.answer.is_empty();
         let broken = if is_broken { BROKEN } else { "" };
         Self::Other(match error.kind() {
-            ErrorKind::UnexpectedEof if is_broken || stage == Stage::Body => format!("{broken}unexpected EOF"),
+            ErrorKind::UnexpectedEof if is_broken || matches!(stage, Stage::Stream | Stage::Body) => {
+                format!("{broken}unexpected EOF")
+            }
             ErrorKind::UnexpectedEof => "EOF".into(),
             ErrorKind::ConnectionReset => {
                 return Self::Reset(format!("{broken}read tcp {ends}: read: connection reset by peer"));
+            }
+            // What hyper says of a chunk's length.
+            ErrorKind::InvalidInput | ErrorKind::InvalidData if stage == Stage::Body => {
+                "invalid byte in chunk length".into()
             }
             ErrorKind::BrokenPipe => format!("write tcp {ends}: write: broken pipe"),
             _ => error.to_string(),
@@ -117,8 +125,7 @@ impl Failure {
         if error.is_parse() {
             return Self::Other(match (stage, route.answer.read()) {
                 (Stage::Head, Some(line)) => format!("{BROKEN}{}", malformed(&line)),
-                // A chunk's length.
-                _ => "invalid byte in chunk length".into(),
+                _ => error.to_string(),
             });
         }
         if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
@@ -159,7 +166,7 @@ fn http2_error(text: &str) -> Option<String> {
     let code = code.unwrap_or("unknown error code");
     Some(match is_of_stream {
         true => format!("stream error: {code}; received from peer"),
-        false => format!("http2: server sent GOAWAY and closed the connection; ErrCode={code}"),
+        false => format!("http2: Transport received GOAWAY from server ErrCode:{code}"),
     })
 }
 
@@ -302,7 +309,7 @@ mod tests {
             ),
             (
                 "connection error received: detected excessive load generating behavior (b\"x\")",
-                Some("http2: server sent GOAWAY and closed the connection; ErrCode=ENHANCE_YOUR_CALM"),
+                Some("http2: Transport received GOAWAY from server ErrCode:ENHANCE_YOUR_CALM"),
             ),
             ("connection error detected: unspecific protocol error detected", None),
         ] {

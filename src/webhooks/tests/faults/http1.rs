@@ -9,16 +9,14 @@ async fn what_goes_wrong_before_tls() {
 
     let closed = early(|_, _| async {});
     let text = without_ports(&failure(&Faulty::start(closed)).await);
-    // Closed with something unread in it, a connection is reset.
-    assert!(["EOF", "read tcp FROM->TO: read: connection reset by peer"].contains(&&*text), "{text}");
+    // Closed with something unread in it, a connection is reset; and it may be closed before anything is written.
+    let by_peer = "read tcp FROM->TO: read: connection reset by peer";
+    let broken_pipe = "write tcp FROM->TO: write: broken pipe";
+    assert!(["EOF", by_peer, broken_pipe].contains(&&*text), "{text}");
 
     let reset = early(|stream, _| async move { reset(&stream) });
     let text = without_ports(&failure(&Faulty::start(reset)).await);
-    assert!(
-        ["read tcp FROM->TO: read: connection reset by peer", "write tcp FROM->TO: write: broken pipe"]
-            .contains(&&*text),
-        "{text}"
-    );
+    assert!([by_peer, broken_pipe].contains(&&*text), "{text}");
 
     for (bytes, want) in [
         ("HTTP/1.1 400 Bad Request\r\n\r\n", "http: server gave HTTP response to HTTPS client"),

@@ -1,6 +1,7 @@
 //! HTTP/2, frame by frame.
 
 use super::*;
+use std::collections::HashMap;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -16,11 +17,13 @@ const REFUSED_STREAM: u8 = 7;
 struct Frames {
     stream: Secure,
     seen: Vec<u8>,
+    /// What came of each request's body.
+    bodies: HashMap<u32, Vec<u8>>,
 }
 
 impl Frames {
     async fn new(stream: Secure) -> Self {
-        let mut frames = Self { stream, seen: Vec::new() };
+        let mut frames = Self { stream, seen: Vec::new(), bodies: HashMap::new() };
         frames.send(SETTINGS, 0, 0, &[]).await;
         let preface = frames.bytes(24).await.unwrap();
         assert!(preface.starts_with(b"PRI * HTTP/2.0"));
@@ -54,15 +57,15 @@ impl Frames {
 
     /// The next request: its stream and its review.
     async fn request(&mut self) -> Option<(u32, Value)> {
-        let mut body = Vec::new();
         loop {
             let (kind, flags, stream, payload) = self.frame().await?;
             match kind {
                 SETTINGS if flags == 0 => self.send(SETTINGS, 1, 0, &[]).await,
                 DATA => {
+                    let body = self.bodies.entry(stream).or_default();
                     body.extend(payload);
                     if flags & END_STREAM != 0 {
-                        return Some((stream, serde_json::from_slice(&body).unwrap()));
+                        return Some((stream, serde_json::from_slice(body).unwrap()));
                     }
                 }
                 _ => {}
@@ -101,7 +104,7 @@ fn http2<F: Future<Output = ()> + Send + 'static>(
 }
 
 async fn calls(server: &Faulty, count: usize) {
-    let world = validating(&[server.hook(json!({}))]);
+    let world = validating(&[server.hook(json!({"timeoutSeconds": 10}))]);
     for _ in 0..count {
         world.plugin.validate(&create(configmap())).await.unwrap();
     }
@@ -197,6 +200,7 @@ async fn a_server_that_goes_away_is_asked_anew() {
                 _ => frames.allow(stream, &review).await,
             }
             if told.number < 2 {
+                drain(&mut frames.stream).await;
                 return;
             }
         }
@@ -209,10 +213,11 @@ async fn a_server_that_goes_away_is_asked_anew() {
 async fn a_connection_that_breaks_is_a_failure() {
     let errs = http2(|mut frames, _| async move {
         frames.request().await;
-        frames.go_away(1, INTERNAL_ERROR).await;
+        frames.go_away(0, INTERNAL_ERROR).await;
+        drain(&mut frames.stream).await;
     });
     let text = failure(&Faulty::start(errs)).await;
-    assert_eq!(text, "http2: server sent GOAWAY and closed the connection; ErrCode=INTERNAL_ERROR");
+    assert_eq!(text, "http2: Transport received GOAWAY from server ErrCode:INTERNAL_ERROR");
     let closes = http2(|mut frames, _| async move {
         frames.request().await;
     });
