@@ -32,6 +32,14 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
     if limits.request_timeout.is_zero() {
         return Err(ConfigError::flag("request-timeout", "0s", "must be more than 0"));
     }
+    for (flag, value) in [
+        ("webhook-circuit-breaker-window", limits.webhook_breaker_window),
+        ("webhook-circuit-breaker-probe-interval", limits.webhook_breaker_probe_interval),
+    ] {
+        if value.is_zero() {
+            return Err(ConfigError::flag(flag, "0s", "must be more than 0"));
+        }
+    }
     let plugins = admission::enabled(
         all,
         &list(&flags.admission.enable_admission_plugins),
@@ -326,6 +334,10 @@ mod tests {
                 "--feature-gates=AllAlpha=true,B=false: unrecognized feature gate: B".to_owned(),
             ),
             (&["--request-timeout=0"], "--request-timeout=0s: must be more than 0".to_owned()),
+            (
+                &["--webhook-circuit-breaker-window=0s"],
+                "--webhook-circuit-breaker-window=0s: must be more than 0".to_owned(),
+            ),
             (
                 &["--requestheader-username-headers=X-Remote-User"],
                 "the --requestheader-… flags have no effect without --requestheader-client-ca-file".to_owned(),

@@ -2,6 +2,7 @@
 
 use super::server::{HookServer, Reply};
 use super::*;
+use crate::webhooks::client::{Clients, Endpoint};
 
 async fn failure(server: &HookServer, path: &str) -> String {
     let world = mutating(&[at(server, "w.lab.dev", path, json!({"timeoutSeconds": 1}))]);
@@ -217,4 +218,14 @@ async fn calls_in_a_row_share_a_connection() {
         world.plugin.admit(&mut create(configmap())).await.unwrap();
     }
     assert_eq!((server.paths().len(), server.connections()), (10, 1));
+}
+
+#[tokio::test]
+async fn another_bundle_is_another_client_and_so_another_connection() {
+    let server = HookServer::start(&[]).await;
+    let clients = Clients::new(&Limits::default(), Kubeconfig::default());
+    let client = |ca: String| clients.client(Endpoint::url(&server.url("/allow"), ca.into()).unwrap()).unwrap();
+    let first = client(server.ca().to_owned());
+    assert!(Arc::ptr_eq(&first, &client(server.ca().to_owned())));
+    assert!(!Arc::ptr_eq(&first, &client(server.ca().repeat(2))));
 }

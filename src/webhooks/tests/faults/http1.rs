@@ -16,7 +16,8 @@ async fn what_goes_wrong_before_tls() {
 
     let reset = early(|stream, _| async move { reset(&stream) });
     let text = without_ports(&failure(&Faulty::start(reset)).await);
-    assert!([by_peer, broken_pipe].contains(&&*text), "{text}");
+    // It may come before the client knows that it is connected.
+    assert!(text.ends_with("connection reset by peer") || text == broken_pipe, "{text}");
 
     for (bytes, want) in [
         ("HTTP/1.1 400 Bad Request\r\n\r\n", "http: server gave HTTP response to HTTPS client"),
