@@ -46,9 +46,7 @@ impl Proxies {
     /// As the environment said when it was first asked.
     pub fn of_environment() -> &'static Self {
         static PROXIES: LazyLock<Proxies> = LazyLock::new(|| {
-            // Tests are the same in every environment.
-            let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty() && !cfg!(test));
-            let variable = |names: [&str; 2]| names.into_iter().find_map(set);
+            let variable = |names: [&str; 2]| names.iter().find_map(|name| variable(name));
             let proxies = Proxies::new(
                 &variable(["HTTPS_PROXY", "https_proxy"]).unwrap_or_default(),
                 &variable(["NO_PROXY", "no_proxy"]).unwrap_or_default(),
@@ -77,6 +75,11 @@ impl Proxies {
         let is_excepted = self.exceptions.iter().any(|exception| exception.holds(&host, endpoint.port()));
         (!is_excepted).then(|| proxy.clone())
     }
+}
+
+/// What the environment says, if anything. Tests are the same in every environment.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty() && !cfg!(test))
 }
 
 fn exception(item: &str) -> Option<Exception> {
