@@ -15,18 +15,19 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// What the server writes on each path before it closes the connection.
-const RAW: [(&str, &str); 17] = [
+const RAW: [(&str, &str); 18] = [
     ("/eof", ""),
     ("/smtp", "220 smtp.example ESMTP\r\n"),
     ("/line", "nonsense\n"),
     ("/code", "HTTP/1.1 2x0 OK\r\n\r\n"),
     ("/version", "ICY 200 OK\r\n\r\n"),
     ("/no-line", "HTTP/1.1 2"),
-    ("/half-head", "HTTP/1.1 200 OK\r\nContent-Ty"),
+    ("/half-head", "HTTP/1.1 200 OK\r\nA: b\r\n"),
     ("/half-body", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{"),
     ("/half-chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"),
     ("/no-chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n"),
-    ("/no-gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"),
+    ("/no-gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 17\r\n\r\n{\"hello\":\"world\"}"),
+    ("/half-gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"),
     ("/html", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"),
     ("/type", "HTTP/1.1 200 OK\r\nContent-Type: /\r\nContent-Length: 2\r\n\r\n{}"),
     ("/empty", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n"),
@@ -198,8 +199,9 @@ fn failures_are_worded_as_kube_apiserver_words_them() {
         service(&named("idle"), json!({"ports": [{"port": 443}]})),
         service(&named("outside"), json!({"type": "ExternalName", "externalName": "a.invalid"})),
     ]);
-    let (port, own) = (serve(), bundle(pki().ca()));
-    let url = |path: &str| json!({"url": format!("https://127.0.0.1:{port}{path}"), "caBundle": own});
+    let own = bundle(pki().ca());
+    // Each has a server to itself: kube-apiserver keeps connections to an address, whatever the path, and may find one closed.
+    let url = |path: &str| json!({"url": format!("https://127.0.0.1:{}{path}", serve()), "caBundle": own});
     let to = |name: &str, port: u16| json!({"service": {"name": name, "namespace": "default", "port": port, "path": "/p"}, "caBundle": own});
     let plain = block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -219,7 +221,7 @@ fn failures_are_worded_as_kube_apiserver_words_them() {
         ("refused".to_owned(), json!({"url": "https://127.0.0.1:1/x", "caBundle": own})),
         (
             "another authority".to_owned(),
-            json!({"url": format!("https://127.0.0.1:{port}/x"), "caBundle": bundle(pki().front_proxy_ca())}),
+            json!({"url": format!("https://127.0.0.1:{}/x", serve()), "caBundle": bundle(pki().front_proxy_ca())}),
         ),
         ("no TLS".to_owned(), json!({"url": format!("https://127.0.0.1:{plain}/x"), "caBundle": own})),
         ("no such service".to_owned(), to("missing", 443)),

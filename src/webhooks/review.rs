@@ -73,6 +73,9 @@ fn resource(GroupVersionResource { group, version, resource }: &GroupVersionReso
 /// How long an object's text may get without having been measured first, in bytes.
 const UNMEASURED: usize = 64 * 1024;
 
+/// How much room a measured text has for what comes after the object, in bytes.
+const ROOM: usize = 1024;
+
 /// Writes the object as JSON, or `null`, after what is in the text already. A large one is measured first: a text that grows
 /// takes three times the memory for a while, and one that has grown has room to spare.
 fn append(text: &mut Vec<u8>, object: Option<&Object>) -> Result<(), serde_json::Error> {
@@ -83,7 +86,7 @@ fn append(text: &mut Vec<u8>, object: Option<&Object>) -> Result<(), serde_json:
     text.truncate(start);
     let mut measured = Measured { text: None, left: usize::MAX };
     serde_json::to_writer(&mut measured, &object)?;
-    text.reserve_exact(usize::MAX - measured.left);
+    text.reserve_exact(usize::MAX - measured.left + ROOM);
     serde_json::to_writer(text, &object)
 }
 

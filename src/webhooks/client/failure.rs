@@ -94,9 +94,11 @@ impl Failure {
         let is_broken = stage == Stage::Head && !route.answer.is_empty();
         let broken = if is_broken { BROKEN } else { "" };
         Self::Other(match error.kind() {
-            ErrorKind::UnexpectedEof if is_broken || matches!(stage, Stage::Stream | Stage::Body) => {
-                format!("{broken}unexpected EOF")
+            ErrorKind::UnexpectedEof if is_broken => {
+                let malformed = malformed(&route.answer.read());
+                format!("{broken}{}", malformed.unwrap_or_else(|| "unexpected EOF".into()))
             }
+            ErrorKind::UnexpectedEof if matches!(stage, Stage::Stream | Stage::Body) => "unexpected EOF".into(),
             ErrorKind::UnexpectedEof => "EOF".into(),
             ErrorKind::ConnectionReset => {
                 return Self::Reset(format!("{broken}read tcp {ends}: read: connection reset by peer"));
@@ -122,11 +124,9 @@ impl Failure {
         if error.is_parse_too_large() {
             return Self::Other(format!("net/http: server response headers exceeded {HEAD_BYTES} bytes; aborted"));
         }
-        if error.is_parse() {
-            return Self::Other(match (stage, route.answer.read()) {
-                (Stage::Head, Some(line)) => format!("{BROKEN}{}", malformed(&line)),
-                _ => error.to_string(),
-            });
+        if error.is_parse() && stage == Stage::Head {
+            let malformed = malformed(&route.answer.read());
+            return Self::Other(format!("{BROKEN}{}", malformed.unwrap_or_else(|| "malformed MIME header".into())));
         }
         if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
             return Self::of_io(&ErrorKind::UnexpectedEof.into(), route, stage);
@@ -141,20 +141,20 @@ impl Failure {
 /// What Go says in front of what it cannot read.
 const BROKEN: &str = "net/http: HTTP/1.x transport connection broken: ";
 
-/// What is wrong with an answer that begins with this line (`http.ReadResponse`).
-fn malformed(line: &str) -> String {
+/// What is wrong with an answer that begins with this line, if anything is (`http.ReadResponse`).
+fn malformed(line: &str) -> Option<String> {
     let Some((version, status)) = line.split_once(' ') else {
-        return format!("malformed HTTP response {}", go_quote(line));
+        return Some(format!("malformed HTTP response {}", go_quote(line)));
     };
     let code = status.trim_start_matches(' ').split(' ').next().unwrap_or_default();
     let number = |text: &str| text.len() == 1 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_version = version.strip_prefix("HTTP/").and_then(|version| version.split_once('.'));
+    let parts = version.strip_prefix("HTTP/").and_then(|version| version.split_once('.'));
     if code.len() != 3 || !code.bytes().all(|byte| byte.is_ascii_digit()) {
-        format!("malformed HTTP status code {}", go_quote(code))
-    } else if !is_version.is_some_and(|(major, minor)| number(major) && number(minor)) {
-        format!("malformed HTTP version {}", go_quote(version))
+        Some(format!("malformed HTTP status code {}", go_quote(code)))
+    } else if !parts.is_some_and(|(major, minor)| number(major) && number(minor)) {
+        Some(format!("malformed HTTP version {}", go_quote(version)))
     } else {
-        "malformed MIME header".into()
+        None
     }
 }
 
@@ -289,14 +289,15 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_quoted_as_go_quotes_it() {
         for (line, want) in [
-            ("nonsense", "malformed HTTP response \"nonsense\""),
-            ("220 smtp.example ESMTP", "malformed HTTP status code \"smtp.example\""),
-            ("HTTP/1.1 20 OK", "malformed HTTP status code \"20\""),
-            ("HTTP/1.1 2x0 OK", "malformed HTTP status code \"2x0\""),
-            ("ICY 200 OK", "malformed HTTP version \"ICY\""),
-            ("HTTP/1.1 200 OK", "malformed MIME header"),
+            ("nonsense", Some("malformed HTTP response \"nonsense\"")),
+            ("220 smtp.example ESMTP", Some("malformed HTTP status code \"smtp.example\"")),
+            ("HTTP/1.1 20 OK", Some("malformed HTTP status code \"20\"")),
+            ("HTTP/1.1 2x0 OK", Some("malformed HTTP status code \"2x0\"")),
+            ("ICY 200 OK", Some("malformed HTTP version \"ICY\"")),
+            ("HTTP/1.1 200 OK", None),
+            ("HTTP/1.1 200", None),
         ] {
-            assert_eq!(malformed(line), want, "{line}");
+            assert_eq!(malformed(line).as_deref(), want, "{line}");
         }
     }
 

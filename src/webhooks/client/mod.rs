@@ -409,6 +409,9 @@ fn gunzip(body: &[u8], limit: usize) -> Result<Bytes, Failure> {
     let mut unpacked = Vec::new();
     let one_more = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let read = GzDecoder::new(body).take(one_more).read_to_end(&mut unpacked);
-    read.map_err(|_| Failure::Other("gzip: invalid header".into()))?;
+    read.map_err(|error| {
+        let is_cut = error.kind() == std::io::ErrorKind::UnexpectedEof;
+        Failure::Other(if is_cut { "unexpected EOF" } else { "gzip: invalid header" }.into())
+    })?;
     if unpacked.len() > limit { Err(Failure::TooLong(limit)) } else { Ok(unpacked.into()) }
 }

@@ -53,6 +53,13 @@ async fn broken_answers_are_errors_with_clear_texts() {
         ("garbage", Reply::Http(200, "application/json", br#"{"hello":"world"}"#.to_vec())),
         ("text", Reply::Http(200, "text/html", b"<html>".to_vec())),
         ("gzip", Reply::Bytes(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}".to_vec())),
+        (
+            "no-gzip",
+            Reply::Bytes(
+                b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 17\r\n\r\n{\"hello\":\"world\"}"
+                    .to_vec(),
+            ),
+        ),
     ])
     .await;
     let post = |path: &str| format!("failed to call webhook: Post \"{}?timeout=1s\": ", server.url(path));
@@ -62,7 +69,8 @@ async fn broken_answers_are_errors_with_clear_texts() {
         ("/cut", format!("{body}unexpected EOF")),
         ("/chunk", format!("{body}unexpected EOF")),
         ("/huge", format!("{body}the response is longer than 8388608 bytes")),
-        ("/gzip", format!("{body}gzip: invalid header")),
+        ("/gzip", format!("{body}unexpected EOF")),
+        ("/no-gzip", format!("{body}gzip: invalid header")),
         ("/e503", "failed to call webhook: the server is currently unable to handle the request".into()),
         (
             "/e500",

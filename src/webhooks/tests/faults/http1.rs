@@ -53,8 +53,8 @@ async fn what_is_no_answer() {
         ("", "EOF".to_owned()),
         ("220 smtp.example ESMTP\r\n", format!("{broken}malformed HTTP status code \"smtp.example\"")),
         ("nonsense\n", format!("{broken}malformed HTTP response \"nonsense\"")),
-        ("HTTP/1.1 2", format!("{broken}unexpected EOF")),
-        ("HTTP/1.1 200 OK\r\nContent-Ty", format!("{broken}unexpected EOF")),
+        ("HTTP/1.1 2", format!("{broken}malformed HTTP status code \"2\"")),
+        ("HTTP/1.1 200 OK\r\nA: b\r\n", format!("{broken}unexpected EOF")),
         ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{", format!("{in_body}unexpected EOF")),
         (
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
