@@ -5,6 +5,7 @@ use arc_swap::ArcSwapOption;
 use futures_util::StreamExt;
 use kube::runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
@@ -34,8 +35,8 @@ pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
 }
 
 /// The key of an object, in a namespace or not.
-pub(super) fn key(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.to_owned() } else { namespaced_key(namespace, name) }
+pub(super) fn key<'a>(namespace: &str, name: &'a str) -> Cow<'a, str> {
+    if namespace.is_empty() { name.into() } else { namespaced_key(namespace, name).into() }
 }
 
 /// The key of an object in a namespace.

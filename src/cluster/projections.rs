@@ -105,7 +105,7 @@ fn identity(metadata: ObjectMeta) -> ObjectMeta {
 
 /// The key of an object with this metadata.
 fn key_of(metadata: &ObjectMeta) -> String {
-    key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+    key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default()).into_owned()
 }
 
 impl Projection for Pod {
