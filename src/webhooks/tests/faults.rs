@@ -200,7 +200,8 @@ pub async fn failure_with(server: &Faulty, object: Value) -> String {
         let started = Instant::now();
         let result = world.plugin.validate(&attributes).await;
         let elapsed = started.elapsed();
-        assert!(elapsed < Duration::from_secs(3), "{elapsed:?}");
+        // A second, and what a busy machine makes of it.
+        assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
         if policy == "Ignore" {
             result.unwrap();
         } else {

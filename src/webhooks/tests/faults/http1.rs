@@ -131,7 +131,7 @@ async fn a_server_that_reads_nothing_does_not_keep_a_connection() {
         drain(&mut stream).await;
     });
     let mut object = configmap();
-    object["data"] = json!({"large": "x".repeat(8 << 20)});
+    object["data"] = json!({"large": "x".repeat(5 << 20)});
     assert_eq!(failure_with(&Faulty::start(deaf), object).await, "context deadline exceeded");
 }
 
