@@ -17,6 +17,7 @@ mod differential;
 mod kinds;
 mod kubectl;
 mod lifecycle;
+mod manifests;
 mod plugins;
 mod races;
 mod subresources;

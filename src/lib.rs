@@ -18,6 +18,7 @@ pub mod status;
 
 pub mod admission;
 pub mod plugins;
+pub mod manifests;
 pub mod webhooks;
 
 pub mod object;

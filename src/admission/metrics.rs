@@ -3,6 +3,7 @@
 //! The `_summary` of the steps is left out: a dashboard that needs quantiles has the histogram.
 
 use super::Operation;
+use crate::manifests;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -74,6 +75,7 @@ pub struct Metrics {
     condition_errors: IntCounterVec,
     condition_exclusions: IntCounterVec,
     condition_seconds: HistogramVec,
+    manifests: manifests::Metrics,
 }
 
 fn histogram(
@@ -167,12 +169,18 @@ impl Metrics {
                 CONDITION_LATENCIES,
                 condition,
             )?,
+            manifests: manifests::Metrics::new(registry)?,
         })
     }
 
     /// Where plugins register what they count themselves.
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// What is counted of plugins' files.
+    pub fn manifests(&self) -> &manifests::Metrics {
+        &self.manifests
     }
 
     /// How long a whole phase (`admit` or `validate`) takes that ends in this way.

@@ -2,7 +2,7 @@
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::Need;
-use crate::webhooks::{Validating, config};
+use crate::webhooks::{Validating, config, manifests};
 use async_trait::async_trait;
 
 /// ValidatingAdmissionWebhook's facts.
@@ -21,9 +21,16 @@ pub static SPEC: Spec = Spec {
 struct ValidatingAdmissionWebhook(Validating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    let users = config::users(environment.configuration)?;
+    let config = config::read(environment.configuration, environment.feature_gates)?;
+    let manifests = manifests(config.manifests, SPEC.name, environment)?;
     let Environment { cluster, metrics, limits, .. } = environment;
-    Ok(Box::new(ValidatingAdmissionWebhook(Validating::new(cluster.clone(), metrics.clone(), limits, users))))
+    Ok(Box::new(ValidatingAdmissionWebhook(Validating::new(
+        cluster.clone(),
+        metrics.clone(),
+        limits,
+        config.users,
+        manifests,
+    ))))
 }
 
 #[async_trait]

@@ -1,9 +1,10 @@
 //! MutatingAdmissionWebhook's calls: one after the other, each with the object as patched so far (`mutatingDispatcher`).
 
+use super::Manifests;
 use super::answer::Response;
 use super::call::{CallError, Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Configurations};
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
@@ -36,6 +37,7 @@ pub struct Mutating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
+    manifests: Manifests<MutatingWebhookConfiguration>,
     compiled: Compiled<MutatingWebhookConfiguration>,
 }
 
@@ -57,13 +59,20 @@ impl Reinvocation {
 }
 
 impl Mutating {
-    /// With this state of the cluster; hooks are called as these users.
-    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits, users: Kubeconfig) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits, users), compiled: Compiled::default() }
+    /// With this state of the cluster and these configurations from files; hooks are called as these users.
+    pub fn new(
+        cluster: Arc<Cluster>,
+        metrics: Arc<Metrics>,
+        limits: &Limits,
+        users: Kubeconfig,
+        manifests: Manifests<MutatingWebhookConfiguration>,
+    ) -> Self {
+        Self { cluster, metrics, clients: Clients::new(limits, users), manifests, compiled: Compiled::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
-        self.compiled.hooks(|| self.cluster.mutating_webhooks(), |present| Hooks::mutating(present, &self.clients))
+        let present = || Configurations { manifests: self.manifests.load(), stored: self.cluster.mutating_webhooks() };
+        self.compiled.hooks(present, |manifests, stored| Hooks::mutating(manifests, stored, &self.clients))
     }
 
     /// Calls the hooks that want the request; they may change its object.
@@ -71,14 +80,16 @@ impl Mutating {
     /// # Errors
     /// The first hook's refusal, or its failure where it minds.
     pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
-        if is_exempt(attributes) {
+        // What only hooks from files see does not wait for others.
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return Ok(());
         }
-        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+        if !is_exempt && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let hooks = self.hooks();
-        if hooks.candidates(&attributes.resource.resource, attributes.operation).next().is_none() {
+        if hooks.candidates_for(attributes).next().is_none() {
             return Ok(());
         }
         let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
@@ -94,13 +105,14 @@ impl Mutating {
 
     /// Whether a hook may want the request, whatever is in the object by then.
     pub fn may_want(&self, attributes: &Attributes) -> bool {
-        if is_exempt(attributes) {
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return false;
         }
         let hooks = self.hooks();
-        let mut candidates = hooks.candidates(&attributes.resource.resource, attributes.operation);
+        let mut candidates = hooks.candidates_for(attributes);
         let wants = |hook: &Hook| match_rules(&hook.rules, attributes, hook.equivalent) != Match::No;
-        !self.cluster.is_synced() || candidates.any(|(_, hook)| wants(hook))
+        !is_exempt && !self.cluster.is_synced() || candidates.any(|(_, hook)| wants(hook))
     }
 
     async fn dispatch(
@@ -111,8 +123,7 @@ impl Mutating {
     ) -> Result<(), Denial> {
         let mut matcher = Matcher::new(&self.cluster);
         let mut review = None;
-        let resource = attributes.resource.resource.clone();
-        for (index, hook) in hooks.candidates(&resource, attributes.operation) {
+        for (index, hook) in hooks.candidates_for(attributes) {
             if !matcher.wants(hook, attributes).await? {
                 continue;
             }

@@ -1,8 +1,9 @@
 //! ValidatingAdmissionWebhook's calls: all at once, all awaited (`validatingDispatcher`).
 
+use super::Manifests;
 use super::call::{Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Configurations};
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::review::Review;
@@ -25,17 +26,26 @@ pub struct Validating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
+    manifests: Manifests<ValidatingWebhookConfiguration>,
     compiled: Compiled<ValidatingWebhookConfiguration>,
 }
 
 impl Validating {
-    /// With this state of the cluster; hooks are called as these users.
-    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits, users: Kubeconfig) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits, users), compiled: Compiled::default() }
+    /// With this state of the cluster and these configurations from files; hooks are called as these users.
+    pub fn new(
+        cluster: Arc<Cluster>,
+        metrics: Arc<Metrics>,
+        limits: &Limits,
+        users: Kubeconfig,
+        manifests: Manifests<ValidatingWebhookConfiguration>,
+    ) -> Self {
+        Self { cluster, metrics, clients: Clients::new(limits, users), manifests, compiled: Compiled::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
-        self.compiled.hooks(|| self.cluster.validating_webhooks(), |present| Hooks::validating(present, &self.clients))
+        let present =
+            || Configurations { manifests: self.manifests.load(), stored: self.cluster.validating_webhooks() };
+        self.compiled.hooks(present, |manifests, stored| Hooks::validating(manifests, stored, &self.clients))
     }
 
     /// Calls the hooks that want the request.
@@ -43,16 +53,18 @@ impl Validating {
     /// # Errors
     /// The refusal, or the failure that it minds, of the hook that is through with it first.
     pub async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
-        if is_exempt(attributes) {
+        // What only hooks from files see does not wait for others.
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return Ok(());
         }
-        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+        if !is_exempt && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let hooks = self.hooks();
         let mut matcher = Matcher::new(&self.cluster);
         let mut wanted = Vec::new();
-        for (_, hook) in hooks.candidates(&attributes.resource.resource, attributes.operation) {
+        for (_, hook) in hooks.candidates_for(attributes) {
             if matcher.wants(hook, attributes).await? {
                 wanted.push(hook);
             }
@@ -77,12 +89,13 @@ impl Validating {
 
     /// Whether a hook may want the request; its matchConditions are not asked.
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
-        if is_exempt(attributes) {
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return false;
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster));
-        let mut candidates = hooks.candidates(&attributes.resource.resource, attributes.operation);
-        !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(hook, attributes))
+        let mut candidates = hooks.candidates_for(attributes);
+        !is_exempt && !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(hook, attributes))
     }
 
     async fn call(&self, index: usize, hook: &Hook, attributes: &Attributes, review: &Review) -> Option<Status> {

@@ -11,7 +11,7 @@ pub(crate) mod server;
 mod validation;
 
 use super::client::Kubeconfig;
-use super::{Mutating, Validating};
+use super::{Manifests, Mutating, Validating};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Annotations, Attributes, Denial, Operation, Reinvocation};
 use crate::authn::UserInfo;
@@ -89,7 +89,16 @@ fn mutating(hooks: &[Value]) -> World<Mutating> {
 
 fn mutating_in(state: FixedState) -> World<Mutating> {
     let (registry, metrics) = metrics();
-    World { plugin: Mutating::new(Cluster::fixed(state), metrics, &Limits::default(), Kubeconfig::default()), registry }
+    World {
+        plugin: Mutating::new(
+            Cluster::fixed(state),
+            metrics,
+            &Limits::default(),
+            Kubeconfig::default(),
+            Manifests::default(),
+        ),
+        registry,
+    }
 }
 
 fn validating(hooks: &[Value]) -> World<Validating> {
@@ -100,7 +109,13 @@ fn validating(hooks: &[Value]) -> World<Validating> {
 fn validating_in(state: FixedState) -> World<Validating> {
     let (registry, metrics) = metrics();
     World {
-        plugin: Validating::new(Cluster::fixed(state), metrics, &Limits::default(), Kubeconfig::default()),
+        plugin: Validating::new(
+            Cluster::fixed(state),
+            metrics,
+            &Limits::default(),
+            Kubeconfig::default(),
+            Manifests::default(),
+        ),
         registry,
     }
 }
