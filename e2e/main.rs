@@ -14,6 +14,7 @@ mod bypass;
 mod clients;
 mod custom_resources;
 mod differential;
+mod foreign_webhook;
 mod kinds;
 mod kubectl;
 mod lifecycle;

@@ -93,7 +93,7 @@ impl Chain {
     /// # Errors
     /// The first plugin's refusal.
     pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Status> {
-        let started = Instant::now();
+        let (started, _running) = (Instant::now(), attributes.budget.run());
         let mut result = self.admit_once(attributes).await;
         if result.is_ok() && attributes.reinvocation.requested {
             attributes.reinvocation.is_reinvoke = true;
@@ -119,7 +119,7 @@ impl Chain {
     /// # Errors
     /// The first plugin's refusal.
     pub async fn validate(&self, attributes: &Attributes) -> Result<(), Status> {
-        let started = Instant::now();
+        let (started, _running) = (Instant::now(), attributes.budget.run());
         let result = self.validate_once(attributes).await;
         self.observe(Phase::Validate, attributes.operation, result.is_err(), started);
         result

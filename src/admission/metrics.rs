@@ -2,7 +2,7 @@
 //!
 //! The `_summary` of the steps is left out: a dashboard that needs quantiles has the histogram.
 
-use super::Operation;
+use super::{Operation, shadow};
 use crate::manifests;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 use std::sync::OnceLock;
@@ -76,6 +76,7 @@ pub struct Metrics {
     condition_exclusions: IntCounterVec,
     condition_seconds: HistogramVec,
     manifests: manifests::Metrics,
+    shadows: shadow::Metrics,
 }
 
 fn histogram(
@@ -170,6 +171,7 @@ impl Metrics {
                 condition,
             )?,
             manifests: manifests::Metrics::new(registry)?,
+            shadows: shadow::Metrics::new(registry)?,
         })
     }
 
@@ -181,6 +183,11 @@ impl Metrics {
     /// What is counted of plugins' files.
     pub fn manifests(&self) -> &manifests::Metrics {
         &self.manifests
+    }
+
+    /// What is counted of hooks in shadow mode.
+    pub fn shadows(&self) -> &shadow::Metrics {
+        &self.shadows
     }
 
     /// How long a whole phase (`admit` or `validate`) takes that ends in this way.

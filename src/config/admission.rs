@@ -2,6 +2,7 @@
 
 use super::admission_file;
 use super::{ConfigError, FeatureGates};
+use crate::admission::shadow::Shadows;
 use crate::admission::{BuildError, Spec};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,6 +18,8 @@ pub struct Admission {
     pub feature_gates: FeatureGates,
     /// How long pods stay on nodes that are not well, by default.
     pub default_tolerations: DefaultTolerations,
+    /// The webhooks that decide nothing.
+    pub shadow_webhooks: Shadows,
 }
 
 /// `tolerationSeconds` of the tolerations that DefaultTolerationSeconds adds, in seconds; may be negative.
@@ -74,8 +77,8 @@ impl Admission {
             })?,
             None => Vec::new(),
         };
-        let (feature_gates, default_tolerations) = Default::default();
-        Ok(Self { plugins, configurations, feature_gates, default_tolerations })
+        let (feature_gates, default_tolerations, shadow_webhooks) = Default::default();
+        Ok(Self { plugins, configurations, feature_gates, default_tolerations, shadow_webhooks })
     }
 
     /// The plugin's own configuration, if the file has one.

@@ -24,13 +24,8 @@ fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let config = config::read(environment.configuration, environment.feature_gates)?;
     let manifests = manifests(config.manifests, SPEC.name, environment)?;
     let Environment { cluster, metrics, limits, .. } = environment;
-    Ok(Box::new(MutatingAdmissionWebhook(Mutating::new(
-        cluster.clone(),
-        metrics.clone(),
-        limits,
-        config.users,
-        manifests,
-    ))))
+    let hooks = Mutating::new(cluster.clone(), metrics.clone(), limits, config.users, manifests);
+    Ok(Box::new(MutatingAdmissionWebhook(hooks.with_shadows(environment.shadow_webhooks.clone()))))
 }
 
 #[async_trait]

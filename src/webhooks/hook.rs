@@ -3,6 +3,7 @@
 use super::client::{Client, Clients, Endpoint};
 use super::matching::is_exempt;
 use super::rules::Rule;
+use crate::admission::shadow::{self, Shadows};
 use crate::admission::{Attributes, Operation};
 use crate::object::selector::LabelSelector as Selector;
 use k8s_openapi::ByteString;
@@ -57,6 +58,8 @@ pub struct Hook {
     pub uid: String,
     /// Whether its configuration is from a file.
     pub is_static: bool,
+    /// Whether it is called without deciding anything.
+    pub is_shadow: bool,
     /// Name of its configuration.
     pub configuration: String,
     /// Its own name.
@@ -149,6 +152,7 @@ impl Hook {
         Self {
             uid,
             is_static,
+            is_shadow: false,
             configuration: configuration.to_owned(),
             name: fields.name.to_owned(),
             ignores_failure: fields.failure_policy == Some("Ignore"),
@@ -238,7 +242,8 @@ impl Hooks {
     ) -> Self {
         Self::compile(clients, [manifests, stored], |configuration| {
             let name = configuration.metadata.name.as_deref().unwrap_or_default();
-            (name, configuration.webhooks.iter().flatten().map(Fields::from).collect())
+            let hooks = configuration.webhooks.iter().flatten().map(Fields::from).collect();
+            (name, shadow::annotation(&configuration.metadata), hooks)
         })
     }
 
@@ -250,7 +255,8 @@ impl Hooks {
     ) -> Self {
         Self::compile(clients, [manifests, stored], |configuration| {
             let name = configuration.metadata.name.as_deref().unwrap_or_default();
-            (name, configuration.webhooks.iter().flatten().map(Fields::from).collect())
+            let hooks = configuration.webhooks.iter().flatten().map(Fields::from).collect();
+            (name, shadow::annotation(&configuration.metadata), hooks)
         })
     }
 
@@ -258,20 +264,21 @@ impl Hooks {
     fn compile<C>(
         clients: &Clients,
         [manifests, stored]: [&[Arc<C>]; 2],
-        fields: impl Fn(&C) -> (&str, Vec<Fields<'_>>),
+        fields: impl Fn(&C) -> (&str, Option<&str>, Vec<Fields<'_>>),
     ) -> Self {
         let mut all = Vec::new();
         for (of, is_static) in [(manifests, true), (stored, false)] {
             let mut sorted: Vec<_> = of.iter().map(|configuration| fields(configuration)).collect();
-            sorted.sort_by_key(|(name, _)| *name);
+            sorted.sort_by_key(|(name, ..)| *name);
             let prefix = if is_static { "manifest/" } else { "" };
-            for (configuration, hooks) in &sorted {
+            for (configuration, shadows, hooks) in &sorted {
                 let mut seen: HashMap<&str, usize> = HashMap::new();
                 for fields in hooks {
                     let nth = seen.entry(fields.name).or_default();
                     let uid = format!("{prefix}{configuration}/{}/{nth}", fields.name);
                     *nth += 1;
-                    all.push(Hook::new(uid, configuration, is_static, fields, clients));
+                    let is_shadow = shadow::is_annotated(fields.name, *shadows);
+                    all.push(Hook { is_shadow, ..Hook::new(uid, configuration, is_static, fields, clients) });
                 }
             }
         }
@@ -283,6 +290,20 @@ impl Hooks {
             }
         }
         Self { all, by_resource, any_resource }
+    }
+
+    /// Hooks that these name decide nothing.
+    #[must_use]
+    pub fn with_shadows(mut self, shadows: &Shadows) -> Self {
+        for hook in &mut self.all {
+            hook.is_shadow |= shadows.contain(&hook.configuration, &hook.name);
+        }
+        self
+    }
+
+    /// The hook at this position.
+    pub fn at(&self, position: usize) -> Option<&Hook> {
+        self.all.get(position)
     }
 
     /// The hooks that may want such a request, each with its position among all.

@@ -13,6 +13,7 @@ mod review;
 mod client;
 mod answer;
 mod call;
+mod shadow;
 mod patch;
 mod mutating;
 mod validating;

@@ -10,7 +10,9 @@ use super::matching::{Matcher, is_exempt};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
 use super::review::Review;
 use super::rules::{Match, match_rules};
+use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
+use crate::admission::shadow::Shadows as ShadowNames;
 use crate::admission::{Attributes, Denial, Level};
 use crate::cluster::Cluster;
 use crate::config::Limits;
@@ -37,6 +39,7 @@ pub struct Mutating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
+    shadows: ShadowNames,
     manifests: Manifests<MutatingWebhookConfiguration>,
     compiled: Compiled<MutatingWebhookConfiguration>,
 }
@@ -67,12 +70,21 @@ impl Mutating {
         users: Kubeconfig,
         manifests: Manifests<MutatingWebhookConfiguration>,
     ) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits, users), manifests, compiled: Compiled::default() }
+        let (clients, shadows) = (Clients::new(limits, users), ShadowNames::default());
+        Self { cluster, metrics, clients, shadows, manifests, compiled: Compiled::default() }
+    }
+
+    /// The hooks that these name decide nothing.
+    #[must_use]
+    pub fn with_shadows(self, shadows: ShadowNames) -> Self {
+        Self { shadows, ..self }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
         let present = || Configurations { manifests: self.manifests.load(), stored: self.cluster.mutating_webhooks() };
-        self.compiled.hooks(present, |manifests, stored| Hooks::mutating(manifests, stored, &self.clients))
+        self.compiled.hooks(present, |manifests, stored| {
+            Hooks::mutating(manifests, stored, &self.clients).with_shadows(&self.shadows)
+        })
     }
 
     /// Calls the hooks that want the request; they may change its object.
@@ -117,15 +129,23 @@ impl Mutating {
 
     async fn dispatch(
         &self,
-        hooks: &Hooks,
+        hooks: &Arc<Hooks>,
         attributes: &mut Attributes,
         again: &mut Reinvocation,
     ) -> Result<(), Denial> {
         let mut matcher = Matcher::new(&self.cluster);
         let mut review = None;
+        let mut shadows = Shadows::default();
         for (index, hook) in hooks.candidates_for(attributes) {
-            if !matcher.wants(hook, attributes).await? {
-                continue;
+            match matcher.wants(hook, attributes).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(_) if hook.is_shadow && attributes.reinvocation.is_reinvoke => continue,
+                Err(denial) if hook.is_shadow => {
+                    shadows.undecided(Caller::Mutating, (hook, index), denial, attributes);
+                    continue;
+                }
+                Err(denial) => return Err(denial),
             }
             // A hook that the first pass did not call is not called in the second.
             if attributes.reinvocation.is_reinvoke && !again.again.contains(&hook.uid) {
@@ -135,6 +155,10 @@ impl Mutating {
                 Some(review) => review,
                 empty => empty.insert(Review::new(attributes).map_err(Status::internal_error)?),
             };
+            if hook.is_shadow {
+                shadows.call(Caller::Mutating, (hooks, index), attributes, review, &self.cluster);
+                continue;
+            }
             let started = Instant::now();
             let key = Key::new(attributes, index);
             let called = self.call(hook, attributes, review, &key).await;
@@ -162,6 +186,7 @@ impl Mutating {
                 }
             }
         }
+        shadows.finish(attributes, &self.metrics).await;
         Ok(())
     }
 

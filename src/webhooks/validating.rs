@@ -7,7 +7,9 @@ use super::compiled::{Compiled, Configurations};
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::review::Review;
+use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
+use crate::admission::shadow::Shadows as ShadowNames;
 use crate::admission::{Attributes, Denial};
 use crate::cluster::Cluster;
 use crate::config::Limits;
@@ -26,6 +28,7 @@ pub struct Validating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
+    shadows: ShadowNames,
     manifests: Manifests<ValidatingWebhookConfiguration>,
     compiled: Compiled<ValidatingWebhookConfiguration>,
 }
@@ -39,13 +42,22 @@ impl Validating {
         users: Kubeconfig,
         manifests: Manifests<ValidatingWebhookConfiguration>,
     ) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits, users), manifests, compiled: Compiled::default() }
+        let (clients, shadows) = (Clients::new(limits, users), ShadowNames::default());
+        Self { cluster, metrics, clients, shadows, manifests, compiled: Compiled::default() }
+    }
+
+    /// The hooks that these name decide nothing.
+    #[must_use]
+    pub fn with_shadows(self, shadows: ShadowNames) -> Self {
+        Self { shadows, ..self }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
         let present =
             || Configurations { manifests: self.manifests.load(), stored: self.cluster.validating_webhooks() };
-        self.compiled.hooks(present, |manifests, stored| Hooks::validating(manifests, stored, &self.clients))
+        self.compiled.hooks(present, |manifests, stored| {
+            Hooks::validating(manifests, stored, &self.clients).with_shadows(&self.shadows)
+        })
     }
 
     /// Calls the hooks that want the request.
@@ -64,18 +76,29 @@ impl Validating {
         let hooks = self.hooks();
         let mut matcher = Matcher::new(&self.cluster);
         let mut wanted = Vec::new();
-        for (_, hook) in hooks.candidates_for(attributes) {
-            if matcher.wants(hook, attributes).await? {
-                wanted.push(hook);
+        let (mut shadows, mut shadowing) = (Shadows::default(), Vec::new());
+        for (index, hook) in hooks.candidates_for(attributes) {
+            match matcher.wants(hook, attributes).await {
+                Ok(true) if hook.is_shadow => shadowing.push(index),
+                Ok(true) => wanted.push(hook),
+                Ok(false) => {}
+                Err(denial) if hook.is_shadow => {
+                    shadows.undecided(Caller::Validating, (hook, index), denial, attributes);
+                }
+                Err(denial) => return Err(denial),
             }
         }
-        if wanted.is_empty() {
+        if wanted.is_empty() && shadowing.is_empty() {
+            shadows.finish(attributes, &self.metrics).await;
             return Ok(());
         }
         if Instant::now() >= attributes.deadline {
             return Err(Status::timeout("request did not complete within requested timeout").into());
         }
         let review = Review::new(attributes).map_err(Status::internal_error)?;
+        for index in shadowing {
+            shadows.call(Caller::Validating, (&hooks, index), attributes, &review, &self.cluster);
+        }
         let calls = wanted.iter().enumerate().map(|(index, hook)| self.call(index, hook, attributes, &review));
         let mut calls: FuturesUnordered<_> = calls.collect();
         let mut first = None;
@@ -84,6 +107,7 @@ impl Validating {
                 first = refusal;
             }
         }
+        shadows.finish(attributes, &self.metrics).await;
         first.map_or(Ok(()), |status| Err(status.into()))
     }
 

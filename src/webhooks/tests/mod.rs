@@ -8,12 +8,13 @@ mod mutation;
 mod patches;
 mod payload;
 pub(crate) mod server;
+mod shadow;
 mod validation;
 
 use super::client::Kubeconfig;
 use super::{Manifests, Mutating, Validating};
 use crate::admission::metrics::Metrics;
-use crate::admission::{Annotations, Attributes, Denial, Operation, Reinvocation};
+use crate::admission::{Annotations, Attributes, Budget, Denial, Operation, Reinvocation};
 use crate::authn::UserInfo;
 use crate::cluster::{Cluster, FixedState, Namespace};
 use crate::config::Limits;
@@ -137,6 +138,7 @@ fn create(object: Value) -> Attributes {
         user: Arc::new(UserInfo { username: "alice".into(), groups: vec!["dev".into()], ..UserInfo::default() }),
         authorizer: Default::default(),
         deadline: Instant::now() + Duration::from_secs(30),
+        budget: Budget::default(),
         annotations: Annotations::default(),
         warnings: Arc::default(),
         reinvocation: Reinvocation::default(),
