@@ -14,14 +14,16 @@ pub struct Process {
 }
 
 /// A foreign server that this environment variable names.
-pub struct Program(#[expect(dead_code, reason = "it ends when this is dropped")] Process);
+pub struct Program {
+    _process: Process,
+}
 
 impl Program {
     /// Starts it; `name` is the folder's and the log's.
     pub fn start(variable: &str, name: &str, arguments: &[String]) -> Self {
         let program = std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run `make e2e`"));
         let log = super::folder(name).join(format!("{name}.log"));
-        Self(Process::start(Command::new(program).args(arguments), log))
+        Self { _process: Process::start(Command::new(program).args(arguments), log) }
     }
 }
 

@@ -119,12 +119,10 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(code: &u16) -> bool {
     *code == 0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_empty(bytes: &usize) -> bool {
     *bytes == 0
 }
