@@ -119,22 +119,21 @@ fn a_server_that_nobody_here_wrote_decides_as_behind_kube_apiserver() {
 
 #[test]
 fn webhooks_that_the_api_server_behind_calls_as_well_are_warned_of() {
-    // There is a request before, so that it has something to count.
-    let twice = "webhooks are called twice: MutatingAdmissionWebhook,ValidatingAdmissionWebhook runs here and in the API server behind";
+    let twice = "webhooks are called twice: MutatingAdmissionWebhook,ValidatingAdmissionWebhook runs here and in the API server \
+                 behind";
+    let says = |proxy: &Proxy, text: &str| {
+        eventually(text, || {
+            let (code, verbose) = proxy.health("/readyz?verbose")?;
+            (code == 200 && verbose.contains(text)).then_some(())
+        });
+    };
+    let warning = format!("[+]webhooks-called-once ok: warning: {twice}");
+    // There is a write before, so that it has something to count.
     admitting().namespace("counted");
     let doubled = Proxy::before(admitting(), &[]);
-    crate::harness::eventually("the warning", || {
-        let (code, text) = doubled.health("/readyz?verbose")?;
-        (code == 200 && text.contains(&format!("[+]webhooks-called-once ok: warning: {twice}"))).then_some(())
-    });
+    says(&doubled, &warning);
     assert!(doubled.output().contains(twice), "{}", doubled.output());
-    let told = Proxy::before(admitting(), &["--upstream-calls-webhooks=no"]);
-    let once = Proxy::before(upstream(), &[]);
-    for proxy in [&told, &once] {
-        let (_, text) = proxy.health("/readyz?verbose").unwrap();
-        assert!(text.contains("[+]webhooks-called-once ok\n"), "{text}");
-    }
-    let told = Proxy::before(upstream(), &["--upstream-calls-webhooks=yes"]);
-    let (_, text) = told.health("/readyz?verbose").unwrap();
-    assert!(text.contains(twice), "{text}");
+    says(&Proxy::before(admitting(), &["--upstream-calls-webhooks=no"]), "[+]webhooks-called-once ok\n");
+    says(&Proxy::before(upstream(), &[]), "[+]webhooks-called-once ok\n");
+    says(&Proxy::before(upstream(), &["--upstream-calls-webhooks=yes"]), &warning);
 }
