@@ -15,7 +15,7 @@ mod metrics;
 
 pub use metrics::Metrics;
 pub use set::{LoadError, Set};
-pub use source::Source;
+pub use source::{Loaded, Source};
 
 use crate::config::FeatureGates;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 
 use super::set::Rules;
 use super::validation::policy::{binding, policy};
-use super::{LoadError, SUFFIX, Set};
+use super::{LoadError, Loaded, SUFFIX, Set};
 use crate::object::Object;
 use crate::object::decode::go_quote;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -53,7 +53,7 @@ pub enum Parameters {
     Allowed,
 }
 
-/// Reads the policies and bindings of a folder, and the hash of its text. `compile` says what is wrong with the expressions of an
+/// Reads the policies and bindings of a folder. `compile` says what is wrong with the expressions of an
 /// object of a kind, as `field: text`.
 ///
 /// # Errors
@@ -62,7 +62,7 @@ pub fn load<P: Policy>(
     folder: &Path,
     parameters: Parameters,
     compile: impl Fn(&str, &Object) -> Vec<String>,
-) -> Result<(Policies<P>, String), LoadError> {
+) -> Result<Loaded<Policies<P>>, LoadError> {
     let [policies, bindings] = P::KINDS else { return Err(LoadError("a policy has two kinds".into())) };
     let validate = |kind: &str, object: &Object| {
         let mut faults = if kind == *policies { policy(kind, object).0 } else { binding(kind, object).0 };
@@ -81,8 +81,8 @@ pub fn load<P: Policy>(
             return Err(LoadError(why));
         }
     }
-    let read = Policies { policies: set.take(policies)?, bindings: set.take(bindings)? };
-    Ok((read, set.hash().to_owned()))
+    let value = Arc::new(Policies { policies: set.take(policies)?, bindings: set.take(bindings)? });
+    Ok(Loaded { value, hash: set.hash().to_owned() })
 }
 
 /// `validatePolicyManifestConstraints`
@@ -143,7 +143,7 @@ mod tests {
         let found = load::<ValidatingAdmissionPolicy>(folder.path(), parameters, compile);
         let place = format!("{}/", folder.path().display());
         found
-            .map(|(found, _)| (found.policies.len(), found.bindings.len()))
+            .map(|Loaded { value, .. }| (value.policies.len(), value.bindings.len()))
             .map_err(|error| error.0.replace(&place, ""))
     }
 
@@ -159,7 +159,7 @@ mod tests {
     fn what_only_the_api_may_have_is_refused_unless_it_is_allowed() {
         let parameters = validating(json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}));
         let text = "error loading 0.json: ValidatingAdmissionPolicy \"p.static.k8s.io\": spec.paramKind is not supported for static manifests";
-        assert_eq!(read(&[parameters.clone()], Parameters::Forbidden), Err(text.to_owned()));
+        assert_eq!(read(std::slice::from_ref(&parameters), Parameters::Forbidden), Err(text.to_owned()));
         assert_eq!(read(&[parameters], Parameters::Allowed), Ok((1, 0)));
         for (spec, fault) in [
             (

@@ -5,6 +5,15 @@ use crate::server::reload::{self, Reloading};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// What a folder comes to.
+#[derive(Debug)]
+pub struct Loaded<T> {
+    /// The value.
+    pub value: Arc<T>,
+    /// `sha256:…` of the text that it is made of; empty where there is none.
+    pub hash: String,
+}
+
 /// A value that follows a folder; or one that never changes, where there is no folder.
 #[derive(Debug)]
 pub struct Source<T> {
@@ -28,12 +37,12 @@ impl<T: Send + Sync + 'static> Source<T> {
         folder: PathBuf,
         plugin: &'static str,
         metrics: Metrics,
-        load: impl Fn(&Path) -> Result<(Arc<T>, String), LoadError> + Send + Sync + 'static,
+        load: impl Fn(&Path) -> Result<Loaded<T>, LoadError> + Send + Sync + 'static,
     ) -> Result<Self, LoadError> {
         let last: Mutex<Option<String>> = Mutex::default();
         let place = folder.clone();
         let counted = move || match load(&place) {
-            Ok((value, hash)) => {
+            Ok(Loaded { value, hash }) => {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
                 // What was broken meanwhile and is as before is no reload.
                 if last.as_ref() != Some(&hash) {

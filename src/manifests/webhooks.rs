@@ -1,7 +1,7 @@
 //! Webhook configurations from a folder (`webhook/manifest/loader`).
 
 use super::set::Rules;
-use super::{LoadError, Set, validation};
+use super::{LoadError, Loaded, Set, validation};
 use crate::object::Object;
 use crate::object::decode::go_quote;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
@@ -24,16 +24,16 @@ impl Configuration for ValidatingWebhookConfiguration {
     const KINDS: &'static [&'static str] = &["ValidatingWebhookConfiguration"];
 }
 
-/// Reads the configurations of a folder, sorted by name, and the hash of its text.
+/// Reads the configurations of a folder, sorted by name.
 ///
 /// # Errors
 /// At the first thing that is wrong in it.
-pub fn load<C: Configuration>(folder: &Path) -> Result<(Arc<Vec<Arc<C>>>, String), LoadError> {
+pub fn load<C: Configuration>(folder: &Path) -> Result<Loaded<Vec<Arc<C>>>, LoadError> {
     let validate = |_: &str, object: &Object| validation::configuration(object).0;
     let rules = Rules { kinds: C::KINDS, validate: &validate, constrain: &|_, object, file| by_url(object, file) };
     let mut set = Set::load(folder, &rules)?;
-    let configurations = set.take(C::KINDS.first().copied().unwrap_or_default())?;
-    Ok((configurations, set.hash().to_owned()))
+    let value = set.take(C::KINDS.first().copied().unwrap_or_default())?;
+    Ok(Loaded { value, hash: set.hash().to_owned() })
 }
 
 /// `ValidateWebhookClientConfig`: there may be no cluster yet that has a Service.
