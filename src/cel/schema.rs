@@ -57,8 +57,27 @@ impl Declared {
 /// The name by which expressions know a property; none if they cannot: `cel.Escape`.
 pub fn escape(property: &str) -> Option<String> {
     const RESERVED: &[&str] = &[
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
-        "package", "namespace", "return", "var", "void", "while",
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
     ];
     if property.is_empty() || property.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -117,7 +136,9 @@ fn of_schema(schema: &Value, is_resource: bool, depth: usize) -> Option<Declared
     if has("x-kubernetes-int-or-string") || text("format") == "int-or-string" {
         return Some(Declared::Value(Type::Dyn));
     }
-    let below = |schema: &Value| of_schema(schema, schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)), depth + 1);
+    let below = |schema: &Value| {
+        of_schema(schema, schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)), depth + 1)
+    };
     Some(match text("type") {
         "array" => Declared::List(Box::new(below(schema.get("items").filter(|items| items.is_object())?)?)),
         "object" => {
@@ -148,7 +169,9 @@ fn of_schema(schema: &Value, is_resource: bool, depth: usize) -> Option<Declared
 /// The type and name of a resource can be seen whatever its schema says of them: `WithTypeAndObjectMeta`.
 fn add_identity(fields: &mut BTreeMap<String, Declared>) {
     let string = || Declared::Value(Type::String);
-    let is_string = |fields: &BTreeMap<String, Declared>, name: &str| matches!(fields.get(name), Some(Declared::Value(Type::String)));
+    let is_string = |fields: &BTreeMap<String, Declared>, name: &str| {
+        matches!(fields.get(name), Some(Declared::Value(Type::String)))
+    };
     let named = matches!(fields.get("metadata"), Some(Declared::Object(metadata))
         if is_string(metadata, "name") && is_string(metadata, "generateName"));
     if named && is_string(fields, "kind") && is_string(fields, "apiVersion") {
@@ -206,7 +229,9 @@ mod tests {
         let object = declared.declare("Object1", &mut table);
         let environment = Environment::new(Arc::new(table)).variable("self", object);
         let checked = environment.check(source);
-        checked.map(|checked| checked.output().to_string()).map_err(|error| error.0.lines().next().unwrap_or_default().to_owned())
+        checked
+            .map(|checked| checked.output().to_string())
+            .map_err(|error| error.0.lines().next().unwrap_or_default().to_owned())
     }
 
     #[test]

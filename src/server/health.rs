@@ -23,6 +23,8 @@ type Probe = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 struct Check {
     name: &'static str,
     of_life: bool,
+    /// Whether it only says what could be better.
+    is_advice: bool,
     probe: Probe,
 }
 
@@ -47,12 +49,17 @@ impl Checks {
 
     /// Adds a check of liveness, which is one of readiness too. It must be quick; why it fails is only logged.
     pub fn live(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        self.add(Check { name, of_life: true, probe: Box::new(probe) });
+        self.add(Check { name, of_life: true, is_advice: false, probe: Box::new(probe) });
     }
 
     /// Adds a check of readiness.
     pub fn ready(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        self.add(Check { name, of_life: false, probe: Box::new(probe) });
+        self.add(Check { name, of_life: false, is_advice: false, probe: Box::new(probe) });
+    }
+
+    /// Adds something to readiness that does not fail it: what could be better is said in the lines of `verbose`.
+    pub fn advise(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.add(Check { name, of_life: false, is_advice: true, probe: Box::new(probe) });
     }
 
     fn add(&self, check: Check) {
@@ -62,7 +69,7 @@ impl Checks {
     /// Whether everything is ready.
     pub fn is_ready(&self) -> bool {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        checks.iter().all(|check| (check.probe)().is_ok())
+        checks.iter().all(|check| check.is_advice || (check.probe)().is_ok())
     }
 
     /// `healthz.handleRootHealth`: whether all is well, and the lines that say so.
@@ -81,6 +88,10 @@ impl Checks {
                 unknown.retain(|unknown| *unknown != name);
                 writeln!(lines, "[+]{name} excluded: ok")
             } else if let Err(reason) = (check.probe)() {
+                if check.is_advice {
+                    let _ = writeln!(lines, "[+]{name} ok: warning: {reason}");
+                    continue;
+                }
                 failed = true;
                 tracing::info!(check = name, %reason, "{endpoint} check failed");
                 writeln!(lines, "[-]{name} failed: reason withheld")
@@ -111,6 +122,7 @@ impl Checks {
         };
         match (check.probe)() {
             Ok(()) => (StatusCode::OK, "ok".into()),
+            Err(reason) if check.is_advice => (StatusCode::OK, format!("ok: warning: {reason}\n")),
             Err(reason) => (StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n")),
         }
     }
@@ -221,6 +233,17 @@ mod tests {
         ] {
             assert_eq!(ask(checks, path).await, (code, body.to_owned()), "{path}");
         }
+    }
+
+    #[tokio::test]
+    async fn advice_is_given_without_failing_anything() {
+        let checks = checks(Ok(()));
+        checks.advise("once", || Err("twice".into()));
+        assert!(checks.is_ready());
+        assert_eq!(ask(&checks, "/readyz").await, (200, "ok".to_owned()));
+        let lines = "[+]ping ok\n[+]shutdown ok\n[+]upstream ok\n[+]once ok: warning: twice\nreadyz check passed\n";
+        assert_eq!(ask(&checks, "/readyz?verbose").await, (200, lines.to_owned()));
+        assert_eq!(ask(&checks, "/readyz/once").await, (200, "ok: warning: twice\n".to_owned()));
     }
 
     #[tokio::test]

@@ -1,14 +1,17 @@
 //! MutatingAdmissionWebhook's calls: one after the other, each with the object as patched so far (`mutatingDispatcher`).
 
+use super::Manifests;
 use super::answer::Response;
 use super::call::{CallError, Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Configurations};
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, Wanted, is_exempt};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
 use super::review::Review;
+use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
+use crate::admission::shadow::Shadows as ShadowNames;
 use crate::admission::{Attributes, Denial, Level};
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
@@ -39,6 +42,8 @@ pub struct Mutating {
     metrics: Arc<Metrics>,
     clients: Clients,
     converter: Converter,
+    shadows: ShadowNames,
+    manifests: Manifests<MutatingWebhookConfiguration>,
     compiled: Compiled<MutatingWebhookConfiguration>,
 }
 
@@ -60,21 +65,32 @@ impl Reinvocation {
 }
 
 impl Mutating {
-    /// With this state of the cluster; hooks are called as these users.
+    /// With this state of the cluster and these configurations from files; hooks are called as these users.
     pub fn new(
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
         metrics: Arc<Metrics>,
         limits: &Limits,
         users: Kubeconfig,
+        manifests: Manifests<MutatingWebhookConfiguration>,
     ) -> Self {
         let converter = Converter::new(cluster.clone(), discovery, limits);
         let clients = Clients::new(limits, users).with_breakers(limits, Caller::Mutating.label(), metrics.clone());
-        Self { cluster, metrics, clients, converter, compiled: Compiled::default() }
+        let shadows = ShadowNames::default();
+        Self { cluster, metrics, clients, converter, shadows, manifests, compiled: Compiled::default() }
+    }
+
+    /// The hooks that these name decide nothing.
+    #[must_use]
+    pub fn with_shadows(self, shadows: ShadowNames) -> Self {
+        Self { shadows, ..self }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
-        self.compiled.hooks(|| self.cluster.mutating_webhooks(), |present| Hooks::mutating(present, &self.clients))
+        let present = || Configurations { manifests: self.manifests.load(), stored: self.cluster.mutating_webhooks() };
+        self.compiled.hooks(present, |manifests, stored| {
+            Hooks::mutating(manifests, stored, &self.clients).with_shadows(&self.shadows)
+        })
     }
 
     /// Calls the hooks that want the request; they may change its object.
@@ -82,14 +98,16 @@ impl Mutating {
     /// # Errors
     /// The first hook's refusal, or its failure where it minds.
     pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
-        if is_exempt(attributes) {
+        // What only hooks from files see does not wait for others.
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return Ok(());
         }
-        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+        if !is_exempt && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let hooks = self.hooks();
-        if hooks.candidates(&attributes.resource.resource, attributes.operation).next().is_none() {
+        if hooks.candidates_for(attributes).next().is_none() {
             return Ok(());
         }
         let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
@@ -105,28 +123,37 @@ impl Mutating {
 
     /// Whether a hook may want the request, whatever is in the object by then.
     pub fn may_want(&self, attributes: &Attributes) -> bool {
-        if is_exempt(attributes) {
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return false;
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = hooks.candidates(&attributes.resource.resource, attributes.operation);
-        !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.rules_may_match(hook, attributes))
+        let mut candidates = hooks.candidates_for(attributes);
+        !is_exempt && !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.rules_may_match(hook, attributes))
     }
 
     async fn dispatch(
         &self,
-        hooks: &Hooks,
+        hooks: &Arc<Hooks>,
         attributes: &mut Attributes,
         again: &mut Reinvocation,
     ) -> Result<(), Denial> {
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
         let mut versioned = Versioned::new(&self.converter);
+        let mut shadows = Shadows::default();
         // What the last hook was sent, without its uid.
         let mut shown: Option<(Wanted, Review)> = None;
-        let resource = attributes.resource.resource.clone();
-        for (index, hook) in hooks.candidates(&resource, attributes.operation) {
-            let wanted = matcher.wants(hook, attributes, versioned.object(attributes)).await?;
-            let Some(wanted) = wanted else { continue };
+        for (index, hook) in hooks.candidates_for(attributes) {
+            let wanted = match matcher.wants(hook, attributes, versioned.object(attributes)).await {
+                Ok(Some(wanted)) => wanted,
+                Ok(None) => continue,
+                Err(_) if hook.is_shadow && attributes.reinvocation.is_reinvoke => continue,
+                Err(denial) if hook.is_shadow => {
+                    shadows.undecided(Caller::Mutating, (hook, index), denial, attributes);
+                    continue;
+                }
+                Err(denial) => return Err(denial),
+            };
             // A hook that the first pass did not call is not called in the second.
             if attributes.reinvocation.is_reinvoke && !again.again.contains(&hook.uid) {
                 continue;
@@ -146,6 +173,10 @@ impl Mutating {
                     &mut other.insert((wanted, review)).1
                 }
             };
+            if hook.is_shadow {
+                shadows.call(Caller::Mutating, (hooks, index), attributes, review, &self.cluster);
+                continue;
+            }
             let started = Instant::now();
             let key = Key::new(attributes, index);
             let called = self.call(hook, attributes, &mut versioned, review, &key).await;
@@ -173,6 +204,7 @@ impl Mutating {
                 }
             }
         }
+        shadows.finish(attributes, &self.metrics).await;
         versioned.finish(attributes).await.map_err(|why| Status::plain(why).into())
     }
 

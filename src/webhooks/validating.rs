@@ -1,12 +1,15 @@
 //! ValidatingAdmissionWebhook's calls: all at once, all awaited (`validatingDispatcher`).
 
+use super::Manifests;
 use super::call::{Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Configurations};
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, Wanted, is_exempt};
 use super::review::Review;
+use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
+use crate::admission::shadow::Shadows as ShadowNames;
 use crate::admission::{Attributes, Denial};
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
@@ -28,25 +31,39 @@ pub struct Validating {
     metrics: Arc<Metrics>,
     clients: Clients,
     converter: Converter,
+    shadows: ShadowNames,
+    manifests: Manifests<ValidatingWebhookConfiguration>,
     compiled: Compiled<ValidatingWebhookConfiguration>,
 }
 
 impl Validating {
-    /// With this state of the cluster; hooks are called as these users.
+    /// With this state of the cluster and these configurations from files; hooks are called as these users.
     pub fn new(
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
         metrics: Arc<Metrics>,
         limits: &Limits,
         users: Kubeconfig,
+        manifests: Manifests<ValidatingWebhookConfiguration>,
     ) -> Self {
         let converter = Converter::new(cluster.clone(), discovery, limits);
         let clients = Clients::new(limits, users).with_breakers(limits, Caller::Validating.label(), metrics.clone());
-        Self { cluster, metrics, clients, converter, compiled: Compiled::default() }
+        let shadows = ShadowNames::default();
+        Self { cluster, metrics, clients, converter, shadows, manifests, compiled: Compiled::default() }
+    }
+
+    /// The hooks that these name decide nothing.
+    #[must_use]
+    pub fn with_shadows(self, shadows: ShadowNames) -> Self {
+        Self { shadows, ..self }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
-        self.compiled.hooks(|| self.cluster.validating_webhooks(), |present| Hooks::validating(present, &self.clients))
+        let present =
+            || Configurations { manifests: self.manifests.load(), stored: self.cluster.validating_webhooks() };
+        self.compiled.hooks(present, |manifests, stored| {
+            Hooks::validating(manifests, stored, &self.clients).with_shadows(&self.shadows)
+        })
     }
 
     /// Calls the hooks that want the request.
@@ -54,32 +71,57 @@ impl Validating {
     /// # Errors
     /// The refusal, or the failure that it minds, of the hook that is through with it first.
     pub async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
-        if is_exempt(attributes) {
+        // What only hooks from files see does not wait for others.
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return Ok(());
         }
-        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+        if !is_exempt && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let hooks = self.hooks();
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
         let mut called = Vec::new();
         let mut reviews: Vec<(Wanted, Review)> = Vec::new();
-        for (_, hook) in hooks.candidates(&attributes.resource.resource, attributes.operation) {
-            let Some(wanted) = matcher.wants(hook, attributes, attributes.object.as_ref()).await? else { continue };
-            let review = reviews.iter().position(|(as_what, _)| *as_what == wanted);
-            called.push((hook, review.unwrap_or(reviews.len())));
-            if review.is_none() {
-                let review = self.review(attributes, &wanted).await?;
-                reviews.push((wanted, review));
+        let mut shadows = Shadows::default();
+        let mut shadowing = Vec::new();
+        for (index, hook) in hooks.candidates_for(attributes) {
+            let wanted = match matcher.wants(hook, attributes, attributes.object.as_ref()).await {
+                Ok(Some(wanted)) => wanted,
+                Ok(None) => continue,
+                Err(denial) if hook.is_shadow => {
+                    shadows.undecided(Caller::Validating, (hook, index), denial, attributes);
+                    continue;
+                }
+                Err(denial) => return Err(denial),
+            };
+            let review = match reviews.iter().position(|(as_what, _)| *as_what == wanted) {
+                Some(position) => position,
+                None => {
+                    let review = self.review(attributes, &wanted).await?;
+                    reviews.push((wanted, review));
+                    reviews.len() - 1
+                }
+            };
+            if hook.is_shadow {
+                shadowing.push((index, review));
+            } else {
+                called.push((hook, review));
             }
         }
-        if called.is_empty() {
+        if called.is_empty() && shadowing.is_empty() {
+            shadows.finish(attributes, &self.metrics).await;
             return Ok(());
         }
         if Instant::now() >= attributes.deadline {
             return Err(Status::timeout("request did not complete within requested timeout").into());
         }
         let of = |position: usize| reviews.get(position).map(|(_, review)| review);
+        for (index, review) in shadowing {
+            if let Some(review) = of(review) {
+                shadows.call(Caller::Validating, (&hooks, index), attributes, review, &self.cluster);
+            }
+        }
         let calls = called.iter().filter_map(|(hook, review)| Some((*hook, of(*review)?))).enumerate();
         let calls = calls.map(|(index, (hook, review))| self.call(index, hook, attributes, review));
         let mut calls: FuturesUnordered<_> = calls.collect();
@@ -89,6 +131,7 @@ impl Validating {
                 first = refusal;
             }
         }
+        shadows.finish(attributes, &self.metrics).await;
         first.map_or(Ok(()), |status| Err(status.into()))
     }
 
@@ -105,12 +148,13 @@ impl Validating {
 
     /// Whether a hook may want the request; its matchConditions are not asked.
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
-        if is_exempt(attributes) {
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return false;
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = hooks.candidates(&attributes.resource.resource, attributes.operation);
-        !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(hook, attributes))
+        let mut candidates = hooks.candidates_for(attributes);
+        !is_exempt && !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(hook, attributes))
     }
 
     async fn call(&self, index: usize, hook: &Hook, attributes: &Attributes, review: &Review) -> Option<Status> {
