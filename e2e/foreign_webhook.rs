@@ -2,7 +2,7 @@
 //! proxy.
 
 use crate::harness::{
-    Pair, Program, Proxy, User, admitting, delete, free_port, patch, pki, post, put, unique, upstream,
+    Pair, Program, Proxy, User, admitting, delete, eventually, free_port, patch, pki, post, put, unique, upstream,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
