@@ -4,7 +4,7 @@
 Machines are noisy, so every figure is the median of rounds in which the peers take turns. Load goes to 127.0.0.1 only, in a
 bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and etcd in KUBEBUILDER_ASSETS.
 
-    bench.py [--rounds N] [hop|apiserver|watches|create|protobuf|admission|policies ...]
+    bench.py [--rounds N] [hop|apiserver|watches|create|protobuf|admission|cel|policies ...]
 """
 import argparse
 import json
@@ -490,6 +490,11 @@ def admission(_):
     namespaces()
 
 
+def cel(_):
+    """What an evaluation of an expression costs."""
+    subprocess.run(["cargo", "bench", "--quiet", "--bench", "expressions"], cwd=ROOT, check=True)
+
+
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
 
 
@@ -558,7 +563,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("parts", nargs="*", default=[])
     arguments = parser.parse_args()
-    parts = {"hop": hop, "apiserver": apiserver, "watches": watches, "create": create, "protobuf": protobuf, "admission": admission,
+    parts = {"hop": hop, "apiserver": apiserver, "watches": watches, "create": create, "protobuf": protobuf, "admission": admission, "cel": cel,
              "policies": policies}
     if not PROXY.exists():
         sys.exit("bench: build it first: cargo build --release")

@@ -3,6 +3,8 @@
 mod attributes;
 mod cost;
 mod folds;
+#[cfg(test)]
+mod tests;
 
 use super::plan::{Call, Dispatch, Node, Program};
 use super::value::{Entries, Error, List, Map, Struct, Text, Value};
@@ -11,6 +13,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) use attributes::invalid_qualifier;
+
+/// How deep an expression may be to be evaluated on the caller's stack; deeper ones get a thread of their own.
+const SHALLOW: usize = 48;
+/// Room on the stack for one level of an expression.
+const LEVEL_BYTES: usize = 24 * 1024;
 
 /// What an evaluation may use.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +41,23 @@ impl Program {
     /// Evaluates with the values of the environment's variables by slot; `None` is a variable that is declared and not bound.
     /// Values borrow from the program and from the variables.
     pub fn evaluate<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &Limits) -> Outcome<'a> {
+        if self.depth <= SHALLOW {
+            return self.evaluate_here(variables, limits);
+        }
+        let failed = |what: &str| Outcome {
+            value: Err(Error::new(format!("the expression could not be evaluated: {what}"))),
+            cost: 0,
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size((self.depth + SHALLOW) * LEVEL_BYTES);
+            match thread.spawn_scoped(scope, || self.evaluate_here(variables, limits)) {
+                Ok(thread) => thread.join().unwrap_or_else(|_| failed("it panicked")),
+                Err(error) => failed(&error.to_string()),
+            }
+        })
+    }
+
+    fn evaluate_here<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &Limits) -> Outcome<'a> {
         let mut evaluation = Evaluation {
             variables,
             locals: vec![Local::Unset; self.locals],

@@ -19,6 +19,9 @@ pub mod source;
 pub mod types;
 pub mod value;
 
+#[cfg(test)]
+mod conformance;
+
 pub use environment::Environment;
 pub use eval::{Limits, Outcome};
 pub use plan::Program;
