@@ -24,4 +24,5 @@ mod races;
 mod subresources;
 mod upgrades;
 mod versions;
+mod webhook_client;
 mod webhooks;

@@ -6,8 +6,10 @@ mod projections;
 mod texts;
 mod custom_resources;
 mod quotas;
+mod endpoints;
 pub mod discovery;
 
+pub use endpoints::Endpoints;
 pub use pods::PodPage;
 
 use crate::object::Object;
@@ -58,6 +60,8 @@ pub enum Need {
     ValidatingWebhooks,
     /// Services, for webhooks' client configurations.
     Services,
+    /// EndpointSlices, where Services are called at their endpoints.
+    EndpointSlices,
     /// Pods: what binds them to nodes and what they mount.
     Pods,
     /// Nodes: labels, what they declare and what they can allocate.
@@ -102,6 +106,7 @@ impl Need {
             Self::MutatingWebhooks => spawn::<MutatingWebhookConfiguration>(client, limits, watches),
             Self::ValidatingWebhooks => spawn::<ValidatingWebhookConfiguration>(client, limits, watches),
             Self::Services => spawn::<Service>(client, limits, watches),
+            Self::EndpointSlices => spawn::<Endpoints>(client, limits, watches),
             Self::Pods => spawn::<Pod>(client, limits, watches),
             Self::Nodes => spawn::<Node>(client, limits, watches),
             Self::ServiceAccounts => spawn::<ServiceAccount>(client, limits, watches),

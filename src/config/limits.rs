@@ -76,6 +76,15 @@ pub struct Limits {
     pub webhook_clients: u64,
     /// Bytes of a webhook's answer, also after decompression.
     pub webhook_response_bytes: usize,
+    /// Calls in a row without an answer after which a webhook is not called for a while
+    /// (`--webhook-circuit-breaker-failures`); 0 for never.
+    pub webhook_breaker_failures: usize,
+    /// The time in which they count (`--webhook-circuit-breaker-window`).
+    pub webhook_breaker_window: Duration,
+    /// Between two calls that try whether it answers again (`--webhook-circuit-breaker-probe-interval`).
+    pub webhook_breaker_probe_interval: Duration,
+    /// Webhook endpoints of a plugin that have a circuit breaker.
+    pub webhook_breakers: usize,
     /// Bytes of the answers that ImagePolicyWebhook remembers.
     pub image_review_cache_bytes: usize,
     /// Namespaces whose quotas are charged at the same time.
@@ -137,6 +146,10 @@ impl Default for Limits {
             definition_ttl: seconds(5),
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
+            webhook_breaker_failures: 0,
+            webhook_breaker_window: seconds(30),
+            webhook_breaker_probe_interval: seconds(5),
+            webhook_breakers: 1000,
             image_review_cache_bytes: 16 * MEBIBYTE,
             quota_workers: 5,
             quota_waiting_requests: 10_000,

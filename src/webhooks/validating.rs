@@ -41,7 +41,8 @@ impl Validating {
         users: Kubeconfig,
     ) -> Self {
         let converter = Converter::new(cluster.clone(), discovery, limits);
-        Self { cluster, metrics, clients: Clients::new(limits, users), converter, compiled: Compiled::default() }
+        let clients = Clients::new(limits, users).with_breakers(limits, Caller::Validating.label(), metrics.clone());
+        Self { cluster, metrics, clients, converter, compiled: Compiled::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {

@@ -3,6 +3,8 @@
 mod answers;
 mod authentication;
 mod failures;
+mod faults;
+mod breaking;
 mod matching;
 mod mutation;
 mod patches;
