@@ -33,7 +33,9 @@ impl Declared {
 
     /// What a built-in kind declares; none of other kinds.
     pub fn of_kind(kind: &GroupVersionKind) -> Option<Self> {
-        Some(of_type(builtin::of(kind)?, &mut Vec::new()))
+        let mut fields = of_type(builtin::of(kind)?, &mut Vec::new());
+        add_identity(&mut fields);
+        Some(Self::Object(fields))
     }
 
     /// The type, when the object's is called by this name, with the types that are within it: `MaybeAssignTypeName`.
@@ -56,6 +58,29 @@ impl Declared {
 
 /// The name by which expressions know a property; none if they cannot: `cel.Escape`.
 pub fn escape(property: &str) -> Option<String> {
+    if property.is_empty() || property.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    if is_reserved(property) {
+        return Some(format!("__{property}__"));
+    }
+    let mut escaped = String::with_capacity(property.len());
+    let mut rest = property.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '_' if rest.next_if_eq(&'_').is_some() => escaped.push_str("__underscores__"),
+            '.' => escaped.push_str("__dot__"),
+            '-' => escaped.push_str("__dash__"),
+            '/' => escaped.push_str("__slash__"),
+            c if c.is_ascii_alphanumeric() || c == '_' => escaped.push(c),
+            _ => return None,
+        }
+    }
+    Some(escaped)
+}
+
+/// Whether the language keeps a word for itself: `celReservedSymbols`.
+pub fn is_reserved(word: &str) -> bool {
     const RESERVED: &[&str] = &[
         "true",
         "false",
@@ -79,25 +104,7 @@ pub fn escape(property: &str) -> Option<String> {
         "void",
         "while",
     ];
-    if property.is_empty() || property.starts_with(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
-    if RESERVED.contains(&property) {
-        return Some(format!("__{property}__"));
-    }
-    let mut escaped = String::with_capacity(property.len());
-    let mut rest = property.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '_' if rest.next_if_eq(&'_').is_some() => escaped.push_str("__underscores__"),
-            '.' => escaped.push_str("__dot__"),
-            '-' => escaped.push_str("__dash__"),
-            '/' => escaped.push_str("__slash__"),
-            c if c.is_ascii_alphanumeric() || c == '_' => escaped.push(c),
-            _ => return None,
-        }
-    }
-    Some(escaped)
+    RESERVED.contains(&word)
 }
 
 /// The property that expressions know by this name; none if it is no escaped name: `cel.Unescape`.
@@ -184,12 +191,12 @@ fn add_identity(fields: &mut BTreeMap<String, Declared>) {
 }
 
 /// `within` are the types around: one that contains itself is an object without fields there, as `PopulateRefs` has it.
-fn of_type(of: &'static builtin::Type, within: &mut Vec<&'static str>) -> Declared {
+fn of_type(of: &'static builtin::Type, within: &mut Vec<&'static str>) -> BTreeMap<String, Declared> {
     within.push(of.name);
     let fields = of.fields().iter().filter_map(|field| Some((escape(field.name)?, of_shape(&field.shape, within)?)));
     let fields = fields.collect();
     within.pop();
-    Declared::Object(fields)
+    fields
 }
 
 fn of_shape(shape: &Shape, within: &mut Vec<&'static str>) -> Option<Declared> {
@@ -208,13 +215,15 @@ fn of_shape(shape: &Shape, within: &mut Vec<&'static str>) -> Option<Declared> {
         Shape::List(items) => Declared::List(Box::new(of_shape(items, within)?)),
         Shape::Map(values) => Declared::Map(Box::new(of_shape(values, within)?)),
         Shape::Object(reference) => of_reference(*reference, within)?,
+        // Within schemas it is a choice of types, elsewhere an object of which nothing is known.
+        Shape::Any if within.last().is_some_and(|name| name.ends_with(".JSONSchemaProps")) => return None,
         Shape::Any => Declared::Object(BTreeMap::new()),
     })
 }
 
 fn of_reference(reference: TypeReference, within: &mut Vec<&'static str>) -> Option<Declared> {
     let of = reference.resolve()?;
-    Some(if within.contains(&of.name) { Declared::Object(BTreeMap::new()) } else { of_type(of, within) })
+    Some(Declared::Object(if within.contains(&of.name) { BTreeMap::new() } else { of_type(of, within) }))
 }
 
 #[cfg(test)]
@@ -296,6 +305,7 @@ mod tests {
             ("self.metadata.creationTimestamp", "timestamp"),
             ("self.metadata.labels", "map(string, string)"),
             ("self.metadata.__namespace__", "string"),
+            ("self.metadata.namespace", "string"),
         ] {
             assert_eq!(typed(&deployment, source).as_deref(), Ok(of), "{source}");
         }
