@@ -37,6 +37,11 @@ impl Table {
         self
     }
 
+    /// Adds a type without fields if there is none of that name.
+    pub fn add_type(&mut self, name: &str) {
+        self.0.entry(name.into()).or_default();
+    }
+
     /// Adds a field to a type, which is made if there is none of that name.
     pub fn add(&mut self, name: &str, field: &str, of: Type) {
         self.0.entry(name.into()).or_default().insert(field.into(), of);

@@ -14,6 +14,7 @@ pub mod messages;
 pub mod parse;
 pub mod plan;
 pub mod re2;
+pub mod schema;
 pub mod source;
 pub mod types;
 pub mod value;

@@ -3,6 +3,7 @@
 mod cache;
 mod pods;
 mod projections;
+mod texts;
 mod custom_resources;
 mod quotas;
 pub mod discovery;
@@ -37,8 +38,10 @@ use std::any::Any;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+pub use texts::Texts;
 use tokio_util::task::AbortOnDropHandle;
 
 /// What a segment of a path does not have as it is (RFC 3986, `unreserved`).
@@ -134,9 +137,9 @@ pub struct Namespace {
     /// Its name.
     pub name: String,
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Texts,
     /// Its annotations.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Texts,
     /// Whether `status.phase` is `Terminating`.
     pub terminating: bool,
 }
@@ -213,6 +216,8 @@ pub struct Cluster {
     limits: Limits,
     caches: HashMap<Need, Arc<dyn Kept>>,
     definitions: Definitions,
+    /// Whether every cache was seen to hold its first list, which it does not lose again.
+    seen_synced: AtomicBool,
     /// [`FixedState::refused_updates`].
     refused_updates: Mutex<VecDeque<Status>>,
     // Aborts the watches when the cluster goes.
@@ -238,6 +243,7 @@ impl Cluster {
             limits,
             caches,
             definitions: Definitions::new(),
+            seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::default(),
             _watches: watches,
         })
@@ -260,8 +266,15 @@ impl Cluster {
         caches.insert(Need::Services, Arc::new(fixed::<Service>(state.services, synced)));
         let live = Live::Fixed(Mutex::new(namespaces), live, state.pods);
         let definitions = Definitions::new();
-        let refused_updates = Mutex::new(state.refused_updates.into());
-        Arc::new(Self { live, limits: Limits::default(), caches, definitions, refused_updates, _watches: Vec::new() })
+        Arc::new(Self {
+            live,
+            limits: Limits::default(),
+            caches,
+            definitions,
+            seen_synced: AtomicBool::new(false),
+            refused_updates: Mutex::new(state.refused_updates.into()),
+            _watches: Vec::new(),
+        })
     }
 
     fn cache<P: Projection>(&self) -> Option<&Cache<P>> {
@@ -395,7 +408,10 @@ impl Cluster {
 
     /// Whether every cache that was asked for holds its first list.
     pub fn is_synced(&self) -> bool {
-        self.unsynced().is_empty()
+        if !self.seen_synced.load(Ordering::Relaxed) && self.unsynced().is_empty() {
+            self.seen_synced.store(true, Ordering::Relaxed);
+        }
+        self.seen_synced.load(Ordering::Relaxed)
     }
 
     /// The caches that have no first list yet, each with the reason as far as it is known.

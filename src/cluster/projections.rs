@@ -18,8 +18,8 @@ impl From<KubeNamespace> for Namespace {
     fn from(namespace: KubeNamespace) -> Self {
         Self {
             name: namespace.metadata.name.unwrap_or_default(),
-            labels: namespace.metadata.labels.unwrap_or_default(),
-            annotations: namespace.metadata.annotations.unwrap_or_default(),
+            labels: namespace.metadata.labels.unwrap_or_default().into(),
+            annotations: namespace.metadata.annotations.unwrap_or_default().into(),
             terminating: namespace.status.and_then(|status| status.phase).is_some_and(|phase| phase == "Terminating"),
         }
     }
@@ -270,7 +270,7 @@ mod tests {
         });
         let (key, namespace) = Namespace::project(serde_json::from_value(object).unwrap());
         assert_eq!((&*key, &*namespace.name, namespace.terminating), ("a", "a", true));
-        assert_eq!((namespace.labels["l"].as_str(), namespace.annotations["n"].as_str()), ("1", "2"));
+        assert_eq!((namespace.labels.get("l"), namespace.annotations.get("n")), (Some("1"), Some("2")));
     }
 
     #[test]

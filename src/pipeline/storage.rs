@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 /// Makes of what would be stored what it is just before that. `admitted` is what was sent.
 pub(super) fn undo(kind: &GroupVersionKind, operation: Operation, admitted: &Object, stored: &mut Object) {
     restore_empty_lists(admitted, stored);
+    stored.hold(admitted.unwritten().clone());
     if operation != Operation::Create {
         return;
     }

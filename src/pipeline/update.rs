@@ -131,7 +131,7 @@ impl Write<'_> {
         };
         let object = attributes.object.as_ref().filter(|object| may_mind && object.resource_version().is_empty());
         let Some(object) = object else { return Ok(None) };
-        let body = serde_json::to_vec(object).map_err(Status::internal_error)?;
+        let body = serde_json::to_vec(&*object.whole()).map_err(Status::internal_error)?;
         self.rehearse(self.written(body.into())?).await.map(Some)
     }
 

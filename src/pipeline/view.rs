@@ -95,7 +95,7 @@ impl Write<'_> {
         if !other.set(&["metadata", "name"], generate_name(&format!("{name}-")).into()) {
             return Ok(Trial::Unknown);
         }
-        let body = Bytes::from(serde_json::to_vec(&other).map_err(Status::internal_error)?);
+        let body = Bytes::from(serde_json::to_vec(&*other.whole()).map_err(Status::internal_error)?);
         let answer = self.rehearse(Outgoing { body, content_type: "application/json", ..outgoing.clone() }).await?;
         let Trial::Stored(mut stored, warnings) = self.judge(Operation::Create, answer) else {
             return Ok(Trial::Unknown);

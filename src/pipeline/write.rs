@@ -4,7 +4,7 @@ use super::gateway::{Answer, with_body};
 use super::owner_references::Seen;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
-use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
+use crate::admission::{Annotations, Attributes, Marks, Operation, Reinvocation, Warnings};
 use crate::cluster::CustomResource;
 use crate::object::decode::go_quote;
 use crate::object::structural::Structural;
@@ -171,6 +171,7 @@ impl<'a> Write<'a> {
             annotations: Annotations::default(),
             warnings: self.warnings.clone(),
             reinvocation: Reinvocation::default(),
+            marks: Marks::default(),
         };
         if operation == Operation::Create
             && let Some(object) = &attributes.object
@@ -238,7 +239,7 @@ impl<'a> Write<'a> {
     }
 
     /// The validating phase.
-    pub(super) async fn validate(&self, attributes: &Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+    pub(super) async fn validate(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
         let result = self.pipeline.chain.validate(attributes).await;
         publish(attributes, exchange);
         result
@@ -307,7 +308,7 @@ impl<'a> Write<'a> {
             _ => {
                 // What came, and what admission has added: written without growing, most of the time.
                 let mut body = Vec::with_capacity(self.body.len() + ADMITTED_BYTES);
-                serde_json::to_writer(&mut body, object).map_err(Status::internal_error)?;
+                serde_json::to_writer(&mut body, &*object.whole()).map_err(Status::internal_error)?;
                 self.written(body.into())
             }
         }

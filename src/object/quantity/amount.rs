@@ -240,7 +240,10 @@ impl Decimal {
         whole(self).cmp(&whole(other)).then_with(|| {
             let length = self.digits.len().max(other.digits.len());
             let digit = |decimal: &Self, at: usize| decimal.digits.get(at).copied().unwrap_or(0);
-            (0..length).map(|at| digit(self, at).cmp(&digit(other, at))).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+            (0..length)
+                .map(|at| digit(self, at).cmp(&digit(other, at)))
+                .find(|order| order.is_ne())
+                .unwrap_or(Ordering::Equal)
         })
     }
 
