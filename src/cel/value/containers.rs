@@ -260,7 +260,8 @@ mod tests {
     #[test]
     fn maps_find_keys_however_many_there_are() {
         for count in [0, 1, SCANNED, SCANNED + 1, 100] {
-            let mut entries: Entries<'_> = (0..count as i64).map(|key| (Value::Int(key), Value::Int(key * 2))).collect();
+            let mut entries: Entries<'_> =
+                (0..count as i64).map(|key| (Value::Int(key), Value::Int(key * 2))).collect();
             entries.insert(Value::Int(0), Value::Int(-1));
             assert_eq!(entries.iter().count(), count.max(1));
             assert!(matches!(entries.get(&Value::Double(0.0)), Some(Value::Int(-1))));
