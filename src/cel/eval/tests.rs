@@ -137,13 +137,16 @@ fn lists_do_not_double_without_end() {
 
 #[test]
 fn deep_expressions_do_not_end_the_stack() {
-    let nested = format!("{}true{}", "[1].all(a, ".repeat(200), ")".repeat(200));
-    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
-        let program = compile(&nested);
-        let outcome = program.evaluate(&[], &LIMITS);
-        matches!(outcome.value, Ok(Value::Bool(true)))
-    });
-    assert!(thread.unwrap().join().unwrap());
+    // The first ones are evaluated on the stack that there is.
+    for depth in [8, 10, 12, 14, 16, 30, 200] {
+        let nested = format!("{}true{}", "[1].all(a, ".repeat(depth), ")".repeat(depth));
+        let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
+            let program = compile(&nested);
+            let outcome = program.evaluate(&[], &LIMITS);
+            matches!(outcome.value, Ok(Value::Bool(true)))
+        });
+        assert!(thread.unwrap().join().unwrap(), "{depth}");
+    }
 }
 
 #[derive(Debug)]
