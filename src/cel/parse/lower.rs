@@ -135,7 +135,9 @@ impl<'a> Lowering<'a> {
         let kind = match expr {
             foreign::Expr::Unspecified => Kind::Literal(Literal::Null),
             // A reserved word: an error is noted already.
-            foreign::Expr::Ident(name) if self.reserved && name.chars().all(|c| c == '_') => Kind::Literal(Literal::Null),
+            foreign::Expr::Ident(name) if self.reserved && name.chars().all(|c| c == '_') => {
+                Kind::Literal(Literal::Null)
+            }
             foreign::Expr::Literal(value) => Kind::Literal(self.literal(id, value, offsets)),
             foreign::Expr::Ident(name) => Kind::Ident(name.into()),
             foreign::Expr::Select(select) => Kind::Select {
