@@ -20,6 +20,7 @@ pub mod status;
 pub mod admission;
 pub mod plugins;
 pub mod webhooks;
+pub mod policies;
 
 pub mod object;
 pub mod cluster;

@@ -22,8 +22,18 @@ type Probe = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 struct Check {
     name: &'static str,
-    of_life: bool,
+    kind: CheckKind,
     probe: Probe,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum CheckKind {
+    /// Of liveness, and of readiness.
+    Life,
+    /// Of readiness.
+    Readiness,
+    /// Told by readiness, which it does not change.
+    Note,
 }
 
 /// The named checks of liveness and readiness. Clones share them.
@@ -47,12 +57,17 @@ impl Checks {
 
     /// Adds a check of liveness, which is one of readiness too. It must be quick; why it fails is only logged.
     pub fn live(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        self.add(Check { name, of_life: true, probe: Box::new(probe) });
+        self.add(Check { name, kind: CheckKind::Life, probe: Box::new(probe) });
     }
 
     /// Adds a check of readiness.
     pub fn ready(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        self.add(Check { name, of_life: false, probe: Box::new(probe) });
+        self.add(Check { name, kind: CheckKind::Readiness, probe: Box::new(probe) });
+    }
+
+    /// Adds something that `/readyz?verbose` tells, reason included, and that does not keep the server from being ready.
+    pub fn note(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.add(Check { name, kind: CheckKind::Note, probe: Box::new(probe) });
     }
 
     fn add(&self, check: Check) {
@@ -62,7 +77,7 @@ impl Checks {
     /// Whether everything is ready.
     pub fn is_ready(&self) -> bool {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        checks.iter().all(|check| (check.probe)().is_ok())
+        checks.iter().filter(|check| check.kind != CheckKind::Note).all(|check| (check.probe)().is_ok())
     }
 
     /// `healthz.handleRootHealth`: whether all is well, and the lines that say so.
@@ -73,7 +88,7 @@ impl Checks {
         let mut unknown: Vec<&String> = excluded.iter().collect();
         let (mut lines, mut failed) = (String::new(), false);
         for check in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            if endpoint == "livez" && !check.of_life {
+            if endpoint == "livez" && check.kind != CheckKind::Life {
                 continue;
             }
             let name = check.name;
@@ -81,6 +96,10 @@ impl Checks {
                 unknown.retain(|unknown| *unknown != name);
                 writeln!(lines, "[+]{name} excluded: ok")
             } else if let Err(reason) = (check.probe)() {
+                if check.kind == CheckKind::Note {
+                    lines += &format!("[!]{name}: {}\n", reason.replace('\n', " "));
+                    continue;
+                }
                 failed = true;
                 tracing::info!(check = name, %reason, "{endpoint} check failed");
                 writeln!(lines, "[-]{name} failed: reason withheld")
@@ -105,7 +124,7 @@ impl Checks {
     /// One check by its name (`healthz.adaptCheckToHandler`).
     fn one(&self, endpoint: &str, name: &str) -> (StatusCode, String) {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(check) = checks.iter().find(|check| check.name == name && (check.of_life || endpoint != "livez"))
+        let Some(check) = checks.iter().find(|check| check.name == name && (check.kind == CheckKind::Life || endpoint != "livez"))
         else {
             return (StatusCode::NOT_FOUND, "404 page not found\n".into());
         };

@@ -1,6 +1,7 @@
 //! Webhook configurations, compiled once per change: matchers prepared, and an index by resource and operation.
 
 use super::client::{Client, Clients, Endpoint};
+use super::index::Index;
 use super::rules::Rule;
 use crate::admission::Operation;
 use crate::object::selector::LabelSelector as Selector;
@@ -194,35 +195,7 @@ fn endpoint(name: &str, config: &WebhookClientConfig) -> Result<Endpoint, String
 #[derive(Debug, Default)]
 pub struct Hooks {
     all: Vec<Hook>,
-    /// By resource name: the hooks with a rule that names it or any.
-    by_resource: HashMap<String, ByOperation>,
-    /// The hooks with a rule for any resource.
-    any_resource: ByOperation,
-}
-
-/// Positions in the list of all hooks, by operation, ascending.
-#[derive(Clone, Debug, Default)]
-struct ByOperation([Vec<usize>; 4]);
-
-const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
-
-impl ByOperation {
-    fn of(&self, operation: Operation) -> &[usize] {
-        let [create, update, delete, connect] = &self.0;
-        match operation {
-            Operation::Create => create,
-            Operation::Update => update,
-            Operation::Delete => delete,
-            Operation::Connect => connect,
-        }
-    }
-
-    fn collect(hooks: &[Hook], wanted: impl Fn(&str) -> bool) -> Self {
-        Self(OPERATIONS.map(|operation| {
-            let wants = |rule: &Rule| rule.has_operation(operation) && rule.resource_names().any(&wanted);
-            (0..hooks.len()).filter(|&position| hooks[position].rules.iter().any(wants)).collect()
-        }))
-    }
+    index: Index,
 }
 
 impl Hooks {
@@ -261,19 +234,12 @@ impl Hooks {
                 all.push(Hook::new(uid, configuration, fields, clients));
             }
         }
-        let any_resource = ByOperation::collect(&all, |name| name == "*");
-        let mut by_resource = HashMap::new();
-        for name in all.iter().flat_map(|hook| &hook.rules).flat_map(Rule::resource_names) {
-            if name != "*" && !by_resource.contains_key(name) {
-                by_resource.insert(name.to_owned(), ByOperation::collect(&all, |other| other == "*" || other == name));
-            }
-        }
-        Self { all, by_resource, any_resource }
+        let index = Index::new(all.iter().map(|hook| &*hook.rules));
+        Self { all, index }
     }
 
     /// The hooks that may want such a request, each with its position among all.
     pub fn candidates(&self, resource: &str, operation: Operation) -> impl Iterator<Item = (usize, &Hook)> {
-        let positions = self.by_resource.get(resource).unwrap_or(&self.any_resource).of(operation);
-        positions.iter().filter_map(|&position| Some((position, self.all.get(position)?)))
+        self.index.candidates(resource, operation).filter_map(|position| Some((position, self.all.get(position)?)))
     }
 }

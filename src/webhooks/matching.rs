@@ -4,6 +4,7 @@ use super::hook::Hook;
 use super::rules::{Match, match_rules};
 use crate::admission::{Attributes, Denial, Operation};
 use crate::cluster::{Cluster, Namespace};
+use crate::object::selector::LabelSelector;
 use crate::status::Status;
 use std::sync::Arc;
 
@@ -43,11 +44,11 @@ impl<'a> Matcher<'a> {
         if matched == Match::No {
             return Ok(false);
         }
-        let namespace = self.namespace_matches(hook, attributes).await;
+        let namespace = self.namespace_matches(&hook.namespace_selector, attributes).await;
         if let Ok(false) = namespace {
             return Ok(false);
         }
-        let object = object_matches(hook, attributes);
+        let object = object_matches(&hook.object_selector, attributes);
         if let Ok(false) = object {
             return Ok(false);
         }
@@ -67,26 +68,39 @@ impl<'a> Matcher<'a> {
 
     /// Whether the hook may be called, as far as can be told without asking anybody.
     pub fn may_want(&self, hook: &Hook, attributes: &Attributes) -> bool {
+        match_rules(&hook.rules, attributes, hook.equivalent) != Match::No
+            && self.may_select(&hook.namespace_selector, &hook.object_selector, attributes)
+    }
+
+    /// Whether selectors may match, as far as can be told without asking anybody.
+    pub fn may_select(
+        &self,
+        namespaces: &Result<LabelSelector, String>,
+        objects: &Result<LabelSelector, String>,
+        attributes: &Attributes,
+    ) -> bool {
         let namespace = self.cluster.namespace(&attributes.namespace);
-        let outside = match (&hook.namespace_selector, namespace) {
+        let outside = match (namespaces, namespace) {
             // A namespace's own labels may become others.
             (Ok(selector), Some(namespace)) if attributes.resource.resource != "namespaces" => {
                 !selector.is_empty() && !selector.matches_map(&namespace.labels)
             }
             _ => false,
         };
-        !outside
-            && match_rules(&hook.rules, attributes, hook.equivalent) != Match::No
-            && object_matches(hook, attributes) != Ok(false)
+        !outside && object_matches(objects, attributes) != Ok(false)
     }
 
     /// `namespace.Matcher.MatchNamespaceSelector`.
-    async fn namespace_matches(&mut self, hook: &Hook, attributes: &Attributes) -> Result<bool, Status> {
+    pub async fn namespace_matches(
+        &mut self,
+        selector: &Result<LabelSelector, String>,
+        attributes: &Attributes,
+    ) -> Result<bool, Status> {
         let is_namespaces = attributes.resource.resource == "namespaces";
         if attributes.namespace.is_empty() && !is_namespaces {
             return Ok(true);
         }
-        let selector = hook.namespace_selector.as_ref().map_err(Status::internal_error)?;
+        let selector = selector.as_ref().map_err(Status::internal_error)?;
         if selector.is_empty() {
             return Ok(true);
         }
@@ -99,7 +113,8 @@ impl<'a> Matcher<'a> {
         Ok(selector.matches_map(&namespace.labels))
     }
 
-    async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
+    /// A namespace, from the cache or else from the API server.
+    pub async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
         if let Some(namespace) = self.cluster.namespace(name) {
             return Ok(namespace);
         }
@@ -118,8 +133,8 @@ impl<'a> Matcher<'a> {
 }
 
 /// `object.Matcher.MatchObjectSelector`: by the new or by the old object. A connect's options have no metadata to look at.
-fn object_matches(hook: &Hook, attributes: &Attributes) -> Result<bool, String> {
-    let selector = hook.object_selector.as_ref().map_err(Clone::clone)?;
+pub fn object_matches(selector: &Result<LabelSelector, String>, attributes: &Attributes) -> Result<bool, String> {
+    let selector = selector.as_ref().map_err(Clone::clone)?;
     if selector.is_empty() {
         return Ok(true);
     }

@@ -5,15 +5,16 @@
 //! a resource is not done here: a hook that would match only through an equivalent version refuses the request (`rules.rs`).
 
 pub mod config;
-mod rules;
+pub(crate) mod rules;
+pub(crate) mod index;
 mod hook;
-mod compiled;
-mod matching;
+pub(crate) mod derived;
+pub(crate) mod matching;
 mod review;
 mod client;
 mod answer;
 mod call;
-mod patch;
+pub(crate) mod patch;
 mod mutating;
 mod validating;
 #[cfg(test)]

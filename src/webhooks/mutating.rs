@@ -3,7 +3,7 @@
 use super::answer::Response;
 use super::call::{CallError, Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
-use super::compiled::Compiled;
+use super::derived::Derived;
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
@@ -36,7 +36,7 @@ pub struct Mutating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
-    compiled: Compiled<MutatingWebhookConfiguration>,
+    hooks: Derived<Arc<Vec<Arc<MutatingWebhookConfiguration>>>, Hooks>,
 }
 
 /// What the two passes tell each other (`webhookReinvokeContext`).
@@ -59,11 +59,12 @@ impl Reinvocation {
 impl Mutating {
     /// With this state of the cluster; hooks are called as these users.
     pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits, users: Kubeconfig) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits, users), compiled: Compiled::default() }
+        Self { cluster, metrics, clients: Clients::new(limits, users), hooks: Derived::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
-        self.compiled.hooks(|| self.cluster.mutating_webhooks(), |present| Hooks::mutating(present, &self.clients))
+        let compile = |present: &Arc<Vec<_>>, _: &Hooks| Hooks::mutating(present, &self.clients);
+        self.hooks.get(|| self.cluster.mutating_webhooks(), Arc::ptr_eq, compile)
     }
 
     /// Calls the hooks that want the request; they may change its object.

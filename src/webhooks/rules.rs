@@ -38,13 +38,15 @@ const BUILT_IN_GROUPS: &[&str] = &[
 ];
 
 /// One rule, compiled.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Rule {
     operations: Operations,
     groups: Names,
     versions: Names,
     resources: Vec<(String, String)>,
     scope: Scope,
+    /// Names of objects; none is any object.
+    object_names: Box<[String]>,
 }
 
 /// How a hook's rules take a request.
@@ -58,13 +60,13 @@ pub enum Match {
     Equivalent(GroupVersionResource),
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Names {
     any: bool,
     listed: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Scope {
     All,
     Namespaced,
@@ -113,7 +115,14 @@ impl Rule {
                 Some("Cluster") => Scope::Cluster,
                 Some(_) => Scope::Unknown,
             },
+            object_names: [].into(),
         }
+    }
+
+    /// The same for objects of these names only, unless there are none; an object without a name yet is none of them.
+    pub fn for_objects(mut self, names: &[String]) -> Self {
+        self.object_names = names.into();
+        self
     }
 
     /// The resources that it names, without their subresources; `*` is any.
@@ -133,6 +142,7 @@ impl Rule {
             && self.groups.contain(group)
             && self.versions.contain(version)
             && self.names(resource, &attributes.subresource)
+            && (self.object_names.is_empty() || self.object_names.contains(&attributes.name))
     }
 
     fn names(&self, resource: &str, subresource: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use super::call::{Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
-use super::compiled::Compiled;
+use super::derived::Derived;
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, is_exempt};
 use super::review::Review;
@@ -25,17 +25,18 @@ pub struct Validating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
-    compiled: Compiled<ValidatingWebhookConfiguration>,
+    hooks: Derived<Arc<Vec<Arc<ValidatingWebhookConfiguration>>>, Hooks>,
 }
 
 impl Validating {
     /// With this state of the cluster; hooks are called as these users.
     pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits, users: Kubeconfig) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits, users), compiled: Compiled::default() }
+        Self { cluster, metrics, clients: Clients::new(limits, users), hooks: Derived::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
-        self.compiled.hooks(|| self.cluster.validating_webhooks(), |present| Hooks::validating(present, &self.clients))
+        let compile = |present: &Arc<Vec<_>>, _: &Hooks| Hooks::validating(present, &self.clients);
+        self.hooks.get(|| self.cluster.validating_webhooks(), Arc::ptr_eq, compile)
     }
 
     /// Calls the hooks that want the request.

@@ -1,0 +1,474 @@
+//! MutatingAdmissionPolicy: what policies make of a request's object (`mutating.dispatcher`).
+
+mod apply;
+mod json_patch;
+mod names;
+mod policy;
+mod reinvocation;
+#[cfg(test)]
+mod tests;
+
+use super::conditions::{Beside, Verdict};
+use super::expression::{OUT_OF_BUDGET, POLICY_COST, Series, Stop};
+use super::metrics::{Checks, ErrorType};
+use super::parameters::{Collected, check_kind, collect};
+use super::request::{Shown, namespace_name, namespace_value};
+use super::reviews::Reviews;
+use super::source::{Hook, Source};
+use super::variables::Variables;
+use super::versions::Versions;
+use crate::admission::metrics::{MatchConditions, Metrics};
+use crate::admission::{Attributes, Denial};
+use crate::cel::value::Review;
+use crate::cluster::discovery::Discovery;
+use crate::cluster::{Cluster, CustomResource, Parameter};
+use crate::object::{GroupVersionKind, Object, normal, schema};
+use crate::status::{Cause, Status};
+use crate::webhooks::matching::Matcher;
+use crate::webhooks::rules::Match;
+use apply::Node;
+use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding;
+use policy::{Mutation, Policy};
+use reinvocation::{Key, Reinvocation};
+use serde_json::{Map, Value as Json};
+use std::sync::Arc;
+use std::time::Instant;
+
+const PLUGIN: &str = "MutatingAdmissionPolicy";
+/// Kinds that the OpenAPI documents of their own versions do not describe, as their paths are elsewhere.
+const UNDESCRIBED: [(&str, &str); 3] =
+    [("autoscaling", "Scale"), ("policy", "Eviction"), ("authentication.k8s.io", "TokenRequest")];
+
+type MutatingHook = Hook<Policy, MutatingAdmissionPolicyBinding>;
+
+/// Applies MutatingAdmissionPolicies.
+pub struct Mutating {
+    cluster: Arc<Cluster>,
+    metrics: Arc<Metrics>,
+    checks: Checks,
+    source: Source<Policy, MutatingAdmissionPolicyBinding>,
+}
+
+/// A policy that is asked for a binding with a parameter (`generic.PolicyInvocation`).
+struct Invocation<'a> {
+    policy: &'a Policy,
+    binding: &'a str,
+    parameter: Option<Arc<Parameter>>,
+    /// Whether the parameter does not say what it is.
+    is_bare: bool,
+    matched: Match,
+}
+
+/// Something that went wrong with a policy (`generic.PolicyError`).
+struct Failure<'a> {
+    policy: &'a Policy,
+    binding: Option<&'a str>,
+    message: String,
+    reason: Option<&'static str>,
+}
+
+impl Failure<'_> {
+    fn text(&self) -> String {
+        let (policy, message) = (&self.policy.name, &self.message);
+        match self.binding {
+            Some(binding) => format!("policy '{policy}' with binding '{binding}' denied request: {message}"),
+            None => format!("policy {policy:?} denied request: {message}"),
+        }
+    }
+}
+
+/// Why a mutation did not happen.
+enum Refusal {
+    /// An access review has to be asked for first.
+    Review(Box<Review>),
+    /// The policy's mistake, or the object's.
+    Error(String),
+    /// Nobody's: the request ends with this.
+    Status(Box<Status>),
+}
+
+/// What is known of the kind of the object.
+enum Kind {
+    BuiltIn(&'static schema::Type),
+    /// A built-in kind that no document describes.
+    Undescribed,
+    Custom(Arc<CustomResource>),
+}
+
+impl Mutating {
+    /// With this state of the cluster.
+    ///
+    /// # Errors
+    /// When its metrics are registered already.
+    pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, metrics: Arc<Metrics>) -> prometheus::Result<Self> {
+        let checks = Checks::mutating(metrics.registry())?;
+        Ok(Self { source: Source::new(cluster.clone(), discovery), cluster, metrics, checks })
+    }
+
+    /// The policies with a mistake in them, and what it is.
+    pub fn problems(&self) -> Vec<String> {
+        let policies = self.source.policies();
+        policies.problems().map(|(name, why)| format!("MutatingAdmissionPolicy {name}: {why}")).collect()
+    }
+
+    /// Whether a policy may be for the request, whatever is in its object by then.
+    pub fn may_want(&self, attributes: &Attributes) -> bool {
+        if super::is_exempt(attributes) {
+            return false;
+        }
+        let policies = self.source.policies();
+        let mut candidates = policies.candidates(&attributes.resource.resource, attributes.operation);
+        let may_be = |hook: &MutatingHook| {
+            hook.policy.criteria.as_ref().is_none_or(|criteria| criteria.rules_match(attributes))
+        };
+        !self.cluster.is_synced() || candidates.any(may_be)
+    }
+
+    /// Asks the policies that are for the request; they may change its object.
+    ///
+    /// # Errors
+    /// When one of them fails and minds.
+    pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        if super::is_exempt(attributes) {
+            return Ok(());
+        }
+        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+            return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        let policies = self.source.policies();
+        let resource = attributes.resource.resource.clone();
+        let mut hooks = policies.candidates(&resource, attributes.operation).peekable();
+        if hooks.peek().is_none() {
+            return Ok(());
+        }
+        let mut matcher = Matcher::new(&self.cluster);
+        let (mut invocations, mut failures) = (Vec::new(), Vec::new());
+        for hook in hooks {
+            self.collect(hook, attributes, &mut matcher, &mut invocations, &mut failures).await;
+        }
+        if !invocations.is_empty() {
+            let namespace = match namespace_name(attributes) {
+                Some(name) => Some(namespace_value(&*matcher.namespace(name).await?)),
+                None => None,
+            };
+            let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
+            let result = self.invoke(&invocations, namespace, attributes, &mut again, &mut failures).await;
+            again.remember(attributes.object.as_ref());
+            attributes.reinvocation.leave(PLUGIN, again);
+            result?;
+        }
+        failures.retain(|failure| !failure.policy.ignores_failure);
+        match failures.as_slice() {
+            [] => Ok(()),
+            failures => Err(refusal(failures, attributes).into()),
+        }
+    }
+
+    /// What is to be asked of one policy.
+    async fn collect<'a>(
+        &self,
+        hook: &'a MutatingHook,
+        attributes: &Attributes,
+        matcher: &mut Matcher<'_>,
+        invocations: &mut Vec<Invocation<'a>>,
+        failures: &mut Vec<Failure<'a>>,
+    ) {
+        let policy = &*hook.policy;
+        let mut misconfigured = |binding: Option<&'a str>, why: String| {
+            let what = if binding.is_some() { "binding" } else { "policy" };
+            let message = format!("failed to configure {what}: {why}");
+            failures.push(Failure { policy, binding, message, reason: None });
+        };
+        let matched = match &policy.criteria {
+            None => Err("policy contained no match constraints, a required field".to_owned()),
+            Some(criteria) => criteria.matches(attributes, matcher).await,
+        };
+        let matched = match matched {
+            Ok(Match::No) => return,
+            Ok(matched) => check_kind(hook.parameters.as_ref()).await.map(|()| matched),
+            Err(why) => Err(why),
+        };
+        let matched = match matched {
+            Ok(matched) => matched,
+            Err(why) => return misconfigured(None, why),
+        };
+        for binding in &hook.bindings {
+            let name = &*binding.name;
+            match &binding.criteria {
+                None => {}
+                Some(criteria) => match criteria.matches(attributes, matcher).await {
+                    Ok(Match::No) => continue,
+                    Ok(_) => {}
+                    Err(why) => {
+                        misconfigured(Some(name), why);
+                        continue;
+                    }
+                },
+            }
+            if let Err(why) = Versions::default().prepare(attributes, &matched, &self.cluster).await {
+                misconfigured(None, why);
+                continue;
+            }
+            let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
+            let collected = collect(kind, hook.parameters.as_ref(), reference, &attributes.namespace).await;
+            let parameters = match collected {
+                Ok(Collected::None) => vec![None],
+                Ok(Collected::Some(all)) => all.into_iter().map(Some).collect(),
+                Err(why) => {
+                    misconfigured(Some(name), why);
+                    continue;
+                }
+            };
+            let is_bare = matches!(&hook.parameters, Some(Ok(parameters)) if parameters.is_built_in());
+            invocations.extend(parameters.into_iter().map(|parameter| Invocation {
+                policy,
+                binding: name,
+                parameter,
+                is_bare,
+                matched: match &matched {
+                    Match::Equivalent(other) => Match::Equivalent(other.clone()),
+                    _ => Match::Exact,
+                },
+            }));
+        }
+    }
+
+    /// Asks them one after the other, each with the object as changed so far.
+    async fn invoke<'a>(
+        &self,
+        invocations: &[Invocation<'a>],
+        namespace: Option<Map<String, Json>>,
+        attributes: &mut Attributes,
+        again: &mut Reinvocation,
+        failures: &mut Vec<Failure<'a>>,
+    ) -> Result<(), Denial> {
+        if attributes.reinvocation.is_reinvoke && again.is_changed(attributes.object.as_ref()) {
+            // A plugin changed the object since the first pass.
+            again.require();
+        }
+        let reviews = Reviews::new(attributes.authorizer.clone());
+        let mut kind = None;
+        for invocation in invocations {
+            let policy = invocation.policy;
+            let failed = |message| Failure {
+                policy,
+                binding: Some(invocation.binding),
+                message,
+                reason: Some("Invalid"),
+            };
+            match self.is_meant(invocation, attributes, &reviews).await {
+                Verdict::Matches => {}
+                Verdict::Excluded => continue,
+                Verdict::Failed(why) => {
+                    failures.push(failed(why));
+                    continue;
+                }
+            }
+            let key = Key::new(&policy.name, invocation.binding, invocation.parameter.as_deref());
+            // What the first pass did not ask for is not asked for in the second.
+            if attributes.reinvocation.is_reinvoke && !again.is_required(&key) {
+                continue;
+            }
+            for mutation in &policy.mutations {
+                let Some(object) = attributes.object.take() else { break };
+                let kind = match &kind {
+                    Some(kind) => kind,
+                    None => kind.insert(self.kind(attributes).await),
+                };
+                let started = Instant::now();
+                let mutated = match kind {
+                    Ok(kind) => {
+                        self.mutate(invocation, mutation, kind, &object, namespace.as_ref(), attributes, &reviews).await
+                    }
+                    Err(status) => Err(Refusal::Status(status.clone())),
+                };
+                let (object, error) = match mutated {
+                    Ok(mutated) => {
+                        again.has_mutated = true;
+                        (mutated, None)
+                    }
+                    Err(refusal) => (object, Some(refusal)),
+                };
+                attributes.object = Some(object);
+                let on = (&*policy.name, invocation.binding);
+                match error {
+                    None => self.checks.observe_mutation(on, ErrorType::None, started.elapsed()),
+                    Some(Refusal::Status(status)) => {
+                        self.checks.observe_mutation(on, ErrorType::of(&status.message), started.elapsed());
+                        return Err(Denial::Status(status));
+                    }
+                    Some(Refusal::Error(why)) => {
+                        self.checks.observe_mutation(on, ErrorType::of(&why), started.elapsed());
+                        failures.push(failed(why));
+                    }
+                    Some(Refusal::Review(_)) => {}
+                }
+            }
+            if policy.is_reinvocable {
+                again.add(key);
+            }
+        }
+        if std::mem::take(&mut again.has_mutated) {
+            again.require();
+            attributes.reinvocation.requested = true;
+        }
+        Ok(())
+    }
+
+    /// Whether the policy's matchConditions let it be asked.
+    async fn is_meant(&self, invocation: &Invocation<'_>, attributes: &Attributes, reviews: &Reviews) -> Verdict {
+        let policy = invocation.policy;
+        let labels = MatchConditions {
+            name: &policy.name,
+            kind: "policy",
+            step: "validate",
+            operation: attributes.operation,
+        };
+        loop {
+            let verdict = {
+                let objects = (attributes.object.as_ref(), attributes.old_object.as_deref());
+                let matched = (&attributes.kind, &attributes.resource);
+                let shown = Shown::new(attributes, objects, matched, None, reviews);
+                let parameters = invocation.parameters();
+                let beside = Beside { variables: &policy.variables, parameters, looks: policy.looks };
+                policy.conditions.evaluate(&shown, beside, &labels, &self.metrics)
+            };
+            match verdict {
+                Ok(verdict) => return verdict,
+                Err(review) => reviews.ask(*review).await,
+            }
+        }
+    }
+
+    /// What one mutation makes of the object.
+    #[allow(clippy::too_many_arguments)]
+    async fn mutate(
+        &self,
+        invocation: &Invocation<'_>,
+        mutation: &Mutation,
+        kind: &Kind,
+        object: &Object,
+        namespace: Option<&Map<String, Json>>,
+        attributes: &Attributes,
+        reviews: &Reviews,
+    ) -> Result<Object, Refusal> {
+        loop {
+            tokio::task::consume_budget().await;
+            let mutated = {
+                let objects = (Some(object), attributes.old_object.as_deref());
+                let matched = (&attributes.kind, &attributes.resource);
+                let namespace = namespace.filter(|_| invocation.policy.looks.at_namespace);
+                let shown = Shown::new(attributes, objects, matched, namespace, reviews);
+                invocation.mutated(mutation, kind, object, &shown)
+            };
+            match mutated {
+                Err(Refusal::Review(review)) => reviews.ask(*review).await,
+                other => return other,
+            }
+        }
+    }
+
+    /// What is known of the kind of the request's object (`TypeConverterManager.GetTypeConverter`).
+    async fn kind(&self, attributes: &Attributes) -> Result<Kind, Box<Status>> {
+        let kind = &attributes.kind;
+        if UNDESCRIBED.contains(&(&kind.group, &kind.kind)) || (kind.group.is_empty() && kind.kind.ends_with("Options")) {
+            return Ok(Kind::Undescribed);
+        }
+        if let Some(r#type) = schema::of(kind) {
+            return Ok(Kind::BuiltIn(r#type));
+        }
+        match self.cluster.find_custom_resource(&attributes.resource, kind).await? {
+            Some(custom) => Ok(Kind::Custom(custom)),
+            None => Err(Box::new(Status::service_unavailable(&format!(
+                "Resource kind {}/{}, Kind={} not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.",
+                kind.group, kind.version, kind.kind
+            )))),
+        }
+    }
+}
+
+impl Invocation<'_> {
+    fn parameters(&self) -> Option<&Json> {
+        let parameter = self.parameter.as_deref()?;
+        Some(if self.is_bare { parameter.bare() } else { parameter.value() })
+    }
+
+    /// `patch.Patcher.Patch`, and the defaults of what comes out.
+    fn mutated(&self, mutation: &Mutation, kind: &Kind, object: &Object, shown: &Shown<'_>) -> Result<Object, Refusal> {
+        let of = &shown.attributes.kind;
+        if let Some(why) = mutation.expression().compile_error() {
+            return Err(Refusal::Error(why.to_owned()));
+        }
+        let slots = shown.slots(self.policy.looks, self.parameters());
+        let variables = Variables::new(&self.policy.variables, slots, shown.limits());
+        let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
+        let evaluated = series.evaluate(mutation.expression()).map_err(|stop| match stop {
+            Stop::Review(review) => Refusal::Review(review),
+            Stop::OutOfBudget => Refusal::Error(OUT_OF_BUDGET.to_owned()),
+        })?;
+        let value = evaluated.value.map_err(Refusal::Error)?;
+        match mutation {
+            Mutation::Apply(_) => {
+                names::check(&value).map_err(Refusal::Error)?;
+                let node = match kind {
+                    Kind::BuiltIn(r#type) => Node::Type(r#type, None),
+                    Kind::Custom(custom) => custom.schema().map_err(Refusal::from)?.root().map_or(Node::Deduced, Node::Whole),
+                    Kind::Undescribed => {
+                        return Err(Refusal::Error(format!(
+                            "error applying patch: failed to convert patch object to typed object: no corresponding type for {}/{}, Kind={}",
+                            of.group, of.version, of.kind
+                        )));
+                    }
+                };
+                let applied = apply::apply(node, of, object, &value)
+                    .map_err(|why| Refusal::Error(format!("error applying patch: {why}")))?;
+                finish(kind, of, applied.into_value(), false)
+            }
+            Mutation::JsonPatch(_) => match json_patch::apply(object, &value).map_err(Refusal::Error)? {
+                Some(patched) => finish(kind, of, patched, true),
+                None => Ok(object.clone()),
+            },
+        }
+    }
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
+}
+
+/// What was mutated, decoded as its kind and with defaults. A JSON patch may not make fields that there are not.
+fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> Result<Object, Refusal> {
+    let internal = |why: String| Refusal::from(Status::internal_error(why));
+    if let Kind::Custom(custom) = kind {
+        let mut object = Object::from_value(value).ok_or_else(|| internal("the object is no JSON object".into()))?;
+        custom.apply_defaults(&mut object)?;
+        return Ok(object);
+    }
+    match normal::built_in(of, value) {
+        Some(Ok(normal)) if is_strict && !normal.unknown.is_empty() => {
+            Err(internal(format!("strict decoding error: {}", normal.unknown.join(", "))))
+        }
+        Some(Ok(normal)) => Ok(normal.object),
+        Some(Err(why)) if is_strict => Err(internal(why)),
+        Some(Err(why)) => Err(Refusal::Error(why)),
+        None => Err(internal(format!("no kind \"{}\" is registered for version \"{}\"", of.kind, of.api_version()))),
+    }
+}
+
+/// The refusal: all that went wrong, in the words of the first.
+fn refusal(failures: &[Failure<'_>], attributes: &Attributes) -> Status {
+    let resource = &attributes.resource;
+    let mut status = Status::forbidden(&resource.group, &resource.resource, attributes.name_for_errors(), "");
+    if let Some(first) = failures.first() {
+        status.message = first.text();
+        if let Some(reason) = first.reason {
+            status.reason = reason.to_owned();
+        }
+    }
+    if let Some(details) = &mut status.details {
+        details.causes = failures.iter().map(|failure| Cause { message: failure.text(), ..Cause::default() }).collect();
+    }
+    status
+}
