@@ -4,7 +4,7 @@
 Machines are noisy, so every figure is the median of rounds in which the peers take turns. Load goes to 127.0.0.1 only, in a
 bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and etcd in KUBEBUILDER_ASSETS.
 
-    bench.py [--rounds N] [hop|apiserver|watches|create|protobuf|admission ...]
+    bench.py [--rounds N] [hop|apiserver|watches|create|protobuf|admission|policies ...]
 """
 import argparse
 import json
@@ -25,7 +25,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROXY = ROOT / "target/release/kube-admission-proxy"
 TOKEN = "bench-token"
 PROXY_CPU, LOAD_CPU = "0", "1"
-NO_PLUGINS = "--disable-admission-plugins=NamespaceLifecycle,MutatingAdmissionWebhook,ValidatingAdmissionWebhook"
 
 
 def free_port():
@@ -205,7 +204,7 @@ def hop(rounds):
     (static / "api/v1/configmaps").write_text(json.dumps({"kind": "ConfigMapList", "apiVersion": "v1", "items": [{"data": {"x": "y" * 1000}}] * 990}))
     origin, origin_port = nginx("origin", LOAD_CPU, f"location / {{ root {static}; }}")
     peer, peer_port = nginx_proxy(origin_port)
-    ours, our_port, _ = proxy(kubeconfig(origin_port), NO_PLUGINS)
+    ours, our_port, _ = proxy(kubeconfig(origin_port), no_proxy_plugins())
     wait_for_port(our_port, ours)
     for what, path, requests in [("GET 1 KB", "/api/v1/namespaces/default/configmaps/one", 4000), ("LIST 1 MB", "/api/v1/configmaps", 150)]:
         arms = {"direct": (origin, origin_port), "nginx": (peer, peer_port), "ours": (ours, our_port)}
@@ -491,12 +490,76 @@ def admission(_):
     namespaces()
 
 
+REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
+
+
+def policy(name, resource="pods"):
+    """A policy of one validation as users write them."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]}
+    expression = "object.spec.containers.all(c, !c.image.endsWith(':latest') && !c.?securityContext.?privileged.orValue(false))"
+    return {"metadata": {"name": name}, "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}}
+
+
+def binding(name, of):
+    return {"metadata": {"name": name}, "spec": {"policyName": of, "validationActions": ["Deny"]}}
+
+
+def drop(port, resource):
+    request = urllib.request.Request(
+        f"https://127.0.0.1:{port}{REGISTRATIONS}/{resource}", headers={"Authorization": f"Bearer {TOKEN}"}, method="DELETE")
+    urllib.request.urlopen(request, timeout=60, context=ssl.create_default_context(cafile=WORK / "ca.crt"))
+
+
+def policies(rounds):
+    """What policies add to a create, against a kube-apiserver that has the same."""
+    etcd, etcd_port = store()
+    peer, peer_port = api_server("admitting", etcd_port)
+    plain, plain_port = api_server("plain", etcd_port, f"--disable-admission-plugins={every_plugin()}")
+    for port in (peer_port, plain_port):
+        make(port, "/api/v1/namespaces", {"metadata": {"name": "bench"}})
+        make(port, "/api/v1/namespaces/bench/serviceaccounts", {"metadata": {"name": "default"}})
+    ours, our_port, ready = proxy(kubeconfig(plain_port), cpu=None, threads="2")
+    wait_for(ready, ours)
+    arms = {"kube-apiserver": (peer, peer_port), "ours": (ours, our_port)}
+    sets = {
+        "none": ([], []),
+        "100 that match": ([policy(f"p{i}") for i in range(100)], [binding(f"p{i}", f"p{i}") for i in range(100)]),
+        "1 with 1,000 bindings": ([policy("p")], [binding(f"b{i}", "p") for i in range(1000)]),
+        "1,000 that do not match": ([policy(f"p{i}", "configmaps") for i in range(1000)], [binding(f"p{i}", f"p{i}") for i in range(1000)]),
+    }
+    base = {}
+    for what, (definitions, bindings) in sets.items():
+        for port in (peer_port, plain_port):
+            for resource, objects in (("validatingadmissionpolicies", definitions), ("validatingadmissionpolicybindings", bindings)):
+                for object in objects:
+                    make(port, f"{REGISTRATIONS}/{resource}", object)
+        time.sleep(5)  # until both have seen and compiled them
+        latency, cpu = {name: [] for name in arms}, {name: [] for name in arms}
+        for _ in range(rounds):
+            for name, (process, port) in arms.items():
+                requests = 20 if name == "kube-apiserver" and definitions else 400
+                before = process.cpu_microseconds()
+                latency[name].append(load_creates(port, f"{PODS}?dryRun=All", requests, "json"))
+                cpu[name].append((process.cpu_microseconds() - before) / requests)
+        base = base or {name: (median(latency[name]), median(cpu[name])) for name in arms}
+        for name in arms:
+            print(f"policies: {what}: {name}: p50 {median(latency[name]) / base[name][0]:.2f} times that with none, CPU µs added to a create "
+                  f"{median(cpu[name]) - base[name][1]:.0f} ({min(cpu[name]) - base[name][1]:.0f} to {max(cpu[name]) - base[name][1]:.0f})")
+        print(f"policies: {what}: the proxy holds {ours.resident_kib() / 1024:.1f} MiB")
+        for port in (peer_port, plain_port):
+            drop(port, "validatingadmissionpolicybindings")
+            drop(port, "validatingadmissionpolicies")
+    for process in (ours, plain, peer, etcd):
+        process.stop()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("parts", nargs="*", default=[])
     arguments = parser.parse_args()
-    parts = {"hop": hop, "apiserver": apiserver, "watches": watches, "create": create, "protobuf": protobuf, "admission": admission}
+    parts = {"hop": hop, "apiserver": apiserver, "watches": watches, "create": create, "protobuf": protobuf, "admission": admission,
+             "policies": policies}
     if not PROXY.exists():
         sys.exit("bench: build it first: cargo build --release")
     for name in arguments.parts or parts:

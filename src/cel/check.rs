@@ -1,18 +1,27 @@
 //! The type checker: what each node's type is and which overloads a call may come to.
 
-use super::ast::{Ast, Id};
-use super::environment::{CompileError, Environment};
+pub mod declarations;
+mod format;
+mod literals;
+mod unify;
+
+use super::ast::{Ast, Comprehension, Entry, Expr, Id, Kind, Literal};
+use super::environment::{CompileError, Environment, Name};
+use super::source::{Errors, Position};
 use super::types::Type;
+use declarations::Declaration;
 use std::collections::HashMap;
+use std::sync::Arc;
+use unify::{Substitutions, most_general};
 
 /// What the checker found.
 #[derive(Debug)]
 pub struct Checked {
-    /// The tree.
+    /// The tree. Qualified names of variables, types and functions have become one name.
     pub ast: Ast,
     /// The type of each node.
     pub types: HashMap<Id, Type>,
-    /// What names and calls refer to.
+    /// What names and calls refer to. A name without is a comprehension's variable.
     pub references: HashMap<Id, Reference>,
 }
 
@@ -27,10 +36,402 @@ pub enum Reference {
     Overloads(Vec<&'static str>),
 }
 
+impl Checked {
+    /// The type of what the whole comes to.
+    pub fn output(&self) -> &Type {
+        self.types.get(&self.ast.root.id).unwrap_or(&Type::Dyn)
+    }
+}
+
 /// Checks a tree.
 ///
 /// # Errors
 /// When a name, an overload or a type does not fit, or an AST validator of Kubernetes finds something.
-pub fn check(_ast: Ast, _environment: &Environment) -> Result<Checked, CompileError> {
-    unimplemented!()
+pub fn check(mut ast: Ast, environment: &Environment) -> Result<Checked, CompileError> {
+    let mut checker = Checker {
+        environment,
+        positions: &ast.positions,
+        errors: Errors::default(),
+        types: HashMap::new(),
+        references: HashMap::new(),
+        known: Substitutions::default(),
+        fresh: 0,
+        locals: Vec::new(),
+    };
+    checker.check(&mut ast.root);
+    let Checker { errors, mut types, references, known, .. } = checker;
+    errors.into_result(&ast.source)?;
+    for of in types.values_mut() {
+        *of = known.substitute(of, true);
+    }
+    let mut errors = Errors::default();
+    literals::validate(&ast, &types, environment, &mut errors);
+    errors.into_result(&ast.source)?;
+    Ok(Checked { ast, types, references })
+}
+
+struct Checker<'e> {
+    environment: &'e Environment,
+    positions: &'e HashMap<Id, Position>,
+    errors: Errors,
+    types: HashMap<Id, Type>,
+    references: HashMap<Id, Reference>,
+    known: Substitutions,
+    /// How many type parameters were made.
+    fresh: usize,
+    /// Variables of the comprehensions around, innermost last.
+    locals: Vec<(Box<str>, Type)>,
+}
+
+impl Checker<'_> {
+    fn error(&mut self, at: Id, message: String) {
+        self.errors.add(self.positions.get(&at).copied(), message);
+    }
+
+    fn mismatch(&mut self, at: Id, expected: &Type, found: &Type) {
+        self.error(at, format!("expected type '{expected}' but found '{found}'"));
+    }
+
+    fn undeclared(&mut self, at: Id, name: &str) -> Type {
+        self.error(at, format!("undeclared reference to '{name}' (in container '')"));
+        Type::Error
+    }
+
+    fn fresh(&mut self) -> Type {
+        self.fresh += 1;
+        Type::Parameter(format!("_var{}", self.fresh - 1).into())
+    }
+
+    /// Checks a node and notes its type.
+    fn check(&mut self, expression: &mut Expr) -> Type {
+        let id = expression.id;
+        let found = match &mut expression.kind {
+            Kind::Literal(literal) => match literal {
+                Literal::Null => Type::Null,
+                Literal::Bool(_) => Type::Bool,
+                Literal::Int(_) => Type::Int,
+                Literal::Uint(_) => Type::Uint,
+                Literal::Double(_) => Type::Double,
+                Literal::String(_) => Type::String,
+                Literal::Bytes(_) => Type::Bytes,
+            },
+            Kind::Ident(name) => {
+                let name = std::mem::take(name);
+                match self.name(id, &name) {
+                    Some((found, resolved)) => {
+                        expression.kind = Kind::Ident(resolved);
+                        found
+                    }
+                    None => self.undeclared(id, &name),
+                }
+            }
+            Kind::Select { .. } => self.select(expression),
+            Kind::Call { .. } => self.call(expression),
+            Kind::List { elements, optional } => self.list(elements, optional),
+            Kind::Map(entries) => self.map(entries),
+            Kind::Struct { name, fields } => self.message(id, name, fields),
+            Kind::Comprehension(of) => self.comprehension(of),
+        };
+        self.types.insert(id, found.clone());
+        found
+    }
+
+    /// The type of a name and the name in full; notes what it refers to: `Env.LookupIdent`.
+    fn name(&mut self, id: Id, name: &str) -> Option<(Type, Box<str>)> {
+        let name = name.strip_prefix('.').unwrap_or(name);
+        if let Some((_, found)) = self.locals.iter().rev().find(|(local, _)| **local == *name) {
+            return Some((found.clone(), name.into()));
+        }
+        let (found, reference) = match self.environment.name(name)? {
+            Name::Variable(slot, found) => (found, Reference::Variable(slot)),
+            Name::Type(of) => (Type::Type(Arc::new(of.clone())), Reference::Type(of)),
+        };
+        self.references.insert(id, reference);
+        Some((found, name.into()))
+    }
+
+    fn select(&mut self, expression: &mut Expr) -> Type {
+        if let Some(qualified) = qualified_name(expression)
+            && let Some((found, name)) = self.name(expression.id, &qualified)
+        {
+            expression.kind = Kind::Ident(name);
+            return found;
+        }
+        let Kind::Select { operand, field, test } = &mut expression.kind else { return Type::Error };
+        let found = self.field(expression.id, operand, field, false);
+        if *test { Type::Bool } else { self.known.substitute(&found, false) }
+    }
+
+    fn field(&mut self, id: Id, operand: &mut Expr, field: &str, optional: bool) -> Type {
+        let operand = self.check(operand);
+        let operand = self.known.substitute(&operand, false);
+        let unwrapped = operand.optional_value();
+        let found = match unwrapped.unwrap_or(&operand) {
+            Type::Map(_, value) => (**value).clone(),
+            Type::Object(name) => self.field_of(id, name, field),
+            // Kubernetes declares its libraries' types as messages that nobody knows.
+            Type::Opaque(name, _) if name.starts_with("kubernetes.") => self.field_of(id, name, field),
+            parameter @ Type::Parameter(_) => {
+                self.known.assign(&Type::Dyn, parameter);
+                Type::Dyn
+            }
+            Type::Dyn | Type::Error => Type::Dyn,
+            other => {
+                self.error(id, format!("type '{other}' does not support field selection"));
+                Type::Dyn
+            }
+        };
+        if optional || unwrapped.is_some() { Type::optional(found) } else { found }
+    }
+
+    fn field_of(&mut self, id: Id, message: &str, field: &str) -> Type {
+        if !self.environment.messages().has(message) {
+            self.error(id, format!("unexpected failed resolution of '{message}'"));
+            return Type::Error;
+        }
+        self.environment.messages().field(message, field).unwrap_or_else(|| {
+            self.error(id, format!("undefined field '{field}'"));
+            Type::Error
+        })
+    }
+
+    fn call(&mut self, expression: &mut Expr) -> Type {
+        let id = expression.id;
+        let Kind::Call { function, target, arguments } = &mut expression.kind else { return Type::Error };
+        if &**function == "_?._"
+            && let [operand, Expr { kind: Kind::Literal(Literal::String(field)), .. }] = &mut arguments[..]
+        {
+            let found = self.field(id, operand, field, true);
+            self.references.insert(id, Reference::Overloads(vec!["select_optional_field"]));
+            return self.known.substitute(&found, false);
+        }
+        let mut types: Vec<(Id, Type)> = Vec::with_capacity(arguments.len() + 1);
+        for argument in arguments.iter_mut() {
+            types.push((argument.id, self.check(argument)));
+        }
+        let environment = self.environment;
+        if let Some(of) = target {
+            let qualified = qualified_name(of).map(|prefix| format!("{prefix}.{function}"));
+            let qualified = qualified.as_deref().map(|name| name.strip_prefix('.').unwrap_or(name));
+            if let Some((name, declarations)) = qualified.and_then(|name| Some((name, environment.function(name)?))) {
+                *function = name.into();
+                *target = None;
+                return self.overload(id, function, declarations, &types, false);
+            }
+            types.insert(0, (of.id, self.check(of)));
+        } else if let Some(name) = function.strip_prefix('.') {
+            *function = name.into();
+        }
+        match environment.function(function) {
+            Some(declarations) => self.overload(id, function, declarations, &types, target.is_some()),
+            None => self.undeclared(id, function),
+        }
+    }
+
+    /// The type of what a call comes to: `resolveOverload`.
+    fn overload(
+        &mut self,
+        id: Id,
+        function: &str,
+        declarations: &[Declaration],
+        arguments: &[(Id, Type)],
+        method: bool,
+    ) -> Type {
+        if matches!(function, "_&&_" | "_||_") {
+            return self.logical(id, declarations, arguments);
+        }
+        let types: Vec<Type> = arguments.iter().map(|(_, of)| of.clone()).collect();
+        let mut result: Option<Type> = None;
+        let mut overloads = Vec::new();
+        for declaration in declarations.iter().filter(|declaration| declaration.method == method) {
+            let mut expected = declaration.arguments.clone();
+            let mut returns = declaration.result.clone();
+            if !declaration.parameters.is_empty() {
+                let fresh: Vec<(Arc<str>, Type)> =
+                    declaration.parameters.iter().map(|name| (name.clone(), self.fresh())).collect();
+                expected.iter_mut().chain([&mut returns]).for_each(|of| *of = instantiate(of, &fresh));
+            }
+            if !self.known.assign_all(&types, &expected) {
+                continue;
+            }
+            overloads.push(declaration.id);
+            let returns = self.known.substitute(&returns, false);
+            result = Some(match result {
+                None => returns,
+                Some(Type::Dyn) => Type::Dyn,
+                Some(before) if before == returns => before,
+                Some(_) => Type::Dyn,
+            });
+        }
+        let Some(result) = result else {
+            let mut names: Vec<String> = types.iter().map(|of| self.known.substitute(of, true).to_string()).collect();
+            let target = if method { names.remove(0) + "." } else { String::new() };
+            self.error(
+                id,
+                format!("found no matching overload for '{function}' applied to '{target}({})'", names.join(", ")),
+            );
+            return Type::Error;
+        };
+        self.references.insert(id, Reference::Overloads(overloads));
+        result
+    }
+
+    fn logical(&mut self, id: Id, declarations: &[Declaration], arguments: &[(Id, Type)]) -> Type {
+        let mut found = Type::Bool;
+        for (argument, of) in arguments {
+            if !self.known.assign(of, &Type::Bool) {
+                self.mismatch(*argument, &Type::Bool, of);
+                found = Type::Error;
+            }
+        }
+        self.references
+            .insert(id, Reference::Overloads(declarations.iter().map(|declaration| declaration.id).collect()));
+        found
+    }
+
+    fn list(&mut self, elements: &mut [Expr], optional: &[usize]) -> Type {
+        let mut joined = None;
+        for (i, element) in elements.iter_mut().enumerate() {
+            let found = self.check(element);
+            let found = if optional.contains(&i) { self.unwrap(element.id, found) } else { found };
+            joined = Some(self.join(joined, found));
+        }
+        Type::list(joined.unwrap_or_else(|| self.fresh()))
+    }
+
+    fn map(&mut self, entries: &mut [Entry<Expr>]) -> Type {
+        let (mut keys, mut values) = (None, None);
+        for entry in entries {
+            let key = self.check(&mut entry.key);
+            keys = Some(self.join(keys, key));
+            let value = self.check(&mut entry.value);
+            let value = if entry.optional { self.unwrap(entry.value.id, value) } else { value };
+            values = Some(self.join(values, value));
+        }
+        let keys = keys.unwrap_or_else(|| self.fresh());
+        Type::map(keys, values.unwrap_or_else(|| self.fresh()))
+    }
+
+    /// What an optional element, entry or field holds.
+    fn unwrap(&mut self, id: Id, found: Type) -> Type {
+        if let Some(value) = found.optional_value() {
+            return value.clone();
+        }
+        if found != Type::Dyn {
+            self.mismatch(id, &Type::optional(found.clone()), &found);
+        }
+        found
+    }
+
+    /// The type of two elements: `joinTypes`. A validator wants them to be of one type.
+    fn join(&mut self, before: Option<Type>, found: Type) -> Type {
+        let Some(before) = before else { return found };
+        if self.known.assign(&before, &found) {
+            return most_general(&before, &found).clone();
+        }
+        Type::Dyn
+    }
+
+    fn message(&mut self, id: Id, name: &mut Box<str>, fields: &mut [Entry<Box<str>>]) -> Type {
+        let Some((declared, resolved)) = self.name(id, name) else {
+            // cel-go does not look at the fields of what it does not know.
+            return self.undeclared(id, name);
+        };
+        *name = resolved;
+        let found = match declared {
+            Type::Error => Type::Error,
+            Type::Type(of) => match &*of {
+                Type::Object(_) | Type::Duration | Type::Timestamp => (*of).clone(),
+                other => {
+                    let name = other.name();
+                    self.error(id, format!("'{name}' is not a message type"));
+                    Type::Error
+                }
+            },
+            other => {
+                let name = other.name();
+                self.error(id, format!("'{name}' is not a type"));
+                Type::Error
+            }
+        };
+        for field in fields {
+            let value = self.check(&mut field.value);
+            let expected = self.field_of(field.id, name, &field.key);
+            let value = if field.optional { self.unwrap(field.value.id, value) } else { value };
+            if !self.known.assign(&expected, &value) {
+                let text =
+                    format!("expected type of field '{}' is '{expected}' but provided type is '{value}'", field.key);
+                self.error(field.id, text);
+            }
+        }
+        found
+    }
+
+    fn comprehension(&mut self, of: &mut Comprehension) -> Type {
+        let range = self.check(&mut of.range);
+        let accumulator = self.check(&mut of.initial);
+        let range = self.known.substitute(&range, false);
+        let outside = self.locals.len();
+        self.locals.push((of.accumulator.clone(), accumulator.clone()));
+        let (first, second) = match &range {
+            Type::List(element) if of.variable2.is_some() => (Type::Int, (**element).clone()),
+            Type::List(element) => ((**element).clone(), Type::Dyn),
+            Type::Map(key, value) => ((**key).clone(), (**value).clone()),
+            Type::Dyn | Type::Error | Type::Parameter(_) => {
+                self.known.assign(&Type::Dyn, &range);
+                (Type::Dyn, Type::Dyn)
+            }
+            other => {
+                let text = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                self.error(of.range.id, text);
+                (Type::Error, Type::Error)
+            }
+        };
+        self.locals.push((of.variable.clone(), first));
+        if let Some(variable) = &of.variable2 {
+            self.locals.push((variable.clone(), second));
+        }
+        for (part, expected) in [(&mut of.condition, &Type::Bool), (&mut of.step, &accumulator)] {
+            let found = self.check(part);
+            if !self.known.assign(expected, &found) {
+                self.mismatch(part.id, expected, &found);
+            }
+        }
+        self.locals.truncate(outside + 1);
+        let result = self.check(&mut of.result);
+        self.locals.truncate(outside);
+        self.known.substitute(&result, false)
+    }
+}
+
+/// A type with fresh parameters in place of a declaration's.
+fn instantiate(of: &Type, fresh: &[(Arc<str>, Type)]) -> Type {
+    match of {
+        Type::Parameter(name) => {
+            fresh.iter().find(|(known, _)| known == name).map_or_else(|| of.clone(), |(_, fresh)| fresh.clone())
+        }
+        _ => of.map_parameters(&mut |parameter| instantiate(parameter, fresh)),
+    }
+}
+
+/// `a.b.c` of names and selections: `containers.ToQualifiedName`.
+fn qualified_name(expression: &Expr) -> Option<String> {
+    let mut parts = Vec::new();
+    let mut current = expression;
+    loop {
+        match &current.kind {
+            Kind::Ident(name) => {
+                parts.push(&**name);
+                parts.reverse();
+                return Some(parts.join("."));
+            }
+            Kind::Select { operand, field, test: false } => {
+                parts.push(field);
+                current = operand;
+            }
+            _ => return None,
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! What an expression may use: variables, functions, types.
 
-use super::ast::Ast;
+use super::check::declarations::{self, Declaration, Functions};
+use super::check::{self, Checked};
 use super::function::Function;
 use super::plan::Program;
 use super::types::Type;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use std::sync::Arc;
 pub struct Environment {
     variables: Vec<(Arc<str>, Type)>,
     libraries: Vec<&'static [Function]>,
+    functions: Arc<Functions>,
     messages: Arc<dyn Messages>,
 }
 
@@ -23,6 +26,42 @@ pub trait Messages: fmt::Debug + Send + Sync {
     fn field(&self, name: &str, field: &str) -> Option<Type>;
 }
 
+/// Message types with their fields. Without any, there are none.
+#[derive(Clone, Debug, Default)]
+pub struct Table(HashMap<Arc<str>, BTreeMap<Arc<str>, Type>>);
+
+impl Table {
+    /// With one more type.
+    pub fn with(mut self, name: &str, fields: impl IntoIterator<Item = (&'static str, Type)>) -> Self {
+        self.0.insert(name.into(), fields.into_iter().map(|(field, of)| (field.into(), of)).collect());
+        self
+    }
+
+    /// Adds a field to a type, which is made if there is none of that name.
+    pub fn add(&mut self, name: &str, field: &str, of: Type) {
+        self.0.entry(name.into()).or_default().insert(field.into(), of);
+    }
+}
+
+impl Messages for Table {
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    fn field(&self, name: &str, field: &str) -> Option<Type> {
+        self.0.get(name)?.get(field).cloned()
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Name {
+    /// A variable: its slot and type.
+    Variable(usize, Type),
+    /// A type.
+    Type(Type),
+}
+
 /// Why a source is no program, in cel-go's words: all lines, with the places.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -31,7 +70,8 @@ pub struct CompileError(pub String);
 impl Environment {
     /// Kubernetes 1.36's libraries, no variables, these messages.
     pub fn new(messages: Arc<dyn Messages>) -> Self {
-        Self { variables: Vec::new(), libraries: super::library::ALL.to_vec(), messages }
+        let functions = declarations::ALL.clone();
+        Self { variables: Vec::new(), libraries: super::library::ALL.to_vec(), functions, messages }
     }
 
     /// With one more variable. Its slot is the number of those before it.
@@ -43,7 +83,62 @@ impl Environment {
     /// With one more library.
     pub fn library(mut self, functions: &'static [Function]) -> Self {
         self.libraries.push(functions);
+        declarations::declare(Arc::make_mut(&mut self.functions), functions);
         self
+    }
+
+    /// With other messages.
+    pub fn with_messages(mut self, messages: Arc<dyn Messages>) -> Self {
+        self.messages = messages;
+        self
+    }
+
+    /// The libraries in the order in which they were added.
+    pub fn libraries(&self) -> &[&'static [Function]] {
+        &self.libraries
+    }
+
+    /// The message types.
+    pub fn messages(&self) -> &dyn Messages {
+        &*self.messages
+    }
+
+    /// The overloads of a function.
+    pub fn function(&self, name: &str) -> Option<&[Declaration]> {
+        self.functions.get(name).map(Vec::as_slice)
+    }
+
+    /// What a name in full stands for: a variable, then a type.
+    pub fn name(&self, name: &str) -> Option<Name> {
+        if let Some(slot) = self.variables.iter().position(|(declared, _)| **declared == *name) {
+            return Some(Name::Variable(slot, self.variables[slot].1.clone()));
+        }
+        let found = match name {
+            "bool" => Type::Bool,
+            "bytes" => Type::Bytes,
+            "double" => Type::Double,
+            "google.protobuf.Duration" => Type::Duration,
+            "google.protobuf.Timestamp" => Type::Timestamp,
+            "int" => Type::Int,
+            "uint" => Type::Uint,
+            "string" => Type::String,
+            "null_type" => Type::Null,
+            "list" => Type::list(Type::Parameter("A".into())),
+            "map" => Type::map(Type::Parameter("A".into()), Type::Parameter("B".into())),
+            "type" => Type::Type(Arc::new(Type::Error)),
+            "net.IP" | "net.CIDR" | "optional_type" => Type::opaque(name),
+            _ if self.messages.has(name) => Type::object(name),
+            _ => return None,
+        };
+        Some(Name::Type(found))
+    }
+
+    /// Parses and checks.
+    ///
+    /// # Errors
+    /// When the source is no expression or has a type error.
+    pub fn check(&self, source: &str) -> Result<Checked, CompileError> {
+        self.on_a_large_stack(source, || check::check(super::parse::parse(source)?, self))
     }
 
     /// Parses, checks and plans.
@@ -51,7 +146,23 @@ impl Environment {
     /// # Errors
     /// When the source is no expression or has a type error.
     pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
-        let _ast: Ast = super::parse::parse(source)?;
-        unimplemented!("check and plan")
+        self.on_a_large_stack(source, || {
+            let _checked = check::check(super::parse::parse(source)?, self)?;
+            unimplemented!("plan")
+        })
+    }
+
+    /// How deep the parser goes depends on the source, and no thread of a pool has that much stack.
+    fn on_a_large_stack<T: Send>(
+        &self,
+        source: &str,
+        work: impl FnOnce() -> Result<T, CompileError> + Send,
+    ) -> Result<T, CompileError> {
+        let failed = |what: &str| CompileError(format!("the expression could not be compiled: {what}"));
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(super::parse::stack_bytes(source));
+            let thread = thread.spawn_scoped(scope, work).map_err(|error| failed(&error.to_string()))?;
+            thread.join().unwrap_or_else(|_| Err(failed("the compiler panicked")))
+        })
     }
 }

@@ -29,5 +29,6 @@ pub struct Overload {
 /// Receives the target of a method as the first argument. Answers [`Error::NoSuchOverload`] for values that no overload takes.
 pub type Call = for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, Error>;
 
-/// The cost of a call with these arguments and this result, as `CallCost` of Kubernetes or of cel-go has it.
-pub type Cost = fn(arguments: &[Value<'_>], result: &Value<'_>) -> u64;
+/// The cost of a call with these arguments and this result, as `CallCost` of Kubernetes or of cel-go has it. The overload is
+/// the one that the checker found; empty where it left several.
+pub type Cost = fn(overload: &str, arguments: &[Value<'_>], result: &Value<'_>) -> u64;

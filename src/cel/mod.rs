@@ -10,8 +10,10 @@ pub mod environment;
 pub mod eval;
 pub mod function;
 pub mod library;
+pub mod messages;
 pub mod parse;
 pub mod plan;
+pub mod source;
 pub mod types;
 pub mod value;
 

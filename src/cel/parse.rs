@@ -1,12 +1,64 @@
 //! From the text to the syntax tree, by the parser of the `cel` crate. Nothing else of that crate is used, and nowhere else.
 
+mod lower;
+mod macros;
+
 use super::ast::Ast;
 use super::environment::CompileError;
+use super::source::{Errors, Source};
+use lower::Lowering;
 
-/// Parses a source and expands its macros.
+/// Sources may have this many code points: `expressionSizeCodePointLimit` of cel-go.
+const MAX_CODE_POINTS: usize = 100_000;
+/// How deep expressions, and chains of operators and selections, may nest: `maxRecursionDepth` of cel-go.
+const MAX_DEPTH: u16 = 250;
+/// How often the parser goes on after an error: `errorRecoveryLimit` of cel-go.
+const MAX_RECOVERIES: u32 = 30;
+
+/// Parses a source and expands its macros. Needs a stack of [`stack_bytes`].
 ///
 /// # Errors
 /// When it is no expression, or nests deeper than cel-go allows.
-pub fn parse(_source: &str) -> Result<Ast, CompileError> {
-    unimplemented!()
+pub fn parse(source: &str) -> Result<Ast, CompileError> {
+    let mut errors = Errors::default();
+    let size = source.chars().count();
+    if size > MAX_CODE_POINTS {
+        let message = format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}");
+        errors.add(None, message);
+        errors.into_result(source)?;
+    }
+    let lines = Source::new(source);
+    let mut errors = Errors::default();
+    let parser = cel::Env::default()
+        .with_optional_support(true)
+        .parser()
+        .max_recursion_depth(MAX_DEPTH)
+        .error_recovery_limit(MAX_RECOVERIES);
+    match parser.parse_with_source_info(source) {
+        Ok((root, places)) => {
+            let mut lowering = Lowering::new(source, &lines, places);
+            let root = lowering.root(root);
+            let (positions, errors) = lowering.finish();
+            errors.into_result(source)?;
+            let root =
+                root.ok_or_else(|| CompileError("ERROR: <input>:-1:0: max recursion depth exceeded".to_owned()))?;
+            Ok(Ast { root, source: source.to_owned(), positions })
+        }
+        Err(found) => {
+            for error in found.errors {
+                lower::syntax_error(&error, source, &lines, &mut errors);
+            }
+            errors.into_result(source)?;
+            Err(CompileError("ERROR: <input>:-1:0: no expression".to_owned()))
+        }
+    }
+}
+
+/// Bytes of stack that parsing and checking a source may need: the parser's and the tree's depth is that of the longest chain of
+/// operators.
+pub fn stack_bytes(source: &str) -> usize {
+    const BASE: usize = 16 << 20;
+    const EACH: usize = 24 << 10;
+    let operators = source.bytes().filter(|byte| b"+-*/%<>=!.[(?{i".contains(byte)).count();
+    BASE + EACH * operators
 }

@@ -1,5 +1,6 @@
 //! Types as the checker sees them.
 
+use std::fmt;
 use std::sync::Arc;
 
 /// A type of the language.
@@ -31,7 +32,7 @@ pub enum Type {
     List(Arc<Type>),
     /// `map(K, V)`.
     Map(Arc<Type>, Arc<Type>),
-    /// `type(T)`: the type of a type.
+    /// `type(T)`: the type of a type. Of [`Type::Error`] it is `type` itself, of which nothing more is known.
     Type(Arc<Type>),
     /// A message by its name: `kubernetes.AdmissionRequest`, `Object.spec`.
     Object(Arc<str>),
@@ -65,5 +66,106 @@ impl Type {
     /// A message.
     pub fn object(name: &str) -> Self {
         Self::Object(name.into())
+    }
+
+    /// Its name without parameters, as it is at run time: `google.protobuf.Duration`, `list`.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Dyn => "dyn",
+            Self::Error => "error",
+            Self::Null => "null_type",
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Uint => "uint",
+            Self::Double => "double",
+            Self::String => "string",
+            Self::Bytes => "bytes",
+            Self::Duration => "google.protobuf.Duration",
+            Self::Timestamp => "google.protobuf.Timestamp",
+            Self::List(_) => "list",
+            Self::Map(..) => "map",
+            Self::Type(_) => "type",
+            Self::Object(name) | Self::Opaque(name, _) | Self::Parameter(name) => name,
+        }
+    }
+
+    /// Its parameters in order.
+    pub fn parameters(&self) -> Vec<&Type> {
+        match self {
+            Self::List(element) => vec![element],
+            Self::Map(key, value) => vec![key, value],
+            Self::Type(of) if **of != Self::Error => vec![of],
+            Self::Opaque(_, parameters) => parameters.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Its declaration, `Type.String` of cel-go: `list(google.protobuf.Duration)`. [`fmt::Display`] is how the checker's errors
+    /// have it: `list(duration)`.
+    pub fn declaration(&self) -> String {
+        if let Self::Parameter(name) = self {
+            return format!("<{name}>");
+        }
+        let parameters: Vec<String> = self.parameters().into_iter().map(Self::declaration).collect();
+        if parameters.is_empty() {
+            self.name().to_owned()
+        } else {
+            format!("{}({})", self.name(), parameters.join(", "))
+        }
+    }
+
+    /// What an optional of this type may hold.
+    pub fn optional_value(&self) -> Option<&Type> {
+        match self {
+            Self::Opaque(name, parameters) if &**name == "optional_type" => parameters.first(),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing can be said of it: `isDynOrError`.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Dyn | Self::Error)
+    }
+
+    /// The same type with its parameters replaced, innermost ones too.
+    pub fn map_parameters(&self, replace: &mut impl FnMut(&Type) -> Type) -> Self {
+        match self {
+            Self::List(element) => Self::list(replace(element)),
+            Self::Map(key, value) => Self::map(replace(key), replace(value)),
+            Self::Type(of) => Self::Type(Arc::new(replace(of))),
+            Self::Opaque(name, parameters) => Self::Opaque(name.clone(), parameters.iter().map(replace).collect()),
+            other => other.clone(),
+        }
+    }
+}
+
+/// As `FormatCELType` has it.
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Error => return f.write_str("!error!"),
+            Self::Null => return f.write_str("null"),
+            Self::Duration => return f.write_str("duration"),
+            Self::Timestamp => return f.write_str("timestamp"),
+            _ => f.write_str(self.name())?,
+        }
+        for (i, parameter) in self.parameters().into_iter().enumerate() {
+            write!(f, "{}{parameter}", if i == 0 { "(" } else { ", " })?;
+        }
+        if self.parameters().is_empty() { Ok(()) } else { f.write_str(")") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_print_as_in_errors_and_as_declared() {
+        let of = Type::map(Type::String, Type::optional(Type::list(Type::Duration)));
+        assert_eq!(of.to_string(), "map(string, optional_type(list(duration)))");
+        assert_eq!(of.declaration(), "map(string, optional_type(list(google.protobuf.Duration)))");
+        assert_eq!((Type::Null.to_string(), Type::Null.declaration()), ("null".to_owned(), "null_type".to_owned()));
+        assert_eq!(Type::Type(Arc::new(Type::Error)).to_string(), "type");
     }
 }

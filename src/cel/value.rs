@@ -1,10 +1,19 @@
 //! Values: borrowed from JSON where they can be.
 
+mod compare;
+mod containers;
+mod export;
+pub mod print;
+
+pub use containers::{Entries, List, Map};
+
 use super::types::Type;
 use serde_json::Value as Json;
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// A value. Cheap to clone: what is large is borrowed or shared.
@@ -26,8 +35,9 @@ pub enum Value<'a> {
     Bytes(Arc<[u8]>),
     /// Nanoseconds.
     Duration(i64),
-    /// Seconds since 1970 and nanoseconds of the second, in UTC.
-    Timestamp(i64, u32),
+    /// Seconds since 1970, nanoseconds of the second, and by how many seconds the offset it was written with is east of UTC:
+    /// only `string(…)` and JSON tell the offset.
+    Timestamp(i64, u32, i32),
     /// A list.
     List(List<'a>),
     /// A map.
@@ -51,26 +61,6 @@ pub enum Text<'a> {
     Shared(Arc<str>),
 }
 
-/// A list, borrowed or shared.
-#[derive(Clone, Debug)]
-pub enum List<'a> {
-    /// From the JSON.
-    Json(&'a [Json]),
-    /// Made by an expression.
-    Values(Arc<Vec<Value<'a>>>),
-}
-
-/// A map, borrowed or shared.
-#[derive(Clone, Debug)]
-pub enum Map<'a> {
-    /// From the JSON.
-    Json(&'a serde_json::Map<String, Json>),
-    /// Made by an expression, in no order that means anything.
-    Values(Arc<Vec<(Value<'a>, Value<'a>)>>),
-    /// Whose values are found when they are asked for.
-    Lazy(&'a (dyn Lazy + 'a)),
-}
-
 /// A message that an expression made.
 #[derive(Clone, Debug)]
 pub struct Struct<'a> {
@@ -90,8 +80,19 @@ pub trait Lazy: fmt::Debug {
 pub trait Opaque: Any + fmt::Debug + Send + Sync {
     /// Its type.
     fn r#type(&self) -> Type;
-    /// Whether `_==_` holds with another value of the same type.
-    fn equals(&self, other: &dyn Opaque) -> bool;
+    /// Whether `_==_` holds with another opaque value, of this or another type.
+    ///
+    /// # Errors
+    /// Where Kubernetes cannot tell.
+    fn equals(&self, other: &dyn Opaque) -> Result<bool, Error>;
+    /// What `size` of cel-go's `traits.Sizer` counts, for costs; `None` if it is no such thing.
+    fn size(&self) -> Option<u64> {
+        None
+    }
+    /// What `string(…)` makes of it; `None` if it has no text.
+    fn to_text(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What an expression must know of the caller, or of a service account, before it can be evaluated.
@@ -129,3 +130,212 @@ impl Error {
         matches!(self, Self::Message(_) | Self::NoSuchOverload)
     }
 }
+
+impl<'a> Value<'a> {
+    /// What the language sees of JSON: numbers that fit are `int`, the others `double`, as Kubernetes decodes them.
+    #[inline]
+    pub fn json(json: &'a Json) -> Self {
+        match json {
+            Json::Null => Self::Null,
+            Json::Bool(value) => Self::Bool(*value),
+            Json::Number(number) => match number.as_i64() {
+                Some(value) => Self::Int(value),
+                None => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
+            },
+            Json::String(text) => Self::String(Text::Borrowed(text)),
+            Json::Array(elements) => Self::List(List::Json(elements)),
+            Json::Object(fields) => Self::Map(Map::Json(fields)),
+        }
+    }
+
+    /// Text made by an expression.
+    pub fn string(text: impl Into<Arc<str>>) -> Self {
+        Self::String(Text::Shared(text.into()))
+    }
+
+    /// Text that outlives the evaluation.
+    pub fn text(text: &'a str) -> Self {
+        Self::String(Text::Borrowed(text))
+    }
+
+    /// A list made by an expression.
+    pub fn list(elements: Vec<Value<'a>>) -> Self {
+        Self::List(List::Values(Arc::new(elements)))
+    }
+
+    /// A map made by an expression. The last of several entries with one key stays.
+    pub fn map(entries: impl IntoIterator<Item = (Value<'a>, Value<'a>)>) -> Self {
+        Self::Map(Map::Values(Arc::new(entries.into_iter().collect())))
+    }
+
+    /// A present optional.
+    pub fn some(value: Value<'a>) -> Self {
+        Self::Optional(Some(Arc::new(value)))
+    }
+
+    /// What `type(…)` says. Of lists, maps and optionals the parameters are not known.
+    pub fn r#type(&self) -> Type {
+        match self {
+            Self::Null => Type::Null,
+            Self::Bool(_) => Type::Bool,
+            Self::Int(_) => Type::Int,
+            Self::Uint(_) => Type::Uint,
+            Self::Double(_) => Type::Double,
+            Self::String(_) => Type::String,
+            Self::Bytes(_) => Type::Bytes,
+            Self::Duration(_) => Type::Duration,
+            Self::Timestamp(..) => Type::Timestamp,
+            Self::List(_) => Type::list(Type::Dyn),
+            Self::Map(_) => Type::map(Type::Dyn, Type::Dyn),
+            Self::Struct(value) => Type::Object(value.name.clone()),
+            Self::Type(_) => Type::Type(Arc::new(Type::Dyn)),
+            Self::Optional(_) => Type::optional(Type::Dyn),
+            Self::Opaque(value) => value.r#type(),
+        }
+    }
+
+    /// The name of its type, without parameters: `list`, `google.protobuf.Duration`.
+    pub fn type_name(&self) -> Cow<'static, str> {
+        match self {
+            Self::Null => "null_type".into(),
+            Self::Bool(_) => "bool".into(),
+            Self::Int(_) => "int".into(),
+            Self::Uint(_) => "uint".into(),
+            Self::Double(_) => "double".into(),
+            Self::String(_) => "string".into(),
+            Self::Bytes(_) => "bytes".into(),
+            Self::Duration(_) => "google.protobuf.Duration".into(),
+            Self::Timestamp(..) => "google.protobuf.Timestamp".into(),
+            Self::List(_) => "list".into(),
+            Self::Map(_) => "map".into(),
+            Self::Type(_) => "type".into(),
+            Self::Optional(_) => "optional_type".into(),
+            Self::Struct(value) => value.name.to_string().into(),
+            Self::Opaque(value) => runtime_name(&value.r#type()).into_owned().into(),
+        }
+    }
+
+    /// What `size(…)` counts, and what costs are reckoned with: code points, bytes, elements or entries. `None` for the rest:
+    /// `traits.Sizer` of cel-go.
+    pub fn size(&self) -> Option<u64> {
+        Some(match self {
+            Self::String(text) => text.chars().count() as u64,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::List(list) => list.len() as u64,
+            Self::Map(map) => map.len() as u64,
+            Self::Opaque(value) => return value.size(),
+            _ => return None,
+        })
+    }
+
+    /// `actualSize` of cel-go's cost tracker: one for what has no size; what an optional holds counts.
+    pub fn cost_size(&self) -> u64 {
+        match self {
+            Self::Optional(Some(value)) => value.cost_size(),
+            _ => self.size().unwrap_or(1),
+        }
+    }
+
+    /// Whether it is the zero of its type: `traits.Zeroer` of cel-go.
+    pub fn is_zero(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Bool(value) => !value,
+            Self::Int(value) => *value == 0,
+            Self::Uint(value) => *value == 0,
+            Self::Double(value) => *value == 0.0,
+            Self::Duration(value) => *value == 0,
+            Self::Timestamp(seconds, nanoseconds, _) => *seconds == ZERO_TIME && *nanoseconds == 0,
+            Self::String(_) | Self::Bytes(_) | Self::List(_) | Self::Map(_) => self.size() == Some(0),
+            Self::Struct(value) => value.fields.is_empty(),
+            Self::Type(_) | Self::Optional(_) | Self::Opaque(_) => false,
+        }
+    }
+}
+
+/// Go's zero time, the year 1, in seconds since 1970.
+const ZERO_TIME: i64 = -62_135_596_800;
+
+/// The name of a type as the evaluator tells types apart: without parameters.
+pub fn runtime_name(r#type: &Type) -> Cow<'_, str> {
+    match r#type {
+        Type::Dyn => "dyn".into(),
+        Type::Error => "error".into(),
+        Type::Null => "null_type".into(),
+        Type::Bool => "bool".into(),
+        Type::Int => "int".into(),
+        Type::Uint => "uint".into(),
+        Type::Double => "double".into(),
+        Type::String => "string".into(),
+        Type::Bytes => "bytes".into(),
+        Type::Duration => "google.protobuf.Duration".into(),
+        Type::Timestamp => "google.protobuf.Timestamp".into(),
+        Type::List(_) => "list".into(),
+        Type::Map(..) => "map".into(),
+        Type::Type(_) => "type".into(),
+        Type::Object(name) | Type::Opaque(name, _) | Type::Parameter(name) => Cow::Borrowed(name),
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    #[inline]
+    fn deref(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Text<'_> {}
+
+impl Hash for Text<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl Error {
+    /// `MaybeNoSuchOverloadErr` of cel-go: an operator was called with a value of the wrong type.
+    pub const OVERLOAD: Self = Self::Message(Cow::Borrowed("no such overload"));
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Message(message) => message,
+            Self::NoSuchOverload => "no such overload",
+            Self::CostLimit => "operation cancelled: actual cost limit exceeded",
+            Self::Interrupted => "operation interrupted",
+            Self::Review(_) => "an access review is needed",
+        })
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,312 @@
+//! From the `cel` crate's tree and errors to ours.
+
+use super::macros;
+use crate::cel::ast::{Entry, Expr, Id, Kind, Literal};
+use crate::cel::source::{Errors, Position, Source};
+use cel::ParseError;
+use cel::common::ast::{self as foreign, EntryExpr, IdedExpr, LiteralValue, SourceInfo};
+use std::collections::HashMap;
+
+/// Trees do not become larger than this by their macros, nodes. cel-go has no such bound: every `optMap` copies what stands
+/// before it.
+const MAX_NODES: usize = 500_000;
+
+/// Copies a tree, numbers its nodes and expands its macros.
+pub struct Lowering<'a> {
+    text: &'a str,
+    lines: &'a Source<'a>,
+    places: SourceInfo,
+    positions: HashMap<Id, Position>,
+    errors: Errors,
+    next: Id,
+    depth: u16,
+}
+
+impl<'a> Lowering<'a> {
+    /// Has copied nothing yet.
+    pub fn new(text: &'a str, lines: &'a Source<'a>, places: SourceInfo) -> Self {
+        Self { text, lines, places, positions: HashMap::new(), errors: Errors::default(), next: 1, depth: 0 }
+    }
+
+    /// Where the nodes are and what was wrong.
+    pub fn finish(self) -> (HashMap<Id, Position>, Errors) {
+        (self.positions, self.errors)
+    }
+
+    /// The whole tree; `None` if it is too deep.
+    pub fn root(&mut self, expression: IdedExpr) -> Option<Expr> {
+        self.expression(expression)
+    }
+
+    /// A node of its own at the place of another.
+    pub fn node(&mut self, at: Id, kind: Kind) -> Expr {
+        let id = self.number(self.positions.get(&at).copied());
+        Expr { id, kind }
+    }
+
+    /// Notes that a macro does not take what is there.
+    pub fn refuse(&mut self, at: Id, message: &str) {
+        self.errors.add(self.positions.get(&at).copied(), message);
+    }
+
+    /// The same tree with numbers of its own: `ExprHelper.Copy`. `None` if the whole gets too large.
+    pub fn copy(&mut self, expression: &Expr) -> Option<Expr> {
+        if self.positions.len() > MAX_NODES {
+            return None;
+        }
+        let all =
+            |lowering: &mut Self, list: &[Expr]| list.iter().map(|e| lowering.copy(e)).collect::<Option<Vec<_>>>();
+        let kind = match &expression.kind {
+            Kind::Literal(_) | Kind::Ident(_) => expression.kind.clone(),
+            Kind::Select { operand, field, test } => {
+                Kind::Select { operand: Box::new(self.copy(operand)?), field: field.clone(), test: *test }
+            }
+            Kind::Call { function, target, arguments } => Kind::Call {
+                function: function.clone(),
+                target: match target {
+                    Some(target) => Some(Box::new(self.copy(target)?)),
+                    None => None,
+                },
+                arguments: all(self, arguments)?,
+            },
+            Kind::List { elements, optional } => {
+                Kind::List { elements: all(self, elements)?, optional: optional.clone() }
+            }
+            Kind::Map(entries) => {
+                Kind::Map(entries.iter().map(|entry| self.copy_entry(entry, Self::copy)).collect::<Option<_>>()?)
+            }
+            Kind::Struct { name, fields } => Kind::Struct {
+                name: name.clone(),
+                fields: fields
+                    .iter()
+                    .map(|field| self.copy_entry(field, |_, name| Some(name.clone())))
+                    .collect::<Option<_>>()?,
+            },
+            Kind::Comprehension(of) => {
+                let mut of = of.clone();
+                for part in [&mut of.range, &mut of.initial, &mut of.condition, &mut of.step, &mut of.result] {
+                    *part = self.copy(part)?;
+                }
+                Kind::Comprehension(of)
+            }
+        };
+        Some(self.node(expression.id, kind))
+    }
+
+    fn copy_entry<K>(&mut self, entry: &Entry<K>, key: impl FnOnce(&mut Self, &K) -> Option<K>) -> Option<Entry<K>> {
+        let id = self.number(self.positions.get(&entry.id).copied());
+        Some(Entry { id, key: key(self, &entry.key)?, value: self.copy(&entry.value)?, optional: entry.optional })
+    }
+
+    fn number(&mut self, position: Option<Position>) -> Id {
+        let id = self.next;
+        self.next += 1;
+        if let Some(position) = position {
+            self.positions.insert(id, position);
+        }
+        id
+    }
+
+    fn expression(&mut self, IdedExpr { id: foreign, expr }: IdedExpr) -> Option<Expr> {
+        let deeper = match &expr {
+            foreign::Expr::Select(_) => true,
+            foreign::Expr::Call(call) => call.target.is_some() || nests(&call.func_name),
+            _ => false,
+        };
+        if deeper {
+            self.depth += 1;
+            if self.depth > super::MAX_DEPTH {
+                return None;
+            }
+        }
+        let offsets = self.places.offset_for(foreign).map(|(start, stop)| (start as usize, stop as usize));
+        let id = self.number(offsets.map(|(start, _)| self.lines.position(start)));
+        let lowered = self.kind(id, expr, offsets);
+        if deeper {
+            self.depth -= 1;
+        }
+        lowered
+    }
+
+    fn kind(&mut self, id: Id, expr: foreign::Expr, offsets: Option<(usize, usize)>) -> Option<Expr> {
+        let kind = match expr {
+            foreign::Expr::Unspecified => Kind::Literal(Literal::Null),
+            foreign::Expr::Literal(value) => Kind::Literal(self.literal(id, value, offsets)),
+            foreign::Expr::Ident(name) => Kind::Ident(name.into()),
+            foreign::Expr::Select(select) => Kind::Select {
+                operand: Box::new(self.expression(*select.operand)?),
+                field: select.field.into(),
+                test: select.test,
+            },
+            foreign::Expr::Call(call) => return self.call(id, call),
+            foreign::Expr::List(list) => {
+                Kind::List { elements: self.expressions(list.elements)?, optional: list.optional_indices }
+            }
+            foreign::Expr::Map(map) => {
+                Kind::Map(map.entries.into_iter().map(|entry| self.map_entry(entry)).collect::<Option<_>>()?)
+            }
+            foreign::Expr::Struct(message) => Kind::Struct {
+                name: message.type_name.into(),
+                fields: message.entries.into_iter().map(|field| self.field(field)).collect::<Option<_>>()?,
+            },
+            // Made by macros only, and the parser has none.
+            foreign::Expr::Comprehension(_) => return None,
+        };
+        Some(Expr { id, kind })
+    }
+
+    fn expressions(&mut self, list: Vec<IdedExpr>) -> Option<Vec<Expr>> {
+        list.into_iter().map(|expression| self.expression(expression)).collect()
+    }
+
+    fn call(&mut self, id: Id, call: foreign::CallExpr) -> Option<Expr> {
+        let target = match call.target {
+            Some(target) => Some(self.expression(*target)?),
+            None => None,
+        };
+        let arguments = self.expressions(call.args)?;
+        match macros::find(&call.func_name, target.is_some(), arguments.len()) {
+            Some(found) => found.expand(self, id, target, arguments),
+            None => Some(Expr {
+                id,
+                kind: Kind::Call { function: call.func_name.into(), target: target.map(Box::new), arguments },
+            }),
+        }
+    }
+
+    fn entry_number(&mut self, foreign: u64) -> Id {
+        let position = self.places.offset_for(foreign).map(|(start, _)| self.lines.position(start as usize));
+        self.number(position)
+    }
+
+    fn map_entry(&mut self, entry: foreign::IdedEntryExpr) -> Option<Entry<Expr>> {
+        let id = self.entry_number(entry.id);
+        match entry.expr {
+            EntryExpr::MapEntry(of) => Some(Entry {
+                id,
+                key: self.expression(of.key)?,
+                value: self.expression(of.value)?,
+                optional: of.optional,
+            }),
+            EntryExpr::StructField(_) => None,
+        }
+    }
+
+    fn field(&mut self, field: foreign::IdedEntryExpr) -> Option<Entry<Box<str>>> {
+        let id = self.entry_number(field.id);
+        match field.expr {
+            EntryExpr::StructField(of) => {
+                Some(Entry { id, key: of.field.into(), value: self.expression(of.value)?, optional: of.optional })
+            }
+            EntryExpr::MapEntry(_) => None,
+        }
+    }
+
+    fn literal(&mut self, id: Id, value: LiteralValue, offsets: Option<(usize, usize)>) -> Literal {
+        let literal = match value {
+            LiteralValue::Null => Literal::Null,
+            LiteralValue::Boolean(value) => Literal::Bool(value.into_inner()),
+            LiteralValue::Int(value) => Literal::Int(value.into_inner()),
+            LiteralValue::UInt(value) => Literal::Uint(value.into_inner()),
+            LiteralValue::Double(value) => Literal::Double(value.into_inner()),
+            LiteralValue::String(value) => Literal::String(value.into_inner().into()),
+            LiteralValue::Bytes(value) => Literal::Bytes(value.into_inner().into()),
+        };
+        let Some((start, stop)) = offsets else { return literal };
+        match &literal {
+            // The place is that of the sign.
+            Literal::Int(..0) | Literal::Double(_) => {
+                if let Some(sign) = sign_before(self.text, start) {
+                    self.positions.insert(id, self.lines.position(sign));
+                }
+            }
+            Literal::String(_) | Literal::Bytes(_) => {
+                let token: String = self.text.chars().skip(start).take(stop + 1 - start).collect();
+                if let Some(message) = escape_error(&token) {
+                    self.refuse(id, message);
+                }
+            }
+            _ => {}
+        }
+        literal
+    }
+}
+
+/// Whether cel-go counts an operator's depth: it does not for `&&`, `||`, `!` and the unary `-`.
+fn nests(function: &str) -> bool {
+    function == "@in"
+        || (function.starts_with('_')
+            && !matches!(function, "_&&_" | "_||_")
+            && function.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+}
+
+/// An error of the `cel` crate in cel-go's words.
+pub fn syntax_error(error: &ParseError, text: &str, lines: &Source<'_>, errors: &mut Errors) {
+    let message = error.msg.as_str();
+    let position = usize::try_from(error.pos.0).ok().zip(usize::try_from(error.pos.1 - 1).ok());
+    if message.contains("ecursion limit of") {
+        errors.add(None, format!("expression recursion limit exceeded: {}", super::MAX_DEPTH));
+    } else if let Some(rest) = message.strip_prefix("Syntax error: no viable alternative at input '.")
+        && let Some(word) = ["true", "false", "null"].iter().find(|word| rest == format!("{word}'"))
+    {
+        errors.add(position, format!("Syntax error: mismatched input '{word}' expecting IDENTIFIER"));
+    } else if message.starts_with("invalid string literal") || message.starts_with("invalid bytes literal") {
+        let start = position.map_or(0, |position| lines.offset(position));
+        let token: String = text.chars().skip(start).collect();
+        errors.add(position, escape_error(&token).unwrap_or("unable to unescape string"));
+    } else if matches!(message, "invalid int literal" | "invalid double literal") {
+        let sign = position.and_then(|position| sign_before(text, lines.offset(position)));
+        errors.add(sign.map(|sign| lines.position(sign)).or(position), message);
+    } else if !message.starts_with("No `") && !message.starts_with("Incomplete ") {
+        errors.add(position, message);
+    }
+}
+
+/// Where the minus of a negative number is that ends before this code point: one that no operand stands before.
+fn sign_before(text: &str, offset: usize) -> Option<usize> {
+    let before: Vec<char> = text.chars().take(offset).collect();
+    let sign = before.iter().rposition(|c| !c.is_whitespace())?;
+    let operand = before[..sign].iter().rev().find(|c| !c.is_whitespace());
+    let binary = operand.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ')' | ']' | '}' | '\'' | '"' | '`'));
+    (before[sign] == '-' && !binary).then_some(sign)
+}
+
+/// What cel-go finds wrong with the escapes of a string or bytes literal, which the text begins with: `unescape`.
+fn escape_error(text: &str) -> Option<&'static str> {
+    const WRONG: &str = "unable to unescape string";
+    const OCTAL: &str = "unable to unescape octal sequence in string";
+    let quote = text.find(['"', '\''])?;
+    let (prefix, rest) = text.split_at(quote);
+    if prefix.contains(['r', 'R']) {
+        return None;
+    }
+    let bytes = prefix.contains(['b', 'B']);
+    let end = if rest.starts_with("'''") || rest.starts_with("\"\"\"") { &rest[..3] } else { &rest[..1] };
+    let mut rest = &rest[end.len()..];
+    while !rest.is_empty() && !rest.starts_with(end) {
+        let Some(escape) = rest.strip_prefix('\\') else {
+            rest = rest.char_indices().nth(1).map_or("", |(next, _)| &rest[next..]);
+            continue;
+        };
+        let mut characters = escape.chars();
+        let (width, radix) = match characters.next()? {
+            'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '\\' | '\'' | '"' | '`' | '?' => (0, 16),
+            'x' | 'X' => (2, 16),
+            'u' if !bytes => (4, 16),
+            'U' if !bytes => (8, 16),
+            '0'..='3' => (2, 8),
+            _ => return Some(WRONG),
+        };
+        rest = characters.as_str();
+        if width == 0 {
+            continue;
+        }
+        let digits = rest.get(..width).filter(|digits| digits.chars().all(|c| c.is_digit(radix)));
+        let Some(digits) = digits else { return Some(if radix == 8 { OCTAL } else { WRONG }) };
+        if !bytes && radix == 16 && u32::from_str_radix(digits, 16).ok().and_then(char::from_u32).is_none() {
+            return Some("invalid unicode code point");
+        }
+        rest = &rest[width..];
+    }
+    None
+}

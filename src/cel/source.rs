@@ -1,0 +1,117 @@
+//! A source's lines, and what is wrong with it as cel-go prints it.
+
+use super::environment::CompileError;
+
+/// More errors than this are only counted: `maxErrorsToReport` of cel-go.
+const MAX_ERRORS: usize = 100;
+/// Longer lines are not repeated in an error, bytes: `maxSnippetLength` of cel-go.
+const MAX_SNIPPET: usize = 16384;
+
+/// A place in a source: a line from 1 and a column from 0, in code points.
+pub type Position = (usize, usize);
+
+/// Finds places in a source.
+#[derive(Debug)]
+pub struct Source<'a> {
+    text: &'a str,
+    /// Code point at which each line begins.
+    lines: Vec<usize>,
+}
+
+impl<'a> Source<'a> {
+    /// Knows where the lines of a text begin.
+    pub fn new(text: &'a str) -> Self {
+        let ends = text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(offset, _)| offset + 1);
+        Self { text, lines: std::iter::once(0).chain(ends).collect() }
+    }
+
+    /// Where the code point of this number is.
+    pub fn position(&self, offset: usize) -> Position {
+        let line = self.lines.partition_point(|start| *start <= offset).max(1);
+        (line, offset - self.lines[line - 1])
+    }
+
+    /// The code point that is there.
+    pub fn offset(&self, (line, column): Position) -> usize {
+        self.lines.get(line.saturating_sub(1)).map_or(0, |start| start + column)
+    }
+
+    fn line(&self, number: usize) -> Option<&'a str> {
+        self.text.split('\n').nth(number.checked_sub(1)?)
+    }
+}
+
+/// Collects what is wrong with a source.
+#[derive(Debug, Default)]
+pub struct Errors {
+    found: Vec<(Option<Position>, String)>,
+}
+
+impl Errors {
+    /// One more, at a place; `None` is cel-go's `NoLocation`.
+    pub fn add(&mut self, position: Option<Position>, message: impl Into<String>) {
+        self.found.push((position, message.into()));
+    }
+
+    /// Nothing wrong so far.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// # Errors
+    /// If there is any, with all of them in the order of their places, each with its line.
+    pub fn into_result(mut self, text: &str) -> Result<(), CompileError> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        let source = Source::new(text);
+        let rest = self.found.len().saturating_sub(MAX_ERRORS);
+        self.found.truncate(MAX_ERRORS);
+        self.found.sort_by_key(|(position, _)| *position);
+        let mut lines: Vec<String> =
+            self.found.iter().map(|(position, message)| display(&source, *position, message)).collect();
+        if rest > 0 {
+            lines.push(format!("{rest} more errors were truncated"));
+        }
+        Err(CompileError(lines.join("\n")))
+    }
+}
+
+fn display(source: &Source<'_>, position: Option<Position>, message: &str) -> String {
+    let Some((line, column)) = position else {
+        return format!("ERROR: <input>:-1:0: {message}");
+    };
+    let mut text = format!("ERROR: <input>:{line}:{}: {message}", column + 1);
+    let Some(snippet) = source.line(line).filter(|line| line.len() <= MAX_SNIPPET && !source.text.is_empty()) else {
+        return text;
+    };
+    text.push_str("\n | ");
+    text.push_str(&snippet.replace('\t', " "));
+    text.push_str("\n | ");
+    let mut rest = snippet.chars();
+    text.extend(rest.by_ref().take(column).map(|c| if c.is_ascii() { '.' } else { '\u{ff0e}' }));
+    text.push(if rest.next().is_some_and(|c| !c.is_ascii()) { '\u{ff3e}' } else { '^' });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_show_the_line_and_the_place() {
+        let mut errors = Errors::default();
+        errors.add(Some((2, 2)), "later");
+        errors.add(Some((1, 1)), "earlier");
+        errors.add(None, "nowhere");
+        let text = errors.into_result("'é'\n\tb + c").unwrap_err().0;
+        let expected = "ERROR: <input>:-1:0: nowhere\nERROR: <input>:1:2: earlier\n | 'é'\n | .＾\nERROR: <input>:2:3: later\n |  b + c\n | ..^";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn places_are_counted_in_code_points() {
+        let source = Source::new("é\nab");
+        assert_eq!((source.position(0), source.position(3), source.offset((2, 1))), ((1, 0), (2, 1), 3));
+    }
+}

@@ -1,0 +1,128 @@
+//! Equality and order, across the numeric types.
+
+use super::{Error, List, Map, Struct, Value, runtime_name};
+use std::cmp::Ordering;
+
+impl<'a> Value<'a> {
+    /// What `==` says: `types.Equal` of cel-go. Values of different types are not equal, but for numbers.
+    ///
+    /// # Errors
+    /// Where a library cannot compare its values.
+    pub fn equals(&self, other: &Value<'_>) -> Result<bool, Error> {
+        Ok(match (self, other) {
+            (Self::Int(a), Value::Int(b)) => a == b,
+            (Self::String(a), Value::String(b)) => **a == **b,
+            (Self::Bool(a), Value::Bool(b)) => a == b,
+            (Self::Null, Value::Null) => true,
+            (Self::Null, _) | (_, Value::Null) => false,
+            (
+                Self::Int(_) | Self::Uint(_) | Self::Double(_),
+                Value::Int(_) | Value::Uint(_) | Value::Double(_),
+            ) => self.compare(other).is_ok_and(Ordering::is_eq),
+            (Self::Bytes(a), Value::Bytes(b)) => a == b,
+            (Self::Duration(a), Value::Duration(b)) => a == b,
+            (Self::Timestamp(a, b, _), Value::Timestamp(c, d, _)) => (a, b) == (c, d),
+            (Self::List(a), Value::List(b)) => lists_equal(a, b),
+            (Self::Map(a), Value::Map(b)) => maps_equal(a, b),
+            (Self::Struct(a), Value::Struct(b)) => structs_equal(a, b),
+            (Self::Type(a), Value::Type(b)) => runtime_name(a) == runtime_name(b),
+            (Self::Optional(None), Value::Optional(None)) => true,
+            (Self::Optional(Some(a)), Value::Optional(Some(b))) => return a.equals(b),
+            (Self::Opaque(a), Value::Opaque(b)) => return a.equals(&**b),
+            (Self::Opaque(_), _) => return Err(Error::OVERLOAD),
+            _ => false,
+        })
+    }
+
+    /// What `<` and the like go by: `traits.Comparer` of cel-go.
+    ///
+    /// # Errors
+    /// When there is no order between the two.
+    pub fn compare(&self, other: &Value<'_>) -> Result<Ordering, Error> {
+        let nan = |value: f64| if value.is_nan() { Err(Error::new("NaN values cannot be ordered")) } else { Ok(()) };
+        Ok(match (self, other) {
+            (Self::Int(a), Value::Int(b)) => a.cmp(b),
+            (Self::Uint(a), Value::Uint(b)) => a.cmp(b),
+            (Self::Int(a), Value::Uint(b)) => int_uint(*a, *b),
+            (Self::Uint(a), Value::Int(b)) => int_uint(*b, *a).reverse(),
+            (Self::Double(a), Value::Double(b)) => {
+                nan(*a)?;
+                nan(*b)?;
+                double_double(*a, *b)
+            }
+            (Self::Double(a), Value::Int(b)) => {
+                nan(*a)?;
+                double_int(*a, *b)
+            }
+            (Self::Int(a), Value::Double(b)) => {
+                nan(*b)?;
+                double_int(*b, *a).reverse()
+            }
+            (Self::Double(a), Value::Uint(b)) => {
+                nan(*a)?;
+                double_uint(*a, *b)
+            }
+            (Self::Uint(a), Value::Double(b)) => {
+                nan(*b)?;
+                double_uint(*b, *a).reverse()
+            }
+            (Self::Double(a), _) => {
+                nan(*a)?;
+                return Err(Error::OVERLOAD);
+            }
+            (Self::Bool(a), Value::Bool(b)) => a.cmp(b),
+            (Self::String(a), Value::String(b)) => (**a).cmp(&**b),
+            (Self::Bytes(a), Value::Bytes(b)) => a.cmp(b),
+            (Self::Duration(a), Value::Duration(b)) => a.cmp(b),
+            (Self::Timestamp(a, b, _), Value::Timestamp(c, d, _)) => (a, b).cmp(&(c, d)),
+            _ => return Err(Error::OVERLOAD),
+        })
+    }
+}
+
+fn double_double(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or(Ordering::Equal)
+}
+
+fn double_int(a: f64, b: i64) -> Ordering {
+    if a < i64::MIN as f64 {
+        Ordering::Less
+    } else if a > i64::MAX as f64 {
+        Ordering::Greater
+    } else {
+        double_double(a, b as f64)
+    }
+}
+
+fn double_uint(a: f64, b: u64) -> Ordering {
+    if a < 0.0 {
+        Ordering::Less
+    } else if a > u64::MAX as f64 {
+        Ordering::Greater
+    } else {
+        double_double(a, b as f64)
+    }
+}
+
+fn int_uint(a: i64, b: u64) -> Ordering {
+    u64::try_from(a).map_or(Ordering::Less, |a| a.cmp(&b))
+}
+
+/// An element whose equality cannot be told does not make lists differ: `baseList.Equal`.
+fn lists_equal(a: &List<'_>, b: &List<'_>) -> bool {
+    a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.equals(&b).unwrap_or(true))
+}
+
+fn maps_equal(a: &Map<'_>, b: &Map<'_>) -> bool {
+    a.len() == b.len()
+        && a.iter().all(|(key, value)| b.get(&key).is_some_and(|other| value.equals(&other).unwrap_or(true)))
+}
+
+fn structs_equal(a: &Struct<'_>, b: &Struct<'_>) -> bool {
+    a.name == b.name
+        && a.fields.len() == b.fields.len()
+        && a.fields.iter().all(|(name, value)| {
+            let other = b.fields.iter().find(|(other, _)| other == name);
+            other.is_some_and(|(_, other)| value.equals(other).unwrap_or(true))
+        })
+}

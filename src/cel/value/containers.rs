@@ -1,0 +1,240 @@
+//! Lists and maps: views of JSON, or made by an expression.
+
+use super::{Lazy, Text, Value};
+use serde_json::Value as Json;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A list, borrowed or shared.
+#[derive(Clone, Debug)]
+pub enum List<'a> {
+    /// From the JSON.
+    Json(&'a [Json]),
+    /// Made by an expression.
+    Values(Arc<Vec<Value<'a>>>),
+}
+
+/// A map, borrowed or shared.
+#[derive(Clone, Debug)]
+pub enum Map<'a> {
+    /// From the JSON.
+    Json(&'a serde_json::Map<String, Json>),
+    /// Made by an expression, in no order that means anything.
+    Values(Arc<Entries<'a>>),
+    /// Whose values are found when they are asked for.
+    Lazy(&'a (dyn Lazy + 'a)),
+}
+
+/// The entries of a map that an expression made: one a key.
+#[derive(Clone, Debug, Default)]
+pub struct Entries<'a> {
+    items: Vec<(Value<'a>, Value<'a>)>,
+    /// Where each key is, once there are more than [`SCANNED`].
+    index: HashMap<Key<'a>, usize>,
+}
+
+/// Up to how many entries are looked through one by one.
+const SCANNED: usize = 8;
+
+/// What two keys of one map are told apart by: Go's `==` of cel-go's values. Numbers of different types are different keys.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(u64),
+    String(Text<'a>),
+    Bytes(Arc<[u8]>),
+    Duration(i64),
+    Timestamp(i64, u32),
+}
+
+impl<'a> Key<'a> {
+    fn of(value: &Value<'a>) -> Option<Self> {
+        Some(match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Int(value) => Self::Int(*value),
+            Value::Uint(value) => Self::Uint(*value),
+            Value::Double(value) if value.is_nan() => return None,
+            // Both zeros are one key.
+            Value::Double(value) => Self::Double((value + 0.0).to_bits()),
+            Value::String(text) => Self::String(text.clone()),
+            Value::Bytes(bytes) => Self::Bytes(bytes.clone()),
+            Value::Duration(value) => Self::Duration(*value),
+            Value::Timestamp(seconds, nanoseconds, _) => Self::Timestamp(*seconds, *nanoseconds),
+            _ => return None,
+        })
+    }
+
+    fn is(&self, value: &Value<'_>) -> bool {
+        match (self, value) {
+            (Self::String(text), Value::String(other)) => **text == **other,
+            (Self::Int(key), Value::Int(other)) => key == other,
+            _ => Key::of(value).is_some_and(|other| *self == other),
+        }
+    }
+}
+
+impl<'a> List<'a> {
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Json(elements) => elements.len(),
+            Self::Values(elements) => elements.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The element at a position.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<Value<'a>> {
+        match self {
+            Self::Json(elements) => elements.get(index).map(Value::json),
+            Self::Values(elements) => elements.get(index).cloned(),
+        }
+    }
+
+    /// The elements in order.
+    pub fn iter(&self) -> impl Iterator<Item = Value<'a>> + '_ {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+}
+
+impl<'a> Map<'a> {
+    /// How many entries there are. What is [`Map::Lazy`] does not tell.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Json(fields) => fields.len(),
+            Self::Values(entries) => entries.items.len(),
+            Self::Lazy(_) => 0,
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a key. Numbers of different types that are equal find each other: `Find` of cel-go's maps.
+    pub fn get(&self, key: &Value<'_>) -> Option<Value<'a>> {
+        match (self, key) {
+            (Self::Json(fields), Value::String(key)) => fields.get(&**key).map(Value::json),
+            (Self::Json(_), _) => None,
+            (Self::Values(entries), _) => entries.get(key).cloned(),
+            (Self::Lazy(map), Value::String(key)) => map.get(key)?.ok(),
+            (Self::Lazy(_), _) => None,
+        }
+    }
+
+    /// The entries, in no order that means anything; none of what is [`Map::Lazy`].
+    pub fn iter(&self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> + '_ {
+        let (json, values) = match self {
+            Self::Json(fields) => (Some(*fields), None),
+            Self::Values(entries) => (None, Some(&entries.items)),
+            Self::Lazy(_) => (None, None),
+        };
+        json.into_iter()
+            .flatten()
+            .map(|(key, value)| (Value::text(key), Value::json(value)))
+            .chain(values.into_iter().flatten().cloned())
+    }
+}
+
+impl<'a> Entries<'a> {
+    /// The entries.
+    pub fn iter(&self) -> impl Iterator<Item = &(Value<'a>, Value<'a>)> {
+        self.items.iter()
+    }
+
+    /// The entry at a position.
+    pub fn at(&self, position: usize) -> Option<&(Value<'a>, Value<'a>)> {
+        self.items.get(position)
+    }
+
+    /// The value of exactly this key, or of a number that is equal to it.
+    pub fn get(&self, key: &Value<'_>) -> Option<&Value<'a>> {
+        let position = self.position(key).or_else(|| {
+            let mut others = equal_keys(key).into_iter().flatten();
+            others.find_map(|other| self.position(&other))
+        })?;
+        self.items.get(position).map(|(_, value)| value)
+    }
+
+    /// Sets the value of exactly this key.
+    pub fn insert(&mut self, key: Value<'a>, value: Value<'a>) {
+        if let Some((_, old)) = self.position(&key).and_then(|position| self.items.get_mut(position)) {
+            *old = value;
+            return;
+        }
+        self.items.push((key, value));
+        let position = self.items.len() - 1;
+        if position == SCANNED {
+            let keys = self.items.iter().enumerate().filter_map(|(position, (key, _))| Some((Key::of(key)?, position)));
+            self.index = keys.collect();
+        } else if position > SCANNED
+            && let Some(key) = self.items.last().and_then(|(key, _)| Key::of(key))
+        {
+            self.index.insert(key, position);
+        }
+    }
+
+    /// Removes exactly this key.
+    pub fn remove(&mut self, key: &Value<'_>) {
+        if let Some(position) = self.position(key) {
+            let mut rest = std::mem::take(&mut self.items);
+            rest.remove(position);
+            self.index.clear();
+            self.extend(rest);
+        }
+    }
+
+    fn position(&self, key: &Value<'_>) -> Option<usize> {
+        let key = Key::of(key)?;
+        if self.items.len() > SCANNED {
+            return self.index.get(&key).copied();
+        }
+        self.items.iter().position(|(other, _)| key.is(other))
+    }
+}
+
+/// The keys of other numeric types that a number finds.
+fn equal_keys(key: &Value<'_>) -> [Option<Value<'static>>; 2] {
+    match key {
+        Value::Double(value) => [lossless_int(*value).map(Value::Int), lossless_uint(*value).map(Value::Uint)],
+        Value::Int(value) => [u64::try_from(*value).ok().map(Value::Uint), None],
+        Value::Uint(value) => [i64::try_from(*value).ok().map(Value::Int), None],
+        _ => [None, None],
+    }
+}
+
+/// The integer that a double is, if it is one within the bounds of cel-go.
+pub(super) fn lossless_int(value: f64) -> Option<i64> {
+    (value > i64::MIN as f64 && value < i64::MAX as f64 && value.trunc() == value).then_some(value as i64)
+}
+
+/// The unsigned integer that a double is, if it is one.
+pub(super) fn lossless_uint(value: f64) -> Option<u64> {
+    (value >= 0.0 && value < u64::MAX as f64 && value.trunc() == value).then_some(value as u64)
+}
+
+impl<'a> Extend<(Value<'a>, Value<'a>)> for Entries<'a> {
+    fn extend<I: IntoIterator<Item = (Value<'a>, Value<'a>)>>(&mut self, entries: I) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<'a> FromIterator<(Value<'a>, Value<'a>)> for Entries<'a> {
+    fn from_iter<I: IntoIterator<Item = (Value<'a>, Value<'a>)>>(entries: I) -> Self {
+        let mut made = Self::default();
+        made.extend(entries);
+        made
+    }
+}

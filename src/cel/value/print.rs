@@ -1,0 +1,184 @@
+//! Numbers, durations and times as Go prints them.
+
+use super::Value;
+use jiff::tz::Offset;
+use std::fmt::{self, Write};
+
+/// A double as `%g` and `%v` of Go print it: the shortest digits that read back as the same.
+pub fn double(value: f64) -> String {
+    let Some((negative, digits, exponent)) = shortest(value) else { return special(value) };
+    let mut text = String::from(if negative { "-" } else { "" });
+    if !(-4..6).contains(&exponent) {
+        let (first, rest) = digits.split_at(1);
+        text.push_str(first);
+        if !rest.is_empty() {
+            text.push('.');
+            text.push_str(rest);
+        }
+        let _ = write!(text, "e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs());
+    } else {
+        place_point(&mut text, &digits, exponent);
+    }
+    text
+}
+
+/// A double as `strconv.FormatFloat(value, 'f', -1, 64)` prints it: the shortest digits, never an exponent.
+pub fn double_plain(value: f64) -> String {
+    let Some((negative, digits, exponent)) = shortest(value) else { return special(value) };
+    let mut text = String::from(if negative { "-" } else { "" });
+    place_point(&mut text, &digits, exponent);
+    text
+}
+
+fn special(value: f64) -> String {
+    if value.is_nan() {
+        "NaN".into()
+    } else if value > 0.0 {
+        "+Inf".into()
+    } else {
+        "-Inf".into()
+    }
+}
+
+/// The sign, the shortest digits and the decimal exponent of the first one.
+fn shortest(value: f64) -> Option<(bool, String, i32)> {
+    if !value.is_finite() {
+        return None;
+    }
+    let scientific = format!("{:e}", value.abs());
+    let (digits, exponent) = scientific.split_once('e')?;
+    Some((value.is_sign_negative(), digits.replace('.', ""), exponent.parse().ok()?))
+}
+
+fn place_point(text: &mut String, digits: &str, exponent: i32) {
+    if exponent < 0 {
+        text.push_str("0.");
+        text.extend(std::iter::repeat_n('0', (-exponent - 1) as usize));
+        text.push_str(digits);
+        return;
+    }
+    let whole = exponent as usize + 1;
+    if digits.len() <= whole {
+        text.push_str(digits);
+        text.extend(std::iter::repeat_n('0', whole - digits.len()));
+    } else {
+        let (before, after) = digits.split_at(whole);
+        text.push_str(before);
+        text.push('.');
+        text.push_str(after);
+    }
+}
+
+/// A duration as `string(…)` has it: seconds without an exponent, `5400s`, `0.5s`.
+pub fn duration(nanoseconds: i64) -> String {
+    // As `time.Duration.Seconds` divides.
+    let seconds = (nanoseconds / 1_000_000_000) as f64 + (nanoseconds % 1_000_000_000) as f64 / 1e9;
+    double_plain(seconds) + "s"
+}
+
+/// A time as `time.RFC3339Nano` has it.
+pub fn timestamp(seconds: i64, nanoseconds: u32, offset: i32) -> String {
+    let local = jiff::Timestamp::new(seconds, nanoseconds as i32)
+        .map(|time| Offset::from_seconds(offset).unwrap_or(Offset::UTC).to_datetime(time))
+        .unwrap_or_default();
+    let mut text = format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+        local.year(),
+        local.month(),
+        local.day(),
+        local.hour(),
+        local.minute(),
+        local.second()
+    );
+    if nanoseconds > 0 {
+        let fraction = format!(".{nanoseconds:09}");
+        text.push_str(fraction.trim_end_matches('0'));
+    }
+    if offset == 0 {
+        text.push('Z');
+    } else {
+        let minutes = offset.abs() / 60;
+        let sign = if offset < 0 { '-' } else { '+' };
+        let _ = write!(text, "{sign}{:02}:{:02}", minutes / 60, minutes % 60);
+    }
+    text
+}
+
+/// As `%v` of Go prints cel-go's values, in messages.
+impl fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("NULL_VALUE"),
+            Self::Bool(value) => value.fmt(f),
+            Self::Int(value) => value.fmt(f),
+            Self::Uint(value) => value.fmt(f),
+            Self::Double(value) => f.write_str(&double(*value)),
+            Self::String(text) => f.write_str(text),
+            Self::Bytes(bytes) => {
+                f.write_char('[')?;
+                for (index, byte) in bytes.iter().enumerate() {
+                    write!(f, "{}{byte}", if index == 0 { "" } else { " " })?;
+                }
+                f.write_char(']')
+            }
+            Self::Duration(value) => f.write_str(&duration(*value)),
+            Self::Timestamp(seconds, nanoseconds, offset) => f.write_str(&timestamp(*seconds, *nanoseconds, *offset)),
+            Self::List(list) => {
+                f.write_char('[')?;
+                for (index, element) in list.iter().enumerate() {
+                    write!(f, "{}{element}", if index == 0 { "" } else { ", " })?;
+                }
+                f.write_char(']')
+            }
+            Self::Map(map) => {
+                f.write_char('{')?;
+                for (index, (key, value)) in map.iter().enumerate() {
+                    write!(f, "{}{key}: {value}", if index == 0 { "" } else { ", " })?;
+                }
+                f.write_char('}')
+            }
+            Self::Struct(value) => f.write_str(&value.name),
+            Self::Type(value) => f.write_str(&super::runtime_name(value)),
+            Self::Optional(None) => f.write_str("optional.none()"),
+            Self::Optional(Some(value)) => write!(f, "optional({value})"),
+            Self::Opaque(value) => match value.to_text() {
+                Some(text) => f.write_str(&text),
+                None => f.write_str(&super::runtime_name(&value.r#type())),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_numbers_as_go_does() {
+        for (value, short, plain) in [
+            (0.0, "0", "0"),
+            (1.0, "1", "1"),
+            (1.5, "1.5", "1.5"),
+            (-0.25, "-0.25", "-0.25"),
+            (100_000.0, "100000", "100000"),
+            (1_000_000.0, "1e+06", "1000000"),
+            (123_456_789.0, "1.23456789e+08", "123456789"),
+            (0.0001, "0.0001", "0.0001"),
+            (0.000_01, "1e-05", "0.00001"),
+            (f64::NAN, "NaN", "NaN"),
+            (f64::INFINITY, "+Inf", "+Inf"),
+            (f64::NEG_INFINITY, "-Inf", "-Inf"),
+        ] {
+            assert_eq!((double(value).as_str(), double_plain(value).as_str()), (short, plain));
+        }
+    }
+
+    #[test]
+    fn prints_times_as_go_does() {
+        assert_eq!(duration(5_400_000_000_000), "5400s");
+        assert_eq!(duration(-500_000_000), "-0.5s");
+        assert_eq!(timestamp(0, 0, 0), "1970-01-01T00:00:00Z");
+        assert_eq!(timestamp(1_704_060_000, 123_000_000, 7200), "2024-01-01T00:00:00.123+02:00");
+        assert_eq!(timestamp(-62_135_596_800, 1, 0), "0001-01-01T00:00:00.000000001Z");
+    }
+}
