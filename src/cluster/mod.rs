@@ -410,7 +410,9 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
         match &self.live {
-            Live::Fixed { namespaces: live, .. } => Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()),
+            Live::Fixed { namespaces: live, .. } => {
+                Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned())
+            }
             Live::ApiServer(client) => {
                 let api: Api<KubeNamespace> = Api::all(client.clone());
                 let found = self.call(api.get_opt(name)).await.map_err(CallError::into_status)?;

@@ -209,11 +209,7 @@ fn of_kind(object: &Value, kind: &GroupVersionKind) -> bool {
 
 impl Parameters {
     /// A cache that holds these objects and follows nothing.
-    fn fixed<'a>(
-        kind: &GroupVersionKind,
-        objects: impl Iterator<Item = &'a Value>,
-        discovery: &Discovery,
-    ) -> Self {
+    fn fixed<'a>(kind: &GroupVersionKind, objects: impl Iterator<Item = &'a Value>, discovery: &Discovery) -> Self {
         let lookup = match discovery.known_kind(kind).into_iter().min() {
             Some((_, namespaced)) => Lookup::Served { namespaced },
             None => Lookup::Unknown,

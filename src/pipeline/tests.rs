@@ -21,8 +21,8 @@ use async_trait::async_trait;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Labels what it admits, refuses what is labelled `refuse`, and remembers what it saw last. It looks at what would be
 /// stored where the label `look` says so.

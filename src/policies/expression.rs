@@ -1,8 +1,8 @@
 //! Expressions of policies and webhooks: compiled once, evaluated with the values of a request and a budget
 //! (`cel.compiler`, `cel.evaluationActivation`).
 
-use super::messages::{self, PolicyMessages, declared};
 use super::variables::{Variable, Variables};
+use crate::cel::messages::{Admission, VARIABLES};
 use crate::cel::value::{Map, Review};
 use crate::cel::{Environment, Error, Limits, Program, Type, Value};
 use std::sync::Arc;
@@ -85,14 +85,14 @@ pub enum Failure {
 /// Compiles the expressions of one policy or webhook.
 #[derive(Debug, Default)]
 pub struct Compiler {
-    messages: PolicyMessages,
+    messages: Admission,
     has_parameters: bool,
 }
 
 impl Compiler {
     /// For a policy with or without a paramKind.
     pub fn new(has_parameters: bool) -> Self {
-        Self { messages: PolicyMessages::default(), has_parameters }
+        Self { messages: Admission::default().with_variables(), has_parameters }
     }
 
     /// Compiles the policy's variables; each may use those before it, and all that is compiled later may use them.
@@ -100,10 +100,8 @@ impl Compiler {
         let declarations = Declarations { authorizer: true, variables: true, ..Declarations::default() };
         let compile = |(name, source): (&str, &str)| {
             let expression = self.compile(source, declarations, &[]);
-            let (name, r#type) = (Arc::<str>::from(name), declared(&expression.output()));
-            self.messages.variables.retain(|(known, _)| *known != name);
-            self.messages.variables.push((name.clone(), r#type));
-            Variable { name, expression }
+            self.messages.add_variable(name, &expression.output());
+            Variable { name: name.into(), expression }
         };
         variables.map(compile).collect()
     }
@@ -111,7 +109,8 @@ impl Compiler {
     /// Compiles an expression that must come to one of these types; to any if none is given.
     pub fn compile(&self, source: &str, declarations: Declarations, types: &[Type]) -> Expression {
         let declarations = Declarations { parameters: self.has_parameters, ..declarations };
-        let messages = PolicyMessages { patches: declarations.patches, ..self.messages.clone() };
+        let messages = self.messages.clone();
+        let messages = if declarations.patches { messages.with_patches() } else { messages };
         let program = environment(messages, declarations)
             .compile(source)
             .map_err(|error| format!("compilation failed: {error}"))
@@ -124,8 +123,8 @@ impl Compiler {
 }
 
 fn wrong_type(types: &[Type], found: &Type) -> String {
-    let texts: Vec<String> = types.iter().map(type_text).collect();
-    let found = type_text(found);
+    let texts: Vec<String> = types.iter().map(Type::declaration).collect();
+    let found = found.declaration();
     match texts.as_slice() {
         [one] => format!("must evaluate to {one} but got {found}"),
         several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
@@ -133,14 +132,14 @@ fn wrong_type(types: &[Type], found: &Type) -> String {
 }
 
 /// The environment of these declarations; [`Slots::of`] has the order of its variables.
-fn environment(messages: PolicyMessages, declarations: Declarations) -> Environment {
+fn environment(messages: Admission, declarations: Declarations) -> Environment {
     let mut environment = Environment::new(Arc::new(messages))
         .variable("object", Type::Dyn)
         .variable("oldObject", Type::Dyn)
-        .variable("namespaceObject", Type::object(messages::NAMESPACE))
-        .variable("request", Type::object(messages::REQUEST));
+        .variable("namespaceObject", Type::object("kubernetes.Namespace"))
+        .variable("request", Type::object("kubernetes.AdmissionRequest"));
     if declarations.variables {
-        environment = environment.variable("variables", Type::object(messages::VARIABLES));
+        environment = environment.variable("variables", Type::object(VARIABLES));
     }
     if declarations.parameters {
         environment = environment.variable("params", Type::Dyn);
@@ -253,41 +252,10 @@ impl<'a> Series<'a> {
     }
 }
 
-/// A type in cel-go's words (`types.Type.String`).
-fn type_text(r#type: &Type) -> String {
-    let of = |name: &str, parameters: &[&Type]| {
-        let parameters: Vec<_> = parameters.iter().map(|parameter| type_text(parameter)).collect();
-        format!("{name}({})", parameters.join(", "))
-    };
-    match r#type {
-        Type::Dyn => "dyn".into(),
-        Type::Error => "!error!".into(),
-        Type::Null => "null_type".into(),
-        Type::Bool => "bool".into(),
-        Type::Int => "int".into(),
-        Type::Uint => "uint".into(),
-        Type::Double => "double".into(),
-        Type::String => "string".into(),
-        Type::Bytes => "bytes".into(),
-        Type::Duration => "google.protobuf.Duration".into(),
-        Type::Timestamp => "google.protobuf.Timestamp".into(),
-        Type::List(element) => of("list", &[element]),
-        Type::Map(key, value) => of("map", &[key, value]),
-        Type::Type(of_what) => of("type", &[of_what]),
-        Type::Object(name) | Type::Parameter(name) => name.to_string(),
-        Type::Opaque(name, parameters) if parameters.is_empty() => name.to_string(),
-        Type::Opaque(name, parameters) => of(name, &parameters.iter().collect::<Vec<_>>()),
-    }
-}
-
 /// A failure in cel-go's words.
 pub(super) fn text(failure: &Failure) -> String {
     match failure {
         Failure::Compilation(why) => why.clone(),
-        Failure::Evaluation(Error::Message(text)) => text.to_string(),
-        Failure::Evaluation(Error::NoSuchOverload) => "no such overload".to_owned(),
-        Failure::Evaluation(Error::CostLimit) => "operation cancelled: actual cost limit exceeded".to_owned(),
-        Failure::Evaluation(Error::Interrupted) => "operation interrupted".to_owned(),
-        Failure::Evaluation(Error::Review(_)) => "an access review is needed".to_owned(),
+        Failure::Evaluation(error) => error.to_string(),
     }
 }

@@ -4,7 +4,6 @@
 //! they change (`source.rs`), so that a request pays only for those that name its resource. An evaluation is synchronous and
 //! borrows the request; where it needs an access review it stops, and is begun again with the answer (`reviews.rs`).
 
-mod messages;
 mod expression;
 mod variables;
 mod reviews;

@@ -4,8 +4,8 @@ use super::expression::{EXPRESSION_COST, Expression, Slots};
 use super::reviews::{Answers, Reviews};
 use crate::admission::Attributes;
 use crate::authz;
-use crate::cel::{Limits, Value};
 use crate::cel::value::Map;
+use crate::cel::{Limits, Value};
 use crate::cluster::Namespace;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::{Map as JsonMap, Value as Json, json};
@@ -68,7 +68,8 @@ impl<'a> Shown<'a> {
 
     /// The values of variables, with these parameters.
     pub fn slots<'s>(&'s self, looks: Looks, parameters: Option<&'s Json>) -> Slots<'s> {
-        let map = |fields: Option<&'s JsonMap<String, Json>>| fields.map_or(Value::Null, |all| Value::Map(Map::Json(all)));
+        let map =
+            |fields: Option<&'s JsonMap<String, Json>>| fields.map_or(Value::Null, |all| Value::Map(Map::Json(all)));
         let request = looks.at_request.then(|| self.request.get_or_init(|| self.request_value()));
         Slots {
             object: map(self.object.map(Object::fields)),

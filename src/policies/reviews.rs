@@ -39,9 +39,7 @@ impl Reviews {
     pub async fn ask(&self, review: Review) {
         let answer = match &review.service_account {
             None => self.authorizer.check(&review.attributes).await,
-            Some((namespace, name)) => {
-                self.authorizer.check_service_account(namespace, name, &review.attributes).await
-            }
+            Some((namespace, name)) => self.authorizer.check_service_account(namespace, name, &review.attributes).await,
         };
         let answer = answer.map_err(|error| error.to_string());
         self.answers.0.lock().unwrap_or_else(PoisonError::into_inner).push((review, answer));

@@ -10,15 +10,19 @@ use crate::webhooks::rules::Match;
 pub struct Versions;
 
 /// What is looked at: kind and resource, and the objects as that kind.
-pub type View<'a> =
-    ((&'a GroupVersionKind, &'a GroupVersionResource), (Option<&'a Object>, Option<&'a Object>));
+pub type View<'a> = ((&'a GroupVersionKind, &'a GroupVersionResource), (Option<&'a Object>, Option<&'a Object>));
 
 impl Versions {
     /// Has the objects at hand as what matched.
     ///
     /// # Errors
     /// When they cannot be converted.
-    pub async fn prepare(&mut self, _attributes: &Attributes, matched: &Match, _cluster: &Cluster) -> Result<(), String> {
+    pub async fn prepare(
+        &mut self,
+        _attributes: &Attributes,
+        matched: &Match,
+        _cluster: &Cluster,
+    ) -> Result<(), String> {
         match matched {
             Match::Exact | Match::No => Ok(()),
             Match::Equivalent(other) => {

@@ -124,7 +124,8 @@ impl Checks {
     /// One check by its name (`healthz.adaptCheckToHandler`).
     fn one(&self, endpoint: &str, name: &str) -> (StatusCode, String) {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(check) = checks.iter().find(|check| check.name == name && (check.kind == CheckKind::Life || endpoint != "livez"))
+        let Some(check) =
+            checks.iter().find(|check| check.name == name && (check.kind == CheckKind::Life || endpoint != "livez"))
         else {
             return (StatusCode::NOT_FOUND, "404 page not found\n".into());
         };

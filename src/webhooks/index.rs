@@ -81,7 +81,13 @@ mod tests {
         let all = |names: &[&str]| Some(names.iter().map(|&name| name.to_owned()).collect());
         let any = Some(vec!["*".to_owned()]);
         let operations = all(operations);
-        Rule::new(&RuleWithOperations { api_groups: any.clone(), api_versions: any, operations, resources: all(resources), scope: None })
+        Rule::new(&RuleWithOperations {
+            api_groups: any.clone(),
+            api_versions: any,
+            operations,
+            resources: all(resources),
+            scope: None,
+        })
     }
 
     #[test]

@@ -29,8 +29,10 @@ pub fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Res
         }
         let Some(argument) = arguments.get(asked) else { return Err((None, format!("index {asked} out of range"))) };
         asked += 1;
-        let clause = clause(&mut rest).map_err(|message| (None, format!("could not parse formatting clause: {message}")))?;
-        takes(clause, argument, types).map_err(|(at, message)| (Some(at), format!("error during formatting: {message}")))?;
+        let clause =
+            clause(&mut rest).map_err(|message| (None, format!("could not parse formatting clause: {message}")))?;
+        takes(clause, argument, types)
+            .map_err(|(at, message)| (Some(at), format!("error during formatting: {message}")))?;
     }
     if arguments.len() > asked {
         let given = arguments.len();
@@ -51,7 +53,9 @@ fn clause(rest: &mut &[u8]) -> Result<u8, String> {
         let precision = String::from_utf8_lossy(precision);
         if precision.parse::<i64>().is_err() {
             let why = if precision.is_empty() { "invalid syntax" } else { "value out of range" };
-            return Err(wrong(format!("error while converting precision to integer: strconv.Atoi: parsing \"{precision}\": {why}")));
+            return Err(wrong(format!(
+                "error while converting precision to integer: strconv.Atoi: parsing \"{precision}\": {why}"
+            )));
         }
         *rest = after;
     }
@@ -76,8 +80,12 @@ fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (
             };
         }
         (b'd', found) => (matches!(found, Type::Int | Type::Uint), "decimal clause can only be used on integers"),
-        (b'f', found) => (matches!(found, Type::Double | Type::String), "fixed-point clause can only be used on doubles"),
-        (b'e', found) => (matches!(found, Type::Double | Type::String), "scientific clause can only be used on doubles"),
+        (b'f', found) => {
+            (matches!(found, Type::Double | Type::String), "fixed-point clause can only be used on doubles")
+        }
+        (b'e', found) => {
+            (matches!(found, Type::Double | Type::String), "scientific clause can only be used on doubles")
+        }
         (b'b', found) => {
             (matches!(found, Type::Int | Type::Uint | Type::Bool), "only integers and bools can be formatted as binary")
         }
@@ -87,7 +95,11 @@ fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (
             "only integers, byte buffers, and strings can be formatted as hex",
         ),
     };
-    if fits || *found == Type::Dyn { Ok(()) } else { Err((argument.id, format!("{wants}, was given {}", found.name()))) }
+    if fits || *found == Type::Dyn {
+        Ok(())
+    } else {
+        Err((argument.id, format!("{wants}, was given {}", found.name())))
+    }
 }
 
 /// The first part of an argument that `%s` does not take.
@@ -98,7 +110,9 @@ fn unprintable<'t>(argument: &Expr, types: &'t HashMap<Id, Type>) -> Option<(Id,
     }
     match &argument.kind {
         Kind::List { elements, .. } => elements.iter().find_map(|element| unprintable(element, types)),
-        Kind::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).find_map(|part| unprintable(part, types)),
+        Kind::Map(entries) => {
+            entries.iter().flat_map(|entry| [&entry.key, &entry.value]).find_map(|part| unprintable(part, types))
+        }
         _ => None,
     }
 }

@@ -118,9 +118,8 @@ impl Mutating {
         }
         let policies = self.source.policies();
         let mut candidates = policies.candidates(&attributes.resource.resource, attributes.operation);
-        let may_be = |hook: &MutatingHook| {
-            hook.policy.criteria.as_ref().is_none_or(|criteria| criteria.rules_match(attributes))
-        };
+        let may_be =
+            |hook: &MutatingHook| hook.policy.criteria.as_ref().is_none_or(|criteria| criteria.rules_match(attributes));
         !self.cluster.is_synced() || candidates.any(may_be)
     }
 
@@ -250,12 +249,8 @@ impl Mutating {
         let mut kind = None;
         for invocation in invocations {
             let policy = invocation.policy;
-            let failed = |message| Failure {
-                policy,
-                binding: Some(invocation.binding),
-                message,
-                reason: Some("Invalid"),
-            };
+            let failed =
+                |message| Failure { policy, binding: Some(invocation.binding), message, reason: Some("Invalid") };
             match self.is_meant(invocation, attributes, &reviews).await {
                 Verdict::Matches => {}
                 Verdict::Excluded => continue,
@@ -318,12 +313,8 @@ impl Mutating {
     /// Whether the policy's matchConditions let it be asked.
     async fn is_meant(&self, invocation: &Invocation<'_>, attributes: &Attributes, reviews: &Reviews) -> Verdict {
         let policy = invocation.policy;
-        let labels = MatchConditions {
-            name: &policy.name,
-            kind: "policy",
-            step: "validate",
-            operation: attributes.operation,
-        };
+        let labels =
+            MatchConditions { name: &policy.name, kind: "policy", step: "validate", operation: attributes.operation };
         loop {
             let verdict = {
                 let objects = (attributes.object.as_ref(), attributes.old_object.as_deref());
@@ -371,7 +362,8 @@ impl Mutating {
     /// What is known of the kind of the request's object (`TypeConverterManager.GetTypeConverter`).
     async fn kind(&self, attributes: &Attributes) -> Result<Kind, Box<Status>> {
         let kind = &attributes.kind;
-        if UNDESCRIBED.contains(&(&kind.group, &kind.kind)) || (kind.group.is_empty() && kind.kind.ends_with("Options")) {
+        if UNDESCRIBED.contains(&(&kind.group, &kind.kind)) || (kind.group.is_empty() && kind.kind.ends_with("Options"))
+        {
             return Ok(Kind::Undescribed);
         }
         if let Some(r#type) = schema::of(kind) {
@@ -412,7 +404,9 @@ impl Invocation<'_> {
                 names::check(&value).map_err(Refusal::Error)?;
                 let node = match kind {
                     Kind::BuiltIn(r#type) => Node::Type(r#type, None),
-                    Kind::Custom(custom) => custom.schema().map_err(Refusal::from)?.root().map_or(Node::Deduced, Node::Whole),
+                    Kind::Custom(custom) => {
+                        custom.schema().map_err(Refusal::from)?.root().map_or(Node::Deduced, Node::Whole)
+                    }
                     Kind::Undescribed => {
                         return Err(Refusal::Error(format!(
                             "error applying patch: failed to convert patch object to typed object: no corresponding type for {}/{}, Kind={}",

@@ -4,7 +4,6 @@ use crate::cel::Type;
 use crate::policies::conditions::Conditions;
 use crate::policies::criteria::Criteria;
 use crate::policies::expression::{Compiler, Declarations, Expression};
-use crate::policies::messages::{JSON_PATCH, OBJECT};
 use crate::policies::request::Looks;
 use crate::policies::source::{Compiled, ParameterKind};
 use crate::policies::variables::Variable;
@@ -48,11 +47,11 @@ impl Mutation {
         match &*mutation.patch_type {
             "ApplyConfiguration" => {
                 let source = mutation.apply_configuration.as_ref()?.expression.as_deref().unwrap_or_default();
-                Some(Self::Apply(compiler.compile(source, declarations, &[Type::object(OBJECT)])))
+                Some(Self::Apply(compiler.compile(source, declarations, &[Type::object("Object")])))
             }
             "JSONPatch" => {
                 let source = mutation.json_patch.as_ref()?.expression.as_deref().unwrap_or_default();
-                let types = [Type::list(Type::object(JSON_PATCH))];
+                let types = [Type::list(Type::object("JSONPatch"))];
                 Some(Self::JsonPatch(compiler.compile(source, declarations, &types)))
             }
             _ => None,
@@ -72,9 +71,8 @@ impl Compiled for Policy {
     fn compile(policy: &MutatingAdmissionPolicy) -> Self {
         let spec = policy.spec.clone().unwrap_or_default();
         let mut compiler = Compiler::new(spec.param_kind.is_some());
-        let variables = compiler.variables(
-            spec.variables.iter().flatten().map(|variable| (&*variable.name, &*variable.expression)),
-        );
+        let variables = compiler
+            .variables(spec.variables.iter().flatten().map(|variable| (&*variable.name, &*variable.expression)));
         let declarations = Declarations { variables: true, authorizer: true, ..Declarations::default() };
         let ignores_failure = spec.failure_policy.as_deref() == Some("Ignore");
         let conditions = spec.match_conditions.as_deref().unwrap_or_default();

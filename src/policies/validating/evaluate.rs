@@ -2,8 +2,8 @@
 
 use super::policy::{Annotation, Policy, Validation};
 use crate::admission::metrics::{MatchConditions, Metrics};
+use crate::cel::Value;
 use crate::cel::value::Review;
-use crate::cel::{Value, value::Text};
 use crate::policies::conditions::{Beside, Verdict};
 use crate::policies::expression::{Evaluated, OUT_OF_BUDGET, POLICY_COST, Series, Slots, Stop};
 use crate::policies::request::Shown;
@@ -114,9 +114,7 @@ impl Policy {
             let message = messages.as_ref().map(|messages| messages.get(index).and_then(Option::as_ref));
             failures.extend(match (value, message) {
                 (Err(why), _) => Some(self.error(index, why, elapsed)),
-                (Ok(_), None) => {
-                    Some(self.error(index, format!("failed messageExpression: {OUT_OF_BUDGET}"), elapsed))
-                }
+                (Ok(_), None) => Some(self.error(index, format!("failed messageExpression: {OUT_OF_BUDGET}"), elapsed)),
                 (Ok(Value::Bool(true)), _) => None,
                 (Ok(_), Some(message)) => Some(Failure {
                     index,
@@ -150,7 +148,7 @@ impl Policy {
             Err(why) => (!self.ignores_failure).then_some(Told::Error(why, elapsed)),
             Ok(Value::Null) => None,
             Ok(Value::String(text)) => {
-                let text = str(&text).trim();
+                let text = text.trim();
                 (!text.is_empty()).then(|| Told::Value(annotation.key.clone(), text.to_owned()))
             }
             Ok(_) => Some(Told::Error(
@@ -168,7 +166,7 @@ impl Validation {
     /// What is said when it does not hold.
     fn say(&self, message: Option<&Value<'_>>) -> String {
         let made = match message {
-            Some(Value::String(text)) => str(text).trim(),
+            Some(Value::String(text)) => text.trim(),
             _ => "",
         };
         if !made.is_empty() && made.len() <= MESSAGE_BYTES && !made.contains('\n') {
@@ -178,12 +176,5 @@ impl Validation {
         } else {
             format!("failed expression: {}", self.expression.source().trim())
         }
-    }
-}
-
-fn str<'s>(text: &'s Text<'_>) -> &'s str {
-    match text {
-        Text::Borrowed(text) => text,
-        Text::Shared(text) => text,
     }
 }

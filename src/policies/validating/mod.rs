@@ -61,8 +61,7 @@ impl Denied {
     fn into_status(self, attributes: &Attributes) -> Status {
         let text = self.text();
         let resource = &attributes.resource;
-        let mut status =
-            Status::forbidden(&resource.group, &resource.resource, attributes.name_for_errors(), &text);
+        let mut status = Status::forbidden(&resource.group, &resource.resource, attributes.name_for_errors(), &text);
         status.reason = self.reason.unwrap_or_else(|| "Invalid".into());
         status.code = match &*status.reason {
             "Forbidden" => 403,

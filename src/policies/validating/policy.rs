@@ -7,7 +7,7 @@ use crate::policies::expression::{Compiler, Declarations, Expression};
 use crate::policies::request::Looks;
 use crate::policies::source::{Compiled, ParameterKind};
 use crate::policies::variables::Variable;
-use k8s_openapi::api::admissionregistration::v1::{Validation as ApiValidation, ValidatingAdmissionPolicy};
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, Validation as ApiValidation};
 
 /// A compiled policy.
 #[derive(Debug)]
@@ -60,9 +60,8 @@ impl Compiled for Policy {
     fn compile(policy: &ValidatingAdmissionPolicy) -> Self {
         let spec = policy.spec.clone().unwrap_or_default();
         let mut compiler = Compiler::new(spec.param_kind.is_some());
-        let variables = compiler.variables(
-            spec.variables.iter().flatten().map(|variable| (&*variable.name, &*variable.expression)),
-        );
+        let variables = compiler
+            .variables(spec.variables.iter().flatten().map(|variable| (&*variable.name, &*variable.expression)));
         let with_authorizer = Declarations { variables: true, authorizer: true, ..Declarations::default() };
         let validation = |validation: &ApiValidation| {
             let message_expression = validation.message_expression.as_deref().filter(|source| !source.is_empty());

@@ -100,7 +100,9 @@ impl Checker {
         match (value, scalar, list, map) {
             (Go::Map(fields), _, _, Some(map)) => self.check_fields(&map, fields),
             (Go::List(items), _, Some(list), _) => self.check_items(&list, items),
-            (Go::Bool(_) | Go::Int(_) | Go::Double(_) | Go::String(_), Some(scalar), _, _) => check_scalar(scalar, value),
+            (Go::Bool(_) | Go::Int(_) | Go::Double(_) | Go::String(_), Some(scalar), _, _) => {
+                check_scalar(scalar, value)
+            }
             (value, _, _, Some(_)) => one(format!("expected map, got {}", value.shown())),
             (value, Some(scalar), ..) => check_scalar(scalar, value),
             (value, None, Some(_), None) => one(format!("expected list, got {}", value.shown())),

@@ -1,7 +1,7 @@
 //! What an expression came to, as the Go value that kube-apiserver merges: its types show in errors.
 
 use crate::cel::Value;
-use crate::cel::value::{List, Map, Text};
+use crate::cel::value::{List, Map};
 use serde_json::{Map as JsonMap, Value as Json};
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ impl Go {
             Value::Int(value) => Self::Int(*value),
             Value::Uint(value) => Self::Uint(*value),
             Value::Double(value) => Self::Double(*value),
-            Value::String(text) => Self::String(str(text).to_owned()),
+            Value::String(text) => Self::String(text.to_string()),
             Value::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
             Value::Duration(nanoseconds) => Self::Duration(*nanoseconds),
             Value::List(List::Json(items)) => Self::List(items.iter().map(Self::of_json).collect()),
@@ -52,7 +52,7 @@ impl Go {
             Value::Map(Map::Json(fields)) => Self::of_fields(fields),
             Value::Map(Map::Values(entries)) => {
                 let entries = entries.iter().map(|(key, value)| match key {
-                    Value::String(key) => Ok((str(key).to_owned(), Self::of(value)?)),
+                    Value::String(key) => Ok((key.to_string(), Self::of(value)?)),
                     key => Err(format!("map key {key:?} is not a string")),
                 });
                 Self::Map(entries.collect::<Result<_, _>>()?)
@@ -174,12 +174,5 @@ fn double(value: f64) -> Json {
     match value.fract() == 0.0 && value.abs() < 9e15 {
         true => Json::from(value as i64),
         false => Json::from(value),
-    }
-}
-
-fn str<'s>(text: &'s Text<'_>) -> &'s str {
-    match text {
-        Text::Borrowed(text) => text,
-        Text::Shared(text) => text,
     }
 }

@@ -41,9 +41,8 @@ fn merge_items(list: &ListType<'_>, before: Vec<Json>, patch: Vec<Json>) -> Vec<
         items.into_iter().map(|item| (element(list, &item).ok(), item)).collect()
     };
     let (before, patch) = (named(before), named(patch));
-    let is_in = |items: &[(Option<Element>, Json)], element: &Option<Element>| {
-        items.iter().any(|(other, _)| other == element)
-    };
+    let is_in =
+        |items: &[(Option<Element>, Json)], element: &Option<Element>| items.iter().any(|(other, _)| other == element);
     let mut shared = patch.iter().map(|(element, _)| element).filter(|element| is_in(&before, element));
     let mut next_shared = shared.next();
     let mut merged: Vec<&Option<Element>> = Vec::new();

@@ -1,9 +1,9 @@
 //! What is known of a value's type: that of a built-in kind's table, or of a custom resource's schema, or nothing
 //! (`schemaconv.ToSchemaFromOpenAPI`).
 
+use crate::object::GroupVersionKind;
 use crate::object::schema::{self, Field, Scalar as ApiScalar, Shape, Type};
 use crate::object::structural::{Kind, Schema};
-use crate::object::GroupVersionKind;
 use serde_json::Value as Json;
 use std::borrow::Cow;
 
@@ -187,9 +187,7 @@ impl<'s> MapType<'s> {
             Fields::Whole(_) | Fields::Custom(..) if self.is_resource() && name == "metadata" => {
                 FieldType::Named(metadata())
             }
-            Fields::Whole(_) | Fields::Custom(..)
-                if self.is_resource() && matches!(name, "apiVersion" | "kind") =>
-            {
+            Fields::Whole(_) | Fields::Custom(..) if self.is_resource() && matches!(name, "apiVersion" | "kind") => {
                 FieldType::Named(Node::Scalar(Scalar::String))
             }
             Fields::Whole(schema) => of_custom(*schema, schema.preserves_unknown_fields(), name),
