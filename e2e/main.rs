@@ -23,4 +23,5 @@ mod policy_library;
 mod races;
 mod subresources;
 mod upgrades;
+mod versions;
 mod webhooks;

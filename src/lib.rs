@@ -21,6 +21,7 @@ pub mod admission;
 pub mod plugins;
 pub mod webhooks;
 pub mod policies;
+pub mod conversion;
 
 pub mod object;
 pub mod cluster;

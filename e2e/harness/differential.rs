@@ -114,7 +114,13 @@ pub(super) fn run(case: &Case<'_>, api: &Api, ready: impl Fn(&Api)) -> Vec<Seen>
         });
     }
     ready(api);
-    case.steps.iter().map(|(user, request)| step(case, api, user, request)).collect()
+    let webhook = case.webhook.as_ref().map(|(webhook, _)| *webhook);
+    case.steps.iter().map(|(user, request)| step(webhook, api, user, request)).collect()
+}
+
+/// Sends the steps alone, with what a webhook that is known already is asked about each.
+pub(super) fn run_asked(steps: &[(User, Request)], api: &Api, webhook: &Webhook) -> Vec<Seen> {
+    steps.iter().map(|(user, request)| step(Some(webhook), api, user, request)).collect()
 }
 
 /// Sends requests as admin that must succeed.
@@ -125,7 +131,7 @@ pub(super) fn send_all(requests: &[Request], api: Option<&Api>) {
     }
 }
 
-fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
+fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) -> Seen {
     let (sent, uids) = with_uids(api, request);
     let answer = api.send(user, sent);
     let placed = |text: String| uids.iter().fold(text, |text, (place, uid)| text.replace(uid, place));
@@ -135,7 +141,7 @@ fn step(case: &Case<'_>, api: &Api, user: &User, request: &Request) -> Seen {
     let mut reviews: Vec<Value> = Vec::new();
     // A kube-apiserver writes things of its own when it likes.
     let is_sent = |review: &Review| review.body["request"]["userInfo"]["username"] != "system:apiserver";
-    for review in case.webhook.iter().flat_map(|(webhook, _)| webhook.take()).filter(is_sent) {
+    for review in webhook.into_iter().flat_map(Webhook::take).filter(is_sent) {
         let mut review = json!({"path": review.path, "body": review.body});
         mask(&mut review, generated.as_deref());
         reviews.push(review);

@@ -3,9 +3,10 @@
 use super::api::{Api, User};
 use super::client::Request;
 use super::control_plane::{ControlPlane, only, upstream};
-use super::differential::{Case, must_be_equal, proxy_only, run, send_all};
+use super::differential::{Case, must_be_equal, proxy_only, run, run_asked, send_all};
 use super::eventually;
 use super::proxy::Proxy;
+use super::webhook::Webhook;
 
 /// A kube-apiserver that admits and a proxy that does, for several tests that do not disturb one another.
 pub struct Pair {
@@ -81,5 +82,18 @@ impl Pair {
     pub fn compare(&self, steps: Vec<(User, Request)>) {
         let case = Case { plugins: &[], setup: Vec::new(), webhook: None, steps };
         must_be_equal(&run(&case, &self.reference, |_| ()), &run(&case, &self.proxy, |_| ()), &self.proxy);
+    }
+
+    /// The same; what a webhook is asked must be the same as well. It is known when `ready` returns.
+    ///
+    /// # Panics
+    /// When they differ.
+    pub fn compare_asked(&self, webhook: &Webhook, ready: impl Fn(&Api), steps: &[(User, Request)]) {
+        let [expected, got] = self.sides().map(|api| {
+            ready(api);
+            webhook.take();
+            run_asked(steps, api, webhook)
+        });
+        must_be_equal(&expected, &got, &self.proxy);
     }
 }

@@ -4,7 +4,7 @@ use super::client::certificates;
 use super::pki::pki;
 use super::{block_on, runtime};
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -32,9 +32,10 @@ pub struct Review {
 /// What is done while somebody waits for the answer to an AdmissionReview.
 type Meddler = Arc<dyn Fn(&Review) + Send + Sync>;
 
-/// A running webhook. Paths: `/image` for ImageReviews, `/allow`, `/deny`, `/warn`, `/label/KEY/VALUE`, `/http/CODE`, `/garbage`, `/meddle`, which
-/// allows, but first does what [`Webhook::meddle`] says, and `/held`, which allows, but an
-/// object named `held` only once [`Webhook::release`] was called.
+/// A running webhook. Paths: `/image` for ImageReviews, `/allow`, `/deny`, `/warn`, `/label/KEY/VALUE`,
+/// `/patch/PATCH` in base64 for URLs, `/http/CODE`, `/garbage`, `/meddle`, which allows, but first does what
+/// [`Webhook::meddle`] says, and `/held`, which allows, but an object named `held` only once [`Webhook::release`] was
+/// called. `/convert/FIELD` is for ConversionReviews, which are not recorded: see [`converted`].
 pub struct Webhook {
     port: u16,
     reviews: Arc<Mutex<Vec<Review>>>,
@@ -113,6 +114,11 @@ impl Webhook {
         }]})
     }
 
+    /// How it is reached at a path.
+    pub fn client_config(&self, path: &str) -> Value {
+        json!({"url": self.url(path), "caBundle": STANDARD.encode(std::fs::read(pki().ca()).unwrap())})
+    }
+
     /// Where a path of it is.
     pub fn url(&self, path: &str) -> String {
         format!("https://127.0.0.1:{}{path}", self.port)
@@ -153,8 +159,11 @@ async fn answer(
     let body = request.into_body().collect().await?.to_bytes();
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
     let one = Review { path: path.clone(), body: review.clone(), headers };
-    seen.lock().unwrap_or_else(PoisonError::into_inner).push(one.clone());
     let path = path.split('?').next().unwrap_or_default();
+    if let Some(how) = path.strip_prefix("/convert/") {
+        return Ok(converted(&review, how));
+    }
+    seen.lock().unwrap_or_else(PoisonError::into_inner).push(one.clone());
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let mut response = json!({"uid": review["request"]["uid"], "allowed": true});
     let mut code = 200;
@@ -167,6 +176,10 @@ async fn answer(
         ["label", key, value] => {
             response["patchType"] = json!("JSONPatch");
             response["patch"] = json!(STANDARD.encode(label(&review["request"]["object"], key, value).to_string()));
+        }
+        ["patch", encoded] => {
+            response["patchType"] = json!("JSONPatch");
+            response["patch"] = json!(STANDARD.encode(URL_SAFE_NO_PAD.decode(encoded).unwrap_or_default()));
         }
         ["image"] => return Ok(image_review(&review)),
         ["http", number] => code = number.parse().unwrap_or(500),
@@ -186,6 +199,40 @@ async fn answer(
     *answer.status_mut() = http::StatusCode::from_u16(code).unwrap_or_default();
     answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
     Ok(answer)
+}
+
+/// The answer to a ConversionReview: `spec.FIELD` is a list of one in all versions but v1. An object that is named `bad-…`
+/// is not converted from v1 to others as it should be; what is stored as v1 can be read as such.
+fn converted(review: &Value, field: &str) -> http::Response<Full<Bytes>> {
+    let request = &review["request"];
+    let wanted = request["desiredAPIVersion"].as_str().unwrap_or_default();
+    let mut result = json!({"status": "Success"});
+    let mut objects = request["objects"].clone();
+    for object in objects.as_array_mut().into_iter().flatten() {
+        object["apiVersion"] = wanted.into();
+        let is_v1 = wanted.ends_with("/v1");
+        if let Some(value) = object["spec"].get_mut(field) {
+            match value {
+                Value::Array(items) if is_v1 => *value = items.pop().unwrap_or_default(),
+                Value::Array(_) => {}
+                _ if !is_v1 => *value = json!([value]),
+                _ => {}
+            }
+        }
+        match object["metadata"]["name"].as_str().unwrap_or_default() {
+            _ if is_v1 => {}
+            "bad-status" => result = json!({"status": "Failure", "message": "refused by the test"}),
+            "bad-name" => object["metadata"]["name"] = "other".into(),
+            "bad-version" => object["apiVersion"] = "other/v1".into(),
+            "bad-labels" => object["metadata"]["labels"] = json!({"a b": "c"}),
+            _ => {}
+        }
+    }
+    let response = json!({"uid": request["uid"], "result": result, "convertedObjects": objects});
+    let answer = json!({"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": response});
+    let mut answer = http::Response::new(Full::from(answer.to_string()));
+    answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+    answer
 }
 
 /// The answer to an ImageReview: the images say what they want to hear.

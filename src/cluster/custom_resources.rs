@@ -1,7 +1,8 @@
 //! CustomResourceDefinitions: what decoding custom resources takes of them.
 //!
-//! Of a definition only the versions that it serves are kept, each with its schema compiled. A list of them may be large,
-//! so they are read a few at a time, and their schemas as text that is dropped when it is compiled.
+//! Of a definition its versions are kept, each with its schema compiled, also those that are not served: admission converts
+//! to them as well. A list of definitions may be large, so they are read a few at a time, and their schemas as text that is
+//! dropped when it is compiled.
 
 use super::cache::Projection;
 use super::{Cluster, Need};
@@ -11,7 +12,9 @@ use crate::object::structural::Structural;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use crate::status::Status;
 use arc_swap::ArcSwapOption;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{WebhookClientConfig, WebhookConversion};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -22,13 +25,17 @@ use std::sync::Arc;
 /// How many definitions that the cache lacks are remembered.
 const REMEMBERED: u64 = 1024;
 
-/// One served version of a custom resource.
+/// One version of a custom resource.
 #[derive(Debug, PartialEq)]
 pub struct CustomResource {
     /// Kind of its objects.
     pub kind: GroupVersionKind,
-    /// How objects come from one version to another.
-    pub conversion: Conversion,
+    /// Whether it is served.
+    pub is_served: bool,
+    /// Whether it has the subresource `status`.
+    pub has_status: bool,
+    /// Whether it has the subresource `scale`.
+    pub has_scale: bool,
     /// Whether nothing is pruned, whatever the schema says.
     pub preserves_unknown_fields: bool,
     /// Every version that is served.
@@ -38,14 +45,35 @@ pub struct CustomResource {
     schema: Result<Arc<Structural>, String>,
 }
 
-/// `spec.conversion.strategy`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// `spec.conversion`
+#[derive(Debug, PartialEq)]
 pub enum Conversion {
     /// Only the apiVersion differs.
-    #[default]
     None,
     /// A webhook converts.
-    Webhook,
+    Webhook(ConversionWebhook),
+}
+
+/// `spec.conversion.webhook`
+#[derive(Debug, PartialEq)]
+pub struct ConversionWebhook {
+    /// Where it is.
+    pub client_config: WebhookClientConfig,
+    /// The ConversionReview versions that it knows, the preferred first.
+    pub review_versions: Vec<String>,
+}
+
+impl Conversion {
+    fn new(written: ConversionSpec) -> Self {
+        match &*written.strategy {
+            "Webhook" => {
+                let webhook = written.webhook.unwrap_or_default();
+                let client_config = webhook.client_config.unwrap_or_default();
+                Self::Webhook(ConversionWebhook { client_config, review_versions: webhook.conversion_review_versions })
+            }
+            _ => Self::None,
+        }
+    }
 }
 
 impl CustomResource {
@@ -98,20 +126,48 @@ impl Cluster {
         if let Some(found) = self.custom_resource(kind) {
             return Ok(Some(found));
         }
-        let name = format!("{}.{}", resource.resource, resource.group);
-        let remembered = &self.definitions.remembered;
-        let (key, lifetime) = (remembered.key(&[name.as_bytes()]), self.limits.definition_ttl);
-        let look_up = || self.find_live::<Definition>("", &name);
-        let definition =
-            remembered.answer(key, |_| lifetime, look_up).await.map_err(|error| unreadable(&name, &error))?;
-        match definition {
+        match self.live_definition(resource).await? {
             None => Ok(None),
             Some(definition) => {
-                let found = definition.served.iter().find(|served| served.kind == *kind);
-                found.cloned().map(Some).ok_or_else(Status::no_such_path)
+                let mut served = definition.versions.iter().filter(|version| version.is_served);
+                served.find(|version| version.kind == *kind).cloned().map(Some).ok_or_else(Status::no_such_path)
             }
         }
     }
+
+    /// The definition of a custom resource from the cache, if it has the resource's version there.
+    pub(crate) fn definition(&self, resource: &GroupVersionResource) -> Option<Arc<Definition>> {
+        let found: Arc<Definition> = self.find("", &name_of(resource))?;
+        found.version(&resource.version).is_some().then_some(found)
+    }
+
+    /// The same; where the cache does not know it, as [`Self::find_custom_resource`].
+    ///
+    /// # Errors
+    /// When the API server could not be asked, or does not let the proxy.
+    pub(crate) async fn find_definition(
+        &self,
+        resource: &GroupVersionResource,
+    ) -> Result<Option<Arc<Definition>>, Status> {
+        match self.definition(resource) {
+            Some(found) => Ok(Some(found)),
+            None => self.live_definition(resource).await,
+        }
+    }
+
+    /// The definition that the API server had when it was last asked, which is now or a moment ago.
+    async fn live_definition(&self, resource: &GroupVersionResource) -> Result<Option<Arc<Definition>>, Status> {
+        let name = name_of(resource);
+        let remembered = &self.definitions.remembered;
+        let (key, lifetime) = (remembered.key(&[name.as_bytes()]), self.limits.definition_ttl);
+        let look_up = || self.find_live::<Definition>("", &name);
+        remembered.answer(key, |_| lifetime, look_up).await.map_err(|error| unreadable(&name, &error))
+    }
+}
+
+/// Of the definition of a resource.
+fn name_of(resource: &GroupVersionResource) -> String {
+    format!("{}.{}", resource.resource, resource.group)
 }
 
 /// Why a definition could not be had. What the proxy itself may not do is not the client's doing.
@@ -152,7 +208,7 @@ impl Definitions {
         if let Some(index) = self.index.load_full().filter(|index| Arc::ptr_eq(&index.of, all)) {
             return index;
         }
-        let served = all.iter().flat_map(|definition| &definition.served);
+        let served = all.iter().flat_map(|definition| &definition.versions).filter(|version| version.is_served);
         let by_kind = served.map(|served| (served.kind.clone(), served.clone())).collect();
         let index = Arc::new(Index { of: all.clone(), by_kind });
         self.index.store(Some(index.clone()));
@@ -163,7 +219,17 @@ impl Definitions {
 /// What is kept of a definition.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Definition {
-    served: Vec<Arc<CustomResource>>,
+    /// Every version, in the definition's order; none where its names are not accepted.
+    pub(crate) versions: Vec<Arc<CustomResource>>,
+    /// How objects come from one version to another.
+    pub(crate) conversion: Conversion,
+}
+
+impl Definition {
+    /// The version of this name.
+    pub(crate) fn version(&self, name: &str) -> Option<&Arc<CustomResource>> {
+        self.versions.iter().find(|version| version.kind.version == name)
+    }
 }
 
 impl Projection for Definition {
@@ -177,24 +243,24 @@ impl Projection for Definition {
         let kind = status.accepted_names.kind;
         let of_storage = spec.versions.iter().find(|version| version.storage);
         let storage_version = of_storage.map(|version| version.name.clone()).unwrap_or_default();
-        let served = || spec.versions.iter().filter(|version| version.served && !kind.is_empty());
-        let versions: Arc<[String]> = served().map(|version| version.name.clone()).collect();
-        let conversion = match spec.conversion.strategy.as_str() {
-            "Webhook" => Conversion::Webhook,
-            _ => Conversion::None,
-        };
+        let defined = || spec.versions.iter().filter(|_| !kind.is_empty());
+        let served = defined().filter(|version| version.served);
+        let names: Arc<[String]> = served.map(|version| version.name.clone()).collect();
         let preserves_unknown_fields = spec.preserve_unknown_fields.unwrap_or_default();
-        let served = served().map(|version| {
+        let versions = defined().map(|version| {
             Arc::new(CustomResource {
                 kind: GroupVersionKind::new(&*spec.group, &*version.name, &*kind),
-                conversion,
+                is_served: version.served,
+                has_status: version.subresources.status.is_some(),
+                has_scale: version.subresources.scale.is_some(),
                 preserves_unknown_fields,
-                versions: versions.clone(),
+                versions: names.clone(),
                 storage_version: storage_version.clone(),
                 schema: compile(version, preserves_unknown_fields).map(Arc::new),
             })
         });
-        (metadata.name.unwrap_or_default(), Self { served: served.collect() })
+        let versions = versions.collect();
+        (metadata.name.unwrap_or_default(), Self { versions, conversion: Conversion::new(spec.conversion) })
     }
 }
 
@@ -249,6 +315,7 @@ struct Spec {
 struct ConversionSpec {
     #[serde(default)]
     strategy: String,
+    webhook: Option<WebhookConversion>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -259,6 +326,15 @@ struct Version {
     #[serde(default)]
     storage: bool,
     schema: Option<Validation>,
+    #[serde(default)]
+    subresources: Subresources,
+}
+
+/// Which there are; what they say does not matter here.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Subresources {
+    status: Option<IgnoredAny>,
+    scale: Option<IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

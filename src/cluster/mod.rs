@@ -19,7 +19,7 @@ use cache::Cache;
 pub(crate) use cache::Projection;
 pub(crate) use custom_resources::Definition;
 use custom_resources::Definitions;
-pub use custom_resources::{Conversion, CustomResource};
+pub use custom_resources::{Conversion, ConversionWebhook, CustomResource};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,

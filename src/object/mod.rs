@@ -3,6 +3,7 @@
 pub mod decode;
 pub mod managed_fields;
 pub mod defaults;
+pub mod convert;
 pub mod patch;
 pub mod protobuf;
 pub mod quantity;

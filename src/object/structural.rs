@@ -8,7 +8,7 @@ mod compile;
 mod defaults;
 mod embedded;
 mod metadata;
-mod numbers;
+pub(crate) mod numbers;
 mod prune;
 mod unknown;
 

@@ -58,6 +58,11 @@ pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Op
     Some(text::decode(schema, text))
 }
 
+/// Whether a kind is built in.
+pub fn is_known(kind: &GroupVersionKind) -> bool {
+    table::of(kind).is_some()
+}
+
 /// Adds what Go writes although it is zero, and takes out what it leaves out because it is.
 pub fn encode(kind: &GroupVersionKind, value: &mut Value) {
     if let Some(schema) = table::of(kind) {

@@ -21,8 +21,8 @@ struct MutatingAdmissionPolicy(Mutating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     config::check(environment.configuration, "MutatingAdmissionPolicyConfiguration")?;
-    let Environment { cluster, discovery, metrics, .. } = environment;
-    let policies = Mutating::new(cluster.clone(), discovery.clone(), metrics.clone());
+    let Environment { cluster, discovery, metrics, limits, .. } = environment;
+    let policies = Mutating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits);
     Ok(Box::new(MutatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
 }
 

@@ -22,8 +22,9 @@ struct MutatingAdmissionWebhook(Mutating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let users = config::users(environment.configuration)?;
-    let Environment { cluster, metrics, limits, .. } = environment;
-    Ok(Box::new(MutatingAdmissionWebhook(Mutating::new(cluster.clone(), metrics.clone(), limits, users))))
+    let Environment { cluster, discovery, metrics, limits, .. } = environment;
+    let plugin = Mutating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, users);
+    Ok(Box::new(MutatingAdmissionWebhook(plugin)))
 }
 
 #[async_trait]

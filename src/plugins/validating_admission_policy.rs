@@ -21,8 +21,8 @@ struct ValidatingAdmissionPolicy(Validating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     config::check(environment.configuration, "ValidatingAdmissionPolicyConfiguration")?;
-    let Environment { cluster, discovery, metrics, .. } = environment;
-    let policies = Validating::new(cluster.clone(), discovery.clone(), metrics.clone());
+    let Environment { cluster, discovery, metrics, limits, .. } = environment;
+    let policies = Validating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits);
     Ok(Box::new(ValidatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
 }
 

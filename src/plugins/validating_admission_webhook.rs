@@ -22,8 +22,9 @@ struct ValidatingAdmissionWebhook(Validating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let users = config::users(environment.configuration)?;
-    let Environment { cluster, metrics, limits, .. } = environment;
-    Ok(Box::new(ValidatingAdmissionWebhook(Validating::new(cluster.clone(), metrics.clone(), limits, users))))
+    let Environment { cluster, discovery, metrics, limits, .. } = environment;
+    let plugin = Validating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, users);
+    Ok(Box::new(ValidatingAdmissionWebhook(plugin)))
 }
 
 #[async_trait]

@@ -1,8 +1,8 @@
 //! Bindings: what is kept of each, compiled when it is read. There may be a hundred thousand.
 
-use super::criteria::Criteria;
 use crate::cluster::{Need, Projection};
 use crate::object::selector::LabelSelector;
+use crate::webhooks::criteria::Criteria;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchResources, MutatingAdmissionPolicyBinding, ParamRef, ValidatingAdmissionPolicyBinding,
 };

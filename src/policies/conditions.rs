@@ -1,9 +1,11 @@
 //! `matchConditions` of policies and webhooks (`matchconditions.matcher`).
 
 use super::expression::{CONDITIONS_COST, Compiler, Declarations, Expression, OUT_OF_BUDGET, Series, Stop};
-use super::request::Looks;
-use super::request::Shown;
+use super::request::{Looks, Shown};
+use super::reviews::Reviews;
 use super::variables::{Variable, Variables};
+use super::versions::View;
+use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions as Labels, Metrics};
 use crate::cel::value::Review;
 use crate::cel::{Type, Value};
@@ -17,6 +19,7 @@ pub struct Conditions {
     all: Box<[Expression]>,
     /// Whether an error leaves the request out rather than being one.
     ignores_failure: bool,
+    looks: Looks,
 }
 
 /// What the conditions say of a request.
@@ -50,7 +53,42 @@ impl Conditions {
         ignores_failure: bool,
     ) -> Self {
         let compile = |condition: &MatchCondition| compiler.compile(&condition.expression, declarations, &[Type::Bool]);
-        Self { all: conditions.iter().map(compile).collect(), ignores_failure }
+        let all: Box<[_]> = conditions.iter().map(compile).collect();
+        let looks = Looks { at_namespace: false, ..Looks::of(all.iter()) };
+        Self { all, ignores_failure, looks }
+    }
+
+    /// Compiles those of a webhook.
+    pub fn of_webhook(conditions: &[MatchCondition], failure_policy: Option<&str>) -> Self {
+        if conditions.is_empty() {
+            return Self::default();
+        }
+        let declarations = Declarations { authorizer: true, ..Declarations::default() };
+        Self::compile(conditions, &Compiler::default(), declarations, failure_policy == Some("Ignore"))
+    }
+
+    /// Evaluates a webhook's, as often as that takes: each time one needs an access review, that is asked for.
+    pub async fn ask(
+        &self,
+        attributes: &Attributes,
+        view: View<'_>,
+        labels: &Labels<'_>,
+        metrics: &Metrics,
+    ) -> Verdict {
+        if self.is_empty() {
+            return Verdict::Matches;
+        }
+        let reviews = Reviews::new(attributes.authorizer.clone());
+        loop {
+            let verdict = {
+                let shown = Shown::new(attributes, view, None, &reviews);
+                self.evaluate(&shown, Beside { looks: self.looks, ..Beside::default() }, labels, metrics)
+            };
+            match verdict {
+                Ok(verdict) => return verdict,
+                Err(review) => reviews.ask(*review).await,
+            }
+        }
     }
 
     /// Whether there are none.

@@ -9,7 +9,6 @@ mod variables;
 mod reviews;
 mod request;
 mod conditions;
-mod criteria;
 mod binding;
 mod source;
 mod parameters;
@@ -20,9 +19,11 @@ mod mutating;
 pub mod config;
 
 pub use binding::Binding;
+pub use conditions::{Conditions, Verdict};
 pub use mutating::Mutating;
 pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
 pub use validating::Validating;
+pub use versions::View;
 
 use crate::admission::Attributes;
 use crate::authz;

@@ -2,6 +2,7 @@
 
 use super::expression::{EXPRESSION_COST, Expression, Slots};
 use super::reviews::{Answers, Reviews};
+use super::versions::View;
 use crate::admission::Attributes;
 use crate::authz;
 use crate::cel::value::Map;
@@ -57,13 +58,12 @@ impl<'a> Shown<'a> {
     /// A request with these objects.
     pub fn new(
         attributes: &'a Attributes,
-        (object, old_object): (Option<&'a Object>, Option<&'a Object>),
-        matched: (&'a GroupVersionKind, &'a GroupVersionResource),
+        View { kind, resource, object, old_object }: View<'a>,
         namespace: Option<&'a JsonMap<String, Json>>,
         reviews: &Reviews,
     ) -> Self {
         let request = OnceCell::new();
-        Self { attributes, object, old_object, matched, namespace, answers: reviews.answers(), request }
+        Self { attributes, object, old_object, matched: (kind, resource), namespace, answers: reviews.answers(), request }
     }
 
     /// The values of variables, with these parameters.

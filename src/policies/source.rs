@@ -1,12 +1,12 @@
 //! The policies of one plugin with their bindings: compiled when they change, mostly by a task of their own, and swapped as one.
 
 use super::binding::Binding;
-use super::criteria::Criteria;
 use super::expression::Expression;
 use crate::admission::Operation;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection};
 use crate::object::{GroupVersionKind, split_api_version};
+use crate::webhooks::criteria::Criteria;
 use crate::webhooks::derived::Derived;
 use crate::webhooks::index::Index;
 use k8s_openapi::api::admissionregistration::v1::ParamKind;
@@ -187,8 +187,7 @@ where
             let parameters = policy.parameter_kind().map(|kind| self.parameters(kind));
             hooks.push(Hook { policy, bindings, parameters });
         }
-        let nothing: &[_] = &[];
-        let rules = hooks.iter().map(|hook: &Hook<C, A>| hook.policy.criteria().map_or(nothing, Criteria::rules));
+        let rules = hooks.iter().map(|hook: &Hook<C, A>| hook.policy.criteria().and_then(Criteria::rules));
         let index = Index::new(rules);
         Policies { hooks, index, compiled }
     }

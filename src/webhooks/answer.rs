@@ -47,7 +47,8 @@ pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) 
     response::check(answer).map_err(|status| AnswerError::Call(status.message, status.code))?;
     let review = response::object(answer).map_err(call)?;
     let (api_version, kind) = response::type_of(&review).map_err(call)?;
-    check_type(version, api_version, kind).map_err(call)?;
+    let known = [ReviewVersion::V1.api_version(), ReviewVersion::V1Beta1.api_version()];
+    response::check_type(&review, version.api_version(), "AdmissionReview", &known).map_err(call)?;
     let fields = match review.get("response") {
         None | Some(Value::Null) => return Err(AnswerError::Invalid("webhook response was absent".into())),
         Some(Value::Object(fields)) => fields,
@@ -63,24 +64,6 @@ pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) 
     match version {
         ReviewVersion::V1 => parsed.verify_v1(uid, api_version, kind, mutating).map_err(AnswerError::Invalid),
         ReviewVersion::V1Beta1 => Ok(parsed.into_v1beta1(mutating)),
-    }
-}
-
-/// Whether client-go decodes such an object into a review: what is missing is as expected.
-fn check_type(version: ReviewVersion, api_version: &str, kind: &str) -> Result<(), String> {
-    let kind = if kind.is_empty() { "AdmissionReview" } else { kind };
-    let api_version = if api_version.is_empty() { version.api_version() } else { api_version };
-    let wanted = version.short();
-    match (api_version, kind) {
-        (api_version, "AdmissionReview") if api_version == version.api_version() => Ok(()),
-        ("admission.k8s.io/v1" | "admission.k8s.io/v1beta1", "AdmissionReview") => {
-            let (_, got) = split_api_version(api_version);
-            Err(format!("converting ({got}.AdmissionReview) to ({wanted}.AdmissionReview): unknown conversion"))
-        }
-        ("v1", "Status") => Err(format!("converting (v1.Status) to ({wanted}.AdmissionReview): unknown conversion")),
-        _ => Err(format!(
-            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
-        )),
     }
 }
 
@@ -150,11 +133,8 @@ impl Fields {
             return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(&got)));
         }
         if (api_version, kind) != (ReviewVersion::V1.api_version(), "AdmissionReview") {
-            let got = if api_version.is_empty() { "/" } else { api_version };
-            let got = if got.contains('/') { got.to_owned() } else { format!("/{got}") };
-            return Err(format!(
-                "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}, Kind={kind}"
-            ));
+            let got = response::kind_text(api_version, kind);
+            return Err(format!("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}"));
         }
         match (mutating, response.patch.is_empty(), patch_type) {
             (true, false, None) => Err("webhook returned response.patch but not response.patchType".into()),

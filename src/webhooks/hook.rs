@@ -1,13 +1,13 @@
 //! Webhook configurations, compiled once per change: matchers prepared, and an index by resource and operation.
 
 use super::client::{Client, Clients, Endpoint};
+use super::criteria::Criteria;
 use super::index::Index;
-use super::rules::Rule;
 use crate::admission::Operation;
-use crate::object::selector::LabelSelector as Selector;
+use crate::policies::Conditions;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
+    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
     ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -67,16 +67,10 @@ pub struct Hook {
     pub side_effects: SideEffects,
     /// The first version that it accepts and that is known here.
     pub review_version: Option<ReviewVersion>,
-    /// Whether a rule also means the resources that are equivalent to those it names.
-    pub equivalent: bool,
     /// Which requests it wants.
-    pub rules: Vec<Rule>,
-    /// From which namespaces; or what is wrong with the selector.
-    pub namespace_selector: Result<Selector, String>,
-    /// For which objects; or what is wrong with the selector.
-    pub object_selector: Result<Selector, String>,
-    /// Whether it has matchConditions.
-    pub has_match_conditions: bool,
+    pub criteria: Criteria,
+    /// What else must hold for it to be called.
+    pub conditions: Conditions,
     /// Whether it is called again when a later change asks for it.
     pub reinvocable: bool,
     /// Where it is; or why it cannot be called.
@@ -95,7 +89,7 @@ struct Fields<'a> {
     side_effects: &'a str,
     timeout_seconds: Option<i32>,
     review_versions: &'a [String],
-    has_match_conditions: bool,
+    match_conditions: &'a [MatchCondition],
     reinvocation_policy: Option<&'a str>,
 }
 
@@ -112,7 +106,7 @@ impl<'a> From<&'a MutatingWebhook> for Fields<'a> {
             side_effects: &hook.side_effects,
             timeout_seconds: hook.timeout_seconds,
             review_versions: &hook.admission_review_versions,
-            has_match_conditions: hook.match_conditions.as_ref().is_some_and(|conditions| !conditions.is_empty()),
+            match_conditions: hook.match_conditions.as_deref().unwrap_or_default(),
             reinvocation_policy: hook.reinvocation_policy.as_deref(),
         }
     }
@@ -131,7 +125,7 @@ impl<'a> From<&'a ValidatingWebhook> for Fields<'a> {
             side_effects: &hook.side_effects,
             timeout_seconds: hook.timeout_seconds,
             review_versions: &hook.admission_review_versions,
-            has_match_conditions: hook.match_conditions.as_ref().is_some_and(|conditions| !conditions.is_empty()),
+            match_conditions: hook.match_conditions.as_deref().unwrap_or_default(),
             reinvocation_policy: None,
         }
     }
@@ -158,20 +152,17 @@ impl Hook {
                 _ => SideEffects::Some,
             },
             review_version: fields.review_versions.iter().find_map(known),
-            equivalent: matches!(fields.match_policy, None | Some("Equivalent")),
-            rules: fields.rules.iter().map(Rule::new).collect(),
-            namespace_selector: selector(fields.namespace_selector),
-            object_selector: selector(fields.object_selector),
-            has_match_conditions: fields.has_match_conditions,
+            criteria: Criteria::of_webhook(
+                fields.rules,
+                fields.match_policy,
+                fields.namespace_selector,
+                fields.object_selector,
+            ),
+            conditions: Conditions::of_webhook(fields.match_conditions, fields.failure_policy),
             reinvocable: fields.reinvocation_policy == Some("IfNeeded"),
             client: endpoint(fields.name, fields.client_config).and_then(|endpoint| clients.client(endpoint)),
         }
     }
-}
-
-/// A selector that is not given is the API's default, which selects everything.
-fn selector(selector: Option<&LabelSelector>) -> Result<Selector, String> {
-    selector.map_or_else(|| Ok(Selector::everything()), |selector| Selector::from_api(Some(selector)))
 }
 
 /// Where the hook is (`ClientManager.hookClientConfig`).
@@ -234,7 +225,7 @@ impl Hooks {
                 all.push(Hook::new(uid, configuration, fields, clients));
             }
         }
-        let index = Index::new(all.iter().map(|hook| &*hook.rules));
+        let index = Index::new(all.iter().map(|hook| hook.criteria.rules()));
         Self { all, index }
     }
 

@@ -40,22 +40,23 @@ impl ByOperation {
 }
 
 impl Index {
-    /// Of these lists, in this order. A list without rules takes every request.
-    pub fn new<'a>(lists: impl Iterator<Item = &'a [Rule]> + Clone) -> Self {
-        let names = lists.clone().flatten().flat_map(Rule::resource_names).filter(|name| *name != "*");
+    /// Of these lists, in this order; `None` is one that takes every request.
+    pub fn new<'a>(lists: impl Iterator<Item = Option<&'a [Rule]>> + Clone) -> Self {
+        let names = lists.clone().flatten().flatten().flat_map(Rule::resource_names).filter(|name| *name != "*");
         let mut by_resource: HashMap<Box<str>, ByOperation> =
             names.map(|name| (name.into(), ByOperation::default())).collect();
         let mut any_resource = ByOperation::default();
         for (position, rules) in lists.enumerate() {
-            if rules.is_empty() || rules.iter().any(|rule| rule.resource_names().any(|name| name == "*")) {
-                let anything = rules.iter().filter(|rule| rule.resource_names().any(|name| name == "*")).map(Some);
-                let anything: Vec<_> = if rules.is_empty() { vec![None] } else { anything.collect() };
-                for rule in anything {
-                    any_resource.add(position, rule);
-                    by_resource.values_mut().for_each(|positions| positions.add(position, rule));
-                }
+            let takes_any = |rule: &&Rule| rule.resource_names().any(|name| name == "*");
+            let mut add_to_all = |rule: Option<&Rule>| {
+                any_resource.add(position, rule);
+                by_resource.values_mut().for_each(|positions| positions.add(position, rule));
+            };
+            match rules {
+                None => add_to_all(None),
+                Some(rules) => rules.iter().filter(takes_any).for_each(|rule| add_to_all(Some(rule))),
             }
-            for rule in rules {
+            for rule in rules.into_iter().flatten() {
                 for name in rule.resource_names() {
                     if let Some(positions) = by_resource.get_mut(name) {
                         positions.add(position, Some(rule));
@@ -93,13 +94,14 @@ mod tests {
     #[test]
     fn candidates_are_what_names_the_resource_or_any_in_order() {
         let lists = [
-            vec![rule(&["pods", "pods/status"], &["CREATE"]), rule(&["pods"], &["*"])],
-            vec![rule(&["*/*"], &["UPDATE"])],
-            vec![rule(&["services"], &["*"])],
-            vec![],
-            vec![rule(&["pods/*"], &["DELETE"]), rule(&["*"], &["CREATE"])],
+            Some(vec![rule(&["pods", "pods/status"], &["CREATE"]), rule(&["pods"], &["*"])]),
+            Some(vec![rule(&["*/*"], &["UPDATE"])]),
+            Some(vec![rule(&["services"], &["*"])]),
+            None,
+            Some(vec![rule(&["pods/*"], &["DELETE"]), rule(&["*"], &["CREATE"])]),
+            Some(vec![]),
         ];
-        let index = Index::new(lists.iter().map(Vec::as_slice));
+        let index = Index::new(lists.iter().map(Option::as_deref));
         for (resource, operation, expected) in [
             ("pods", Operation::Create, &[0, 3, 4][..]),
             ("pods", Operation::Update, &[0, 1, 3]),

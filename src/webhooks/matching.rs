@@ -1,10 +1,14 @@
-//! Whether a hook is to be called for a request (`generic.Webhook.ShouldCallHook`).
+//! Whether a hook, a policy or a binding is for a request (`generic.Webhook.ShouldCallHook`, `matching.Matcher.Matches`).
 
+use super::criteria::Criteria;
 use super::hook::Hook;
-use super::rules::{Match, match_rules};
-use crate::admission::{Attributes, Denial, Operation};
+use crate::admission::metrics::{MatchConditions, Metrics};
+use crate::admission::{Attributes, Operation};
 use crate::cluster::{Cluster, Namespace};
+use crate::conversion::{Converter, Equivalent};
 use crate::object::selector::LabelSelector;
+use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::policies::{Verdict, View};
 use crate::status::Status;
 use std::sync::Arc;
 
@@ -23,78 +27,134 @@ pub fn is_exempt(attributes: &Attributes) -> bool {
     attributes.kind.group == "admissionregistration.k8s.io" && EXEMPT_KINDS.contains(&&*attributes.kind.kind)
 }
 
-/// Matches one request against hooks; it looks its namespace up at most once.
+/// As what a hook or a policy wants a request (`generic.WebhookInvocation`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// As what it is.
+    AsItIs,
+    /// As one on an equivalent resource.
+    As(Equivalent),
+}
+
+impl Wanted {
+    /// The resource that the hook is told of.
+    pub fn resource<'a>(&'a self, attributes: &'a Attributes) -> &'a GroupVersionResource {
+        match self {
+            Self::AsItIs => &attributes.resource,
+            Self::As(equivalent) => &equivalent.resource,
+        }
+    }
+
+    /// The kind of the objects that it is shown.
+    pub fn kind<'a>(&'a self, attributes: &'a Attributes) -> &'a GroupVersionKind {
+        match self {
+            Self::AsItIs => &attributes.kind,
+            Self::As(equivalent) => &equivalent.kind,
+        }
+    }
+}
+
+/// Matches one request against hooks or policies; it looks its namespace up at most once, and what its resource is equivalent to.
 pub struct Matcher<'a> {
     cluster: &'a Cluster,
+    converter: &'a Converter,
     namespace: Option<Result<Arc<Namespace>, Status>>,
+    equivalents: Option<Vec<Equivalent>>,
 }
 
 impl<'a> Matcher<'a> {
-    /// For one pass over the hooks.
-    pub fn new(cluster: &'a Cluster) -> Self {
-        Self { cluster, namespace: None }
+    /// For one pass over them.
+    pub fn new(cluster: &'a Cluster, converter: &'a Converter) -> Self {
+        Self { cluster, converter, namespace: None, equivalents: None }
     }
 
-    /// Whether the hook is to be called.
+    /// As what a request is wanted, if it is. `object` is the request's in the version that was wanted before.
     ///
     /// # Errors
-    /// When that cannot be told of a hook whose rules match.
-    pub async fn wants(&mut self, hook: &Hook, attributes: &Attributes) -> Result<bool, Denial> {
-        let matched = match_rules(&hook.rules, attributes, hook.equivalent);
-        if matched == Match::No {
-            return Ok(false);
-        }
-        let namespace = self.namespace_matches(&hook.namespace_selector, attributes).await;
-        if let Ok(false) = namespace {
-            return Ok(false);
-        }
-        let object = object_matches(&hook.object_selector, attributes);
-        if let Ok(false) = object {
-            return Ok(false);
-        }
-        if let Match::Equivalent(other) = matched {
-            let other = format!("{}/{}, Resource={}", other.group, other.version, other.resource);
-            return Err(Status::internal_error(format!("unable to convert to {other}: unknown conversion")).into());
-        }
-        namespace.map_err(|status| Denial::Status(Box::new(status)))?;
-        object.map_err(|error| Denial::from(Status::internal_error(error)))?;
-        if hook.has_match_conditions {
-            let resource = &attributes.resource;
-            let why = format!("matchConditions of webhook \"{}\" are not supported yet", hook.name);
-            return Err(Status::forbidden(&resource.group, &resource.resource, &attributes.name, &why).into());
-        }
-        Ok(true)
-    }
-
-    /// Whether the hook may be called, as far as can be told without asking anybody.
-    pub fn may_want(&self, hook: &Hook, attributes: &Attributes) -> bool {
-        match_rules(&hook.rules, attributes, hook.equivalent) != Match::No
-            && self.may_select(&hook.namespace_selector, &hook.object_selector, attributes)
-    }
-
-    /// Whether selectors may match, as far as can be told without asking anybody.
-    pub fn may_select(
-        &self,
-        namespaces: &Result<LabelSelector, String>,
-        objects: &Result<LabelSelector, String>,
+    /// When that cannot be told of a request that the rules take.
+    pub async fn wants(
+        &mut self,
+        criteria: &Criteria,
         attributes: &Attributes,
-    ) -> bool {
+        object: Option<&Object>,
+    ) -> Result<Option<Wanted>, Status> {
+        let Some(wanted) = self.match_rules(criteria, attributes).await? else { return Ok(None) };
+        let namespace = self.namespace_matches(&criteria.namespaces, attributes, object).await;
+        if let Ok(false) = namespace {
+            return Ok(None);
+        }
+        let object = object_matches(&criteria.objects, attributes, object);
+        if let Ok(false) = object {
+            return Ok(None);
+        }
+        namespace?;
+        object.map_err(Status::internal_error)?;
+        Ok(Some(wanted))
+    }
+
+    /// Its own resource first; then those that it is equivalent to, in the order of the rules.
+    async fn match_rules(&mut self, criteria: &Criteria, attributes: &Attributes) -> Result<Option<Wanted>, Status> {
+        let resource = &attributes.resource;
+        if criteria.excludes(attributes, resource) {
+            return Ok(None);
+        }
+        let is_named = criteria.names(attributes, resource);
+        let may_be_excluded = criteria.may_exclude_equivalents(attributes);
+        if !may_be_excluded && is_named {
+            return Ok(Some(Wanted::AsItIs));
+        }
+        if !may_be_excluded && !criteria.concerns_equivalents(attributes) {
+            return Ok(None);
+        }
+        let equivalents = match &mut self.equivalents {
+            Some(found) => found,
+            none => none.insert(self.converter.equivalents(resource, &attributes.subresource).await?),
+        };
+        if may_be_excluded && equivalents.iter().any(|other| criteria.excludes(attributes, &other.resource)) {
+            return Ok(None);
+        }
+        if is_named {
+            return Ok(Some(Wanted::AsItIs));
+        }
+        let may_be_named = criteria.concerns_equivalents(attributes);
+        let named = criteria.first_named(attributes, equivalents, |equivalent| &equivalent.resource);
+        Ok(named.filter(|_| may_be_named).cloned().map(Wanted::As))
+    }
+
+    /// Whether a request may be wanted, as far as can be told without asking anybody.
+    pub fn may_want(&self, criteria: &Criteria, attributes: &Attributes) -> bool {
         let namespace = self.cluster.namespace(&attributes.namespace);
-        let outside = match (namespaces, namespace) {
+        let outside = match (&criteria.namespaces, namespace) {
             // A namespace's own labels may become others.
             (Ok(selector), Some(namespace)) if attributes.resource.resource != "namespaces" => {
                 !selector.is_empty() && !selector.matches_map(&namespace.labels)
             }
             _ => false,
         };
-        !outside && object_matches(objects, attributes) != Ok(false)
+        !outside
+            && self.rules_may_match(criteria, attributes)
+            && object_matches(&criteria.objects, attributes, attributes.object.as_ref()) != Ok(false)
+    }
+
+    /// Whether rules may match, whatever is in the object.
+    pub fn rules_may_match(&self, criteria: &Criteria, attributes: &Attributes) -> bool {
+        if criteria.excludes(attributes, &attributes.resource) {
+            return false;
+        }
+        if criteria.names(attributes, &attributes.resource) {
+            return true;
+        }
+        let known = || self.converter.known_equivalents(&attributes.resource, &attributes.subresource);
+        criteria.concerns_equivalents(attributes)
+            && known().is_none_or(|known| known.iter().any(|one| criteria.names(attributes, &one.resource)))
     }
 
     /// `namespace.Matcher.MatchNamespaceSelector`.
-    pub async fn namespace_matches(
+    async fn namespace_matches(
         &mut self,
         selector: &Result<LabelSelector, String>,
         attributes: &Attributes,
+        object: Option<&Object>,
     ) -> Result<bool, Status> {
         let is_namespaces = attributes.resource.resource == "namespaces";
         if attributes.namespace.is_empty() && !is_namespaces {
@@ -107,13 +167,16 @@ impl<'a> Matcher<'a> {
         // The namespace of a request on a namespace is the one in the request: the cache has not seen it yet.
         let written = matches!(attributes.operation, Operation::Create | Operation::Update);
         if is_namespaces && attributes.subresource.is_empty() && written {
-            return Ok(attributes.object.as_ref().is_some_and(|object| selector.matches(object.labels())));
+            return Ok(object.is_some_and(|object| selector.matches(object.labels())));
         }
         let namespace = self.namespace(&attributes.namespace).await?;
         Ok(selector.matches_map(&namespace.labels))
     }
 
     /// A namespace, from the cache or else from the API server.
+    ///
+    /// # Errors
+    /// When there is none, or the API server cannot be asked.
     pub async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
         if let Some(namespace) = self.cluster.namespace(name) {
             return Ok(namespace);
@@ -133,7 +196,11 @@ impl<'a> Matcher<'a> {
 }
 
 /// `object.Matcher.MatchObjectSelector`: by the new or by the old object. A connect's options have no metadata to look at.
-pub fn object_matches(selector: &Result<LabelSelector, String>, attributes: &Attributes) -> Result<bool, String> {
+fn object_matches(
+    selector: &Result<LabelSelector, String>,
+    attributes: &Attributes,
+    object: Option<&Object>,
+) -> Result<bool, String> {
     let selector = selector.as_ref().map_err(Clone::clone)?;
     if selector.is_empty() {
         return Ok(true);
@@ -141,6 +208,29 @@ pub fn object_matches(selector: &Result<LabelSelector, String>, attributes: &Att
     if attributes.operation == Operation::Connect {
         return Ok(false);
     }
-    let objects = [attributes.object.as_ref(), attributes.old_object.as_deref()];
+    let objects = [object, attributes.old_object.as_deref()];
     Ok(objects.into_iter().flatten().any(|object| selector.matches(object.labels())))
+}
+
+/// Whether a hook's matchConditions let it be called. `step` is what metrics call it.
+///
+/// # Errors
+/// When nobody can tell, and the hook minds.
+pub async fn meets_conditions(
+    step: &'static str,
+    hook: &Hook,
+    attributes: &Attributes,
+    (kind, object, old_object): (&GroupVersionKind, Option<&Object>, Option<&Object>),
+    metrics: &Metrics,
+) -> Result<bool, Status> {
+    let Attributes { operation, resource, name, .. } = attributes;
+    let labels = MatchConditions { name: &hook.name, kind: "webhook", step, operation: *operation };
+    match hook.conditions.ask(attributes, View { kind, resource, object, old_object }, &labels, metrics).await {
+        Verdict::Matches => Ok(true),
+        Verdict::Excluded => {
+            metrics.observe_match_condition_exclusion(&labels);
+            Ok(false)
+        }
+        Verdict::Failed(why) => Err(Status::forbidden(&resource.group, &resource.resource, name, &why)),
+    }
 }

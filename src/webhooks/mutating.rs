@@ -5,17 +5,18 @@ use super::call::{CallError, Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
 use super::derived::Derived;
 use super::hook::{Hook, Hooks};
-use super::matching::{Matcher, is_exempt};
+use super::matching::{Matcher, Wanted, is_exempt, meets_conditions};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
 use super::review::Review;
-use super::rules::{Match, match_rules};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial, Level};
 use crate::cluster::Cluster;
+use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
+use crate::conversion::{Converter, Versioned};
 use crate::object::decode::{go_quote, go_type};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object, split_api_version};
-use crate::object::{normal, schema, structural, typed};
+use crate::object::{convert, normal, schema, structural, typed};
 use crate::status::Status;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::Value;
@@ -36,6 +37,7 @@ pub struct Mutating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
+    converter: Converter,
     hooks: Derived<Arc<Vec<Arc<MutatingWebhookConfiguration>>>, Hooks>,
 }
 
@@ -58,8 +60,15 @@ impl Reinvocation {
 
 impl Mutating {
     /// With this state of the cluster; hooks are called as these users.
-    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits, users: Kubeconfig) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits, users), hooks: Derived::default() }
+    pub fn new(
+        cluster: Arc<Cluster>,
+        discovery: Arc<Discovery>,
+        metrics: Arc<Metrics>,
+        limits: &Limits,
+        users: Kubeconfig,
+    ) -> Self {
+        let converter = Converter::new(cluster.clone(), discovery, limits);
+        Self { cluster, metrics, clients: Clients::new(limits, users), converter, hooks: Derived::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
@@ -98,10 +107,9 @@ impl Mutating {
         if is_exempt(attributes) {
             return false;
         }
-        let hooks = self.hooks();
+        let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = hooks.candidates(&attributes.resource.resource, attributes.operation);
-        let wants = |hook: &Hook| match_rules(&hook.rules, attributes, hook.equivalent) != Match::No;
-        !self.cluster.is_synced() || candidates.any(|(_, hook)| wants(hook))
+        !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.rules_may_match(&hook.criteria, attributes))
     }
 
     async fn dispatch(
@@ -110,24 +118,43 @@ impl Mutating {
         attributes: &mut Attributes,
         again: &mut Reinvocation,
     ) -> Result<(), Denial> {
-        let mut matcher = Matcher::new(&self.cluster);
-        let mut review = None;
+        let mut matcher = Matcher::new(&self.cluster, &self.converter);
+        let mut versioned = Versioned::new(&self.converter);
+        // What the last hook was sent, without its uid.
+        let mut shown: Option<(Wanted, Review)> = None;
         let resource = attributes.resource.resource.clone();
         for (index, hook) in hooks.candidates(&resource, attributes.operation) {
-            if !matcher.wants(hook, attributes).await? {
-                continue;
+            let wanted = matcher.wants(&hook.criteria, attributes, versioned.object(attributes)).await?;
+            let Some(wanted) = wanted else { continue };
+            if !hook.conditions.is_empty() {
+                let kind = wanted.kind(attributes).clone();
+                let converted = versioned.convert(attributes, &kind).await;
+                converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
+                let view = (&kind, versioned.object(attributes), versioned.old_object(attributes));
+                if !meets_conditions("admit", hook, attributes, view, &self.metrics).await? {
+                    continue;
+                }
             }
             // A hook that the first pass did not call is not called in the second.
             if attributes.reinvocation.is_reinvoke && !again.again.contains(&hook.uid) {
                 continue;
             }
-            let review = match &mut review {
-                Some(review) => review,
-                empty => empty.insert(Review::new(attributes).map_err(Status::internal_error)?),
+            let kind = wanted.kind(attributes).clone();
+            let converted = versioned.convert(attributes, &kind).await;
+            // Both the accessor of the versions and who asks it make an internal error of it.
+            converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
+            let review = match &mut shown {
+                Some((as_what, review)) if *as_what == wanted => review,
+                other => {
+                    let (object, old_object) = (versioned.object(attributes), versioned.old_object(attributes));
+                    let review =
+                        Review::new(attributes, &wanted, object, old_object).map_err(Status::internal_error)?;
+                    &mut other.insert((wanted, review)).1
+                }
             };
             let started = Instant::now();
             let key = Key::new(attributes, index);
-            let called = self.call(hook, attributes, review, &key).await;
+            let called = self.call(hook, attributes, &mut versioned, review, &key).await;
             let changed = matches!(called, Ok(true));
             attributes
                 .annotations
@@ -152,7 +179,7 @@ impl Mutating {
                 }
             }
         }
-        Ok(())
+        versioned.finish(attributes).await.map_err(|why| Status::plain(why).into())
     }
 
     /// Calls one hook and applies its patch. Answers whether that changed the object.
@@ -160,12 +187,13 @@ impl Mutating {
         &self,
         hook: &Hook,
         attributes: &mut Attributes,
+        versioned: &mut Versioned<'_>,
         review: &mut Review,
         key: &Key,
     ) -> Result<bool, CallError> {
         let response = call(Caller::Mutating, hook, attributes, review, &self.cluster).await?;
         let Some(patch) = decode_patch(&response)? else { return Ok(false) };
-        let Some(object) = &mut attributes.object else {
+        let Some(object) = versioned.object(attributes) else {
             return Err(CallError::internal(format!(
                 "admission webhook \"{}\" attempted to modify the object, which is not supported for this operation",
                 hook.name
@@ -175,17 +203,18 @@ impl Mutating {
             let reason = format!("unsupported patch type \"{}\"", response.patch_type);
             return Err(CallError::in_answer(reason, response.status.map_or(400, |status| status.code.max(400))));
         }
+        let kind = versioned.kind(attributes);
         let patched = patch.apply(object).map_err(CallError::internal)?;
         let Decoded { object: patched, is_changed: changed } =
-            decode_object(object, patched, &attributes.kind).map_err(CallError::Internal)?;
+            decode_object(object, patched, kind).map_err(CallError::Internal)?;
         if let Some(text) = patch_annotation(&hook.configuration, &hook.name, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
-        let patched = self.with_defaults(patched, &attributes.resource, &attributes.kind).await?;
+        let patched = self.with_defaults(patched, &attributes.resource, kind).await?;
         if *object != patched {
-            *object = patched;
-            review.set_object(Some(object)).map_err(CallError::internal)?;
+            review.set_object(&patched).map_err(CallError::internal)?;
         }
+        versioned.set_object(attributes, patched);
         Ok(changed)
     }
 
@@ -197,9 +226,10 @@ impl Mutating {
         kind: &GroupVersionKind,
     ) -> Result<Object, CallError> {
         if schema::of(kind).is_none() {
-            let custom = self.cluster.find_custom_resource(resource, kind).await;
-            let custom = custom.map_err(|status| CallError::Internal(status.into()))?;
-            let defaulted = custom.map_or(Ok(()), |custom| custom.apply_defaults(&mut object));
+            let definition = self.cluster.find_definition(resource).await;
+            let definition = definition.map_err(|status| CallError::Internal(status.into()))?;
+            let version = definition.as_ref().and_then(|definition| definition.version(&kind.version));
+            let defaulted = version.map_or(Ok(()), |version| version.apply_defaults(&mut object));
             defaulted.map_err(|status| CallError::Internal(status.into()))?;
         }
         Ok(object)
@@ -262,6 +292,10 @@ fn decode_object(before: &Object, patched: Value, kind: &GroupVersionKind) -> Re
             object.fields_mut().insert(field.to_owned(), Value::from(value));
         }
         return Ok(Decoded { object, is_changed });
+    }
+    let converted = Object::from_value(typed.value).and_then(|object| convert::built_in(&object, &now, kind));
+    if let Some(object) = converted {
+        return Ok(Decoded { is_changed: true, object });
     }
     let internal = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
     let (version, from, to) = (&now.version, &now.kind, &kind.kind);

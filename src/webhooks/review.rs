@@ -1,14 +1,16 @@
 //! The AdmissionReview that a hook is sent (`request.CreateV1AdmissionReview`).
 //!
-//! What all hooks of a request are told is serialized once; only the uid and the review's version differ between them.
+//! What all hooks of a request are told that want it in one version is serialized once; only the uid and the review's version
+//! differ between them.
 
 use super::hook::ReviewVersion;
+use super::matching::Wanted;
 use crate::admission::Attributes;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use bytes::Bytes;
 use serde::Serialize;
 
-/// The parts of a review that every hook gets.
+/// The parts of a review that every hook gets which wants the same version.
 #[derive(Debug)]
 pub struct Review {
     /// From `kind` up to the value of `object`.
@@ -75,14 +77,19 @@ fn object(object: Option<&Object>) -> Result<Vec<u8>, serde_json::Error> {
 }
 
 impl Review {
-    /// Serializes the request.
+    /// Serializes the request as hooks want it: with these objects, which are in the version that is wanted.
     ///
     /// # Errors
     /// When something in it has no JSON form, which does not happen to what came as JSON.
-    pub fn new(attributes: &Attributes) -> Result<Self, serde_json::Error> {
+    pub fn new(
+        attributes: &Attributes,
+        wanted: &Wanted,
+        new_object: Option<&Object>,
+        old_object: Option<&Object>,
+    ) -> Result<Self, serde_json::Error> {
         let mut before = serde_json::to_vec(&Head {
-            kind: kind(&attributes.kind),
-            resource: resource(&attributes.resource),
+            kind: kind(wanted.kind(attributes)),
+            resource: resource(wanted.resource(attributes)),
             sub_resource: &attributes.subresource,
             request_kind: kind(&attributes.kind),
             request_resource: resource(&attributes.resource),
@@ -99,20 +106,20 @@ impl Review {
         before.pop();
         before.extend_from_slice(b",\"object\":");
         let mut after = b",\"oldObject\":".to_vec();
-        after.extend(object(attributes.old_object.as_deref())?);
+        after.extend(object(old_object)?);
         after.extend_from_slice(if attributes.dry_run { b",\"dryRun\":true" } else { b",\"dryRun\":false" });
         after.extend_from_slice(b",\"options\":");
         after.extend(object(attributes.options.as_deref())?);
         after.extend_from_slice(b"}}\n");
-        Ok(Self { before: before.into(), object: object(attributes.object.as_ref())?.into(), after: after.into() })
+        Ok(Self { before: before.into(), object: object(new_object)?.into(), after: after.into() })
     }
 
     /// Takes in an object that a hook changed.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn set_object(&mut self, changed: Option<&Object>) -> Result<(), serde_json::Error> {
-        self.object = object(changed)?.into();
+    pub fn set_object(&mut self, changed: &Object) -> Result<(), serde_json::Error> {
+        self.object = object(Some(changed))?.into();
         Ok(())
     }
 

@@ -4,12 +4,14 @@ use super::call::{Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
 use super::derived::Derived;
 use super::hook::{Hook, Hooks};
-use super::matching::{Matcher, is_exempt};
+use super::matching::{Matcher, Wanted, is_exempt, meets_conditions};
 use super::review::Review;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial};
 use crate::cluster::Cluster;
+use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
+use crate::conversion::Converter;
 use crate::status::Status;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -25,13 +27,21 @@ pub struct Validating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     clients: Clients,
+    converter: Converter,
     hooks: Derived<Arc<Vec<Arc<ValidatingWebhookConfiguration>>>, Hooks>,
 }
 
 impl Validating {
     /// With this state of the cluster; hooks are called as these users.
-    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits, users: Kubeconfig) -> Self {
-        Self { cluster, metrics, clients: Clients::new(limits, users), hooks: Derived::default() }
+    pub fn new(
+        cluster: Arc<Cluster>,
+        discovery: Arc<Discovery>,
+        metrics: Arc<Metrics>,
+        limits: &Limits,
+        users: Kubeconfig,
+    ) -> Self {
+        let converter = Converter::new(cluster.clone(), discovery, limits);
+        Self { cluster, metrics, clients: Clients::new(limits, users), converter, hooks: Derived::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
@@ -51,21 +61,31 @@ impl Validating {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let hooks = self.hooks();
-        let mut matcher = Matcher::new(&self.cluster);
-        let mut wanted = Vec::new();
+        let mut matcher = Matcher::new(&self.cluster, &self.converter);
+        let mut called = Vec::new();
+        let mut reviews: Vec<(Wanted, Review)> = Vec::new();
         for (_, hook) in hooks.candidates(&attributes.resource.resource, attributes.operation) {
-            if matcher.wants(hook, attributes).await? {
-                wanted.push(hook);
+            let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await?;
+            let Some(wanted) = wanted else { continue };
+            if !self.meets_conditions(hook, attributes, &wanted).await? {
+                continue;
+            }
+            let review = reviews.iter().position(|(as_what, _)| *as_what == wanted);
+            called.push((hook, review.unwrap_or(reviews.len())));
+            if review.is_none() {
+                let review = self.review(attributes, &wanted).await?;
+                reviews.push((wanted, review));
             }
         }
-        if wanted.is_empty() {
+        if called.is_empty() {
             return Ok(());
         }
         if Instant::now() >= attributes.deadline {
             return Err(Status::timeout("request did not complete within requested timeout").into());
         }
-        let review = Review::new(attributes).map_err(Status::internal_error)?;
-        let calls = wanted.iter().enumerate().map(|(index, hook)| self.call(index, hook, attributes, &review));
+        let of = |position: usize| reviews.get(position).map(|(_, review)| review);
+        let calls = called.iter().filter_map(|(hook, review)| Some((*hook, of(*review)?))).enumerate();
+        let calls = calls.map(|(index, (hook, review))| self.call(index, hook, attributes, review));
         let mut calls: FuturesUnordered<_> = calls.collect();
         let mut first = None;
         while let Some(refusal) = calls.next().await {
@@ -76,14 +96,38 @@ impl Validating {
         first.map_or(Ok(()), |status| Err(status.into()))
     }
 
+    async fn meets_conditions(&self, hook: &Hook, attributes: &Attributes, wanted: &Wanted) -> Result<bool, Status> {
+        if hook.conditions.is_empty() {
+            return Ok(true);
+        }
+        let kind = wanted.kind(attributes);
+        let converted = self.converter.objects(attributes, kind).await.map_err(Status::internal_error)?;
+        let (object, old_object) = match &converted {
+            Some(converted) => (converted.object.as_ref(), converted.old_object.as_ref()),
+            None => (attributes.object.as_ref(), attributes.old_object.as_deref()),
+        };
+        meets_conditions("validating", hook, attributes, (kind, object, old_object), &self.metrics).await
+    }
+
+    /// What hooks are sent that want the request so.
+    async fn review(&self, attributes: &Attributes, wanted: &Wanted) -> Result<Review, Status> {
+        let converted = self.converter.objects(attributes, wanted.kind(attributes)).await;
+        let converted = converted.map_err(Status::internal_error)?;
+        let (object, old_object) = match &converted {
+            Some(converted) => (converted.object.as_ref(), converted.old_object.as_ref()),
+            None => (attributes.object.as_ref(), attributes.old_object.as_deref()),
+        };
+        Review::new(attributes, wanted, object, old_object).map_err(Status::internal_error)
+    }
+
     /// Whether a hook may want the request; its matchConditions are not asked.
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         if is_exempt(attributes) {
             return false;
         }
-        let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster));
+        let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = hooks.candidates(&attributes.resource.resource, attributes.operation);
-        !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(hook, attributes))
+        !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(&hook.criteria, attributes))
     }
 
     async fn call(&self, index: usize, hook: &Hook, attributes: &Attributes, review: &Review) -> Option<Status> {

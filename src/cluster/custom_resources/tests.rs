@@ -45,13 +45,23 @@ fn fixed(definitions: &[Value]) -> Arc<Cluster> {
 async fn decodes_by_the_schema_of_the_served_version() {
     let cluster = fixed(&[definition(with_default())]);
     let found = cluster.custom_resource(&kind("v1")).unwrap();
-    assert_eq!((found.conversion, &*found.storage_version), (Conversion::Webhook, "v2"));
-    assert_eq!(*found.versions, ["v1", "v2"]);
+    assert_eq!((&*found.storage_version, &*found.versions), ("v2", &["v1".to_owned(), "v2".to_owned()][..]));
     let normal = found.normalize(json!({"spec": {"b": 1}})).unwrap().unwrap();
     assert_eq!(normal.object.into_value(), json!({"spec": {"a": "x"}}));
     assert_eq!(normal.unknown, ["unknown field \"spec.b\""]);
     assert!(cluster.custom_resource(&kind("v2")).is_some());
     assert!(cluster.custom_resource(&kind("v0")).is_none());
+}
+
+#[tokio::test]
+async fn versions_that_are_not_served_are_known_for_conversion() {
+    let mut definition = definition(with_default());
+    definition["spec"]["versions"][1]["subresources"] = json!({"status": {}});
+    let found = fixed(&[definition]).find_definition(&widgets("v1")).await.unwrap().unwrap();
+    let versions: Vec<_> =
+        found.versions.iter().map(|one| (&*one.kind.version, one.is_served, one.has_status, one.has_scale)).collect();
+    assert_eq!(versions, [("v1", true, false, false), ("v2", true, true, false), ("v0", false, false, false)]);
+    assert!(matches!(found.conversion, Conversion::Webhook(_)));
 }
 
 #[tokio::test]
@@ -70,9 +80,9 @@ async fn a_schema_that_cannot_be_used_refuses_its_objects_alone() {
         // As text, which is what an API server sends.
         let text = definition(json!("SCHEMA")).to_string().replace("\"SCHEMA\"", &schema.to_string());
         let (_, kept) = Definition::project(serde_json::from_str(&text).unwrap());
-        let refused = kept.served[0].normalize(json!({})).unwrap_err();
+        let refused = kept.versions[0].normalize(json!({})).unwrap_err();
         assert_eq!((refused.code, &*refused.message), (500, "Internal error occurred: error resolving resource"));
-        assert!(kept.served[1].normalize(json!({})).is_ok());
+        assert!(kept.versions[1].normalize(json!({})).is_ok());
     }
 }
 
@@ -164,7 +174,7 @@ async fn a_watched_definition_is_read_as_well() {
     let event = event.replacen(",\"type\":\"ADDED\"}", "}", 1).replacen('{', "{\"type\":\"ADDED\",", 1);
     let event: kube::core::WatchEvent<Written> = serde_json::from_str(&event).unwrap();
     let kube::core::WatchEvent::Added(written) = event else { panic!("{event:?}") };
-    assert_eq!(Definition::project(written).1.served.len(), 2);
+    assert_eq!(Definition::project(written).1.versions.len(), 3);
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! Defaults of the autoscaling group: horizontal pod autoscalers in both versions.
 
-mod annotations;
+pub(in crate::object) mod annotations;
 
 use super::fields::{Fields, embedded, if_nil, if_zero, pointer};
 use serde_json::{Value, json};
 
-const CPU_PERCENTAGE: i32 = 80;
+/// How busy where nothing is said.
+pub(in crate::object) const CPU_PERCENTAGE: i32 = 80;
 
 pub(super) fn apply(version: &str, kind: &str, object: &mut Fields) {
     if kind != "HorizontalPodAutoscaler" {
@@ -16,7 +17,7 @@ pub(super) fn apply(version: &str, kind: &str, object: &mut Fields) {
     match version {
         "v1" => annotations::round_trip(object),
         "v2" => {
-            if_zero(spec, "metrics", json!([cpu_metric()]));
+            if_zero(spec, "metrics", json!([cpu_metric(CPU_PERCENTAGE.into())]));
             if let Some(behavior) = pointer(spec, "behavior") {
                 scaling(behavior, "scaleUp", true);
                 scaling(behavior, "scaleDown", false);
@@ -27,8 +28,9 @@ pub(super) fn apply(version: &str, kind: &str, object: &mut Fields) {
     }
 }
 
-fn cpu_metric() -> Value {
-    let target = json!({ "type": "Utilization", "averageUtilization": CPU_PERCENTAGE });
+/// The metric of autoscaling/v2 that says how busy processors shall be.
+pub(in crate::object) fn cpu_metric(percentage: Value) -> Value {
+    let target = json!({ "type": "Utilization", "averageUtilization": percentage });
     json!({ "type": "Resource", "resource": { "name": "cpu", "target": target } })
 }
 

@@ -3,15 +3,15 @@
 
 use serde_json::{Map, Value};
 
-pub(super) type Fields = Map<String, Value>;
+pub(in crate::object) type Fields = Map<String, Value>;
 
 /// Whether Go sees nil.
-pub(super) fn is_nil(fields: &Fields, name: &str) -> bool {
+pub(in crate::object) fn is_nil(fields: &Fields, name: &str) -> bool {
     matches!(fields.get(name), None | Some(Value::Null))
 }
 
 /// Whether Go sees nil, the zero value, or a length of zero.
-pub(super) fn is_zero(fields: &Fields, name: &str) -> bool {
+pub(in crate::object) fn is_zero(fields: &Fields, name: &str) -> bool {
     match fields.get(name) {
         None | Some(Value::Null | Value::Bool(false)) => true,
         Some(Value::String(text)) => text.is_empty(),
@@ -23,36 +23,36 @@ pub(super) fn is_zero(fields: &Fields, name: &str) -> bool {
 }
 
 /// Sets a pointer that is nil.
-pub(super) fn if_nil(fields: &mut Fields, name: &str, value: impl Into<Value>) {
+pub(in crate::object) fn if_nil(fields: &mut Fields, name: &str, value: impl Into<Value>) {
     if is_nil(fields, name) {
         fields.insert(name.to_owned(), value.into());
     }
 }
 
 /// Sets what has its zero value.
-pub(super) fn if_zero(fields: &mut Fields, name: &str, value: impl Into<Value>) {
+pub(in crate::object) fn if_zero(fields: &mut Fields, name: &str, value: impl Into<Value>) {
     if is_zero(fields, name) {
         fields.insert(name.to_owned(), value.into());
     }
 }
 
 /// The text of a field; empty if there is none.
-pub(super) fn text<'a>(fields: &'a Fields, name: &str) -> &'a str {
+pub(in crate::object) fn text<'a>(fields: &'a Fields, name: &str) -> &'a str {
     fields.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether a boolean field is set.
-pub(super) fn is_true(fields: &Fields, name: &str) -> bool {
+pub(in crate::object) fn is_true(fields: &Fields, name: &str) -> bool {
     fields.get(name) == Some(&Value::Bool(true))
 }
 
 /// The object behind a pointer or in a map, if there is one.
-pub(super) fn pointer<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
+pub(in crate::object) fn pointer<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
     fields.get_mut(name)?.as_object_mut()
 }
 
 /// The object of a field that Go always has: made where it is absent.
-pub(super) fn embedded<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
+pub(in crate::object) fn embedded<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
     if is_nil(fields, name) {
         fields.insert(name.to_owned(), Value::Object(Fields::new()));
     }
@@ -60,13 +60,13 @@ pub(super) fn embedded<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut
 }
 
 /// The objects of a list.
-pub(super) fn each<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'a mut Fields> {
+pub(in crate::object) fn each<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'a mut Fields> {
     let items = fields.get_mut(name).and_then(Value::as_array_mut);
     items.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 /// Takes the key out of a map of the object, and the map if nothing is left, which Go would not write.
-pub(super) fn take_annotation(object: &mut Fields, key: &str) -> Option<Value> {
+pub(in crate::object) fn take_annotation(object: &mut Fields, key: &str) -> Option<Value> {
     let metadata = pointer(object, "metadata")?;
     let annotations = pointer(metadata, "annotations")?;
     let taken = annotations.remove(key)?;
@@ -77,7 +77,7 @@ pub(super) fn take_annotation(object: &mut Fields, key: &str) -> Option<Value> {
 }
 
 /// Sets an annotation.
-pub(super) fn annotate(object: &mut Fields, key: &str, value: String) {
+pub(in crate::object) fn annotate(object: &mut Fields, key: &str, value: String) {
     let annotations = embedded(object, "metadata").and_then(|metadata| embedded(metadata, "annotations"));
     if let Some(annotations) = annotations {
         annotations.insert(key.to_owned(), Value::String(value));

@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 /// What an `i64` does not hold is a floating-point number, at any depth; one without a fraction is written without.
-pub(super) fn canonicalize(value: &mut Value) {
+pub(crate) fn canonicalize(value: &mut Value) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(canonicalize),
         Value::Array(items) => items.iter_mut().for_each(canonicalize),

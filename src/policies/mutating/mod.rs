@@ -16,16 +16,17 @@ use super::request::{Shown, namespace_name, namespace_value};
 use super::reviews::Reviews;
 use super::source::{Hook, Source};
 use super::variables::Variables;
-use super::versions::Versions;
+use super::versions::{Versions, View};
 use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::{Attributes, Denial};
 use crate::cel::value::Review;
 use crate::cluster::discovery::Discovery;
+use crate::config::Limits;
+use crate::conversion::Converter;
 use crate::cluster::{Cluster, CustomResource, Parameter};
 use crate::object::{GroupVersionKind, Object, normal, schema};
 use crate::status::{Cause, Status};
-use crate::webhooks::matching::Matcher;
-use crate::webhooks::rules::Match;
+use crate::webhooks::matching::{Matcher, Wanted};
 use apply::Node;
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding;
 use policy::{Mutation, Policy};
@@ -46,6 +47,7 @@ pub struct Mutating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     checks: Checks,
+    converter: Converter,
     source: Source<Policy, MutatingAdmissionPolicyBinding>,
 }
 
@@ -56,7 +58,7 @@ struct Invocation<'a> {
     parameter: Option<Arc<Parameter>>,
     /// Whether the parameter does not say what it is.
     is_bare: bool,
-    matched: Match,
+    wanted: Wanted,
 }
 
 /// Something that went wrong with a policy (`generic.PolicyError`).
@@ -100,9 +102,15 @@ impl Mutating {
     ///
     /// # Errors
     /// When its metrics are registered already.
-    pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, metrics: Arc<Metrics>) -> prometheus::Result<Self> {
+    pub fn new(
+        cluster: Arc<Cluster>,
+        discovery: Arc<Discovery>,
+        metrics: Arc<Metrics>,
+        limits: &Limits,
+    ) -> prometheus::Result<Self> {
         let checks = Checks::mutating(metrics.registry())?;
-        Ok(Self { source: Source::new(cluster.clone(), discovery), cluster, metrics, checks })
+        let converter = Converter::new(cluster.clone(), discovery.clone(), limits);
+        Ok(Self { source: Source::new(cluster.clone(), discovery), cluster, metrics, checks, converter })
     }
 
     /// The policies with a mistake in them, and what it is.
@@ -116,10 +124,11 @@ impl Mutating {
         if super::is_exempt(attributes) {
             return false;
         }
-        let policies = self.source.policies();
+        let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = policies.candidates(&attributes.resource.resource, attributes.operation);
-        let may_be =
-            |hook: &MutatingHook| hook.policy.criteria.as_ref().is_none_or(|criteria| criteria.rules_match(attributes));
+        let may_be = |hook: &MutatingHook| {
+            hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.rules_may_match(criteria, attributes))
+        };
         !self.cluster.is_synced() || candidates.any(may_be)
     }
 
@@ -140,10 +149,10 @@ impl Mutating {
         if hooks.peek().is_none() {
             return Ok(());
         }
-        let mut matcher = Matcher::new(&self.cluster);
-        let (mut invocations, mut failures) = (Vec::new(), Vec::new());
+        let mut matcher = Matcher::new(&self.cluster, &self.converter);
+        let (mut invocations, mut failures, mut versions) = (Vec::new(), Vec::new(), Versions::default());
         for hook in hooks {
-            self.collect(hook, attributes, &mut matcher, &mut invocations, &mut failures).await;
+            self.collect(hook, attributes, (&mut matcher, &mut versions), &mut invocations, &mut failures).await;
         }
         if !invocations.is_empty() {
             let namespace = match namespace_name(attributes) {
@@ -151,7 +160,7 @@ impl Mutating {
                 None => None,
             };
             let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
-            let result = self.invoke(&invocations, namespace, attributes, &mut again, &mut failures).await;
+            let result = self.invoke(&invocations, namespace, (attributes, &mut versions), &mut again, &mut failures).await;
             again.remember(attributes.object.as_ref());
             attributes.reinvocation.leave(PLUGIN, again);
             result?;
@@ -168,7 +177,7 @@ impl Mutating {
         &self,
         hook: &'a MutatingHook,
         attributes: &Attributes,
-        matcher: &mut Matcher<'_>,
+        (matcher, versions): (&mut Matcher<'_>, &mut Versions),
         invocations: &mut Vec<Invocation<'a>>,
         failures: &mut Vec<Failure<'a>>,
     ) {
@@ -180,31 +189,34 @@ impl Mutating {
         };
         let matched = match &policy.criteria {
             None => Err("policy contained no match constraints, a required field".to_owned()),
-            Some(criteria) => criteria.matches(attributes, matcher).await,
+            Some(criteria) => {
+                let wanted = matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
+                wanted.map_err(|status| status.message)
+            }
         };
-        let matched = match matched {
-            Ok(Match::No) => return,
-            Ok(matched) => check_kind(hook.parameters.as_ref()).await.map(|()| matched),
+        let wanted = match matched {
+            Ok(None) => return,
+            Ok(Some(wanted)) => check_kind(hook.parameters.as_ref()).await.map(|()| wanted),
             Err(why) => Err(why),
         };
-        let matched = match matched {
-            Ok(matched) => matched,
+        let wanted = match wanted {
+            Ok(wanted) => wanted,
             Err(why) => return misconfigured(None, why),
         };
         for binding in &hook.bindings {
             let name = &*binding.name;
             match &binding.criteria {
                 None => {}
-                Some(criteria) => match criteria.matches(attributes, matcher).await {
-                    Ok(Match::No) => continue,
-                    Ok(_) => {}
-                    Err(why) => {
-                        misconfigured(Some(name), why);
+                Some(criteria) => match matcher.wants(criteria, attributes, attributes.object.as_ref()).await {
+                    Ok(None) => continue,
+                    Ok(Some(_)) => {}
+                    Err(status) => {
+                        misconfigured(Some(name), status.message);
                         continue;
                     }
                 },
             }
-            if let Err(why) = Versions::default().prepare(attributes, &matched, &self.cluster).await {
+            if let Err(why) = versions.prepare(&self.converter, attributes, &wanted).await {
                 misconfigured(None, why);
                 continue;
             }
@@ -224,10 +236,7 @@ impl Mutating {
                 binding: name,
                 parameter,
                 is_bare,
-                matched: match &matched {
-                    Match::Equivalent(other) => Match::Equivalent(other.clone()),
-                    _ => Match::Exact,
-                },
+                wanted: wanted.clone(),
             }));
         }
     }
@@ -237,7 +246,7 @@ impl Mutating {
         &self,
         invocations: &[Invocation<'a>],
         namespace: Option<Map<String, Json>>,
-        attributes: &mut Attributes,
+        (attributes, versions): (&mut Attributes, &mut Versions),
         again: &mut Reinvocation,
         failures: &mut Vec<Failure<'a>>,
     ) -> Result<(), Denial> {
@@ -246,12 +255,18 @@ impl Mutating {
             again.require();
         }
         let reviews = Reviews::new(attributes.authorizer.clone());
-        let mut kind = None;
+        let mut kinds: Vec<(GroupVersionKind, Kind)> = Vec::new();
+        // As what the object was changed last.
+        let mut changed = None;
         for invocation in invocations {
-            let policy = invocation.policy;
-            let failed =
-                |message| Failure { policy, binding: Some(invocation.binding), message, reason: Some("Invalid") };
-            match self.is_meant(invocation, attributes, &reviews).await {
+            let (policy, wanted) = (invocation.policy, &invocation.wanted);
+            let failed = |message| Failure {
+                policy,
+                binding: Some(invocation.binding),
+                message,
+                reason: Some("Invalid"),
+            };
+            match self.is_meant(invocation, attributes, versions, &reviews).await {
                 Verdict::Matches => {}
                 Verdict::Excluded => continue,
                 Verdict::Failed(why) => {
@@ -265,61 +280,71 @@ impl Mutating {
                 continue;
             }
             for mutation in &policy.mutations {
-                let Some(object) = attributes.object.take() else { break };
-                let kind = match &kind {
-                    Some(kind) => kind,
-                    None => kind.insert(self.kind(attributes).await),
-                };
+                if versions.view(attributes, wanted).object.is_none() {
+                    break;
+                }
                 let started = Instant::now();
-                let mutated = match kind {
+                let mutated = match self.kind(attributes, wanted, &mut kinds).await {
                     Ok(kind) => {
-                        self.mutate(invocation, mutation, kind, &object, namespace.as_ref(), attributes, &reviews).await
+                        let namespace = namespace.as_ref().filter(|_| policy.looks.at_namespace);
+                        let of = (&*attributes, &*versions);
+                        self.mutate(invocation, (mutation, kind), namespace, of, &reviews).await
                     }
-                    Err(status) => Err(Refusal::Status(status.clone())),
+                    Err(status) => Err(Refusal::Status(status)),
                 };
-                let (object, error) = match mutated {
+                let observe = |error| {
+                    let on = (&*policy.name, invocation.binding);
+                    self.checks.observe_mutation(on, error, started.elapsed());
+                };
+                match mutated {
                     Ok(mutated) => {
-                        again.has_mutated = true;
-                        (mutated, None)
+                        observe(ErrorType::None);
+                        *versions.object_mut(attributes, wanted) = Some(mutated);
+                        changed = Some(wanted);
                     }
-                    Err(refusal) => (object, Some(refusal)),
-                };
-                attributes.object = Some(object);
-                let on = (&*policy.name, invocation.binding);
-                match error {
-                    None => self.checks.observe_mutation(on, ErrorType::None, started.elapsed()),
-                    Some(Refusal::Status(status)) => {
-                        self.checks.observe_mutation(on, ErrorType::of(&status.message), started.elapsed());
+                    Err(Refusal::Status(status)) => {
+                        observe(ErrorType::of(&status.message));
                         return Err(Denial::Status(status));
                     }
-                    Some(Refusal::Error(why)) => {
-                        self.checks.observe_mutation(on, ErrorType::of(&why), started.elapsed());
+                    Err(Refusal::Error(why)) => {
+                        observe(ErrorType::of(&why));
                         failures.push(failed(why));
                     }
-                    Some(Refusal::Review(_)) => {}
+                    Err(Refusal::Review(_)) => {}
                 }
             }
             if policy.is_reinvocable {
                 again.add(key);
             }
         }
-        if std::mem::take(&mut again.has_mutated) {
-            again.require();
-            attributes.reinvocation.requested = true;
+        let Some(wanted) = changed else { return Ok(()) };
+        again.require();
+        attributes.reinvocation.requested = true;
+        if let (Wanted::As(_), Some(object)) = (wanted, versions.object_mut(attributes, wanted).take()) {
+            let Attributes { resource, kind, deadline, .. } = &*attributes;
+            let own = self.converter.convert(&object, resource, wanted.kind(attributes), kind, *deadline).await;
+            let failed = |why| Status::internal_error(format!("failed to convert object: {why}"));
+            attributes.object = Some(own.map_err(failed)?);
         }
         Ok(())
     }
 
     /// Whether the policy's matchConditions let it be asked.
-    async fn is_meant(&self, invocation: &Invocation<'_>, attributes: &Attributes, reviews: &Reviews) -> Verdict {
+    async fn is_meant(
+        &self,
+        invocation: &Invocation<'_>,
+        attributes: &Attributes,
+        versions: &Versions,
+        reviews: &Reviews,
+    ) -> Verdict {
         let policy = invocation.policy;
-        let labels =
-            MatchConditions { name: &policy.name, kind: "policy", step: "validate", operation: attributes.operation };
+        let operation = attributes.operation;
+        let labels = MatchConditions { name: &policy.name, kind: "policy", step: "validate", operation };
         loop {
             let verdict = {
-                let objects = (attributes.object.as_ref(), attributes.old_object.as_deref());
-                let matched = (&attributes.kind, &attributes.resource);
-                let shown = Shown::new(attributes, objects, matched, None, reviews);
+                // They are told of the resource that was asked for, whatever it is shown as.
+                let view = View { resource: &attributes.resource, ..versions.view(attributes, &invocation.wanted) };
+                let shown = Shown::new(attributes, view, None, reviews);
                 let parameters = invocation.parameters();
                 let beside = Beside { variables: &policy.variables, parameters, looks: policy.looks };
                 policy.conditions.evaluate(&shown, beside, &labels, &self.metrics)
@@ -332,25 +357,19 @@ impl Mutating {
     }
 
     /// What one mutation makes of the object.
-    #[allow(clippy::too_many_arguments)]
     async fn mutate(
         &self,
         invocation: &Invocation<'_>,
-        mutation: &Mutation,
-        kind: &Kind,
-        object: &Object,
+        (mutation, kind): (&Mutation, &Kind),
         namespace: Option<&Map<String, Json>>,
-        attributes: &Attributes,
+        (attributes, versions): (&Attributes, &Versions),
         reviews: &Reviews,
     ) -> Result<Object, Refusal> {
         loop {
             tokio::task::consume_budget().await;
             let mutated = {
-                let objects = (Some(object), attributes.old_object.as_deref());
-                let matched = (&attributes.kind, &attributes.resource);
-                let namespace = namespace.filter(|_| invocation.policy.looks.at_namespace);
-                let shown = Shown::new(attributes, objects, matched, namespace, reviews);
-                invocation.mutated(mutation, kind, object, &shown)
+                let view = versions.view(attributes, &invocation.wanted);
+                invocation.mutated(mutation, kind, &Shown::new(attributes, view, namespace, reviews))
             };
             match mutated {
                 Err(Refusal::Review(review)) => reviews.ask(*review).await,
@@ -359,18 +378,35 @@ impl Mutating {
         }
     }
 
-    /// What is known of the kind of the request's object (`TypeConverterManager.GetTypeConverter`).
-    async fn kind(&self, attributes: &Attributes) -> Result<Kind, Box<Status>> {
-        let kind = &attributes.kind;
-        if UNDESCRIBED.contains(&(&kind.group, &kind.kind)) || (kind.group.is_empty() && kind.kind.ends_with("Options"))
-        {
+    /// What is known of the kind that is wanted (`TypeConverterManager.GetTypeConverter`).
+    async fn kind<'k>(
+        &self,
+        attributes: &Attributes,
+        wanted: &Wanted,
+        known: &'k mut Vec<(GroupVersionKind, Kind)>,
+    ) -> Result<&'k Kind, Box<Status>> {
+        let kind = wanted.kind(attributes);
+        let at = match known.iter().position(|(of, _)| of == kind) {
+            Some(at) => at,
+            None => {
+                known.push((kind.clone(), self.find_kind(attributes, kind).await?));
+                known.len() - 1
+            }
+        };
+        known.get(at).map(|(_, kind)| kind).ok_or_else(|| Box::new(Status::internal_error("no kind")))
+    }
+
+    async fn find_kind(&self, attributes: &Attributes, kind: &GroupVersionKind) -> Result<Kind, Box<Status>> {
+        let is_options = kind.group.is_empty() && kind.kind.ends_with("Options");
+        if UNDESCRIBED.contains(&(&kind.group, &kind.kind)) || is_options {
             return Ok(Kind::Undescribed);
         }
         if let Some(r#type) = schema::of(kind) {
             return Ok(Kind::BuiltIn(r#type));
         }
-        match self.cluster.find_custom_resource(&attributes.resource, kind).await? {
-            Some(custom) => Ok(Kind::Custom(custom)),
+        let definition = self.cluster.find_definition(&attributes.resource).await?;
+        match definition.as_ref().and_then(|definition| definition.version(&kind.version)) {
+            Some(custom) => Ok(Kind::Custom(custom.clone())),
             None => Err(Box::new(Status::service_unavailable(&format!(
                 "Resource kind {}/{}, Kind={} not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.",
                 kind.group, kind.version, kind.kind
@@ -386,8 +422,9 @@ impl Invocation<'_> {
     }
 
     /// `patch.Patcher.Patch`, and the defaults of what comes out.
-    fn mutated(&self, mutation: &Mutation, kind: &Kind, object: &Object, shown: &Shown<'_>) -> Result<Object, Refusal> {
-        let of = &shown.attributes.kind;
+    fn mutated(&self, mutation: &Mutation, kind: &Kind, shown: &Shown<'_>) -> Result<Object, Refusal> {
+        let of = shown.matched.0;
+        let Some(object) = shown.object else { return Err(Refusal::Error("there is no object".into())) };
         if let Some(why) = mutation.expression().compile_error() {
             return Err(Refusal::Error(why.to_owned()));
         }

@@ -2,11 +2,11 @@
 
 use crate::cel::Type;
 use crate::policies::conditions::Conditions;
-use crate::policies::criteria::Criteria;
 use crate::policies::expression::{Compiler, Declarations, Expression};
 use crate::policies::request::Looks;
 use crate::policies::source::{Compiled, ParameterKind};
 use crate::policies::variables::Variable;
+use crate::webhooks::criteria::Criteria;
 use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicy, Mutation as ApiMutation};
 
 /// A compiled policy.

@@ -28,8 +28,6 @@ pub struct Reinvocation {
     again: HashSet<Key>,
     /// The object after the first pass; kept only while a policy waits for it to change.
     last: Option<Object>,
-    /// Whether a mutation happened in this pass.
-    pub has_mutated: bool,
 }
 
 impl Reinvocation {

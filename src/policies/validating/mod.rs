@@ -16,10 +16,11 @@ use super::versions::Versions;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial};
 use crate::cluster::discovery::Discovery;
+use crate::config::Limits;
+use crate::conversion::Converter;
 use crate::cluster::{Cluster, Namespace, Parameter};
 use crate::status::{Cause, Status};
-use crate::webhooks::matching::Matcher;
-use crate::webhooks::rules::Match;
+use crate::webhooks::matching::{Matcher, Wanted};
 use annotations::{Collector, publish_failure};
 use evaluate::{Evaluation, Told};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
@@ -36,6 +37,7 @@ pub struct Validating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
     checks: Checks,
+    converter: Converter,
     source: Source<Policy, ValidatingAdmissionPolicyBinding>,
 }
 
@@ -92,9 +94,15 @@ impl Validating {
     ///
     /// # Errors
     /// When its metrics are registered already.
-    pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, metrics: Arc<Metrics>) -> prometheus::Result<Self> {
+    pub fn new(
+        cluster: Arc<Cluster>,
+        discovery: Arc<Discovery>,
+        metrics: Arc<Metrics>,
+        limits: &Limits,
+    ) -> prometheus::Result<Self> {
         let checks = Checks::validating(metrics.registry())?;
-        Ok(Self { source: Source::new(cluster.clone(), discovery), cluster, metrics, checks })
+        let converter = Converter::new(cluster.clone(), discovery.clone(), limits);
+        Ok(Self { source: Source::new(cluster.clone(), discovery), cluster, metrics, checks, converter })
     }
 
     /// The policies with a mistake in them, and what it is.
@@ -108,10 +116,10 @@ impl Validating {
         if super::is_exempt(attributes) {
             return false;
         }
-        let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster));
+        let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = policies.candidates(&attributes.resource.resource, attributes.operation);
         let may_be = |hook: &ValidatingHook| {
-            hook.policy.criteria.as_ref().is_none_or(|criteria| criteria.may_match(attributes, &matcher))
+            hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.may_want(criteria, attributes))
         };
         !self.cluster.is_synced() || candidates.any(may_be)
     }
@@ -132,7 +140,7 @@ impl Validating {
         for hook in policies.candidates(&attributes.resource.resource, attributes.operation) {
             let pass = pass.get_or_insert_with(|| Pass {
                 attributes,
-                matcher: Matcher::new(&self.cluster),
+                matcher: Matcher::new(&self.cluster, &self.converter),
                 reviews: Reviews::new(attributes.authorizer.clone()),
                 versions: Versions::default(),
                 namespace: None,
@@ -152,15 +160,18 @@ impl Validating {
         let (policy, attributes) = (&hook.policy, pass.attributes);
         let matched = match &policy.criteria {
             None => Err("policy contained no match constraints, a required field".to_owned()),
-            Some(criteria) => criteria.matches(attributes, &mut pass.matcher).await,
+            Some(criteria) => {
+                let wanted = pass.matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
+                wanted.map_err(|status| status.message)
+            }
         };
-        let matched = match matched {
-            Ok(Match::No) => return Ok(()),
-            Ok(matched) => check_kind(hook.parameters.as_ref()).await.map(|()| matched),
+        let wanted = match matched {
+            Ok(None) => return Ok(()),
+            Ok(Some(wanted)) => check_kind(hook.parameters.as_ref()).await.map(|()| wanted),
             Err(why) => Err(why),
         };
-        let matched = match matched {
-            Ok(matched) => matched,
+        let wanted = match wanted {
+            Ok(wanted) => wanted,
             Err(why) => {
                 pass.misconfigured(policy, None, &why);
                 return Ok(());
@@ -173,7 +184,8 @@ impl Validating {
             let is_bound = match &binding.criteria {
                 None => Ok(true),
                 Some(criteria) => {
-                    criteria.matches(attributes, &mut pass.matcher).await.map(|matched| matched != Match::No)
+                    let wanted = pass.matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
+                    wanted.map(|wanted| wanted.is_some()).map_err(|status| status.message)
                 }
             };
             let collected = match is_bound {
@@ -193,7 +205,7 @@ impl Validating {
                 }
             };
             if !parameters.is_empty()
-                && let Err(why) = pass.versions.prepare(attributes, &matched, &self.cluster).await
+                && let Err(why) = pass.versions.prepare(&self.converter, attributes, &wanted).await
             {
                 pass.misconfigured(policy, Some(&binding.name), &format!("failed to convert object version: {why}"));
                 continue;
@@ -205,7 +217,7 @@ impl Validating {
                 let evaluation = match known.get(&place) {
                     Some((_, evaluation)) => evaluation.clone(),
                     None => {
-                        let evaluation = Arc::new(self.evaluate(policy, &matched, parameter.as_deref(), pass).await);
+                        let evaluation = Arc::new(self.evaluate(policy, &wanted, parameter.as_deref(), pass).await);
                         known.insert(place, (parameter, evaluation.clone()));
                         evaluation
                     }
@@ -221,18 +233,18 @@ impl Validating {
     async fn evaluate(
         &self,
         policy: &Policy,
-        matched: &Match,
+        wanted: &Wanted,
         parameter: Option<&Parameter>,
         pass: &Pass<'_>,
     ) -> Evaluation {
         loop {
             tokio::task::consume_budget().await;
             let evaluated = {
-                let (matched, objects) = pass.versions.find(pass.attributes, matched);
+                let view = pass.versions.view(pass.attributes, wanted);
                 let namespace = pass.namespace.as_deref().filter(|_| policy.looks.at_namespace);
                 let value = |namespace| pass.namespace_value.get_or_init(|| namespace_value(namespace));
                 let namespace = namespace.map(value);
-                let shown = Shown::new(pass.attributes, objects, matched, namespace, &pass.reviews);
+                let shown = Shown::new(pass.attributes, view, namespace, &pass.reviews);
                 policy.evaluate(&shown, parameter.map(Parameter::value), &self.metrics)
             };
             match evaluated {

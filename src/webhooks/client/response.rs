@@ -2,6 +2,7 @@
 
 use super::Answer;
 use crate::object::decode::{self, go_quote, go_type};
+use crate::object::split_api_version;
 use crate::status::{Cause, Details, Status};
 use serde_json::{Map, Value};
 
@@ -80,6 +81,35 @@ pub fn type_of(review: &Map<String, Value>) -> Result<(&str, &str), String> {
         )),
     };
     Ok((text("apiVersion", "apiVersion")?, text("kind", "kind")?))
+}
+
+/// Makes sure that client-go decodes the object into one of this type: what it does not say of itself is as expected.
+/// `known` are the apiVersions of the kind.
+///
+/// # Errors
+/// When it is something else.
+pub fn check_type(object: &Map<String, Value>, api_version: &str, kind: &str, known: &[&str]) -> Result<(), String> {
+    let (found, found_kind) = type_of(object)?;
+    let found_kind = if found_kind.is_empty() { kind } else { found_kind };
+    let found = if found.is_empty() { api_version } else { found };
+    let (_, wanted) = split_api_version(api_version);
+    match (found, found_kind) {
+        _ if found == api_version && found_kind == kind => Ok(()),
+        _ if found_kind == kind && known.contains(&found) => {
+            let (_, got) = split_api_version(found);
+            Err(format!("converting ({got}.{kind}) to ({wanted}.{kind}): unknown conversion"))
+        }
+        ("v1", "Status") => Err(format!("converting (v1.Status) to ({wanted}.{kind}): unknown conversion")),
+        _ => Err(format!(
+            "no kind \"{found_kind}\" is registered for version \"{found}\" in scheme \"pkg/runtime/scheme.go:111\""
+        )),
+    }
+}
+
+/// `GroupVersionKind.String` of what an object says of itself.
+pub fn kind_text(api_version: &str, kind: &str) -> String {
+    let (group, version) = split_api_version(api_version);
+    format!("{group}/{version}, Kind={kind}")
 }
 
 /// The error of an answer that is no success: the Status in it, or what client-go makes of the code.

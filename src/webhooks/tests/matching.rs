@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::config::Limits;
+use crate::conversion::Converter;
 use crate::webhooks::client::Clients;
 use crate::webhooks::hook::Hooks;
-use crate::webhooks::matching::Matcher;
+use crate::webhooks::matching::{Matcher, Wanted};
 
 /// Names of the hooks that want the request, or the first error.
 async fn wanted(hooks: &[Value], attributes: &Attributes) -> Result<Vec<String>, Status> {
@@ -15,11 +16,17 @@ async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) 
     let cluster = Cluster::fixed(state);
     let configuration: MutatingWebhookConfiguration = configuration(hooks);
     let hooks = Hooks::mutating(&[Arc::new(configuration)], &Clients::new(&Limits::default(), Kubeconfig::default()));
-    let mut matcher = Matcher::new(&cluster);
+    let converter = Converter::new(cluster.clone(), discovery(), &Limits::default());
+    let mut matcher = Matcher::new(&cluster, &converter);
     let mut names = Vec::new();
     for (_, hook) in hooks.candidates(&attributes.resource.resource, attributes.operation) {
-        if matcher.wants(hook, attributes).await.map_err(|denial| denial.into_status(attributes))? {
-            names.push(hook.name.clone());
+        let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await;
+        if let Some(wanted) = wanted? {
+            assert!(matcher.may_want(&hook.criteria, attributes));
+            names.push(match wanted {
+                Wanted::AsItIs => hook.name.clone(),
+                Wanted::As(other) => format!("{} as {}, Kind={}", hook.name, other.kind.api_version(), other.kind.kind),
+            });
         }
     }
     Ok(names)
@@ -175,43 +182,122 @@ async fn a_broken_selector_is_an_error_of_matching_requests_only() {
 }
 
 #[tokio::test]
-async fn a_hook_that_matches_only_another_version_refuses() {
+async fn a_hook_may_match_only_through_an_equivalent_resource() {
     let named = |groups: &[&str], versions: &[&str], resource: &str, policy: &str| {
         let mut fields = rule(groups, versions, &["*"], &[resource], "*");
         fields["matchPolicy"] = policy.into();
         [with(fields)]
     };
+    let autoscalers =
+        |versions: &[&str], policy: &str| named(&["autoscaling"], versions, "horizontalpodautoscalers", policy);
     let hpa = request(Operation::Create, "autoscaling", "v1", "horizontalpodautoscalers", "", "default");
-    let v2 = named(&["autoscaling"], &["v2"], "horizontalpodautoscalers", "Equivalent");
-    let status = wanted(&v2, &hpa).await.unwrap_err();
-    let want = "Internal error occurred: unable to convert to autoscaling/v2, Resource=horizontalpodautoscalers: unknown conversion";
-    assert_eq!((status.code, &*status.message), (500, want));
-    let exact = named(&["autoscaling"], &["v2"], "horizontalpodautoscalers", "Exact");
-    assert!(wanted(&exact, &hpa).await.unwrap().is_empty());
-    let both = named(&["autoscaling"], &["v2", "v1"], "horizontalpodautoscalers", "Equivalent");
-    assert_eq!(wanted(&both, &hpa).await.unwrap(), ["w"]);
+    let as_v2 = ["w as autoscaling/v2, Kind=HorizontalPodAutoscaler"];
+    assert_eq!(wanted(&autoscalers(&["v2"], "Equivalent"), &hpa).await.unwrap(), as_v2);
+    assert!(wanted(&autoscalers(&["v2"], "Exact"), &hpa).await.unwrap().is_empty());
+    assert_eq!(wanted(&autoscalers(&["v2", "v1"], "Equivalent"), &hpa).await.unwrap(), ["w"]);
+    assert!(wanted(&autoscalers(&["v2beta2"], "Equivalent"), &hpa).await.unwrap().is_empty());
+    let mut status = hpa;
+    status.subresource = "status".into();
+    assert!(wanted(&autoscalers(&["v2"], "Equivalent"), &status).await.unwrap().is_empty());
 
     let event = request(Operation::Create, "", "v1", "events", "", "default");
-    let status = wanted(&named(&["events.k8s.io"], &["v1"], "events", "Equivalent"), &event).await.unwrap_err();
-    assert_eq!(status.code, 500);
+    let other = named(&["events.k8s.io"], &["v1"], "events", "Equivalent");
+    assert_eq!(wanted(&other, &event).await.unwrap(), ["w as events.k8s.io/v1, Kind=Event"]);
+    let event = request(Operation::Create, "events.k8s.io", "v1", "events", "", "default");
+    let other = named(&[""], &["*"], "*", "Equivalent");
+    assert_eq!(wanted(&other, &event).await.unwrap(), ["w as v1, Kind=Event"]);
 
-    // The versions of a custom resource are not known here; those of built-in ones are.
-    let gadget = request(Operation::Create, "lab.dev", "v1", "gadgets", "", "default");
-    let status = wanted(&named(&["lab.dev"], &["v1beta1"], "gadgets", "Equivalent"), &gadget).await.unwrap_err();
-    assert_eq!(status.code, 500);
     let deployment = request(Operation::Create, "apps", "v1", "deployments", "", "default");
-    assert!(
-        wanted(&named(&["apps"], &["v1beta1"], "deployments", "Equivalent"), &deployment).await.unwrap().is_empty()
-    );
+    let other = named(&["apps"], &["v1beta1"], "deployments", "Equivalent");
+    assert!(wanted(&other, &deployment).await.unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn match_conditions_are_refused_rather_than_ignored() {
-    let hooks = [with(json!({"matchConditions": [{"name": "x", "expression": "true"}]}))];
-    let status = wanted(&hooks, &create(configmap())).await.unwrap_err();
-    assert_eq!(status.code, 403);
-    assert!(status.message.starts_with("configmaps \"c\" is forbidden: matchConditions of webhook \"w\""), "{status}");
-    assert!(wanted(&hooks, &request(Operation::Create, "", "v1", "pods", "", "default")).await.unwrap().is_empty());
+async fn versions_of_a_custom_resource_are_equivalent_served_or_not() {
+    let definition = json!({
+        "metadata": {"name": "gadgets.lab.dev"},
+        "spec": {"group": "lab.dev", "versions": [
+            {"name": "v1alpha1", "served": false, "storage": false},
+            {"name": "v1", "served": true, "storage": true, "subresources": {"status": {}, "scale": {}}},
+            {"name": "v1beta1", "served": true, "storage": false, "subresources": {"scale": {}}},
+        ]},
+        "status": {"acceptedNames": {"kind": "Gadget"}}
+    });
+    let state = || {
+        let definitions = vec![serde_json::from_value(definition.clone()).unwrap()];
+        default_state().with::<crate::cluster::Definition>(definitions)
+    };
+    let named = |versions: &[&str]| [with(rule(&["lab.dev"], versions, &["*"], &["gadgets", "gadgets/*"], "*"))];
+    for (subresource, versions, want) in [
+        ("", &["v1beta1"][..], "w as lab.dev/v1beta1, Kind=Gadget"),
+        ("", &["v1alpha1"], "w as lab.dev/v1alpha1, Kind=Gadget"),
+        ("", &["v1beta1", "v1alpha1"], "w as lab.dev/v1alpha1, Kind=Gadget"),
+        ("", &["v2"], ""),
+        ("scale", &["v1beta1"], "w as autoscaling/v1, Kind=Scale"),
+        ("scale", &["v1alpha1"], ""),
+        ("status", &["v1beta1"], ""),
+    ] {
+        let gadget = request(Operation::Update, "lab.dev", "v1", "gadgets", subresource, "default");
+        let found = wanted_in(state(), &named(versions), &gadget).await.unwrap();
+        assert_eq!(found.join(" "), want, "{subresource} {versions:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_hook_for_another_version_of_an_aggregated_api_refuses() {
+    let hooks = [with(rule(&["aggregated.dev"], &["v2"], &["*"], &["things"], "*"))];
+    let mut thing = create(json!({"apiVersion": "aggregated.dev/v1", "kind": "Thing", "metadata": {"name": "c"}}));
+    thing.kind = GroupVersionKind::new("aggregated.dev", "v1", "Thing");
+    thing.resource = GroupVersionResource::new("aggregated.dev", "v1", "things");
+    let why = "converting (v1.Thing) to (v2.Thing): unknown conversion";
+    let status = refused(validating(&hooks).plugin.validate(&thing).await, &thing);
+    assert_eq!((status.code, &*status.message), (500, &*format!("Internal error occurred: {why}")));
+    let status = refused(mutating(&hooks).plugin.admit(&mut thing).await, &thing);
+    assert_eq!(status.message, format!("Internal error occurred: Internal error occurred: {why}"));
+}
+
+/// What becomes of a create of a configmap, with a hook that cannot be called and these conditions.
+async fn with_conditions(conditions: &[&str], failure_policy: &str) -> (World<Validating>, Result<(), Status>) {
+    let conditions: Vec<_> = conditions.iter().map(|source| json!({"name": "c", "expression": source})).collect();
+    let fields = json!({"matchConditions": conditions, "failurePolicy": failure_policy});
+    let world = validating(&[with(fields)]);
+    let attributes = create(configmap());
+    let result = world.plugin.validate(&attributes).await.map_err(|denial| denial.into_status(&attributes));
+    (world, result)
+}
+
+#[tokio::test]
+async fn a_condition_that_is_false_leaves_the_request_out() {
+    let (world, result) = with_conditions(&["true", "request.name != 'c'", "object.data.x == 'y'"], "Fail").await;
+    assert_eq!(result, Ok(()));
+    let labels = r#"{kind="webhook",name="w",operation="CREATE",type="validating"}"#;
+    for name in ["exclusions_total", "evaluation_errors_total", "evaluation_seconds_count"] {
+        let expected = u8::from(name != "evaluation_errors_total");
+        let line = format!("apiserver_admission_match_condition_{name}{labels} {expected}");
+        assert!(world.metric(&line) || expected == 0, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn conditions_that_nobody_can_tell_of_are_a_failure_or_leave_the_request_out() {
+    let conditions = ["object.data.x == 'y'", "true"];
+    let (world, result) = with_conditions(&conditions, "Fail").await;
+    let status = result.unwrap_err();
+    assert_eq!((status.code, &*status.reason), (403, "Forbidden"));
+    assert_eq!(
+        status.message,
+        "configmaps \"c\" is forbidden: expression 'object.data.x == 'y'' resulted in error: no such key: data"
+    );
+    assert!(world.metric(
+        r#"apiserver_admission_match_condition_evaluation_errors_total{kind="webhook",name="w",operation="CREATE",type="validating"} 1"#
+    ));
+    assert_eq!(with_conditions(&conditions, "Ignore").await.1, Ok(()));
+}
+
+#[tokio::test]
+async fn a_hook_whose_conditions_hold_is_called() {
+    let (_, result) = with_conditions(&["object.metadata.name == 'c' && request.operation == 'CREATE'"], "Fail").await;
+    assert!(result.unwrap_err().message.contains("failed calling webhook"));
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use super::{Mutating, Validating};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Annotations, Attributes, Denial, Operation, Reinvocation};
 use crate::authn::UserInfo;
+use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace};
 use crate::config::Limits;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
@@ -23,6 +24,7 @@ use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, 
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use server::HookServer;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -80,6 +82,27 @@ fn metrics() -> (Registry, Arc<Metrics>) {
     (registry, metrics)
 }
 
+/// The resources of several versions that the API server behind has.
+fn discovery() -> Arc<Discovery> {
+    let rows = [
+        ("autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
+        ("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
+        ("", "v1", "events", "Event"),
+        ("events.k8s.io", "v1", "events", "Event"),
+        ("aggregated.dev", "v1", "things", "Thing"),
+        ("aggregated.dev", "v2", "things", "Thing"),
+    ];
+    Discovery::fixed(rows.map(|(group, version, resource, kind)| {
+        let facts = Resource {
+            kind: GroupVersionKind::new(group, version, kind),
+            namespaced: true,
+            verbs: Vec::new(),
+            subresources: HashMap::new(),
+        };
+        (GroupVersionResource::new(group, version, resource), facts)
+    }))
+}
+
 fn mutating(hooks: &[Value]) -> World<Mutating> {
     mutating_in(FixedState {
         mutating_webhooks: vec![configuration::<MutatingWebhookConfiguration>(hooks)],
@@ -89,7 +112,8 @@ fn mutating(hooks: &[Value]) -> World<Mutating> {
 
 fn mutating_in(state: FixedState) -> World<Mutating> {
     let (registry, metrics) = metrics();
-    World { plugin: Mutating::new(Cluster::fixed(state), metrics, &Limits::default(), Kubeconfig::default()), registry }
+    let (cluster, limits) = (Cluster::fixed(state), Limits::default());
+    World { plugin: Mutating::new(cluster, discovery(), metrics, &limits, Kubeconfig::default()), registry }
 }
 
 fn validating(hooks: &[Value]) -> World<Validating> {
@@ -99,10 +123,8 @@ fn validating(hooks: &[Value]) -> World<Validating> {
 
 fn validating_in(state: FixedState) -> World<Validating> {
     let (registry, metrics) = metrics();
-    World {
-        plugin: Validating::new(Cluster::fixed(state), metrics, &Limits::default(), Kubeconfig::default()),
-        registry,
-    }
+    let (cluster, limits) = (Cluster::fixed(state), Limits::default());
+    World { plugin: Validating::new(cluster, discovery(), metrics, &limits, Kubeconfig::default()), registry }
 }
 
 /// A create of a configmap.

@@ -2,6 +2,7 @@
 
 use super::server::{HookServer, Reply, patch};
 use super::*;
+use crate::object::normal;
 
 fn labels(attributes: &Attributes) -> Value {
     attributes.object.as_ref().unwrap().labels().cloned().map_or(Value::Null, Value::Object)
@@ -249,4 +250,103 @@ async fn a_patched_custom_resource_gets_defaults_and_is_not_pruned() {
     let spec = json!({"unknown": 1, "nested": {"a": "x"}});
     assert_eq!(attributes.object.unwrap().get(&["spec"]), Some(&spec));
     assert_eq!(server.seen()[1].review["request"]["object"]["spec"], spec);
+}
+
+/// Answers a ConversionReview: `spec.a` of v1 is `spec.b` of v2.
+fn renames(review: &Value) -> Value {
+    let wanted = &review["request"]["desiredAPIVersion"];
+    let mut object = review["request"]["objects"][0].clone();
+    object["apiVersion"] = wanted.clone();
+    let spec = object["spec"].as_object_mut().unwrap();
+    let (from, to) = if wanted == "lab.dev/v2" { ("a", "b") } else { ("b", "a") };
+    if let Some(value) = spec.remove(from) {
+        spec.insert(to.into(), value);
+    }
+    json!({"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": {
+        "uid": review["request"]["uid"], "result": {"status": "Success"}, "convertedObjects": [object]}})
+}
+
+#[tokio::test]
+async fn hooks_that_want_another_version_share_its_objects_and_their_patches_come_back() {
+    let change = patch(&json!([{"op": "replace", "path": "/spec/b", "value": 2}]));
+    let server = HookServer::start(&[("convert", Reply::Made(renames)), ("change", Reply::Response(change))]).await;
+    let wants = |version: &str| {
+        let rule =
+            json!({"apiGroups": ["lab.dev"], "apiVersions": [version], "operations": ["*"], "resources": ["gadgets"]});
+        json!({ "rules": [rule] })
+    };
+    let hooks = [
+        at(&server, "a.lab.dev", "/label/first/1", wants("v2")),
+        at(&server, "b.lab.dev", "/change", wants("v2")),
+        at(&server, "c.lab.dev", "/label/third/3", wants("v2")),
+        at(&server, "d.lab.dev", "/allow", wants("v1")),
+    ];
+    let client = json!({"url": server.url("/convert"), "caBundle": server.ca_base64()});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object",
+        "properties": {"size": {"type": "string", "default": "small"}}}}}});
+    let definition = serde_json::from_value(json!({
+        "metadata": {"name": "gadgets.lab.dev"},
+        "spec": {"group": "lab.dev",
+            "conversion": {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}},
+            "versions": [{"name": "v1", "served": true, "storage": true},
+                {"name": "v2", "served": true, "storage": false, "schema": schema}]},
+        "status": {"acceptedNames": {"kind": "Gadget"}}
+    }));
+    let state = || FixedState { mutating_webhooks: vec![configuration(&hooks)], ..default_state() };
+    let world = mutating_in(state().with::<crate::cluster::Definition>(vec![definition.unwrap()]));
+    let gadget = json!({"apiVersion": "lab.dev/v1", "kind": "Gadget", "metadata": {"name": "c"}, "spec": {"a": 1}});
+    let mut attributes = create(gadget.clone());
+    attributes.operation = Operation::Update;
+    attributes.kind = GroupVersionKind::new("lab.dev", "v1", "Gadget");
+    attributes.resource = GroupVersionResource::new("lab.dev", "v1", "gadgets");
+    attributes.old_object = Object::from_value(gadget).map(Arc::new);
+    world.plugin.admit(&mut attributes).await.unwrap();
+
+    // The old object and the new one, once for three hooks; and what became of the new one, back.
+    let paths = ["/convert", "/convert", "/label/first/1", "/change", "/label/third/3", "/convert", "/allow"];
+    assert_eq!(server.paths(), paths);
+    let seen = server.seen();
+    let request = &seen[2].review["request"];
+    assert_eq!(request["kind"], json!({"group": "lab.dev", "version": "v2", "kind": "Gadget"}));
+    assert_eq!(request["requestKind"]["version"], "v1");
+    assert_eq!(request["resource"]["version"], "v2");
+    assert_eq!(request["requestResource"]["version"], "v1");
+    for object in ["object", "oldObject"] {
+        assert_eq!(
+            (&request[object]["apiVersion"], &request[object]["spec"]),
+            (&json!("lab.dev/v2"), &json!({"b": 1}))
+        );
+    }
+    assert_eq!(seen[4].review["request"]["object"]["spec"], json!({"b": 2, "size": "small"}));
+    let object = attributes.object.as_ref().unwrap();
+    assert_eq!((object.api_version(), object.get(&["spec"])), ("lab.dev/v1", Some(&json!({"a": 2, "size": "small"}))));
+    assert_eq!(labels(&attributes), json!({"first": "1", "third": "3"}));
+    assert_eq!(seen[6].review["request"]["object"]["spec"], json!({"a": 2, "size": "small"}));
+    assert_eq!(seen[6].review["request"]["oldObject"]["spec"], json!({"a": 1}));
+}
+
+#[tokio::test]
+async fn an_autoscaler_is_patched_in_the_version_that_the_hook_knows() {
+    let change = patch(&json!([{"op": "add", "path": "/spec/targetCPUUtilizationPercentage", "value": 33}]));
+    let server = HookServer::start(&[("cpu", Reply::Response(change))]).await;
+    let rule = json!({"apiGroups": ["autoscaling"], "apiVersions": ["v1"], "operations": ["*"],
+        "resources": ["horizontalpodautoscalers"]});
+    let world = mutating(&[at(&server, "a.lab.dev", "/cpu", json!({ "rules": [rule] }))]);
+    let kind = GroupVersionKind::new("autoscaling", "v2", "HorizontalPodAutoscaler");
+    let target = json!({"type": "Utilization", "averageUtilization": 60});
+    let object = json!({"metadata": {"name": "c"}, "spec": {"maxReplicas": 3,
+        "scaleTargetRef": {"kind": "Deployment", "name": "d"},
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]}});
+    let mut attributes = create(normal::built_in(&kind, object).unwrap().unwrap().object.into_value());
+    attributes.resource = GroupVersionResource::new("autoscaling", "v2", "horizontalpodautoscalers");
+    attributes.kind = kind;
+    world.plugin.admit(&mut attributes).await.unwrap();
+    let shown = &server.seen()[0].review["request"]["object"];
+    assert_eq!(shown["apiVersion"], "autoscaling/v1");
+    assert_eq!(shown["spec"]["targetCPUUtilizationPercentage"], 60);
+    let object = attributes.object.unwrap();
+    assert_eq!(object.api_version(), "autoscaling/v2");
+    let metric = json!({"type": "Resource", "resource": {"name": "cpu",
+        "target": {"type": "Utilization", "averageUtilization": 33}}});
+    assert_eq!(object.get(&["spec", "metrics"]), Some(&json!([metric])));
 }

@@ -37,6 +37,8 @@ pub enum Reply {
     Drip,
     /// An answer once so many requests wait for theirs.
     Together(Arc<Barrier>),
+    /// What this makes of the review, whatever kind of review it is.
+    Made(fn(&Value) -> Value),
     /// One after the other; the last one from then on.
     InTurn(Vec<Reply>),
 }
@@ -264,6 +266,7 @@ async fn answer(
         None => response(&by_path(name, review)),
         Some(Reply::Response(fields)) => response(fields),
         Some(Reply::Http(code, content_type, body)) => http(*code, content_type, "", body),
+        Some(Reply::Made(make)) => http(200, "application/json", "", make(review).to_string().as_bytes()),
         Some(Reply::RetryAfter(times)) if nth <= *times => http(503, "text/plain", "Retry-After: 0\r\n", b"later"),
         Some(Reply::RetryAfter(_)) => allowed(),
         Some(Reply::InTurn(_)) => panic!("a turn within a turn"),

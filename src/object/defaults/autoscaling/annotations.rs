@@ -17,36 +17,62 @@ const TOLERANCES: [&str; 2] =
     ["autoscaling.alpha.kubernetes.io/scale-down-tolerance", "autoscaling.alpha.kubernetes.io/scale-up-tolerance"];
 
 /// Takes the annotations out (`DropRoundTripHorizontalPodAutoscalerAnnotations`).
-pub(super) fn take_all(object: &mut Fields) {
+pub(in crate::object) fn take_all(object: &mut Fields) {
     for name in [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIORS].iter().chain(&TOLERANCES) {
         take_annotation(object, name);
     }
 }
 
-/// Replaces the annotations, and what fields say the same, by what Go would write.
-pub(super) fn round_trip(object: &mut Fields) {
-    let metrics = taken(object, METRICS).and_then(|text| list(&text, METRIC));
-    let statuses = taken(object, CURRENT_METRICS).and_then(|text| list(&text, METRIC_STATUS));
-    let conditions = taken(object, CONDITIONS).and_then(|text| list(&text, CONDITION));
-    let behavior = taken(object, BEHAVIORS).and_then(|text| behavior(&text));
-    take_all(object);
+/// What the annotations say: lists of autoscaling/v1's types, and the internal version's behavior.
+#[derive(Debug, Default)]
+pub(in crate::object) struct Annotated {
+    /// The metrics but the processors' utilization.
+    pub(in crate::object) metrics: Option<Vec<Value>>,
+    /// The metrics' present values.
+    pub(in crate::object) statuses: Option<Vec<Value>>,
+    /// How fast it scales; none that is empty.
+    pub(in crate::object) behavior: Option<Value>,
+    /// `status.conditions`
+    pub(in crate::object) conditions: Option<Vec<Value>>,
+}
 
-    if let Some(spec) = pointer(object, "spec") {
-        let metrics = other_metrics(spec, metrics.unwrap_or_default());
-        if !metrics.is_empty() {
-            annotate(object, METRICS, written(&metrics, METRIC));
+impl Annotated {
+    /// Reads the annotations and takes them out. What Go cannot read goes without a word.
+    pub(in crate::object) fn take(object: &mut Fields) -> Self {
+        let taken = Self {
+            metrics: taken(object, METRICS).and_then(|text| list(&text, METRIC)),
+            statuses: taken(object, CURRENT_METRICS).and_then(|text| list(&text, METRIC_STATUS)),
+            behavior: taken(object, BEHAVIORS).and_then(|text| behavior(&text)),
+            conditions: taken(object, CONDITIONS).and_then(|text| list(&text, CONDITION)),
+        };
+        take_all(object);
+        taken
+    }
+
+    /// Writes those that are not empty, as Go would.
+    pub(in crate::object) fn put(&self, object: &mut Fields) {
+        for (name, items, of) in [
+            (METRICS, &self.metrics, METRIC),
+            (CURRENT_METRICS, &self.statuses, METRIC_STATUS),
+            (CONDITIONS, &self.conditions, CONDITION),
+        ] {
+            if let Some(items) = items.as_ref().filter(|items| !items.is_empty()) {
+                annotate(object, name, written(items, of));
+            }
+        }
+        if let Some(behavior) = &self.behavior {
+            annotate(object, BEHAVIORS, BEHAVIOR.written(behavior));
         }
     }
-    let statuses = current_metrics(object, statuses);
-    if !statuses.is_empty() {
-        annotate(object, CURRENT_METRICS, written(&statuses, METRIC_STATUS));
-    }
-    if let Some(behavior) = behavior {
-        annotate(object, BEHAVIORS, BEHAVIOR.written(&behavior));
-    }
-    if let Some(conditions) = conditions.filter(|conditions| !conditions.is_empty()) {
-        annotate(object, CONDITIONS, written(&conditions, CONDITION));
-    }
+}
+
+/// Replaces the annotations, and what fields say the same, by what Go would write.
+pub(super) fn round_trip(object: &mut Fields) {
+    let mut annotated = Annotated::take(object);
+    let metrics = annotated.metrics.take().unwrap_or_default();
+    annotated.metrics = pointer(object, "spec").map(|spec| other_metrics(spec, metrics));
+    annotated.statuses = Some(current_metrics(object, annotated.statuses.take()));
+    annotated.put(object);
 }
 
 /// The processor's target, which is a field, and the metrics that are not.
@@ -99,7 +125,6 @@ fn taken(object: &mut Fields, name: &str) -> Option<String> {
     }
 }
 
-/// None of what Go cannot read: it goes without a word.
 fn list(text: &str, of: &Struct) -> Option<Vec<Value>> {
     match serde_json::from_str(text).ok()? {
         Value::Null => Some(Vec::new()),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// A struct: its fields in Go's order.
-pub(super) struct Struct(&'static [Field]);
+pub(in crate::object) struct Struct(&'static [Field]);
 
 struct Field {
     name: &'static str,
@@ -55,7 +55,7 @@ const REFERENCE: &Struct = &Struct(&[
 ]);
 
 /// `autoscaling/v1.MetricSpec`.
-pub(super) const METRIC: &Struct = &Struct(&[
+pub(in crate::object) const METRIC: &Struct = &Struct(&[
     field("type", Kind::Text, Zero::Written),
     field("object", Kind::Struct(OBJECT), Zero::Omitted),
     field("pods", Kind::Struct(PODS), Zero::Omitted),
@@ -94,7 +94,7 @@ const EXTERNAL: &Struct = &Struct(&[
 ]);
 
 /// `autoscaling/v1.MetricStatus`.
-pub(super) const METRIC_STATUS: &Struct = &Struct(&[
+pub(in crate::object) const METRIC_STATUS: &Struct = &Struct(&[
     field("type", Kind::Text, Zero::Written),
     field("object", Kind::Struct(OBJECT_STATUS), Zero::Omitted),
     field("pods", Kind::Struct(PODS_STATUS), Zero::Omitted),
@@ -133,7 +133,7 @@ const EXTERNAL_STATUS: &Struct = &Struct(&[
 ]);
 
 /// `autoscaling/v1.HorizontalPodAutoscalerCondition`.
-pub(super) const CONDITION: &Struct = &Struct(&[
+pub(in crate::object) const CONDITION: &Struct = &Struct(&[
     field("type", Kind::Text, Zero::Written),
     field("status", Kind::Text, Zero::Written),
     field("lastTransitionTime", Kind::Time, Zero::Null),
@@ -142,7 +142,7 @@ pub(super) const CONDITION: &Struct = &Struct(&[
 ]);
 
 /// `autoscaling.HorizontalPodAutoscalerBehavior`: the internal type, whose fields have no JSON names.
-pub(super) const BEHAVIOR: &Struct =
+pub(in crate::object) const BEHAVIOR: &Struct =
     &Struct(&[field("ScaleUp", Kind::Struct(RULES), Zero::Null), field("ScaleDown", Kind::Struct(RULES), Zero::Null)]);
 const RULES: &Struct = &Struct(&[
     field("StabilizationWindowSeconds", Kind::Integer, Zero::Null),
@@ -158,7 +158,7 @@ const POLICY: &Struct = &Struct(&[
 
 impl Struct {
     /// The known fields of a value; none if Go could not read it. Names are read in any case, as encoding/json does.
-    pub(super) fn read(&self, value: &Value) -> Option<Value> {
+    pub(in crate::object) fn read(&self, value: &Value) -> Option<Value> {
         let given = match value {
             Value::Object(given) => given,
             Value::Null => return Some(Value::Object(Map::new())),
@@ -176,7 +176,7 @@ impl Struct {
     }
 
     /// What `json.Marshal` writes.
-    pub(super) fn written(&self, value: &Value) -> String {
+    pub(in crate::object) fn written(&self, value: &Value) -> String {
         let mut out = String::new();
         self.write(value, &mut out);
         ["<", ">", "&", "\u{2028}", "\u{2029}"].iter().fold(out, |out, escaped| {

@@ -1,0 +1,105 @@
+//! Custom resources in another version, as their definition says (`crConverter`).
+
+use super::review::{self, Metadata};
+use crate::cluster::{Cluster, ConversionWebhook};
+use crate::object::{GroupVersionKind, Object};
+use crate::webhooks::backend::{Client, Clients, Endpoint};
+use k8s_openapi::ByteString;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long the webhook may take, where the request leaves it the time (`rest.Config.Timeout` of webhooks' clients).
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The port of a service if the definition does not say.
+const DEFAULT_PORT: i32 = 443;
+
+/// The object with another apiVersion (`nopConverter`).
+pub(super) fn as_version(object: &Object, to: &GroupVersionKind) -> Object {
+    let mut converted = object.clone();
+    converted.fields_mut().insert("apiVersion".into(), to.api_version().into());
+    converted
+}
+
+/// A webhook that converts (`webhookConverter`).
+pub(super) struct Webhook<'a> {
+    client: Arc<Client>,
+    review_versions: &'a [String],
+}
+
+impl<'a> Webhook<'a> {
+    /// The one of the definition of this name.
+    ///
+    /// # Errors
+    /// When it has no place, or its certificates cannot be used.
+    pub(super) fn new(definition: &str, webhook: &'a ConversionWebhook, clients: &Clients) -> Result<Self, String> {
+        let config = &webhook.client_config;
+        let ByteString(ca) = config.ca_bundle.clone().unwrap_or_default();
+        // White space is no bundle, but nothing.
+        let ca = if ca.trim_ascii().is_empty() { Vec::new() } else { ca };
+        let failed = |why: String| format!("failed calling webhook \"conversion_webhook_for_{definition}\": {why}");
+        let endpoint = match (&config.service, config.url.as_deref()) {
+            (Some(service), _) => {
+                let port = service.port.filter(|port| *port != 0).unwrap_or(DEFAULT_PORT);
+                let path = service.path.as_deref().unwrap_or_default();
+                Endpoint::service(&service.namespace, &service.name, port, path, ca)
+            }
+            (None, None | Some("")) => {
+                return Err(failed("webhook configuration must have either service or URL".into()));
+            }
+            (None, Some(url)) => Endpoint::url(url, ca).map_err(|error| failed(format!("Unparsable URL: {error}")))?,
+        };
+        Ok(Self { client: clients.client(endpoint)?, review_versions: &webhook.review_versions })
+    }
+
+    /// Asks for the object in another version.
+    ///
+    /// # Errors
+    /// When there is no answer, or none that will do.
+    pub(super) async fn convert(
+        &self,
+        cluster: &Cluster,
+        object: &Object,
+        from: &GroupVersionKind,
+        to: &GroupVersionKind,
+        deadline: Instant,
+    ) -> Result<Object, String> {
+        let webhook = format!("conversion webhook for {}/{}, Kind={}", from.group, from.version, from.kind);
+        let Some(request) = review::request(self.review_versions, object, to) else {
+            return Err("no supported conversion review versions".into());
+        };
+        let deadline = deadline.min(Instant::now() + TIMEOUT);
+        let answer = self.client.post(cluster, request.body.clone(), TIMEOUT.as_secs(), deadline).await;
+        let answer = answer.map_err(|error| {
+            // The client's own time-out is what ends such a call.
+            let text = error.to_string();
+            let waits = if text.ends_with("context deadline exceeded") {
+                " (Client.Timeout exceeded while awaiting headers)"
+            } else {
+                ""
+            };
+            format!("{webhook} failed: {text}{waits}")
+        })?;
+        let mut converted = request.objects(&answer).map_err(|why| format!("{webhook} failed: {why}"))?;
+        if converted.len() != 1 {
+            return Err(format!("{webhook} returned {} objects, expected 1", converted.len()));
+        }
+        let converted = review::object(converted.remove(0))?;
+        let wanted = to.api_version();
+        if converted.api_version() != wanted {
+            let got = converted.api_version();
+            return Err(format!(
+                "{webhook} returned invalid object at index 0: invalid groupVersion (expected {wanted}, received {got})"
+            ));
+        }
+        if converted.kind() != from.kind {
+            let (expected, got) = (&from.kind, converted.kind());
+            return Err(format!(
+                "{webhook} returned invalid object at index 0: invalid kind (expected {expected}, received {got})"
+            ));
+        }
+        let metadata = Metadata { original: object };
+        metadata.check(&converted).map_err(|why| format!("{webhook} returned invalid object: {why}"))?;
+        metadata.restore(converted).map_err(|why| format!("{webhook} returned invalid metadata: {why}"))
+    }
+}

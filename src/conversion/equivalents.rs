@@ -1,0 +1,136 @@
+//! Which resources are stored as one with a resource, and the kinds that they have (`runtime.EquivalentResourceMapper`).
+
+use super::Converter;
+use crate::cluster::{CustomResource, Definition};
+use crate::object::{GroupVersionKind, GroupVersionResource};
+use crate::status::Status;
+use std::sync::Arc;
+
+/// A resource that is stored as one with another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Equivalent {
+    /// The resource.
+    pub resource: GroupVersionResource,
+    /// Kind of its objects; of the subresource's body, if it is asked for that.
+    pub kind: GroupVersionKind,
+}
+
+/// The groups of built-in kinds. A resource of any other group is a custom one or an aggregated API's.
+const BUILT_IN_GROUPS: &[&str] = &[
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// The groups that share a resource's storage; of those that are served still, only events have several
+/// (`AddCohabitatingResources`).
+const EVENT_GROUPS: [&str; 2] = ["", "events.k8s.io"];
+
+impl Converter {
+    /// What a resource is equivalent to, itself left out, in kube-apiserver's order. Versions of custom resources that are
+    /// not served count as well.
+    ///
+    /// # Errors
+    /// When the definition of a custom resource, which is not in the cache yet, could not be asked for.
+    pub async fn equivalents(
+        &self,
+        resource: &GroupVersionResource,
+        subresource: &str,
+    ) -> Result<Vec<Equivalent>, Status> {
+        if let Some(known) = self.known_equivalents(resource, subresource) {
+            return Ok(known);
+        }
+        Ok(match self.cluster.find_definition(resource).await? {
+            Some(definition) => of_definition(&definition, resource, subresource),
+            None => self.served(&resource.group, resource, subresource),
+        })
+    }
+
+    /// The same without asking anybody; `None` where that cannot be told.
+    pub fn known_equivalents(&self, resource: &GroupVersionResource, subresource: &str) -> Option<Vec<Equivalent>> {
+        let group = &*resource.group;
+        if BUILT_IN_GROUPS.contains(&group) {
+            let groups = match resource.resource.as_str() {
+                "events" if EVENT_GROUPS.contains(&group) => &EVENT_GROUPS[..],
+                _ => &[group][..],
+            };
+            return Some(groups.iter().flat_map(|group| self.served(group, resource, subresource)).collect());
+        }
+        let definition = self.cluster.definition(resource)?;
+        Some(of_definition(&definition, resource, subresource))
+    }
+
+    /// The versions of a group that discovery has, newest first as kube-apiserver installs them (`SetVersionPriority`).
+    fn served(&self, group: &str, resource: &GroupVersionResource, subresource: &str) -> Vec<Equivalent> {
+        let mut versions = self.discovery.versions(group, &resource.resource);
+        versions.sort_by_key(|(version, _)| std::cmp::Reverse(priority(version)));
+        let equivalent = |(version, facts): (String, Arc<crate::cluster::discovery::Resource>)| {
+            let kind = match subresource {
+                "" => facts.kind.clone(),
+                _ => facts.subresources.get(subresource)?.kind.clone(),
+            };
+            let other = GroupVersionResource::new(group, version, &*resource.resource);
+            (other != *resource && !kind.kind.is_empty()).then_some(Equivalent { resource: other, kind })
+        };
+        versions.into_iter().filter_map(equivalent).collect()
+    }
+}
+
+/// The versions of a definition that have the subresource, in its order.
+fn of_definition(definition: &Definition, resource: &GroupVersionResource, subresource: &str) -> Vec<Equivalent> {
+    let equivalent = |version: &Arc<CustomResource>| {
+        let kind = match subresource {
+            "" => version.kind.clone(),
+            "status" if version.has_status => version.kind.clone(),
+            "scale" if version.has_scale => GroupVersionKind::new("autoscaling", "v1", "Scale"),
+            _ => return None,
+        };
+        let (group, name) = (&*resource.group, &*resource.resource);
+        let other = GroupVersionResource::new(group, &*version.kind.version, name);
+        (other != *resource).then_some(Equivalent { resource: other, kind })
+    };
+    definition.versions.iter().filter_map(equivalent).collect()
+}
+
+/// How new a version is: `v2` before `v1` before `v1beta2` before `v1alpha1` (`version.CompareKubeAwareVersionStrings`).
+fn priority(version: &str) -> Option<(u8, u32, u32)> {
+    let rest = version.strip_prefix('v')?;
+    for (stability, word) in [(1, "beta"), (0, "alpha")] {
+        if let Some((major, minor)) = rest.split_once(word) {
+            return Some((stability, major.parse().ok()?, minor.parse().ok()?));
+        }
+    }
+    Some((2, rest.parse().ok()?, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::priority;
+
+    #[test]
+    fn newer_versions_come_first() {
+        let mut versions = ["v1alpha3", "v1beta1", "odd", "v1", "v1beta2", "v2"];
+        versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+        assert_eq!(versions, ["v2", "v1", "v1beta2", "v1beta1", "v1alpha3", "odd"]);
+    }
+}

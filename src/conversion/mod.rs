@@ -1,0 +1,77 @@
+//! Resources that are stored as one under several groups or versions, and their objects in another of these: what webhooks
+//! and policies with `matchPolicy: Equivalent` are shown (`admission.ObjectInterfaces`).
+//!
+//! Conversion is kube-apiserver's: built-in kinds by native code (`object/convert.rs`), custom resources as their definition
+//! says. Nothing is defaulted or pruned on the way.
+
+mod equivalents;
+mod custom;
+mod review;
+mod versioned;
+
+pub use equivalents::Equivalent;
+pub use versioned::{Objects, Versioned};
+
+use crate::cluster::discovery::Discovery;
+use crate::cluster::{Cluster, Conversion};
+use crate::config::Limits;
+use crate::object::{GroupVersionKind, GroupVersionResource, Object, convert};
+use crate::webhooks::backend::{Clients, Kubeconfig};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Knows which resources are equivalent, and converts objects between their kinds.
+pub struct Converter {
+    cluster: Arc<Cluster>,
+    discovery: Arc<Discovery>,
+    /// Of the webhooks that convert custom resources.
+    clients: Clients,
+}
+
+impl Converter {
+    /// With what the API server behind serves; `limits` bound what webhooks answer.
+    pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, limits: &Limits) -> Self {
+        // Conversion webhooks are called without credentials (`NewDefaultAuthenticationInfoResolver("")`).
+        let clients = Clients::new(limits, Kubeconfig::default());
+        Self { cluster, discovery, clients }
+    }
+
+    /// The object, which is `from` and of this resource, as `to` (`admission.ConvertToGVK`).
+    ///
+    /// # Errors
+    /// With kube-apiserver's text, when it cannot be converted until the deadline.
+    pub async fn convert(
+        &self,
+        object: &Object,
+        resource: &GroupVersionResource,
+        from: &GroupVersionKind,
+        to: &GroupVersionKind,
+        deadline: Instant,
+    ) -> Result<Object, String> {
+        if from == to {
+            return Ok(object.clone());
+        }
+        if let Some(converted) = convert::built_in(object, from, to) {
+            return Ok(converted);
+        }
+        let definition = self.cluster.find_definition(resource).await.map_err(|status| status.message)?;
+        let Some(definition) = definition.filter(|definition| definition.version(&to.version).is_some()) else {
+            let (from_version, to_version) = (&from.version, &to.version);
+            return Err(format!(
+                "converting ({from_version}.{}) to ({to_version}.{}): unknown conversion",
+                from.kind, to.kind
+            ));
+        };
+        match &definition.conversion {
+            Conversion::None => Ok(custom::as_version(object, to)),
+            Conversion::Webhook(webhook) => {
+                let name = format!("{}.{}", resource.resource, resource.group);
+                let webhook = custom::Webhook::new(&name, webhook, &self.clients)?;
+                webhook.convert(&self.cluster, object, from, to, deadline).await
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

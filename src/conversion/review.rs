@@ -1,0 +1,210 @@
+//! The ConversionReview that a webhook is sent, and what its answer has to be (`getConvertedObjectsFromResponse`).
+
+use crate::object::decode::{go_quote, go_type};
+use crate::object::selector::{label_key_errors, label_value_errors};
+use crate::object::structural::numbers;
+use crate::object::{GroupVersionKind, Object};
+use crate::webhooks::backend::{Answer, response};
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+const KIND: &str = "ConversionReview";
+const V1: &str = "apiextensions.k8s.io/v1";
+const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
+/// How much all annotations of an object may be (`validation.TotalAnnotationSizeLimitB`).
+const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
+
+/// A review that asks for one object.
+pub(super) struct Request {
+    api_version: &'static str,
+    uid: String,
+    /// The body.
+    pub(super) body: [Bytes; 4],
+}
+
+/// The review in the first of these versions that is known; none where none is.
+pub(super) fn request(versions: &[String], object: &Object, to: &GroupVersionKind) -> Option<Request> {
+    let known = |version: &String| match version.as_str() {
+        "v1" => Some(V1),
+        "v1beta1" => Some(V1BETA1),
+        _ => None,
+    };
+    let api_version = versions.iter().find_map(known)?;
+    let uid = uuid::Uuid::new_v4().to_string();
+    let desired = to.api_version();
+    let before = format!(
+        r#"{{"kind":"{KIND}","apiVersion":"{api_version}","request":{{"uid":"{uid}","desiredAPIVersion":"{desired}","objects":["#
+    );
+    let object = serde_json::to_vec(object).ok()?;
+    let after = r#"]},"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}"#;
+    let body = [before.into(), object.into(), Bytes::from_static(after.as_bytes()), Bytes::from_static(b"\n")];
+    Some(Request { api_version, uid, body })
+}
+
+impl Request {
+    /// The objects of an answer, undecoded.
+    ///
+    /// # Errors
+    /// When it is no review, or says that it failed.
+    pub(super) fn objects(&self, answer: &Answer) -> Result<Vec<Value>, String> {
+        response::check(answer).map_err(|status| status.message)?;
+        let mut review = response::object(answer)?;
+        let (api_version, kind) = response::type_of(&review)?;
+        response::check_type(&review, self.api_version, KIND, &[V1, V1BETA1])?;
+        let is_v1 = self.api_version == V1;
+        if is_v1 && (api_version, kind) != (V1, KIND) {
+            let got = response::kind_text(api_version, kind);
+            return Err(format!("expected webhook response of {V1}, Kind={KIND}, got {got}"));
+        }
+        let mut fields = match review.remove("response") {
+            None | Some(Value::Null) => return Err("no response provided".into()),
+            Some(Value::Object(fields)) => fields,
+            Some(other) => return Err(wrong_type(&other, "ConversionReview.response", "v1.ConversionResponse")),
+        };
+        let text = |value: Option<&Value>, field: &str| match value {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(Value::String(text)) => Ok(text.clone()),
+            Some(other) => Err(wrong_type(other, &format!("ConversionResponse.response.{field}"), "string")),
+        };
+        let uid = text(fields.get("uid"), "uid")?;
+        let result = fields.get("result");
+        let of_result = |field: &str| text(result.and_then(|result| result.get(field)), &format!("result.{field}"));
+        let (status, message) = (of_result("status")?, of_result("message")?);
+        if is_v1 && uid != self.uid {
+            return Err(format!("expected response.uid={}, got {}", go_quote(&self.uid), go_quote(&uid)));
+        }
+        if status != "Success" {
+            return Err(match message.is_empty() {
+                true => format!("response.result.status was '{status}', not 'Success'"),
+                false => message,
+            });
+        }
+        match fields.remove("convertedObjects") {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(objects)) => Ok(objects),
+            Some(other) => {
+                Err(wrong_type(&other, "ConversionResponse.response.convertedObjects", "[]runtime.RawExtension"))
+            }
+        }
+    }
+}
+
+fn wrong_type(value: &Value, field: &str, wanted: &str) -> String {
+    format!("json: cannot unmarshal {} into Go struct field {field} of type {wanted}", go_type(value))
+}
+
+/// A converted object (`Unstructured.UnmarshalJSON`).
+///
+/// # Errors
+/// When it has no kind, or is no object at all.
+pub(super) fn object(mut value: Value) -> Result<Object, String> {
+    let text = value.to_string();
+    numbers::canonicalize(&mut value);
+    let found = go_type(&value);
+    let Some(object) = Object::from_value(value) else {
+        return Err(match found {
+            "null" => "unexpected end of JSON input".to_owned(),
+            _ => format!("json: cannot unmarshal {found} into Go value of type struct {{ Items gojson.RawMessage }}"),
+        });
+    };
+    if object.kind().is_empty() { Err(format!("Object 'Kind' is missing in '{text}'")) } else { Ok(object) }
+}
+
+/// The metadata of the object that was sent, of which a webhook may change labels and annotations only.
+pub(super) struct Metadata<'a> {
+    pub(super) original: &'a Object,
+}
+
+impl Metadata<'_> {
+    /// `validateConvertedObject`
+    pub(super) fn check(&self, converted: &Object) -> Result<(), String> {
+        let original = self.original;
+        for (what, before, after) in [
+            ("name", original.name(), converted.name()),
+            ("namespace", original.namespace(), converted.namespace()),
+            ("UID", original.uid(), converted.uid()),
+        ] {
+            if before != after {
+                return Err(format!("must have the same {what}: {before} != {after}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The converted object with the metadata that was sent, but with its own labels and annotations (`restoreObjectMeta`).
+    pub(super) fn restore(&self, mut converted: Object) -> Result<Object, String> {
+        let answered = match converted.fields_mut().remove("metadata") {
+            None => return Err("missing metadata in converted object".into()),
+            Some(Value::Object(answered)) => answered,
+            Some(other) => {
+                return Err(format!("invalid metadata of type {} in converted object", dynamic_type(&other)));
+            }
+        };
+        let original = self.original.get(&["metadata"]);
+        let mut metadata = original.and_then(Value::as_object).cloned().unwrap_or_default();
+        for name in ["labels", "annotations"] {
+            let before = metadata.remove(name);
+            let after = match answered.get(name) {
+                None | Some(Value::Null) => continue,
+                Some(Value::Object(after)) => after,
+                Some(other) => {
+                    let found = dynamic_type(other);
+                    return Err(format!("invalid metadata.{name} of type {found} in converted object"));
+                }
+            };
+            for (key, value) in after {
+                if !value.is_string() {
+                    let found = dynamic_type(value);
+                    return Err(format!("metadata.{name}[{key}] must be a string, but is {found} in converted object"));
+                }
+            }
+            let empty = Map::new();
+            if before.as_ref().and_then(Value::as_object).unwrap_or(&empty) != after {
+                validate(name, after)?;
+            }
+            metadata.insert(name.to_owned(), Value::Object(after.clone()));
+        }
+        converted.fields_mut().insert("metadata".into(), Value::Object(metadata));
+        Ok(converted)
+    }
+}
+
+/// `ValidateLabels` and `ValidateAnnotations`, which calls what it looks at `metadata.annotation`.
+fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), String> {
+    let mut errors = Vec::new();
+    let mut invalid = |path: &str, value: &str, why: Vec<String>| {
+        errors.extend(why.iter().map(|why| format!("{path}: Invalid value: {}: {why}", go_quote(value))));
+    };
+    let texts = || entries.iter().map(|(key, value)| (key, value.as_str().unwrap_or_default()));
+    if name == "labels" {
+        for (key, value) in texts() {
+            invalid("metadata.labels", key, label_key_errors(key));
+            invalid("metadata.labels", value, label_value_errors(value));
+        }
+    } else {
+        for (key, _) in texts() {
+            invalid("metadata.annotation", key, label_key_errors(&key.to_lowercase()));
+        }
+        if texts().map(|(key, value)| key.len() + value.len()).sum::<usize>() > MAX_ANNOTATION_BYTES {
+            errors.push(format!("metadata.annotation: Too long: may not be more than {MAX_ANNOTATION_BYTES} bytes"));
+        }
+    }
+    match &errors[..] {
+        [] => Ok(()),
+        [error] => Err(error.clone()),
+        errors => Err(format!("[{}]", errors.join(", "))),
+    }
+}
+
+/// Go's `%T` of what unstructured JSON holds.
+fn dynamic_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}

@@ -1,0 +1,109 @@
+//! The objects of a request in the version that a hook or a policy wants.
+
+use super::Converter;
+use crate::admission::Attributes;
+use crate::object::{GroupVersionKind, Object};
+
+/// A request's objects in a version that is not the request's.
+#[derive(Debug)]
+pub struct Objects {
+    /// Their kind.
+    pub kind: GroupVersionKind,
+    /// `Attributes::object`.
+    pub object: Option<Object>,
+    /// `Attributes::old_object`.
+    pub old_object: Option<Object>,
+}
+
+impl Converter {
+    /// The request's objects as `kind` (`admission.NewVersionedAttributes`); `None` where that is what they are.
+    ///
+    /// # Errors
+    /// When one of them cannot be converted.
+    pub async fn objects(&self, attributes: &Attributes, kind: &GroupVersionKind) -> Result<Option<Objects>, String> {
+        if *kind == attributes.kind {
+            return Ok(None);
+        }
+        let old_object = self.converted(attributes.old_object.as_deref(), attributes, kind).await?;
+        let object = self.converted(attributes.object.as_ref(), attributes, kind).await?;
+        Ok(Some(Objects { kind: kind.clone(), object, old_object }))
+    }
+
+    async fn converted(
+        &self,
+        object: Option<&Object>,
+        attributes: &Attributes,
+        kind: &GroupVersionKind,
+    ) -> Result<Option<Object>, String> {
+        let Some(object) = object else { return Ok(None) };
+        let Attributes { resource, kind: from, deadline, .. } = attributes;
+        self.convert(object, resource, from, kind, *deadline).await.map(Some)
+    }
+}
+
+/// A request's objects in the version that was wanted last (`admission.VersionedAttributes`). What is changed in it comes
+/// back into the request when another version is wanted, and at the end.
+pub struct Versioned<'a> {
+    converter: &'a Converter,
+    /// None: the request's own version.
+    current: Option<Objects>,
+    /// Whether the object was changed in the present version.
+    is_changed: bool,
+}
+
+impl<'a> Versioned<'a> {
+    /// In the request's own version.
+    pub fn new(converter: &'a Converter) -> Self {
+        Self { converter, current: None, is_changed: false }
+    }
+
+    /// The present version.
+    pub fn kind<'b>(&'b self, attributes: &'b Attributes) -> &'b GroupVersionKind {
+        self.current.as_ref().map_or(&attributes.kind, |current| &current.kind)
+    }
+
+    /// The object in the present version.
+    pub fn object<'b>(&'b self, attributes: &'b Attributes) -> Option<&'b Object> {
+        self.current.as_ref().map_or(attributes.object.as_ref(), |current| current.object.as_ref())
+    }
+
+    /// The old object in the present version.
+    pub fn old_object<'b>(&'b self, attributes: &'b Attributes) -> Option<&'b Object> {
+        self.current.as_ref().map_or(attributes.old_object.as_deref(), |current| current.old_object.as_ref())
+    }
+
+    /// Takes what became of the object in the present version. In another than the request's it counts as changed also where
+    /// it is the same: the way back may change it.
+    pub fn set_object(&mut self, attributes: &mut Attributes, object: Object) {
+        match &mut self.current {
+            Some(current) => (current.object, self.is_changed) = (Some(object), true),
+            None if attributes.object.as_ref() == Some(&object) => {}
+            None => attributes.object = Some(object),
+        }
+    }
+
+    /// Brings the objects into another version (`admission.ConvertVersionedAttributes`).
+    ///
+    /// # Errors
+    /// When they cannot be converted.
+    pub async fn convert(&mut self, attributes: &mut Attributes, kind: &GroupVersionKind) -> Result<(), String> {
+        if self.kind(attributes) != kind {
+            self.finish(attributes).await?;
+            self.current = self.converter.objects(attributes, kind).await?;
+        }
+        Ok(())
+    }
+
+    /// Brings what was changed back into the request.
+    ///
+    /// # Errors
+    /// When it cannot be converted.
+    pub async fn finish(&mut self, attributes: &mut Attributes) -> Result<(), String> {
+        let is_changed = std::mem::take(&mut self.is_changed);
+        if let Some(Objects { kind, object: Some(object), .. }) = self.current.take().filter(|_| is_changed) {
+            let Attributes { resource, kind: own, deadline, .. } = &*attributes;
+            attributes.object = Some(self.converter.convert(&object, resource, &kind, own, *deadline).await?);
+        }
+        Ok(())
+    }
+}
