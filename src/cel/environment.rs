@@ -125,7 +125,7 @@ impl Environment {
             "null_type" => Type::Null,
             "list" => Type::list(Type::Parameter("A".into())),
             "map" => Type::map(Type::Parameter("A".into()), Type::Parameter("B".into())),
-            "type" => Type::Type(Arc::new(Type::Error)),
+            "type" => Type::of_types(),
             "net.IP" | "net.CIDR" | "optional_type" => Type::opaque(name),
             _ if self.messages.has(name) => Type::object(name),
             _ => return None,
@@ -147,8 +147,9 @@ impl Environment {
     /// When the source is no expression or has a type error.
     pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
         self.on_a_large_stack(source, || {
-            let _checked = check::check(super::parse::parse(source)?, self)?;
-            unimplemented!("plan")
+            let checked = check::check(super::parse::parse(source)?, self)?;
+            let planned = Program::new(&checked, &self.variables, &self.libraries);
+            planned.map_err(|error| CompileError(format!("program instantiation failed: {error}")))
         })
     }
 

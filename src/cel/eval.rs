@@ -1,8 +1,16 @@
 //! Evaluation: by the specification of errors and short circuits, with Kubernetes' cost.
 
-use super::plan::Program;
-use super::value::{Error, Value};
+mod attributes;
+mod cost;
+mod folds;
+
+use super::plan::{Call, Dispatch, Node, Program};
+use super::value::{Entries, Error, List, Map, Struct, Text, Value};
+use cost::Tracker;
+use std::sync::Arc;
 use std::time::Instant;
+
+pub(super) use attributes::invalid_qualifier;
 
 /// What an evaluation may use.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +33,319 @@ pub struct Outcome<'a> {
 impl Program {
     /// Evaluates with the values of the environment's variables by slot; `None` is a variable that is declared and not bound.
     /// Values borrow from the program and from the variables.
-    pub fn evaluate<'a>(&'a self, _variables: &[Option<Value<'a>>], _limits: &Limits) -> Outcome<'a> {
-        unimplemented!()
+    pub fn evaluate<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &Limits) -> Outcome<'a> {
+        let mut evaluation = Evaluation {
+            variables,
+            locals: vec![Local::Unset; self.locals],
+            tracker: Tracker::new(self.nodes, limits.cost),
+            deadline: limits.deadline,
+            rounds: 0,
+        };
+        let value = evaluation.node(&self.root);
+        Outcome { value, cost: evaluation.tracker.cost }
+    }
+}
+
+/// The state of one evaluation.
+struct Evaluation<'a, 'v> {
+    variables: &'v [Option<Value<'a>>],
+    /// The comprehension variables by slot.
+    locals: Vec<Local<'a>>,
+    tracker: Tracker,
+    deadline: Option<Instant>,
+    /// Rounds of comprehensions so far.
+    rounds: u64,
+}
+
+/// A comprehension variable.
+#[derive(Clone, Debug)]
+enum Local<'a> {
+    Unset,
+    /// An accumulator that nothing has read yet: its first value is found when something does.
+    Lazy(&'a Node),
+    Is(Result<Value<'a>, Error>),
+}
+
+/// `?` for what ends the evaluation; what `||` and the like may do without stays.
+macro_rules! absorb {
+    ($result:expr) => {
+        match $result {
+            Err(error) if !error.is_absorbable() => return Err(error),
+            result => result,
+        }
+    };
+}
+use absorb;
+
+impl<'a> Evaluation<'a, '_> {
+    fn node(&mut self, node: &'a Node) -> Result<Value<'a>, Error> {
+        match node {
+            Node::Constant(id, value) => {
+                self.tracker.push(*id);
+                Ok(borrow(value))
+            }
+            Node::Attribute(path, test) => self.attribute(path, *test),
+            Node::Equal { id, negated, arguments } => self.equal(*id, *negated, arguments),
+            Node::Call(call) => self.call(call),
+            Node::Logic { id, or, terms } => self.logic(*id, *or, terms),
+            Node::Fold(fold) => self.fold(fold),
+            Node::Member(member) => {
+                let value = absorb!(self.node(&member.argument));
+                self.tracker.push(member.id);
+                Ok(Value::Bool(member.contains(&value?)))
+            }
+            Node::Or { id, value, arguments } => {
+                let [left, right] = &**arguments;
+                let result = match absorb!(self.node(left)) {
+                    Ok(Value::Optional(None)) => absorb!(self.node(right)),
+                    Ok(Value::Optional(Some(inner))) if *value => Ok((*inner).clone()),
+                    result => result,
+                };
+                self.tracker.push(*id);
+                result
+            }
+            Node::Append(call, slot) => self.append(call, *slot),
+            Node::Insert(call, slot) => self.insert(call, *slot),
+            Node::List(id, elements) => {
+                let result = absorb!(self.list(elements));
+                self.tracker.drop_arguments(elements.iter().map(|(element, _)| element.id()));
+                self.tracker.add(cost::LIST_CREATION);
+                self.tracker.observe(*id)?;
+                result
+            }
+            Node::Map(id, entries) => {
+                let result = absorb!(self.map(entries));
+                self.tracker.drop_arguments(entries.iter().flat_map(|(key, value, _)| [key.id(), value.id()]));
+                self.tracker.add(cost::MAP_CREATION);
+                self.tracker.observe(*id)?;
+                result
+            }
+            Node::Struct { id, name, fields } => {
+                let result = absorb!(self.message(name, fields));
+                self.tracker.drop_arguments(fields.iter().map(|(_, value, _)| value.id()));
+                self.tracker.add(cost::STRUCT_CREATION);
+                self.tracker.observe(*id)?;
+                result
+            }
+        }
+    }
+
+    fn logic(&mut self, id: u32, or: bool, terms: &'a [Node; 2]) -> Result<Value<'a>, Error> {
+        let mut result = Ok(Value::Bool(!or));
+        for term in terms {
+            match absorb!(self.node(term)) {
+                Ok(Value::Bool(value)) if value == or => {
+                    result = Ok(Value::Bool(or));
+                    break;
+                }
+                Ok(Value::Bool(_)) => {}
+                other if result.is_ok() => result = other.and(Err(Error::OVERLOAD)),
+                _ => {}
+            }
+        }
+        for term in terms {
+            self.tracker.drop(term.id());
+        }
+        self.tracker.push(id);
+        result
+    }
+
+    fn equal(&mut self, id: u32, negated: bool, arguments: &'a [Node; 2]) -> Result<Value<'a>, Error> {
+        let left = absorb!(self.node(&arguments[0]));
+        let right = absorb!(self.node(&arguments[1]));
+        if self.tracker.drop_arguments(arguments.iter().map(Node::id)) {
+            self.tracker.add(equality_cost(negated, &left, &right));
+        }
+        self.tracker.observe(id)?;
+        let (left, right) = (left?, right?);
+        let equal = left.equals(&right);
+        // What cannot be compared is not equal, to `!=`.
+        if negated { Ok(Value::Bool(!equal.unwrap_or(false))) } else { equal.map(Value::Bool) }
+    }
+
+    fn call(&mut self, call: &'a Call) -> Result<Value<'a>, Error> {
+        match &*call.arguments {
+            [argument] => {
+                let argument = absorb!(self.node(argument));
+                let result = match argument {
+                    Ok(argument) => {
+                        let arguments = [argument];
+                        let result = absorb!(dispatch(call, &arguments));
+                        self.charge(call, &arguments, &result)?;
+                        return result;
+                    }
+                    Err(_) if matches!(call.dispatch, Dispatch::NotStrictlyFalse) => Ok(Value::Bool(true)),
+                    Err(error) => Err(error),
+                };
+                self.charge(call, &[Value::Null], &result)?;
+                result
+            }
+            [left, right] if !call.early => {
+                let left = absorb!(self.node(left));
+                let right = absorb!(self.node(right));
+                match (left, right) {
+                    (Ok(left), Ok(right)) => {
+                        let arguments = [left, right];
+                        let result = absorb!(dispatch(call, &arguments));
+                        self.charge(call, &arguments, &result)?;
+                        result
+                    }
+                    (left, right) => {
+                        let [left, error] = match left {
+                            Ok(left) => [Ok(left), right.map(|_| Value::Null)],
+                            Err(error) => {
+                                let arguments = [Value::Null, right.unwrap_or(Value::Null)];
+                                let result = Err(error);
+                                self.charge(call, &arguments, &result)?;
+                                return result;
+                            }
+                        };
+                        self.charge(call, &[left?, Value::Null], &error)?;
+                        error
+                    }
+                }
+            }
+            arguments => {
+                let mut values = Vec::with_capacity(arguments.len());
+                let mut error = None;
+                for argument in arguments {
+                    match absorb!(self.node(argument)) {
+                        Ok(value) => values.push(value),
+                        Err(failed) => {
+                            error = Some(failed);
+                            break;
+                        }
+                    }
+                }
+                let result = match error {
+                    None => absorb!(dispatch(call, &values)),
+                    Some(error) => {
+                        values.resize(arguments.len(), Value::Null);
+                        Err(error)
+                    }
+                };
+                self.charge(call, &values, &result)?;
+                result
+            }
+        }
+    }
+
+    /// Counts the cost of a call. An argument or a result that is an error counts as null.
+    fn charge(
+        &mut self,
+        call: &Call,
+        arguments: &[Value<'a>],
+        result: &Result<Value<'a>, Error>,
+    ) -> Result<(), Error> {
+        if self.tracker.drop_arguments(call.arguments.iter().map(Node::id)) {
+            let cost = call.cost.map_or(1, |cost| cost(call.overload, arguments, result.as_ref().unwrap_or(&Value::Null)));
+            self.tracker.add(cost);
+        }
+        self.tracker.observe(call.id)
+    }
+
+    fn list(&mut self, elements: &'a [(Node, bool)]) -> Result<Value<'a>, Error> {
+        let mut values = Vec::with_capacity(elements.len());
+        for (element, optional) in elements {
+            match self.node(element)? {
+                value if !optional => values.push(value),
+                Value::Optional(None) => {}
+                Value::Optional(Some(value)) => values.push((*value).clone()),
+                value => {
+                    let message = format!("cannot initialize optional list element from non-optional value {value}");
+                    return Err(Error::new(message));
+                }
+            }
+        }
+        Ok(Value::list(values))
+    }
+
+    fn map(&mut self, entries: &'a [(Node, Node, bool)]) -> Result<Value<'a>, Error> {
+        let mut values = Entries::default();
+        for (key, value, optional) in entries {
+            let key = self.node(key)?;
+            let value = self.node(value)?;
+            match optional_entry(&key, value, *optional)? {
+                Some(value) => values.insert(key, value),
+                None => values.remove(&key),
+            }
+        }
+        Ok(Value::Map(Map::Values(Arc::new(values))))
+    }
+
+    fn message(&mut self, name: &Arc<str>, fields: &'a [(Arc<str>, Node, bool)]) -> Result<Value<'a>, Error> {
+        let mut values: Vec<(Arc<str>, Value<'a>)> = Vec::with_capacity(fields.len());
+        for (field, value, optional) in fields {
+            let value = self.node(value)?;
+            let value = optional_entry(&Value::text(field), value, *optional)?;
+            values.retain(|(other, _)| other != field);
+            values.extend(value.map(|value| (field.clone(), value)));
+        }
+        Struct::new(name.clone(), values).map(|value| Value::Struct(Arc::new(value)))
+    }
+}
+
+/// The value of an entry, if it is not left out.
+fn optional_entry<'a>(key: &Value<'_>, value: Value<'a>, optional: bool) -> Result<Option<Value<'a>>, Error> {
+    match value {
+        value if !optional => Ok(Some(value)),
+        Value::Optional(None) => Ok(None),
+        Value::Optional(Some(value)) => Ok(Some((*value).clone())),
+        value => {
+            Err(Error::new(format!("cannot initialize optional entry '{key}' from non-optional value {value}")))
+        }
+    }
+}
+
+/// A constant, with its text borrowed.
+#[inline]
+fn borrow<'a>(value: &'a Value<'static>) -> Value<'a> {
+    match value {
+        Value::String(Text::Shared(text)) => Value::text(text),
+        Value::Int(value) => Value::Int(*value),
+        Value::Bool(value) => Value::Bool(*value),
+        value => value.clone(),
+    }
+}
+
+/// Comparing costs what the smaller of the two does; values of libraries cost 1: `CallCost` of Kubernetes for `_==_`.
+fn equality_cost(negated: bool, left: &Result<Value<'_>, Error>, right: &Result<Value<'_>, Error>) -> u64 {
+    let size = |value: &Result<Value<'_>, Error>| value.as_ref().map_or(1, Value::cost_size);
+    if !negated && matches!(left, Ok(Value::Opaque(_))) {
+        return 1;
+    }
+    super::plan::traversal(size(left).min(size(right)))
+}
+
+/// Calls what takes the values.
+///
+/// # Errors
+/// What the function says, and that there is no such overload.
+pub(super) fn dispatch<'a>(call: &Call, arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
+    let functions = match &call.dispatch {
+        Dispatch::Functions(functions) => functions,
+        Dispatch::NotStrictlyFalse => return Ok(Value::Bool(!matches!(arguments, [Value::Bool(false)]))),
+        Dispatch::Matches(regex) => {
+            return match arguments {
+                [Value::String(text), _] => Ok(Value::Bool(regex.is_match(text))),
+                _ => Err(Error::OVERLOAD),
+            };
+        }
+    };
+    for function in functions {
+        match (function.call)(arguments) {
+            Err(Error::NoSuchOverload) => {}
+            result => return result,
+        }
+    }
+    let types: Vec<_> = arguments.iter().map(Value::type_name).collect();
+    Err(Error::new(format!("no such overload: {}({})", call.name, types.join(", "))))
+}
+
+/// The elements of a list, taken out of it if nothing else holds it.
+fn elements<'a>(list: List<'a>) -> Vec<Value<'a>> {
+    match list {
+        List::Values(elements) => Arc::unwrap_or_clone(elements),
+        List::Json(elements) => elements.iter().map(Value::json).collect(),
     }
 }

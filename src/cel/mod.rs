@@ -13,6 +13,7 @@ pub mod library;
 pub mod messages;
 pub mod parse;
 pub mod plan;
+pub mod re2;
 pub mod source;
 pub mod types;
 pub mod value;

@@ -2,6 +2,7 @@
 
 mod lower;
 mod macros;
+mod places;
 
 use super::ast::Ast;
 use super::environment::CompileError;
@@ -36,7 +37,7 @@ pub fn parse(source: &str) -> Result<Ast, CompileError> {
         .error_recovery_limit(MAX_RECOVERIES);
     match parser.parse_with_source_info(source) {
         Ok((root, places)) => {
-            let mut lowering = Lowering::new(source, &lines, places);
+            let mut lowering = Lowering::new(&lines, places);
             let root = lowering.root(root);
             let (positions, errors) = lowering.finish();
             errors.into_result(source)?;
@@ -45,9 +46,7 @@ pub fn parse(source: &str) -> Result<Ast, CompileError> {
             Ok(Ast { root, source: source.to_owned(), positions })
         }
         Err(found) => {
-            for error in found.errors {
-                lower::syntax_error(&error, source, &lines, &mut errors);
-            }
+            places::syntax_errors(&found.errors, &lines, &mut errors);
             errors.into_result(source)?;
             Err(CompileError("ERROR: <input>:-1:0: no expression".to_owned()))
         }

@@ -14,6 +14,9 @@ pub type Position = (usize, usize);
 #[derive(Debug)]
 pub struct Source<'a> {
     text: &'a str,
+    characters: Vec<char>,
+    /// Byte at which each code point begins; none where they are all one byte.
+    bytes: Vec<usize>,
     /// Code point at which each line begins.
     lines: Vec<usize>,
 }
@@ -21,8 +24,11 @@ pub struct Source<'a> {
 impl<'a> Source<'a> {
     /// Knows where the lines of a text begin.
     pub fn new(text: &'a str) -> Self {
-        let ends = text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(offset, _)| offset + 1);
-        Self { text, lines: std::iter::once(0).chain(ends).collect() }
+        let characters: Vec<char> = text.chars().collect();
+        let ends = characters.iter().enumerate().filter(|(_, c)| **c == '\n').map(|(offset, _)| offset + 1);
+        let bytes = if text.is_ascii() { Vec::new() } else { text.char_indices().map(|(byte, _)| byte).collect() };
+        let lines = std::iter::once(0).chain(ends).collect();
+        Self { text, characters, bytes, lines }
     }
 
     /// Where the code point of this number is.
@@ -31,9 +37,19 @@ impl<'a> Source<'a> {
         (line, offset - self.lines[line - 1])
     }
 
+    /// The number of the code point that this byte is of.
+    pub fn code_point(&self, byte: usize) -> usize {
+        if self.bytes.is_empty() { byte } else { self.bytes.partition_point(|begin| *begin <= byte).saturating_sub(1) }
+    }
+
     /// The code point that is there.
     pub fn offset(&self, (line, column): Position) -> usize {
         self.lines.get(line.saturating_sub(1)).map_or(0, |start| start + column)
+    }
+
+    /// Its code points.
+    pub fn characters(&self) -> &[char] {
+        &self.characters
     }
 
     fn line(&self, number: usize) -> Option<&'a str> {
@@ -81,10 +97,12 @@ fn display(source: &Source<'_>, position: Option<Position>, message: &str) -> St
     let Some((line, column)) = position else {
         return format!("ERROR: <input>:-1:0: {message}");
     };
+    if source.text.is_empty() {
+        // Its end is before its first column.
+        return format!("ERROR: <input>:1:0: {message}");
+    }
     let mut text = format!("ERROR: <input>:{line}:{}: {message}", column + 1);
-    let Some(snippet) = source.line(line).filter(|line| line.len() <= MAX_SNIPPET && !source.text.is_empty()) else {
-        return text;
-    };
+    let Some(snippet) = source.line(line).filter(|line| line.len() <= MAX_SNIPPET) else { return text };
     text.push_str("\n | ");
     text.push_str(&snippet.replace('\t', " "));
     text.push_str("\n | ");
@@ -112,6 +130,7 @@ mod tests {
     #[test]
     fn places_are_counted_in_code_points() {
         let source = Source::new("é\nab");
+        assert_eq!((source.code_point(0), source.code_point(2), source.code_point(4)), (0, 1, 3));
         assert_eq!((source.position(0), source.position(3), source.offset((2, 1))), ((1, 0), (2, 1), 3));
     }
 }

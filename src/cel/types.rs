@@ -32,7 +32,7 @@ pub enum Type {
     List(Arc<Type>),
     /// `map(K, V)`.
     Map(Arc<Type>, Arc<Type>),
-    /// `type(T)`: the type of a type. Of [`Type::Error`] it is `type` itself, of which nothing more is known.
+    /// `type(T)`: the type of a type. Of a parameter without a name it is `type` itself: [`Type::of_types`].
     Type(Arc<Type>),
     /// A message by its name: `kubernetes.AdmissionRequest`, `Object.spec`.
     Object(Arc<str>),
@@ -68,6 +68,15 @@ impl Type {
         Self::Object(name.into())
     }
 
+    /// `type`, of which nothing more is known.
+    pub fn of_types() -> Self {
+        Self::Type(Arc::new(Self::Parameter("".into())))
+    }
+
+    fn is_unnamed(&self) -> bool {
+        matches!(self, Self::Parameter(name) if name.is_empty())
+    }
+
     /// Its name without parameters, as it is at run time: `google.protobuf.Duration`, `list`.
     pub fn name(&self) -> &str {
         match self {
@@ -94,7 +103,7 @@ impl Type {
         match self {
             Self::List(element) => vec![element],
             Self::Map(key, value) => vec![key, value],
-            Self::Type(of) if **of != Self::Error => vec![of],
+            Self::Type(of) if !of.is_unnamed() => vec![of],
             Self::Opaque(_, parameters) => parameters.iter().collect(),
             _ => Vec::new(),
         }
@@ -132,7 +141,7 @@ impl Type {
         match self {
             Self::List(element) => Self::list(replace(element)),
             Self::Map(key, value) => Self::map(replace(key), replace(value)),
-            Self::Type(of) => Self::Type(Arc::new(replace(of))),
+            Self::Type(of) if !of.is_unnamed() => Self::Type(Arc::new(replace(of))),
             Self::Opaque(name, parameters) => Self::Opaque(name.clone(), parameters.iter().map(replace).collect()),
             other => other.clone(),
         }
@@ -166,6 +175,6 @@ mod tests {
         assert_eq!(of.to_string(), "map(string, optional_type(list(duration)))");
         assert_eq!(of.declaration(), "map(string, optional_type(list(google.protobuf.Duration)))");
         assert_eq!((Type::Null.to_string(), Type::Null.declaration()), ("null".to_owned(), "null_type".to_owned()));
-        assert_eq!(Type::Type(Arc::new(Type::Error)).to_string(), "type");
+        assert_eq!(Type::of_types().to_string(), "type");
     }
 }

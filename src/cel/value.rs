@@ -3,6 +3,7 @@
 mod compare;
 mod containers;
 mod export;
+mod message;
 pub mod print;
 
 pub use containers::{Entries, List, Map};
@@ -71,7 +72,7 @@ pub struct Struct<'a> {
 }
 
 /// A map of named values that are found when they are asked for: `variables`.
-pub trait Lazy: fmt::Debug {
+pub trait Lazy: fmt::Debug + Send + Sync {
     /// The value of this name; `None` if there is none.
     fn get<'s>(&'s self, name: &str) -> Option<Result<Value<'s>, Error>>;
 }

@@ -1,16 +1,18 @@
 //! The functions of the language itself.
 
-use crate::cel::function::{Call, Function, Overload};
-use crate::cel::value::Error;
+mod conversions;
+mod operators;
+mod text;
+mod time;
 
-const NOT_YET: Call = |_| Err(Error::NoSuchOverload);
+use crate::cel::function::{Function, Overload};
 
 /// The standard library.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "!_",
         overloads: &[Overload { id: "logical_not", signature: "!_(bool): bool" }],
-        call: NOT_YET,
+        call: operators::not,
         cost: None,
     },
     Function {
@@ -19,7 +21,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "negate_double", signature: "-_(double): double" },
             Overload { id: "negate_int64", signature: "-_(int): int" },
         ],
-        call: NOT_YET,
+        call: operators::negate,
         cost: None,
     },
     Function {
@@ -28,19 +30,19 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "in_list", signature: "@in(A, list(A)): bool" },
             Overload { id: "in_map", signature: "@in(A, map(A, B)): bool" },
         ],
-        call: NOT_YET,
+        call: operators::is_in,
         cost: None,
     },
     Function {
         name: "@not_strictly_false",
         overloads: &[Overload { id: "not_strictly_false", signature: "@not_strictly_false(bool): bool" }],
-        call: NOT_YET,
+        call: operators::special,
         cost: None,
     },
     Function {
         name: "_!=_",
         overloads: &[Overload { id: "not_equals", signature: "_!=_(A, A): bool" }],
-        call: NOT_YET,
+        call: operators::special,
         cost: None,
     },
     Function {
@@ -49,13 +51,13 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "modulo_int64", signature: "_%_(int, int): int" },
             Overload { id: "modulo_uint64", signature: "_%_(uint, uint): uint" },
         ],
-        call: NOT_YET,
+        call: operators::modulo,
         cost: None,
     },
     Function {
         name: "_&&_",
         overloads: &[Overload { id: "logical_and", signature: "_&&_(bool, bool): bool" }],
-        call: NOT_YET,
+        call: operators::special,
         cost: None,
     },
     Function {
@@ -65,7 +67,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "multiply_int64", signature: "_*_(int, int): int" },
             Overload { id: "multiply_uint64", signature: "_*_(uint, uint): uint" },
         ],
-        call: NOT_YET,
+        call: operators::multiply,
         cost: None,
     },
     Function {
@@ -81,7 +83,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "add_string", signature: "_+_(string, string): string" },
             Overload { id: "add_uint64", signature: "_+_(uint, uint): uint" },
         ],
-        call: NOT_YET,
+        call: operators::add,
         cost: None,
     },
     Function {
@@ -94,7 +96,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "subtract_timestamp_timestamp", signature: "_-_(timestamp, timestamp): duration" },
             Overload { id: "subtract_uint64", signature: "_-_(uint, uint): uint" },
         ],
-        call: NOT_YET,
+        call: operators::subtract,
         cost: None,
     },
     Function {
@@ -104,7 +106,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "divide_int64", signature: "_/_(int, int): int" },
             Overload { id: "divide_uint64", signature: "_/_(uint, uint): uint" },
         ],
-        call: NOT_YET,
+        call: operators::divide,
         cost: None,
     },
     Function {
@@ -125,7 +127,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "less_equals_timestamp", signature: "_<=_(timestamp, timestamp): bool" },
             Overload { id: "less_equals_duration", signature: "_<=_(duration, duration): bool" },
         ],
-        call: NOT_YET,
+        call: operators::less_equals,
         cost: None,
     },
     Function {
@@ -146,13 +148,13 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "less_timestamp", signature: "_<_(timestamp, timestamp): bool" },
             Overload { id: "less_duration", signature: "_<_(duration, duration): bool" },
         ],
-        call: NOT_YET,
+        call: operators::less,
         cost: None,
     },
     Function {
         name: "_==_",
         overloads: &[Overload { id: "equals", signature: "_==_(A, A): bool" }],
-        call: NOT_YET,
+        call: operators::special,
         cost: None,
     },
     Function {
@@ -173,7 +175,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "greater_equals_timestamp", signature: "_>=_(timestamp, timestamp): bool" },
             Overload { id: "greater_equals_duration", signature: "_>=_(duration, duration): bool" },
         ],
-        call: NOT_YET,
+        call: operators::greater_equals,
         cost: None,
     },
     Function {
@@ -194,13 +196,13 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "greater_timestamp", signature: "_>_(timestamp, timestamp): bool" },
             Overload { id: "greater_duration", signature: "_>_(duration, duration): bool" },
         ],
-        call: NOT_YET,
+        call: operators::greater,
         cost: None,
     },
     Function {
         name: "_?_:_",
         overloads: &[Overload { id: "conditional", signature: "_?_:_(bool, A, A): A" }],
-        call: NOT_YET,
+        call: operators::special,
         cost: None,
     },
     Function {
@@ -209,13 +211,13 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "index_list", signature: "_[_](list(A), int): A" },
             Overload { id: "index_map", signature: "_[_](map(A, B), A): B" },
         ],
-        call: NOT_YET,
+        call: operators::special,
         cost: None,
     },
     Function {
         name: "_||_",
         overloads: &[Overload { id: "logical_or", signature: "_||_(bool, bool): bool" }],
-        call: NOT_YET,
+        call: operators::special,
         cost: None,
     },
     Function {
@@ -224,7 +226,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "bool_to_bool", signature: "bool(bool): bool" },
             Overload { id: "string_to_bool", signature: "bool(string): bool" },
         ],
-        call: NOT_YET,
+        call: conversions::bool,
         cost: None,
     },
     Function {
@@ -233,13 +235,13 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "bytes_to_bytes", signature: "bytes(bytes): bytes" },
             Overload { id: "string_to_bytes", signature: "bytes(string): bytes" },
         ],
-        call: NOT_YET,
+        call: conversions::bytes,
         cost: None,
     },
     Function {
         name: "contains",
         overloads: &[Overload { id: "contains_string", signature: "string.contains(string): bool" }],
-        call: NOT_YET,
+        call: text::contains,
         cost: None,
     },
     Function {
@@ -250,7 +252,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "string_to_double", signature: "double(string): double" },
             Overload { id: "uint64_to_double", signature: "double(uint): double" },
         ],
-        call: NOT_YET,
+        call: conversions::double,
         cost: None,
     },
     Function {
@@ -260,19 +262,19 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "int64_to_duration", signature: "duration(int): duration" },
             Overload { id: "string_to_duration", signature: "duration(string): duration" },
         ],
-        call: NOT_YET,
+        call: conversions::duration,
         cost: None,
     },
     Function {
         name: "dyn",
         overloads: &[Overload { id: "to_dyn", signature: "dyn(A): dyn" }],
-        call: NOT_YET,
+        call: conversions::dynamic,
         cost: None,
     },
     Function {
         name: "endsWith",
         overloads: &[Overload { id: "ends_with_string", signature: "string.endsWith(string): bool" }],
-        call: NOT_YET,
+        call: text::ends_with,
         cost: None,
     },
     Function {
@@ -281,7 +283,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_day_of_month_1_based", signature: "timestamp.getDate(): int" },
             Overload { id: "timestamp_to_day_of_month_1_based_with_tz", signature: "timestamp.getDate(string): int" },
         ],
-        call: NOT_YET,
+        call: time::date,
         cost: None,
     },
     Function {
@@ -290,7 +292,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_day_of_month", signature: "timestamp.getDayOfMonth(): int" },
             Overload { id: "timestamp_to_day_of_month_with_tz", signature: "timestamp.getDayOfMonth(string): int" },
         ],
-        call: NOT_YET,
+        call: time::day_of_month,
         cost: None,
     },
     Function {
@@ -299,7 +301,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_day_of_week", signature: "timestamp.getDayOfWeek(): int" },
             Overload { id: "timestamp_to_day_of_week_with_tz", signature: "timestamp.getDayOfWeek(string): int" },
         ],
-        call: NOT_YET,
+        call: time::day_of_week,
         cost: None,
     },
     Function {
@@ -308,7 +310,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_day_of_year", signature: "timestamp.getDayOfYear(): int" },
             Overload { id: "timestamp_to_day_of_year_with_tz", signature: "timestamp.getDayOfYear(string): int" },
         ],
-        call: NOT_YET,
+        call: time::day_of_year,
         cost: None,
     },
     Function {
@@ -317,7 +319,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_year", signature: "timestamp.getFullYear(): int" },
             Overload { id: "timestamp_to_year_with_tz", signature: "timestamp.getFullYear(string): int" },
         ],
-        call: NOT_YET,
+        call: time::full_year,
         cost: None,
     },
     Function {
@@ -327,7 +329,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_hours_with_tz", signature: "timestamp.getHours(string): int" },
             Overload { id: "duration_to_hours", signature: "duration.getHours(): int" },
         ],
-        call: NOT_YET,
+        call: time::hours,
         cost: None,
     },
     Function {
@@ -337,7 +339,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_milliseconds_with_tz", signature: "timestamp.getMilliseconds(string): int" },
             Overload { id: "duration_to_milliseconds", signature: "duration.getMilliseconds(): int" },
         ],
-        call: NOT_YET,
+        call: time::milliseconds,
         cost: None,
     },
     Function {
@@ -347,7 +349,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_minutes_with_tz", signature: "timestamp.getMinutes(string): int" },
             Overload { id: "duration_to_minutes", signature: "duration.getMinutes(): int" },
         ],
-        call: NOT_YET,
+        call: time::minutes,
         cost: None,
     },
     Function {
@@ -356,7 +358,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_month", signature: "timestamp.getMonth(): int" },
             Overload { id: "timestamp_to_month_with_tz", signature: "timestamp.getMonth(string): int" },
         ],
-        call: NOT_YET,
+        call: time::month,
         cost: None,
     },
     Function {
@@ -366,7 +368,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_seconds_tz", signature: "timestamp.getSeconds(string): int" },
             Overload { id: "duration_to_seconds", signature: "duration.getSeconds(): int" },
         ],
-        call: NOT_YET,
+        call: time::seconds,
         cost: None,
     },
     Function {
@@ -379,7 +381,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_int64", signature: "int(timestamp): int" },
             Overload { id: "uint64_to_int64", signature: "int(uint): int" },
         ],
-        call: NOT_YET,
+        call: conversions::int,
         cost: None,
     },
     Function {
@@ -388,7 +390,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "matches", signature: "matches(string, string): bool" },
             Overload { id: "matches_string", signature: "string.matches(string): bool" },
         ],
-        call: NOT_YET,
+        call: text::matches,
         cost: None,
     },
     Function {
@@ -403,13 +405,13 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "size_string", signature: "size(string): int" },
             Overload { id: "string_size", signature: "string.size(): int" },
         ],
-        call: NOT_YET,
+        call: text::size,
         cost: None,
     },
     Function {
         name: "startsWith",
         overloads: &[Overload { id: "starts_with_string", signature: "string.startsWith(string): bool" }],
-        call: NOT_YET,
+        call: text::starts_with,
         cost: None,
     },
     Function {
@@ -424,7 +426,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "timestamp_to_string", signature: "string(timestamp): string" },
             Overload { id: "uint64_to_string", signature: "string(uint): string" },
         ],
-        call: NOT_YET,
+        call: conversions::string,
         cost: None,
     },
     Function {
@@ -434,13 +436,13 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "int64_to_timestamp", signature: "timestamp(int): timestamp" },
             Overload { id: "string_to_timestamp", signature: "timestamp(string): timestamp" },
         ],
-        call: NOT_YET,
+        call: conversions::timestamp,
         cost: None,
     },
     Function {
         name: "type",
         overloads: &[Overload { id: "type", signature: "type(A): type(A)" }],
-        call: NOT_YET,
+        call: conversions::r#type,
         cost: None,
     },
     Function {
@@ -451,7 +453,7 @@ pub const FUNCTIONS: &[Function] = &[
             Overload { id: "int64_to_uint64", signature: "uint(int): uint" },
             Overload { id: "string_to_uint64", signature: "uint(string): uint" },
         ],
-        call: NOT_YET,
+        call: conversions::uint,
         cost: None,
     },
 ];

@@ -1,9 +1,8 @@
 //! From the `cel` crate's tree and errors to ours.
 
-use super::macros;
+use super::{macros, places};
 use crate::cel::ast::{Entry, Expr, Id, Kind, Literal};
 use crate::cel::source::{Errors, Position, Source};
-use cel::ParseError;
 use cel::common::ast::{self as foreign, EntryExpr, IdedExpr, LiteralValue, SourceInfo};
 use std::collections::HashMap;
 
@@ -13,7 +12,6 @@ const MAX_NODES: usize = 500_000;
 
 /// Copies a tree, numbers its nodes and expands its macros.
 pub struct Lowering<'a> {
-    text: &'a str,
     lines: &'a Source<'a>,
     places: SourceInfo,
     positions: HashMap<Id, Position>,
@@ -24,8 +22,8 @@ pub struct Lowering<'a> {
 
 impl<'a> Lowering<'a> {
     /// Has copied nothing yet.
-    pub fn new(text: &'a str, lines: &'a Source<'a>, places: SourceInfo) -> Self {
-        Self { text, lines, places, positions: HashMap::new(), errors: Errors::default(), next: 1, depth: 0 }
+    pub fn new(lines: &'a Source<'a>, places: SourceInfo) -> Self {
+        Self { lines, places, positions: HashMap::new(), errors: Errors::default(), next: 1, depth: 0 }
     }
 
     /// Where the nodes are and what was wrong.
@@ -119,7 +117,8 @@ impl<'a> Lowering<'a> {
                 return None;
             }
         }
-        let offsets = self.places.offset_for(foreign).map(|(start, stop)| (start as usize, stop as usize));
+        let offsets = self.places.offset_for(foreign);
+        let offsets = offsets.map(|(start, stop)| (self.lines.code_point(start as usize), self.lines.code_point(stop as usize)));
         let id = self.number(offsets.map(|(start, _)| self.lines.position(start)));
         let lowered = self.kind(id, expr, offsets);
         if deeper {
@@ -175,7 +174,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn entry_number(&mut self, foreign: u64) -> Id {
-        let position = self.places.offset_for(foreign).map(|(start, _)| self.lines.position(start as usize));
+        let position = self.places.offset_for(foreign).map(|(start, _)| self.lines.position(self.lines.code_point(start as usize)));
         self.number(position)
     }
 
@@ -216,13 +215,13 @@ impl<'a> Lowering<'a> {
         match &literal {
             // The place is that of the sign.
             Literal::Int(..0) | Literal::Double(_) => {
-                if let Some(sign) = sign_before(self.text, start) {
+                if let Some(sign) = places::sign_before(self.lines.characters(), start) {
                     self.positions.insert(id, self.lines.position(sign));
                 }
             }
             Literal::String(_) | Literal::Bytes(_) => {
-                let token: String = self.text.chars().skip(start).take(stop + 1 - start).collect();
-                if let Some(message) = escape_error(&token) {
+                let token = self.lines.characters().get(start..=stop).unwrap_or_default();
+                if let Some(message) = places::escape_error(token) {
                     self.refuse(id, message);
                 }
             }
@@ -238,75 +237,4 @@ fn nests(function: &str) -> bool {
         || (function.starts_with('_')
             && !matches!(function, "_&&_" | "_||_")
             && function.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
-}
-
-/// An error of the `cel` crate in cel-go's words.
-pub fn syntax_error(error: &ParseError, text: &str, lines: &Source<'_>, errors: &mut Errors) {
-    let message = error.msg.as_str();
-    let position = usize::try_from(error.pos.0).ok().zip(usize::try_from(error.pos.1 - 1).ok());
-    if message.contains("ecursion limit of") {
-        errors.add(None, format!("expression recursion limit exceeded: {}", super::MAX_DEPTH));
-    } else if let Some(rest) = message.strip_prefix("Syntax error: no viable alternative at input '.")
-        && let Some(word) = ["true", "false", "null"].iter().find(|word| rest == format!("{word}'"))
-    {
-        errors.add(position, format!("Syntax error: mismatched input '{word}' expecting IDENTIFIER"));
-    } else if message.starts_with("invalid string literal") || message.starts_with("invalid bytes literal") {
-        let start = position.map_or(0, |position| lines.offset(position));
-        let token: String = text.chars().skip(start).collect();
-        errors.add(position, escape_error(&token).unwrap_or("unable to unescape string"));
-    } else if matches!(message, "invalid int literal" | "invalid double literal") {
-        let sign = position.and_then(|position| sign_before(text, lines.offset(position)));
-        errors.add(sign.map(|sign| lines.position(sign)).or(position), message);
-    } else if !message.starts_with("No `") && !message.starts_with("Incomplete ") {
-        errors.add(position, message);
-    }
-}
-
-/// Where the minus of a negative number is that ends before this code point: one that no operand stands before.
-fn sign_before(text: &str, offset: usize) -> Option<usize> {
-    let before: Vec<char> = text.chars().take(offset).collect();
-    let sign = before.iter().rposition(|c| !c.is_whitespace())?;
-    let operand = before[..sign].iter().rev().find(|c| !c.is_whitespace());
-    let binary = operand.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | ')' | ']' | '}' | '\'' | '"' | '`'));
-    (before[sign] == '-' && !binary).then_some(sign)
-}
-
-/// What cel-go finds wrong with the escapes of a string or bytes literal, which the text begins with: `unescape`.
-fn escape_error(text: &str) -> Option<&'static str> {
-    const WRONG: &str = "unable to unescape string";
-    const OCTAL: &str = "unable to unescape octal sequence in string";
-    let quote = text.find(['"', '\''])?;
-    let (prefix, rest) = text.split_at(quote);
-    if prefix.contains(['r', 'R']) {
-        return None;
-    }
-    let bytes = prefix.contains(['b', 'B']);
-    let end = if rest.starts_with("'''") || rest.starts_with("\"\"\"") { &rest[..3] } else { &rest[..1] };
-    let mut rest = &rest[end.len()..];
-    while !rest.is_empty() && !rest.starts_with(end) {
-        let Some(escape) = rest.strip_prefix('\\') else {
-            rest = rest.char_indices().nth(1).map_or("", |(next, _)| &rest[next..]);
-            continue;
-        };
-        let mut characters = escape.chars();
-        let (width, radix) = match characters.next()? {
-            'a' | 'b' | 'f' | 'n' | 'r' | 't' | 'v' | '\\' | '\'' | '"' | '`' | '?' => (0, 16),
-            'x' | 'X' => (2, 16),
-            'u' if !bytes => (4, 16),
-            'U' if !bytes => (8, 16),
-            '0'..='3' => (2, 8),
-            _ => return Some(WRONG),
-        };
-        rest = characters.as_str();
-        if width == 0 {
-            continue;
-        }
-        let digits = rest.get(..width).filter(|digits| digits.chars().all(|c| c.is_digit(radix)));
-        let Some(digits) = digits else { return Some(if radix == 8 { OCTAL } else { WRONG }) };
-        if !bytes && radix == 16 && u32::from_str_radix(digits, 16).ok().and_then(char::from_u32).is_none() {
-            return Some("invalid unicode code point");
-        }
-        rest = &rest[width..];
-    }
-    None
 }

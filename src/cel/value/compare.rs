@@ -33,6 +33,11 @@ impl<'a> Value<'a> {
         })
     }
 
+    /// Whether an element of a list is this value; what cannot be compared is not.
+    pub fn contained_as(&self, element: &Value<'_>) -> bool {
+        self.equals(element).unwrap_or(false)
+    }
+
     /// What `<` and the like go by: `traits.Comparer` of cel-go.
     ///
     /// # Errors
@@ -122,6 +127,25 @@ fn structs_equal(a: &Struct<'_>, b: &Struct<'_>) -> bool {
         && a.fields.len() == b.fields.len()
         && a.fields.iter().all(|(name, value)| {
             let other = b.fields.iter().find(|(other, _)| other == name);
-            other.is_some_and(|(_, other)| value.equals(other).unwrap_or(true))
+            other.is_some_and(|(_, other)| match (value, other) {
+                _ if &*a.name == "JSONPatch" => value.equals(other).unwrap_or(true),
+                (value, other) => identical(value, other),
+            })
         })
+}
+
+/// Fields of an `Object` are compared as Go's `reflect.DeepEqual` does: numbers of different types differ, and so do lists,
+/// since cel-go's have functions in them.
+fn identical(a: &Value<'_>, b: &Value<'_>) -> bool {
+    match (a, b) {
+        (Value::List(_), _) => false,
+        (Value::Map(Map::Json(a)), Value::Map(Map::Json(b))) => a == b,
+        (Value::Map(Map::Values(a)), Value::Map(Map::Values(b))) => {
+            a.iter().count() == b.iter().count()
+                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| identical(value, other)))
+        }
+        (Value::Map(_), _) => false,
+        (Value::Optional(Some(a)), Value::Optional(Some(b))) => identical(a, b),
+        (a, b) => a.type_name() == b.type_name() && a.equals(b).unwrap_or(false),
+    }
 }

@@ -1,6 +1,6 @@
 //! Lists and maps: views of JSON, or made by an expression.
 
-use super::{Lazy, Text, Value};
+use super::{Error, Lazy, Text, Value};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -182,6 +182,18 @@ impl<'a> Entries<'a> {
         {
             self.index.insert(key, position);
         }
+    }
+
+    /// Adds an entry: `InsertMapKeyValue` of cel-go.
+    ///
+    /// # Errors
+    /// When there is one of this key.
+    pub fn insert_new(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), Error> {
+        if self.get(&key).is_some() {
+            return Err(Error::new(format!("insert failed: key {key} already exists")));
+        }
+        self.insert(key, value);
+        Ok(())
     }
 
     /// Removes exactly this key.

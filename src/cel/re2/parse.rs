@@ -1,0 +1,348 @@
+//! From Go's syntax (`regexp/syntax.Parse` with the flags of Perl) to a tree of the `regex` crate.
+//!
+//! Nothing here recurses. Groups are not kept apart: whoever asks for a match never asks for its parts.
+
+use super::{Error, MAX_HEIGHT, class};
+use regex_syntax::hir::{Class, Dot, Hir, Look, Repetition};
+
+pub(super) const INVALID_ESCAPE: &str = "invalid escape sequence";
+pub(super) const TOO_LARGE: &str = "expression too large";
+const INVALID_NAME: &str = "invalid named capture";
+const INVALID_PERL: &str = "invalid or unsupported Perl syntax";
+const INVALID_REPEAT: &str = "invalid nested repetition operator";
+const INVALID_REPEAT_SIZE: &str = "invalid repeat count";
+const MISSING_PAREN: &str = "missing closing )";
+const MISSING_ARGUMENT: &str = "missing argument to repetition operator";
+const UNEXPECTED_PAREN: &str = "unexpected )";
+const TOO_DEEP: &str = "expression nests too deeply";
+
+/// How often something may be repeated, repetitions of repetitions counted.
+const MAX_REPEAT: u32 = 1000;
+
+/// Goes through the pattern.
+pub(super) struct Reader<'p> {
+    rest: &'p str,
+}
+
+impl<'p> Reader<'p> {
+    pub(super) fn rest(&self) -> &'p str {
+        self.rest
+    }
+
+    /// Goes on by so many bytes.
+    pub(super) fn skip(&mut self, bytes: usize) {
+        self.rest = self.rest.get(bytes..).unwrap_or("");
+    }
+
+    pub(super) fn next(&mut self) -> Option<char> {
+        let character = self.rest.chars().next()?;
+        self.skip(character.len_utf8());
+        Some(character)
+    }
+
+    /// Goes on if this is next.
+    pub(super) fn take(&mut self, token: &str) -> bool {
+        let rest = self.rest.strip_prefix(token);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    /// What was read since it was there.
+    pub(super) fn since(&self, start: &'p str) -> &'p str {
+        &start[..start.len() - self.rest.len()]
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Flags {
+    folds: bool,
+    multi_line: bool,
+    dot_matches_newline: bool,
+    non_greedy: bool,
+}
+
+struct Node {
+    tree: Hir,
+    /// How often the innermost part is repeated at most.
+    repeats: u32,
+    height: usize,
+}
+
+impl Node {
+    fn leaf(tree: Hir) -> Self {
+        Self { tree, repeats: 1, height: 1 }
+    }
+
+    fn of(parts: Vec<Self>, join: fn(Vec<Hir>) -> Hir) -> Self {
+        let repeats = parts.iter().map(|part| part.repeats).max().unwrap_or(1);
+        let height = parts.iter().map(|part| part.height).max().unwrap_or(0) + usize::from(parts.len() > 1);
+        Self { tree: join(parts.into_iter().map(|part| part.tree).collect()), repeats, height }
+    }
+}
+
+/// A group that is not closed yet; the first is the whole.
+#[derive(Default)]
+struct Group {
+    /// What holds again behind it.
+    flags: Flags,
+    alternatives: Vec<Node>,
+    parts: Vec<Node>,
+}
+
+impl Group {
+    fn next_alternative(&mut self) {
+        let parts = std::mem::take(&mut self.parts);
+        self.alternatives.push(Node::of(parts, Hir::concat));
+    }
+
+    fn finished(mut self) -> Node {
+        self.next_alternative();
+        let mut node = Node::of(self.alternatives, Hir::alternation);
+        node.height += 1;
+        node
+    }
+}
+
+pub(super) fn parse(pattern: &str) -> Result<Hir, Error> {
+    let mut parser =
+        Parser { pattern, reader: Reader { rest: pattern }, flags: Flags::default(), groups: vec![Group::default()] };
+    let mut last_repeat = None;
+    while let Some(next) = parser.reader.rest().chars().next() {
+        last_repeat = parser.step(next, last_repeat)?;
+    }
+    match parser.groups.pop() {
+        Some(whole) if parser.groups.is_empty() => Ok(whole.finished().tree),
+        _ => Err(Error::new(MISSING_PAREN, pattern)),
+    }
+}
+
+struct Parser<'p> {
+    pattern: &'p str,
+    reader: Reader<'p>,
+    flags: Flags,
+    /// Never empty: what closes the last is an error.
+    groups: Vec<Group>,
+}
+
+impl<'p> Parser<'p> {
+    /// Reads one item. Answers where it began if it was a repetition, which must not be followed by another one.
+    fn step(&mut self, next: char, last_repeat: Option<&'p str>) -> Result<Option<&'p str>, Error> {
+        let start = self.reader.rest();
+        let repetition = match next {
+            '*' => Some((0, None)),
+            '+' => Some((1, None)),
+            '?' => Some((0, Some(1))),
+            '{' => counted(start),
+            _ => None,
+        };
+        if let Some((from, to)) = repetition {
+            self.reader.skip(if next == '{' { start.find('}').unwrap_or(0) + 1 } else { 1 });
+            self.repeat(from, to, next == '{', start, last_repeat)?;
+            return Ok(Some(start));
+        }
+        match next {
+            '(' if start.starts_with("(?") => self.flags_or_group()?,
+            '(' => {
+                self.reader.skip(1);
+                self.open()?;
+            }
+            '|' => {
+                self.reader.skip(1);
+                if let Some(group) = self.groups.last_mut() {
+                    group.next_alternative();
+                }
+            }
+            ')' => {
+                self.reader.skip(1);
+                self.close()?;
+            }
+            '[' => {
+                let class = class::bracketed(&mut self.reader, self.flags.folds)?;
+                self.push(Hir::class(Class::Unicode(class)));
+            }
+            '\\' => self.backslash()?,
+            character => {
+                self.reader.skip(character.len_utf8());
+                match character {
+                    '^' if self.flags.multi_line => self.push(Hir::look(Look::StartLF)),
+                    '^' => self.push(Hir::look(Look::Start)),
+                    '$' if self.flags.multi_line => self.push(Hir::look(Look::EndLF)),
+                    '$' => self.push(Hir::look(Look::End)),
+                    '.' if self.flags.dot_matches_newline => self.push(Hir::dot(Dot::AnyChar)),
+                    '.' => self.push(Hir::dot(Dot::AnyCharExceptLF)),
+                    literal => self.literal(literal.into()),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn push(&mut self, tree: Hir) {
+        self.push_node(Node::leaf(tree));
+    }
+
+    fn push_node(&mut self, node: Node) {
+        if let Some(group) = self.groups.last_mut() {
+            group.parts.push(node);
+        }
+    }
+
+    fn literal(&mut self, code: u32) {
+        self.push(Hir::class(Class::Unicode(class::character(code, self.flags.folds))));
+    }
+
+    /// `parser.repeat`; `start` is where the operator begins.
+    fn repeat(
+        &mut self,
+        from: u32,
+        to: Option<u32>,
+        is_counted: bool,
+        start: &'p str,
+        last_repeat: Option<&'p str>,
+    ) -> Result<(), Error> {
+        if is_counted && (from > MAX_REPEAT || to.is_some_and(|to| to > MAX_REPEAT || from > to)) {
+            return Err(Error::new(INVALID_REPEAT_SIZE, self.reader.since(start)));
+        }
+        let is_lazy = self.reader.take("?") ^ self.flags.non_greedy;
+        if let Some(last) = last_repeat {
+            return Err(Error::new(INVALID_REPEAT, self.reader.since(last)));
+        }
+        let Some(part) = self.groups.last_mut().and_then(|group| group.parts.pop()) else {
+            return Err(Error::new(MISSING_ARGUMENT, self.reader.since(start)));
+        };
+        let repeats = match to {
+            _ if !is_counted => part.repeats,
+            // Nothing is left of it.
+            Some(0) => 1,
+            to => part.repeats.saturating_mul(to.unwrap_or(from).max(1)),
+        };
+        if is_counted && (from >= 2 || to.is_some_and(|to| to >= 2)) && repeats > MAX_REPEAT {
+            return Err(Error::new(INVALID_REPEAT_SIZE, self.reader.since(start)));
+        }
+        let height = part.height + 1;
+        if height > MAX_HEIGHT {
+            return Err(Error::new(TOO_DEEP, self.pattern));
+        }
+        let repetition = Repetition { min: from, max: to, greedy: !is_lazy, sub: Box::new(part.tree) };
+        self.push_node(Node { tree: Hir::repetition(repetition), repeats, height });
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<(), Error> {
+        if self.groups.len() >= MAX_HEIGHT {
+            return Err(Error::new(TOO_DEEP, self.pattern));
+        }
+        self.groups.push(Group { flags: self.flags, ..Group::default() });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        if self.groups.len() < 2 {
+            return Err(Error::new(UNEXPECTED_PAREN, self.pattern));
+        }
+        if let Some(group) = self.groups.pop() {
+            self.flags = group.flags;
+            let node = group.finished();
+            if node.height > MAX_HEIGHT {
+                return Err(Error::new(TOO_DEEP, self.pattern));
+            }
+            self.push_node(node);
+        }
+        Ok(())
+    }
+
+    /// `(?i)`, `(?i:…)`, `(?P<name>…)` (`parsePerlFlags`).
+    fn flags_or_group(&mut self) -> Result<(), Error> {
+        let start = self.reader.rest();
+        for prefix in ["(?P<", "(?<"] {
+            // Go wants one character more.
+            if start.starts_with(prefix) && start.len() > prefix.len() {
+                return self.named_group(prefix);
+            }
+        }
+        self.reader.skip(2);
+        let (mut flags, mut value, mut saw_flag) = (self.flags, true, false);
+        while let Some(letter) = self.reader.next() {
+            match letter {
+                'i' => flags.folds = value,
+                'm' => flags.multi_line = value,
+                's' => flags.dot_matches_newline = value,
+                'U' => flags.non_greedy = value,
+                '-' if value => {
+                    (value, saw_flag) = (false, false);
+                    continue;
+                }
+                ':' | ')' if value || saw_flag => {
+                    if letter == ':' {
+                        self.open()?;
+                    }
+                    self.flags = flags;
+                    return Ok(());
+                }
+                _ => break,
+            }
+            saw_flag = true;
+        }
+        Err(Error::new(INVALID_PERL, self.reader.since(start)))
+    }
+
+    fn named_group(&mut self, prefix: &str) -> Result<(), Error> {
+        let start = self.reader.rest();
+        let end = start.find('>').ok_or_else(|| Error::new(INVALID_NAME, start))?;
+        let name = start.get(prefix.len()..end).unwrap_or("");
+        if name.is_empty() || !name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()) {
+            return Err(Error::new(INVALID_NAME, &start[..=end]));
+        }
+        self.reader.skip(end + 1);
+        self.open()
+    }
+
+    fn backslash(&mut self) -> Result<(), Error> {
+        let start = self.reader.rest();
+        let look = match start.as_bytes().get(1) {
+            Some(b'A') => Look::Start,
+            Some(b'z') => Look::End,
+            Some(b'b') => Look::WordAscii,
+            Some(b'B') => Look::WordAsciiNegate,
+            Some(b'C') => return Err(Error::new(INVALID_ESCAPE, r"\C")),
+            Some(b'Q') => {
+                self.reader.skip(2);
+                let quoted = self.reader.rest();
+                let (literals, length) =
+                    quoted.split_once(r"\E").map_or((quoted, quoted.len()), |(quoted, _)| (quoted, quoted.len() + 2));
+                self.reader.skip(length);
+                literals.chars().for_each(|literal| self.literal(literal.into()));
+                return Ok(());
+            }
+            _ => {
+                match class::escaped(&mut self.reader, self.flags.folds)? {
+                    Some(class) => self.push(Hir::class(Class::Unicode(class))),
+                    None => {
+                        let code = self.reader.escape()?;
+                        self.literal(code);
+                    }
+                }
+                return Ok(());
+            }
+        };
+        self.reader.skip(2);
+        self.push(Hir::look(look));
+        Ok(())
+    }
+}
+
+/// `{2}`, `{2,}` or `{2,5}` (`parseRepeat`); `None` for what begins with a brace and is none.
+fn counted(text: &str) -> Option<(u32, Option<u32>)> {
+    let (inside, _) = text.strip_prefix('{')?.split_once('}')?;
+    match inside.split_once(',') {
+        None => number(inside).map(|count| (count, Some(count))),
+        Some((from, "")) => Some((number(from)?, None)),
+        Some((from, to)) => Some((number(from)?, Some(number(to)?))),
+    }
+}
+
+/// Without leading zeros; what is too large is as good as the largest.
+fn number(digits: &str) -> Option<u32> {
+    let is_plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    (is_plain && (digits.len() == 1 || !digits.starts_with('0'))).then(|| digits.parse().unwrap_or(u32::MAX))
+}
