@@ -3,9 +3,9 @@
 use super::expression::{Expression, Failure, Slots, text};
 use crate::cel::value::{Lazy, Map};
 use crate::cel::{Error, Limits, Value};
-use std::cell::{Cell, OnceCell};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A variable of a policy.
 #[derive(Debug)]
@@ -21,14 +21,14 @@ pub struct Variable {
 pub struct Variables<'a> {
     list: &'a [Variable],
     limits: Limits,
-    found: Box<[OnceCell<Result<Value<'a>, Error>>]>,
+    found: Box<[OnceLock<Result<Value<'a>, Error>>]>,
     slots: Slots<'a>,
-    own: OnceCell<Slots<'a>>,
-    names: OnceCell<Names<'a>>,
+    own: OnceLock<Slots<'a>>,
+    names: OnceLock<Names<'a>>,
     /// Which are being found: none may be made of itself.
-    busy: Box<[Cell<bool>]>,
+    busy: Box<[AtomicBool]>,
     /// Cost since it was last taken.
-    cost: Cell<u64>,
+    cost: AtomicU64,
 }
 
 /// What expressions get to see as `variables`.
@@ -37,10 +37,10 @@ struct Names<'a>(&'a Variables<'a>);
 impl<'a> Variables<'a> {
     /// Of these variables, none of which is found yet, for expressions with these values.
     pub fn new(list: &'a [Variable], slots: Slots<'a>, limits: Limits) -> Self {
-        let found = list.iter().map(|_| OnceCell::new()).collect();
-        let busy = list.iter().map(|_| Cell::new(false)).collect();
-        let (own, names) = (OnceCell::new(), OnceCell::new());
-        Self { list, limits, found, slots, own, names, busy, cost: Cell::new(0) }
+        let found = list.iter().map(|_| OnceLock::new()).collect();
+        let busy = list.iter().map(|_| AtomicBool::new(false)).collect();
+        let (own, names) = (OnceLock::new(), OnceLock::new());
+        Self { list, limits, found, slots, own, names, busy, cost: AtomicU64::new(0) }
     }
 
     /// The values that expressions see, `variables` among them.
@@ -51,7 +51,7 @@ impl<'a> Variables<'a> {
 
     /// The cost of the variables that were found since the last call.
     pub fn take_cost(&self) -> u64 {
-        self.cost.take()
+        self.cost.swap(0, Ordering::Relaxed)
     }
 
     fn find(&'a self, name: &str) -> Option<Result<Value<'a>, Error>> {
@@ -62,12 +62,12 @@ impl<'a> Variables<'a> {
             return Some(found.clone());
         }
         let busy = self.busy.get(at)?;
-        if busy.replace(true) {
+        if busy.swap(true, Ordering::Relaxed) {
             return Some(Err(Error::new(format!("composited variable \"{name}\" is made of itself"))));
         }
         let (value, cost) = variable.expression.run(self.slots(), &self.limits);
-        busy.set(false);
-        self.cost.set(self.cost.get().saturating_add(cost));
+        busy.store(false, Ordering::Relaxed);
+        self.cost.fetch_add(cost, Ordering::Relaxed);
         let value = value.map_err(|failure| match failure {
             Failure::Evaluation(stop @ (Error::Review(_) | Error::Interrupted)) => stop,
             Failure::Compilation(why) => Error::new(format!("composited variable \"{name}\" fails to compile: {why}")),
