@@ -57,6 +57,14 @@ impl From<&RequestInfo> for Attributes {
 }
 
 impl Attributes {
+    /// About the objects that these selectors select, as far as they can be read; an empty one selects all.
+    #[must_use]
+    pub fn selecting(mut self, field_selector: &str, label_selector: &str) -> Self {
+        self.field_requirements = selectors::fields(field_selector);
+        self.label_requirements = selectors::labels(label_selector);
+        self
+    }
+
     /// Bytes of what the client chose (`shouldCache`).
     pub(super) fn size(&self) -> usize {
         let Self { namespace, verb, api_group, api_version, resource, subresource, name, path, .. } = self;

@@ -1,7 +1,7 @@
 //! The type checker: what each node's type is and which overloads a call may come to.
 
 pub mod declarations;
-mod format;
+pub mod format;
 mod literals;
 mod unify;
 

@@ -13,6 +13,8 @@ use lower::Lowering;
 const MAX_CODE_POINTS: usize = 100_000;
 /// How deep expressions, and chains of operators and selections, may nest: `maxRecursionDepth` of cel-go.
 const MAX_DEPTH: u16 = 250;
+/// How many tokens the parser skips at most to go on after an error: `errorRecoveryTokenLookaheadLimit` of cel-go.
+const MAX_SKIPPED: usize = 256;
 /// How often the parser goes on after an error: `errorRecoveryLimit` of cel-go.
 const MAX_RECOVERIES: u32 = 30;
 
@@ -30,33 +32,39 @@ pub fn parse(source: &str) -> Result<Ast, CompileError> {
     }
     let lines = Source::new(source);
     let mut errors = Errors::default();
-    let parser = cel::Env::default()
-        .with_optional_support(true)
-        .parser()
-        .max_recursion_depth(MAX_DEPTH)
-        .error_recovery_limit(MAX_RECOVERIES);
-    match parser.parse_with_source_info(source) {
-        Ok((root, places)) => {
-            let mut lowering = Lowering::new(&lines, places);
-            let root = lowering.root(root);
-            let (positions, errors) = lowering.finish();
-            errors.into_result(source)?;
-            let root =
-                root.ok_or_else(|| CompileError("ERROR: <input>:-1:0: max recursion depth exceeded".to_owned()))?;
-            Ok(Ast { root, source: source.to_owned(), positions })
-        }
+    let (root, places) = match foreign(source) {
+        Ok(parsed) => parsed,
         Err(found) => {
-            places::syntax_errors(&found.errors, &lines, &mut errors);
-            errors.into_result(source)?;
-            Err(CompileError("ERROR: <input>:-1:0: no expression".to_owned()))
+            places::syntax_errors(&found, &lines, &mut errors);
+            // With a reserved word for a name cel-go goes on to the macros.
+            match places::without_reserved(&found, &lines).map(|text| foreign(&text)) {
+                Some(Ok(parsed)) => parsed,
+                _ => {
+                    errors.into_result(source)?;
+                    return Err(CompileError("ERROR: <input>:-1:0: no expression".to_owned()));
+                }
+            }
         }
-    }
+    };
+    let mut lowering = Lowering::new(&lines, places, errors);
+    let root = lowering.root(root);
+    let (positions, errors) = lowering.finish();
+    errors.into_result(source)?;
+    let root = root.ok_or_else(|| CompileError("ERROR: <input>:-1:0: max recursion depth exceeded".to_owned()))?;
+    Ok(Ast { root, source: source.to_owned(), positions })
+}
+
+fn foreign(source: &str) -> Result<(cel::IdedExpr, cel::common::ast::SourceInfo), Vec<cel::ParseError>> {
+    let parser = cel::Env::default().with_optional_support(true).parser();
+    // cel-go counts the outermost expression too.
+    let parser = parser.max_recursion_depth(MAX_DEPTH - 1).error_recovery_limit(MAX_RECOVERIES);
+    parser.parse_with_source_info(source).map_err(|found| found.errors)
 }
 
 /// Bytes of stack that parsing and checking a source may need: the parser's and the tree's depth is that of the longest chain of
 /// operators.
 pub fn stack_bytes(source: &str) -> usize {
-    const BASE: usize = 16 << 20;
+    const BASE: usize = 96 << 20;
     const EACH: usize = 24 << 10;
     let operators = source.bytes().filter(|byte| b"+-*/%<>=!.[(?{i".contains(byte)).count();
     BASE + EACH * operators

@@ -1,9 +1,11 @@
 //! Quantities as they come out of `resource.ParseQuantity`, which Go's decoders send them through, and its printers with
 //! them (`resource.Quantity.String`).
 
+mod amount;
 mod digits;
 mod value;
 
+pub use amount::Amount;
 pub use value::Quantity;
 
 use digits::Digits;

@@ -2,6 +2,7 @@
 //! (`cel.compiler`, `cel.evaluationActivation`).
 
 use super::variables::{Variable, Variables};
+use crate::cel::library::jsonpatch;
 use crate::cel::messages::{Admission, VARIABLES};
 use crate::cel::value::{Map, Review};
 use crate::cel::{Environment, Error, Limits, Program, Type, Value};
@@ -150,7 +151,7 @@ fn environment(messages: Admission, declarations: Declarations) -> Environment {
             .variable("authorizer.requestResource", Type::opaque("kubernetes.authorization.ResourceCheck"));
     }
     if declarations.patches {
-        environment = environment.library(super::jsonpatch_library());
+        environment = environment.library(jsonpatch::FUNCTIONS);
     }
     environment
 }

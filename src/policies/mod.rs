@@ -26,11 +26,6 @@ pub use validating::Validating;
 pub use versions::View;
 
 use crate::admission::Attributes;
-use crate::authz;
-use crate::cel::Value;
-use crate::cel::function::Function;
-use reviews::Answers;
-use std::sync::Arc;
 
 /// Resources that policies never see: to refuse these would break the cluster (`exclusion.Excluded`).
 const NEVER_SEEN: [(&str, &str); 6] = [
@@ -54,14 +49,4 @@ const POLICIES: [&str; 4] = [
 fn is_exempt(attributes: &Attributes) -> bool {
     let (group, resource) = (&*attributes.resource.group, &*attributes.resource.resource);
     NEVER_SEEN.contains(&(group, resource)) || (group == "admissionregistration.k8s.io" && POLICIES.contains(&resource))
-}
-
-/// The values of `authorizer` and `authorizer.requestResource`.
-fn authorizer(_answers: &Arc<Answers>, _on_request: authz::Attributes) -> [Value<'static>; 2] {
-    [Value::Null, Value::Null]
-}
-
-/// What only mutations' expressions may call.
-fn jsonpatch_library() -> &'static [Function] {
-    &[]
 }

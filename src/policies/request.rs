@@ -5,6 +5,7 @@ use super::reviews::{Answers, Reviews};
 use super::versions::View;
 use crate::admission::Attributes;
 use crate::authz;
+use crate::cel::library::authz::{authorizer, resource_check};
 use crate::cel::value::Map;
 use crate::cel::{Limits, Value};
 use crate::cluster::Namespace;
@@ -90,7 +91,6 @@ impl<'a> Shown<'a> {
     fn authorizer(&self) -> [Value<'static>; 2] {
         let Attributes { resource, subresource, namespace, name, .. } = self.attributes;
         let on_request = authz::Attributes {
-            is_resource_request: true,
             api_group: resource.group.clone(),
             resource: resource.resource.clone(),
             subresource: subresource.clone(),
@@ -98,7 +98,7 @@ impl<'a> Shown<'a> {
             name: name.clone(),
             ..authz::Attributes::default()
         };
-        super::authorizer(&self.answers, on_request)
+        [authorizer(self.answers.clone()), resource_check(self.answers.clone(), on_request)]
     }
 
     /// `cel.CreateAdmissionRequest`

@@ -2,6 +2,7 @@
 
 use crate::admission::CallerAuthorizer;
 use crate::authz::Decision;
+use crate::cel::library::authz;
 use crate::cel::value::Review;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,9 +17,8 @@ pub struct Reviews {
 #[derive(Debug, Default)]
 pub struct Answers(Mutex<Vec<(Review, Result<Decision, String>)>>);
 
-impl Answers {
-    /// The answer to a review, if it was asked for already.
-    pub fn find(&self, review: &Review) -> Option<Result<Decision, String>> {
+impl authz::Answers for Answers {
+    fn answer(&self, review: &Review) -> Option<Result<Decision, String>> {
         let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         answers.iter().find(|(asked, _)| asked == review).map(|(_, answer)| answer.clone())
     }

@@ -29,10 +29,8 @@ pub fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Res
         }
         let Some(argument) = arguments.get(asked) else { return Err((None, format!("index {asked} out of range"))) };
         asked += 1;
-        let clause =
-            clause(&mut rest).map_err(|message| (None, format!("could not parse formatting clause: {message}")))?;
-        takes(clause, argument, types)
-            .map_err(|(at, message)| (Some(at), format!("error during formatting: {message}")))?;
+        let clause = clause(&mut rest).map_err(|message| (None, format!("could not parse formatting clause: {message}")))?;
+        takes(clause.letter, argument, types).map_err(|(at, message)| (Some(at), format!("error during formatting: {message}")))?;
     }
     if arguments.len() > asked {
         let given = arguments.len();
@@ -41,28 +39,40 @@ pub fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Res
     Ok(())
 }
 
-/// Reads the precision, if any, and the letter of a clause.
-fn clause(rest: &mut &[u8]) -> Result<u8, String> {
+/// What stands behind a `%`.
+#[derive(Clone, Copy, Debug)]
+pub struct Clause {
+    /// Digits behind the point, where it says.
+    pub precision: Option<u64>,
+    /// `s`, `d`, `f`, `e`, `b`, `x`, `X` or `o`.
+    pub letter: u8,
+}
+
+/// Reads a clause and goes on behind it.
+///
+/// # Errors
+/// In cel-go's words, when it is none.
+pub fn clause(rest: &mut &[u8]) -> Result<Clause, String> {
     let wrong = |message: String| format!("error while parsing precision: {message}");
+    let mut precision = None;
     if let [b'.', after @ ..] = *rest {
         let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (precision, after) = after.split_at(digits);
+        let (digits, after) = after.split_at(digits);
         if after.is_empty() {
             return Err(wrong("could not find end of precision specifier".to_owned()));
         }
-        let precision = String::from_utf8_lossy(precision);
-        if precision.parse::<i64>().is_err() {
-            let why = if precision.is_empty() { "invalid syntax" } else { "value out of range" };
-            return Err(wrong(format!(
-                "error while converting precision to integer: strconv.Atoi: parsing \"{precision}\": {why}"
-            )));
-        }
+        let digits = String::from_utf8_lossy(digits);
+        let read = digits.parse::<i64>().map_err(|_| {
+            let why = if digits.is_empty() { "invalid syntax" } else { "value out of range" };
+            wrong(format!("error while converting precision to integer: strconv.Atoi: parsing \"{digits}\": {why}"))
+        })?;
+        precision = Some(read.unsigned_abs());
         *rest = after;
     }
     match *rest {
         [letter @ (b's' | b'd' | b'f' | b'e' | b'b' | b'x' | b'X' | b'o'), after @ ..] => {
             *rest = after;
-            Ok(*letter)
+            Ok(Clause { precision, letter: *letter })
         }
         [other, ..] => Err(format!("unrecognized formatting clause \"{}\"", char::from(*other))),
         [] => Err("unexpected end of string".to_owned()),
@@ -80,12 +90,8 @@ fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (
             };
         }
         (b'd', found) => (matches!(found, Type::Int | Type::Uint), "decimal clause can only be used on integers"),
-        (b'f', found) => {
-            (matches!(found, Type::Double | Type::String), "fixed-point clause can only be used on doubles")
-        }
-        (b'e', found) => {
-            (matches!(found, Type::Double | Type::String), "scientific clause can only be used on doubles")
-        }
+        (b'f', found) => (matches!(found, Type::Double | Type::String), "fixed-point clause can only be used on doubles"),
+        (b'e', found) => (matches!(found, Type::Double | Type::String), "scientific clause can only be used on doubles"),
         (b'b', found) => {
             (matches!(found, Type::Int | Type::Uint | Type::Bool), "only integers and bools can be formatted as binary")
         }
@@ -95,11 +101,7 @@ fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (
             "only integers, byte buffers, and strings can be formatted as hex",
         ),
     };
-    if fits || *found == Type::Dyn {
-        Ok(())
-    } else {
-        Err((argument.id, format!("{wants}, was given {}", found.name())))
-    }
+    if fits || *found == Type::Dyn { Ok(()) } else { Err((argument.id, format!("{wants}, was given {}", found.name()))) }
 }
 
 /// The first part of an argument that `%s` does not take.
@@ -110,9 +112,7 @@ fn unprintable<'t>(argument: &Expr, types: &'t HashMap<Id, Type>) -> Option<(Id,
     }
     match &argument.kind {
         Kind::List { elements, .. } => elements.iter().find_map(|element| unprintable(element, types)),
-        Kind::Map(entries) => {
-            entries.iter().flat_map(|entry| [&entry.key, &entry.value]).find_map(|part| unprintable(part, types))
-        }
+        Kind::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).find_map(|part| unprintable(part, types)),
         _ => None,
     }
 }

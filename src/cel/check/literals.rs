@@ -31,8 +31,7 @@ impl Validator<'_> {
             Kind::Call { function, target, arguments } => {
                 self.argument(function, arguments);
                 if let ("format", Some(target), [list]) = (&**function, target, &arguments[..])
-                    && let (Kind::Literal(Literal::String(text)), Kind::List { elements, .. }) =
-                        (&target.kind, &list.kind)
+                    && let (Kind::Literal(Literal::String(text)), Kind::List { elements, .. }) = (&target.kind, &list.kind)
                     && let Err((at, message)) = format::check(text, elements, self.types)
                 {
                     self.error(at.unwrap_or(expression.id), message);

@@ -102,9 +102,8 @@ impl<'a> Evaluation<'a, '_> {
             QualifierKind::Constant(key) => select(value, key, qualifier, if_present || qualifier.test),
             QualifierKind::Attribute(path) | QualifierKind::Computed(path) => match absorb!(self.resolve(path)) {
                 Ok(key) if is_qualifier(&key) => select(value, &key, qualifier, if_present),
-                // What a variable holds is JSON's null, which has no type in Go.
-                Ok(Value::Null) if matches!(qualifier.kind, QualifierKind::Attribute(_)) => {
-                    Err(Error::new("invalid qualifier type: <nil>"))
+                Ok(key) if matches!(path, Path::Absolute { source: Source::Variable(..), .. }) => {
+                    Err(Error::new(format!("invalid qualifier type: {}", go_type_of_json(&key))))
                 }
                 Ok(key) => Err(invalid_qualifier(&key)),
                 Err(error) => Err(error),
@@ -149,6 +148,16 @@ pub fn invalid_qualifier(key: &Value<'_>) -> Error {
     Error::new(format!("invalid qualifier type: {}", go_type(key)))
 }
 
+/// The name that Go has for the type of what it decoded from JSON.
+fn go_type_of_json(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::List(List::Json(_)) => "[]interface {}",
+        Value::Map(Map::Json(_)) => "map[string]interface {}",
+        value => go_type(value),
+    }
+}
+
 /// The name that Go has for the type of a value.
 pub fn go_type(value: &Value<'_>) -> &'static str {
     match value {
@@ -161,9 +170,7 @@ pub fn go_type(value: &Value<'_>) -> &'static str {
         Value::Bytes(_) => "types.Bytes",
         Value::Duration(_) => "types.Duration",
         Value::Timestamp(..) => "types.Timestamp",
-        Value::List(List::Json(_)) => "[]interface {}",
-        Value::List(List::Values(_)) => "*types.baseList",
-        Value::Map(Map::Json(_)) => "map[string]interface {}",
+        Value::List(_) => "*types.baseList",
         Value::Map(_) => "*types.baseMap",
         Value::Type(_) => "*types.Type",
         Value::Optional(_) => "*types.Optional",

@@ -153,8 +153,12 @@ impl<'a> Evaluation<'a, '_> {
     pub fn insert(&mut self, call: &'a Call, slot: usize) -> Result<Value<'a>, Error> {
         self.accumulator(call, slot)?;
         let mut values = Vec::with_capacity(2);
-        let mut error = None;
-        for argument in call.arguments.iter().skip(1) {
+        let mut error = match self.locals.get(slot) {
+            Some(Local::Is(Err(error))) if call.early => Some(error.clone()),
+            _ => None,
+        };
+        let others = if error.is_some() { &[] } else { call.arguments.get(1..).unwrap_or_default() };
+        for argument in others {
             match absorb!(self.node(argument)) {
                 Ok(value) => values.push(value),
                 Err(failed) => {

@@ -1,10 +1,107 @@
 //! The functions of Kubernetes' environment, a file a library.
 
+pub mod authz;
+pub mod cidr;
 pub mod comprehensions;
+pub mod format;
+pub mod ip;
+pub mod jsonpatch;
+pub mod list_extensions;
+pub mod lists;
 pub mod optional;
+pub mod quantity;
+pub mod regex;
+pub mod semver;
+pub mod sets;
 pub mod standard;
+pub mod strings;
+pub mod url;
 
-use super::function::Function;
+mod names;
+mod net;
+
+use super::function::{Function, Overload};
+use super::value::{Error, Opaque, Value};
+use std::any::Any;
 
 /// Every library that `environment.MustBaseEnvSet` of 1.36 has on.
-pub const ALL: &[&[Function]] = &[standard::FUNCTIONS, optional::FUNCTIONS, comprehensions::FUNCTIONS];
+pub const ALL: &[&[Function]] = &[
+    standard::FUNCTIONS,
+    optional::FUNCTIONS,
+    url::FUNCTIONS,
+    regex::FUNCTIONS,
+    lists::FUNCTIONS,
+    authz::FUNCTIONS,
+    quantity::FUNCTIONS,
+    strings::FUNCTIONS,
+    sets::FUNCTIONS,
+    ip::FUNCTIONS,
+    cidr::FUNCTIONS,
+    format::FUNCTIONS,
+    comprehensions::FUNCTIONS,
+    semver::FUNCTIONS,
+    list_extensions::FUNCTIONS,
+];
+
+/// Bytes of a text that an expression makes. Costs are reckoned afterwards, when it is there.
+const MAX_TEXT_BYTES: usize = 64 << 20;
+/// Elements of a list that a function makes.
+const MAX_ELEMENTS: usize = 2_000_000;
+/// What an evaluation may cost in Kubernetes (`PerCallLimit`): what would cost more by itself need not be done.
+const PER_CALL_LIMIT: u64 = 1_000_000;
+
+type Result<'a> = std::result::Result<Value<'a>, Error>;
+
+const fn overload(id: &'static str, signature: &'static str) -> Overload {
+    Overload { id, signature }
+}
+
+/// `actualSize` of Kubernetes' costs: one for what has no size.
+fn size(arguments: &[Value<'_>], at: usize) -> u64 {
+    arguments.get(at).and_then(Value::size).unwrap_or(1)
+}
+
+/// What it costs to go through text of this length so many times (`StringTraversalCostFactor`).
+fn traversal(size: u64, times: f64) -> u64 {
+    (size as f64 * times * 0.1).ceil() as u64
+}
+
+/// The cost of going through the first argument.
+fn traversal_of_first(_: &str, arguments: &[Value<'_>], _: &Value<'_>) -> u64 {
+    traversal(size(arguments, 0), 1.0)
+}
+
+/// The cost of a match: both lengths count (`RegexStringLengthCostFactor`).
+fn matching(text: u64, pattern: u64) -> u64 {
+    ((1.0 + text as f64) * 0.1).ceil() as u64 * (pattern as f64 * 0.25).ceil() as u64
+}
+
+/// A library's value as what it is.
+fn opaque<'v, T: Opaque>(value: &'v Value<'_>) -> Option<&'v T> {
+    match value {
+        Value::Opaque(value) => (&**value as &dyn Any).downcast_ref(),
+        _ => None,
+    }
+}
+
+/// The other value of a comparison, if it is of the same type.
+///
+/// # Errors
+/// When it is not, which is no inequality for values of libraries.
+fn same<T: Opaque>(other: &dyn Opaque) -> std::result::Result<&T, Error> {
+    (other as &dyn Any).downcast_ref().ok_or(Error::OVERLOAD)
+}
+
+/// Text of bytes that may be none, as Go hands it on: a replacement character for each byte that belongs to no character.
+fn text_of(bytes: &[u8]) -> Value<'static> {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Value::string(text)
+}
+
+fn too_large<'a>() -> Result<'a> {
+    Err(Error::new("the result is too large"))
+}

@@ -5,6 +5,8 @@ mod operators;
 mod text;
 mod time;
 
+pub(super) use operators::add;
+
 use crate::cel::function::{Function, Overload};
 
 /// The standard library.

@@ -16,14 +16,17 @@ pub struct Lowering<'a> {
     places: SourceInfo,
     positions: HashMap<Id, Position>,
     errors: Errors,
+    /// Whether names of underscores only stand for reserved words.
+    reserved: bool,
     next: Id,
     depth: u16,
 }
 
 impl<'a> Lowering<'a> {
-    /// Has copied nothing yet.
-    pub fn new(lines: &'a Source<'a>, places: SourceInfo) -> Self {
-        Self { lines, places, positions: HashMap::new(), errors: Errors::default(), next: 1, depth: 0 }
+    /// Has copied nothing yet. `errors` are those of the parser.
+    pub fn new(lines: &'a Source<'a>, places: SourceInfo, errors: Errors) -> Self {
+        let reserved = !errors.is_empty();
+        Self { lines, places, positions: HashMap::new(), errors, reserved, next: 1, depth: 0 }
     }
 
     /// Where the nodes are and what was wrong.
@@ -130,6 +133,8 @@ impl<'a> Lowering<'a> {
     fn kind(&mut self, id: Id, expr: foreign::Expr, offsets: Option<(usize, usize)>) -> Option<Expr> {
         let kind = match expr {
             foreign::Expr::Unspecified => Kind::Literal(Literal::Null),
+            // A reserved word: an error is noted already.
+            foreign::Expr::Ident(name) if self.reserved && name.chars().all(|c| c == '_') => Kind::Literal(Literal::Null),
             foreign::Expr::Literal(value) => Kind::Literal(self.literal(id, value, offsets)),
             foreign::Expr::Ident(name) => Kind::Ident(name.into()),
             foreign::Expr::Select(select) => Kind::Select {

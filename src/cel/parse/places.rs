@@ -1,29 +1,59 @@
 //! Where and how the `cel` crate's words differ from cel-go's.
 
-use crate::cel::source::{Errors, Source};
+use crate::cel::source::{Errors, Position, Source};
 use cel::ParseError;
+
+/// The text with underscores for the reserved words that are all that is wrong with it.
+pub fn without_reserved(found: &[ParseError], source: &Source<'_>) -> Option<String> {
+    let mut text = source.characters().to_vec();
+    for error in found {
+        let word = error.msg.strip_prefix("reserved identifier: ")?.trim_start_matches('.');
+        let begin = source.offset(position(error)?);
+        text.get_mut(begin..begin + word.len())?.fill('_');
+    }
+    Some(text.into_iter().collect())
+}
 
 /// Errors of the `cel` crate, in the order of their places, in cel-go's words.
 pub fn syntax_errors(found: &[ParseError], source: &Source<'_>, errors: &mut Errors) {
+    if found.iter().any(|error| error.msg.contains("ecursion limit of")) {
+        return errors.add(None, format!("expression recursion limit exceeded: {}", super::MAX_DEPTH));
+    }
+    // What is no token is as if it were not there.
+    let mut text = source.characters().to_vec();
+    for error in found {
+        if let Some(skipped) = error.msg.strip_prefix("Syntax error: token recognition error at: '") {
+            let begin = position(error).map_or(text.len(), |position| source.offset(position));
+            let skipped = skipped.chars().count().saturating_sub(1);
+            text.iter_mut().skip(begin).take(skipped).for_each(|c| *c = ' ');
+        }
+    }
     let mut ended = Vec::new();
     for error in found {
-        syntax_error(error, source, &mut ended, errors);
+        syntax_error(error, source, &text, &mut ended, errors);
     }
 }
 
+fn position(error: &ParseError) -> Option<Position> {
+    usize::try_from(error.pos.0).ok().zip(usize::try_from(error.pos.1 - 1).ok())
+}
+
 /// One of them. `ended` are the code points at which the parser gave up what an earlier one was in.
-fn syntax_error(error: &ParseError, source: &Source<'_>, ended: &mut Vec<usize>, errors: &mut Errors) {
+fn syntax_error(error: &ParseError, source: &Source<'_>, tokens: &[char], ended: &mut Vec<usize>, errors: &mut Errors) {
     let text = source.characters();
     let message = error.msg.as_str();
-    let position = usize::try_from(error.pos.0).ok().zip(usize::try_from(error.pos.1 - 1).ok());
+    let position = position(error);
     let offset = position.map_or(0, |position| source.offset(position));
-    if message.contains("ecursion limit of") {
-        errors.add(None, format!("expression recursion limit exceeded: {}", super::MAX_DEPTH));
-    } else if let Some((input, expected)) = message.split_once(" expecting {")
+    if let Some((input, expected)) = message.split_once(" expecting {")
         && message.starts_with("Syntax error: mismatched input")
         && expected.contains("'==', '!='")
     {
-        errors.add(position, format!("{input} expecting {}", wanted(&text[..offset.min(text.len())], ended)));
+        let (before, after) = tokens.split_at(offset.min(tokens.len()));
+        let wanted = wanted(before, ended);
+        errors.add(position, format!("{input} expecting {wanted}"));
+        if wanted == "<EOF>" && count(after) > super::MAX_SKIPPED {
+            errors.add(None, format!("error recovery token lookahead limit exceeded: {}", super::MAX_SKIPPED));
+        }
         ended.push(offset);
     } else if let Some(input) = message.strip_prefix("Syntax error: no viable alternative at input '")
         && let Some(word) = ["true'", "false'", "null'"].iter().find(|word| input.chars().skip(1).eq(word.chars()))
@@ -104,6 +134,29 @@ fn wanted(text: &[char], ended: &[usize]) -> &'static str {
         Some(Open { bracket: '{', .. }) => "'}'",
         _ => "<EOF>",
     }
+}
+
+/// How many tokens there are.
+fn count(text: &[char]) -> usize {
+    let word = |c: &char| c.is_alphanumeric() || *c == '_';
+    let (mut tokens, mut at) = (0, 0);
+    while let Some(c) = text.get(at) {
+        let rest = &text[at..];
+        let (length, is_token) = match c {
+            '\'' | '"' => (string_length(rest, if at > 0 { text[at - 1] } else { ' ' }), true),
+            '/' if rest.get(1) == Some(&'/') => (rest.iter().take_while(|c| **c != '\n').count(), false),
+            '&' | '|' | '=' | '!' | '<' | '>' if matches!(rest.get(1), Some('&' | '|' | '=')) => (2, true),
+            c if word(c) => {
+                let length = rest.iter().take_while(|c| word(c)).count();
+                // The prefix of a string is part of it.
+                (length, !matches!(rest.get(length), Some('\'' | '"')))
+            }
+            c => (1, !c.is_whitespace()),
+        };
+        tokens += usize::from(is_token);
+        at += length;
+    }
+    tokens
 }
 
 /// Code points of the string literal that the text begins with.

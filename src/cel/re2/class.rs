@@ -30,12 +30,16 @@ const POSIX: [(&str, &[(char, char)]); 14] = [
     ("xdigit", &[('0', '9'), ('A', 'F'), ('a', 'f')]),
 ];
 
-/// From one code point to another, surrogates left out: no text has them.
+/// From one code point to another; surrogates are none that a text has.
 fn range(from: u32, to: u32) -> ClassUnicode {
-    let halves = [(from, to.min(0xd7ff)), (from.max(0xe000), to)];
-    let range = |(from, to): (u32, u32)| Some((char::from_u32(from)?, char::from_u32(to)?));
-    let halves = halves.into_iter().filter(|(from, to)| from <= to).filter_map(range);
-    ClassUnicode::new(halves.map(|(from, to)| ClassUnicodeRange::new(from, to)))
+    let from = char::from_u32(if is_surrogate(from) { 0xe000 } else { from });
+    let to = char::from_u32(if is_surrogate(to) { 0xd7ff } else { to });
+    let range = from.zip(to).filter(|(from, to)| from <= to);
+    ClassUnicode::new(range.map(|(from, to)| ClassUnicodeRange::new(from, to)))
+}
+
+fn is_surrogate(code: u32) -> bool {
+    (0xd800..0xe000).contains(&code)
 }
 
 /// A character, or what differs from it in case only.

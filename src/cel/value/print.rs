@@ -1,7 +1,7 @@
 //! Numbers, durations and times as Go prints them.
 
 use super::Value;
-use jiff::tz::Offset;
+use jiff::civil::{Date, DateTime};
 use std::fmt::{self, Write};
 
 /// A double as `%g` and `%v` of Go print it: the shortest digits that read back as the same.
@@ -76,11 +76,19 @@ pub fn duration(nanoseconds: i64) -> String {
     double_plain(seconds) + "s"
 }
 
+/// What calendar and clock show so many seconds east of UTC. Of all the seconds there are (the years 1 to 9999).
+pub fn civil(seconds: i64, nanoseconds: u32, offset: i32) -> DateTime {
+    let seconds = seconds.saturating_add(offset.into());
+    let days = jiff::Span::new().try_days(seconds.div_euclid(86_400));
+    let date = days.and_then(|days| jiff::civil::date(1970, 1, 1).checked_add(days)).unwrap_or(Date::MAX);
+    let of_day = seconds.rem_euclid(86_400) as i32;
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    date.at(hour as i8, minute as i8, second as i8, nanoseconds as i32)
+}
+
 /// A time as `time.RFC3339Nano` has it.
 pub fn timestamp(seconds: i64, nanoseconds: u32, offset: i32) -> String {
-    let local = jiff::Timestamp::new(seconds, nanoseconds as i32)
-        .map(|time| Offset::from_seconds(offset).unwrap_or(Offset::UTC).to_datetime(time))
-        .unwrap_or_default();
+    let local = civil(seconds, nanoseconds, offset);
     let mut text = format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
         local.year(),

@@ -1,8 +1,9 @@
 //! The parts of times and durations. Times are read in UTC where no zone is named.
 
+use crate::cel::value::print::civil;
 use crate::cel::value::{Error, Value};
 use jiff::civil::DateTime;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::TimeZone;
 
 type Result<'a> = std::result::Result<Value<'a>, Error>;
 
@@ -19,26 +20,25 @@ fn part<'a>(arguments: &[Value<'a>], of_time: fn(DateTime) -> i64, of_duration: 
     let Some(&Value::Timestamp(seconds, nanoseconds, _)) = arguments.first() else {
         return Err(Error::NoSuchOverload);
     };
-    let time = jiff::Timestamp::new(seconds, nanoseconds as i32).map_err(|_| super::operators::TIMESTAMP_OVERFLOW)?;
-    Ok(Value::Int(of_time(local(time, zone)?)))
+    Ok(Value::Int(of_time(civil(seconds, nanoseconds, offset(seconds, zone)?))))
 }
 
-/// The time in a zone: a name of the IANA database, or hours and minutes.
-fn local(time: jiff::Timestamp, zone: &str) -> std::result::Result<DateTime, Error> {
+/// How many seconds a zone is east of UTC at a time. The zone is a name of the IANA database, or hours and minutes.
+fn offset(seconds: i64, zone: &str) -> std::result::Result<i32, Error> {
     let Some((hours, minutes)) = zone.split_once(':') else {
-        return match zone {
-            "" | "UTC" => Ok(Offset::UTC.to_datetime(time)),
-            "Local" => Ok(TimeZone::system().to_datetime(time)),
-            name => {
-                let zone = TimeZone::get(name).map_err(|_| Error::new(format!("unknown time zone {name}")))?;
-                Ok(zone.to_datetime(time))
-            }
+        let found = match zone {
+            "" | "UTC" => return Ok(0),
+            "Local" => TimeZone::system(),
+            name => TimeZone::get(name).map_err(|_| Error::new(format!("unknown time zone {name}")))?,
         };
+        // The last day there is may lie beyond the bounds of the library.
+        let bounds = jiff::Timestamp::MIN.as_second()..=jiff::Timestamp::MAX.as_second();
+        let time = jiff::Timestamp::from_second(seconds.clamp(*bounds.start(), *bounds.end())).unwrap_or_default();
+        return Ok(found.to_offset(time).seconds());
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
     let minutes = if zone.starts_with('-') { hours * 60 - minutes } else { hours * 60 + minutes };
-    let offset = i32::try_from(minutes * 60).ok().and_then(|seconds| Offset::from_seconds(seconds).ok());
-    offset.map(|offset| offset.to_datetime(time)).ok_or_else(|| Error::new(format!("unknown time zone {zone}")))
+    i32::try_from(minutes * 60).map_err(|_| Error::new(format!("unknown time zone {zone}")))
 }
 
 /// `strconv.Atoi` of Go, within the bounds of what an offset can be.

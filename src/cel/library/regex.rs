@@ -1,0 +1,61 @@
+//! `find` and `findAll`, `library.Regex` of Kubernetes.
+
+use super::{Result, matching, overload, size};
+use crate::cel::function::Function;
+use crate::cel::re2::Regex;
+use crate::cel::value::{Error, Text, Value};
+
+/// What finds parts of a text.
+pub const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "find",
+        overloads: &[overload("string_find_string", "string.find(string): string")],
+        call: find,
+        cost: Some(cost),
+    },
+    Function {
+        name: "findAll",
+        overloads: &[
+            overload("string_find_all_string", "string.findAll(string): list(string)"),
+            overload("string_find_all_string_int", "string.findAll(string, int): list(string)"),
+        ],
+        call: find_all,
+        cost: Some(cost),
+    },
+];
+
+fn cost(_: &str, arguments: &[Value<'_>], _: &Value<'_>) -> u64 {
+    matching(size(arguments, 0), size(arguments, 1))
+}
+
+fn compiled(pattern: &str) -> std::result::Result<Regex, Error> {
+    Regex::compile(pattern).map_err(|error| Error::new(format!("Illegal regex: {error}")))
+}
+
+/// A part of a text, borrowed as the text is.
+fn part<'a>(of: &Text<'a>, found: &str) -> Value<'a> {
+    match of {
+        Text::Borrowed(text) => {
+            let at = found.as_ptr() as usize - text.as_ptr() as usize;
+            Value::text(text.get(at..at + found.len()).unwrap_or_default())
+        }
+        Text::Shared(_) => Value::string(found),
+    }
+}
+
+fn find<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+    let [Value::String(text), Value::String(pattern)] = arguments else { return Err(Error::NoSuchOverload) };
+    Ok(compiled(pattern)?.find(text).map_or(Value::text(""), |found| part(text, found)))
+}
+
+fn find_all<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+    let (text, pattern, limit) = match arguments {
+        [Value::String(text), Value::String(pattern)] => (text, pattern, -1),
+        [Value::String(text), Value::String(pattern), Value::Int(limit)] => (text, pattern, *limit),
+        _ => return Err(Error::NoSuchOverload),
+    };
+    // Less than none is any number.
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let regex = compiled(pattern)?;
+    Ok(Value::list(regex.find_all(text).take(limit).map(|found| part(text, found)).collect()))
+}

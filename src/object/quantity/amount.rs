@@ -1,0 +1,354 @@
+//! Quantities as an expression may look into them: exact, of any size, and with the difference that Go makes between small
+//! numbers (`int64Amount`) and decimals of any length (`infDecAmount`).
+
+use super::{FORMAT_WRONG, Format, NUMBER_WRONG, Parts, interpret};
+use std::cmp::Ordering;
+
+/// Digits of a decimal. Go has no limit; what is longer is refused here.
+const MAX_DIGITS: usize = 10_000;
+/// Where decimals are rounded to.
+const NANO_PLACES: i64 = 9;
+
+/// What a quantity comes to.
+#[derive(Clone, Debug)]
+pub enum Amount {
+    /// A number times a power of ten.
+    Small(i64, i64),
+    /// A decimal of any length.
+    Decimal(Decimal),
+}
+
+/// A whole number, divided by a power of ten.
+#[derive(Clone, Debug)]
+pub struct Decimal {
+    is_negative: bool,
+    /// Without leading zeros; none for zero.
+    digits: Vec<u8>,
+    /// Digits behind the point; less than none for zeros before it that are not written.
+    places: i64,
+}
+
+impl Amount {
+    /// Reads one (`resource.ParseQuantity`).
+    ///
+    /// # Errors
+    /// In Go's words, when the text is no quantity; and when it is longer than what is reckoned with here.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err(FORMAT_WRONG.to_owned());
+        }
+        let parts = Parts::of(text)?;
+        let (exponent, format) = interpret(parts.suffix)?;
+        let sign = if parts.is_negative { -1 } else { 1 };
+        if parts.is_small(exponent, format) {
+            let number: i64 = [parts.whole, parts.fraction].concat().parse().map_err(|_| NUMBER_WRONG.to_owned())?;
+            return Ok(match format {
+                Format::Binary => Self::Small(sign * (number << exponent), 0),
+                Format::Decimal | Format::Exponent => Self::Small(sign * number, parts.scale(exponent)),
+            });
+        }
+        if !parts.has_digits {
+            return Err(NUMBER_WRONG.to_owned());
+        }
+        let digits = [parts.whole, parts.fraction].concat().bytes().map(|digit| digit - b'0').collect();
+        let mut number = Decimal { is_negative: parts.is_negative, digits, places: parts.fraction.len() as i64 };
+        match format {
+            Format::Binary => number.multiply(1 << exponent),
+            Format::Decimal | Format::Exponent => number.places -= i64::from(exponent),
+        }
+        number.trim();
+        if !number.digits.is_empty() {
+            number.round_to_nano()?;
+        }
+        if format == Format::Binary {
+            let most = Decimal::of(i64::MAX, 0);
+            if number.compare_size(&most).is_gt() {
+                number = Decimal { is_negative: number.is_negative, ..most };
+            }
+        }
+        Ok(Self::Decimal(number))
+    }
+
+    /// A whole number.
+    pub fn whole(value: i64) -> Self {
+        Self::Small(value, 0)
+    }
+
+    /// -1, 0 or 1 (`Sign`).
+    pub fn sign(&self) -> i64 {
+        match self {
+            Self::Small(value, _) => value.signum(),
+            Self::Decimal(decimal) if decimal.digits.is_empty() => 0,
+            Self::Decimal(decimal) => 1 - 2 * i64::from(decimal.is_negative),
+        }
+    }
+
+    /// The number, if it is a small one without a fraction: `1000m` is none, and `1.5Ki` neither (`AsInt64`).
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Self::Small(value, scale) => scaled(*value, *scale),
+            Self::Decimal(_) => None,
+        }
+    }
+
+    /// As a double, with Go's rounding (`AsApproximateFloat64`).
+    pub fn as_f64(&self) -> f64 {
+        let (base, exponent) = match self {
+            Self::Small(value, scale) => (*value as f64, *scale),
+            Self::Decimal(decimal) => (decimal.unscaled(), -decimal.places),
+        };
+        if exponent == 0 { base } else { base * power_of_ten(exponent) }
+    }
+
+    /// The sum (`Add`).
+    ///
+    /// # Errors
+    /// When it is longer than what is reckoned with here.
+    pub fn plus(&self, other: &Self) -> Result<Self, String> {
+        if let (Self::Small(a, a_scale), Self::Small(b, b_scale)) = (self, other) {
+            let sum = match (a, b) {
+                (_, 0) => Some((*a, *a_scale)),
+                (0, _) => Some((*b, *b_scale)),
+                _ => {
+                    let scale = *a_scale.min(b_scale);
+                    scaled(*a, a_scale - scale)
+                        .zip(scaled(*b, b_scale - scale))
+                        .and_then(|(a, b)| Some((a.checked_add(b)?, scale)))
+                }
+            };
+            if let Some((value, scale)) = sum {
+                return Ok(Self::Small(value, scale));
+            }
+        }
+        self.decimal().plus(&other.decimal()).map(Self::Decimal)
+    }
+
+    /// The difference (`Sub`).
+    ///
+    /// # Errors
+    /// When it is longer than what is reckoned with here.
+    pub fn minus(&self, other: &Self) -> Result<Self, String> {
+        let negated = match other {
+            // The smallest has no opposite, and Go takes it for its own.
+            Self::Small(value, scale) => Self::Small(value.wrapping_neg(), *scale),
+            Self::Decimal(decimal) => {
+                Self::Decimal(Decimal { is_negative: !decimal.is_negative, ..decimal.clone() })
+            }
+        };
+        self.plus(&negated)
+    }
+
+    fn decimal(&self) -> Decimal {
+        match self {
+            Self::Small(value, scale) => Decimal::of(*value, -scale),
+            Self::Decimal(decimal) => decimal.clone(),
+        }
+    }
+}
+
+/// Amounts are compared by what they come to, however they are kept.
+impl PartialEq for Amount {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Amount {}
+
+impl PartialOrd for Amount {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Amount {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.sign().cmp(&other.sign()).then_with(|| {
+            let sizes = self.decimal().compare_size(&other.decimal());
+            if self.sign() < 0 { sizes.reverse() } else { sizes }
+        })
+    }
+}
+
+impl Decimal {
+    fn of(value: i64, places: i64) -> Self {
+        let digits = value.unsigned_abs().to_string().bytes().map(|digit| digit - b'0').collect();
+        let mut decimal = Self { is_negative: value < 0, digits, places };
+        decimal.trim();
+        decimal
+    }
+
+    fn trim(&mut self) {
+        let zeros = self.digits.iter().take_while(|digit| **digit == 0).count();
+        self.digits.drain(..zeros);
+    }
+
+    fn multiply(&mut self, factor: u64) {
+        let mut carry = 0;
+        // Nine times the largest factor, 2^60, and what is carried fit 64 bits.
+        for digit in self.digits.iter_mut().rev() {
+            carry += u64::from(*digit) * factor;
+            *digit = (carry % 10) as u8;
+            carry /= 10;
+        }
+        let front: Vec<u8> = carry.to_string().bytes().map(|digit| digit - b'0').collect();
+        self.digits.splice(0..0, front);
+    }
+
+    /// With so many digits behind the point; what is cut off rounds the rest up.
+    fn round_to_nano(&mut self) -> Result<(), String> {
+        if self.places <= NANO_PLACES {
+            return self.extend_to(NANO_PLACES);
+        }
+        let excess = usize::try_from(self.places - NANO_PLACES).unwrap_or(usize::MAX);
+        let kept = self.digits.len().saturating_sub(excess);
+        let has_rest = self.digits.drain(kept..).any(|digit| digit != 0);
+        self.places = NANO_PLACES;
+        if has_rest {
+            let one = Self { is_negative: self.is_negative, digits: vec![1], places: NANO_PLACES };
+            *self = self.plus(&one)?;
+        }
+        Ok(())
+    }
+
+    /// Writes zeros at the end.
+    fn extend_to(&mut self, places: i64) -> Result<(), String> {
+        let more = usize::try_from(places - self.places).unwrap_or(0);
+        if !self.digits.is_empty() && self.digits.len().saturating_add(more) > MAX_DIGITS {
+            return Err(format!("quantities of more than {MAX_DIGITS} digits are not supported"));
+        }
+        if !self.digits.is_empty() {
+            self.digits.resize(self.digits.len() + more, 0);
+        }
+        self.places = places.max(self.places);
+        Ok(())
+    }
+
+    /// Which is farther from zero.
+    fn compare_size(&self, other: &Self) -> Ordering {
+        match (self.digits.is_empty(), other.digits.is_empty()) {
+            (true, true) => return Ordering::Equal,
+            (true, false) => return Ordering::Less,
+            (false, true) => return Ordering::Greater,
+            (false, false) => {}
+        }
+        let whole = |decimal: &Self| decimal.digits.len() as i64 - decimal.places;
+        whole(self).cmp(&whole(other)).then_with(|| {
+            let length = self.digits.len().max(other.digits.len());
+            let digit = |decimal: &Self, at: usize| decimal.digits.get(at).copied().unwrap_or(0);
+            (0..length).map(|at| digit(self, at).cmp(&digit(other, at))).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        })
+    }
+
+    fn plus(&self, other: &Self) -> Result<Self, String> {
+        let (mut a, mut b) = (self.clone(), other.clone());
+        let places = a.places.max(b.places);
+        a.extend_to(places)?;
+        b.extend_to(places)?;
+        if a.compare_size(&b).is_lt() {
+            std::mem::swap(&mut a, &mut b);
+        }
+        let subtracts = a.is_negative != b.is_negative;
+        let length = a.digits.len() + 1;
+        let from_end = |digits: &[u8], at: usize| digits.len().checked_sub(at + 1).map_or(0, |at| digits[at] as i8);
+        let (mut carry, mut digits) = (0, vec![0; length]);
+        for at in 0..length {
+            let other = from_end(&b.digits, at);
+            let digit = from_end(&a.digits, at) + carry + if subtracts { -other } else { other };
+            carry = digit.div_euclid(10);
+            digits[length - 1 - at] = digit.rem_euclid(10) as u8;
+        }
+        let mut sum = Self { is_negative: a.is_negative, digits, places };
+        sum.trim();
+        Ok(sum)
+    }
+
+    /// The whole number, before it is divided.
+    fn unscaled(&self) -> f64 {
+        let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
+        let size: f64 = digits.parse().unwrap_or(0.0);
+        if self.is_negative { -size } else { size }
+    }
+}
+
+/// Times a power of ten, if 64 bits hold it (`positiveScaleInt64`).
+fn scaled(value: i64, scale: i64) -> Option<i64> {
+    if value == 0 && scale >= 0 {
+        return Some(0);
+    }
+    value.checked_mul(10_i64.checked_pow(u32::try_from(scale).ok()?)?)
+}
+
+/// `math.Pow10`, which has two tables and multiplies or divides.
+fn power_of_ten(exponent: i64) -> f64 {
+    let literal = |exponent: i64| format!("1e{exponent}").parse().unwrap_or(0.0);
+    match exponent {
+        0..=308 => literal(exponent / 32 * 32) * literal(exponent % 32),
+        -323..=-1 => literal(-(-exponent / 32 * 32)) / literal(-exponent % 32),
+        309.. => f64::INFINITY,
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amount(text: &str) -> Amount {
+        Amount::parse(text).unwrap()
+    }
+
+    #[test]
+    fn only_small_numbers_without_a_fraction_are_integers() {
+        for (text, want) in [
+            ("2", Some(2)),
+            ("-2", Some(-2)),
+            ("1k", Some(1000)),
+            ("1Ki", Some(1024)),
+            ("0", Some(0)),
+            ("1000m", None),
+            ("1.0", None),
+            ("1.5Ki", None),
+            ("9E", Some(9_000_000_000_000_000_000)),
+            ("10E", None),
+            ("1e100", None),
+            ("0e100", Some(0)),
+        ] {
+            assert_eq!(amount(text).as_i64(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn is_compared_by_what_it_comes_to() {
+        for (less, more) in [
+            ("1", "1.0000000001"),
+            ("-1e40", "1"),
+            ("99999999999999999999", "1e20"),
+            ("-2", "-1"),
+            ("1e100", "1e101"),
+            ("0", "1n"),
+        ] {
+            assert!(amount(less) < amount(more), "{less} < {more}");
+        }
+        for (a, b) in [("1", "1000m"), ("1Ki", "1024"), ("0", "-0"), ("1e19", "10E"), ("10E", "10000000000000000000")] {
+            assert_eq!(amount(a), amount(b), "{a} = {b}");
+        }
+    }
+
+    #[test]
+    fn sums_are_exact() {
+        for (a, b, sum) in [
+            ("1", "1", "2"),
+            ("0.1", "0.2", "0.3"),
+            ("9E", "9E", "18E"),
+            ("99999999999999999999", "1", "1e20"),
+            ("1", "-99999999999999999999", "-99999999999999999998"),
+            ("1.5Gi", "0.5Gi", "2Gi"),
+            ("1.5Gi", "-1.5Gi", "0"),
+        ] {
+            assert_eq!(amount(a).plus(&amount(b)), Ok(amount(sum)), "{a} + {b}");
+            assert_eq!(amount(sum).minus(&amount(b)), Ok(amount(a)), "{sum} - {b}");
+        }
+        assert!(Amount::parse("1e20000").unwrap().plus(&amount("1n")).is_err());
+    }
+}
