@@ -19,6 +19,7 @@ mod kinds;
 mod kubectl;
 mod lifecycle;
 mod plugins;
+mod policies;
 mod policy_library;
 mod races;
 mod subresources;

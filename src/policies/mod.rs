@@ -17,6 +17,8 @@ mod metrics;
 mod validating;
 mod mutating;
 pub mod config;
+#[cfg(test)]
+mod testing;
 
 pub use binding::Binding;
 pub use conditions::{Conditions, Verdict};
