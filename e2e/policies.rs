@@ -14,7 +14,12 @@ const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 /// Both sides of every test here.
 fn pair() -> &'static Pair {
     static PAIR: OnceLock<Pair> = OnceLock::new();
-    let plugins = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
+    let plugins = [
+        "MutatingAdmissionPolicy",
+        "ValidatingAdmissionPolicy",
+        "MutatingAdmissionWebhook",
+        "ValidatingAdmissionWebhook",
+    ];
     PAIR.get_or_init(|| Pair::start(&plugins, &[], &[widgets()]))
 }
 
@@ -150,7 +155,11 @@ impl Place {
 
     /// Registers the policies, waits until both sides know them, and compares.
     fn compare(mut self) {
-        self.validating("known", json!({"validations": [{"expression": "false", "message": "policies are known"}]}), json!({}));
+        self.validating(
+            "known",
+            json!({"validations": [{"expression": "false", "message": "policies are known"}]}),
+            json!({}),
+        );
         let labels = r#"Object{metadata: Object.metadata{annotations: {"known": "mutations are known"}}}"#;
         self.mutating("mutable", json!({ "mutations": applied(&[labels]) }), json!({}));
         pair().set_up(&self.policies);

@@ -10,7 +10,8 @@ const DENIES: &str = "false";
 fn constraints_take_requests() {
     let mut place = Place::new("constraints");
     let rule = |fields: Value| {
-        let mut rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]});
+        let mut rule =
+            json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]});
         merge(&mut rule, fields);
         json!([rule])
     };
@@ -25,7 +26,10 @@ fn constraints_take_requests() {
         ("any", json!({"resourceRules": rule(json!({"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}))})),
         ("subresources", json!({"resourceRules": rule(json!({"resources": ["configmaps/*"]}))})),
         ("elsewhere", json!({"namespaceSelector": {"matchLabels": {"team": "blue"}}})),
-        ("expression", json!({"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "In", "values": ["red"]}]}})),
+        (
+            "expression",
+            json!({"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "In", "values": ["red"]}]}}),
+        ),
     ] {
         let mut spec = holds(DENIES);
         spec["matchConstraints"] = constraints;
@@ -42,9 +46,15 @@ fn bindings_take_some_of_them() {
         ("all", json!({})),
         ("objects", json!({"objectSelector": {"matchLabels": {"more": "yes"}}})),
         ("namespaces", json!({"namespaceSelector": {"matchLabels": {"team": "blue"}}})),
-        ("secrets", json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["secrets"]}]})),
-        ("not-named", json!({"excludeResourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
-            "resources": ["configmaps"], "resourceNames": ["not-named"]}]})),
+        (
+            "secrets",
+            json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["secrets"]}]}),
+        ),
+        (
+            "not-named",
+            json!({"excludeResourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
+            "resources": ["configmaps"], "resourceNames": ["not-named"]}]}),
+        ),
     ] {
         place.validating(case, holds(DENIES), json!({ "matchResources": resources }));
         place.tries(case, json!({}));
@@ -70,7 +80,8 @@ fn match_conditions_leave_requests_out() {
         ("false-and-error", "Fail", &["object.data.absent == '2'", "false"]),
         ("namespace", "Fail", &["namespaceObject == null"]),
     ] {
-        let named = |(index, expression): (usize, &&str)| json!({"name": format!("c{index}"), "expression": expression});
+        let named =
+            |(index, expression): (usize, &&str)| json!({"name": format!("c{index}"), "expression": expression});
         let conditions: Vec<Value> = conditions.iter().enumerate().map(named).collect();
         let mut spec = holds(DENIES);
         merge(&mut spec, json!({"failurePolicy": policy, "matchConditions": conditions}));
@@ -152,17 +163,27 @@ fn match_conditions_of_webhooks_leave_requests_out() {
     let mut setup = Vec::new();
     for (kind, paths) in [("Validating", "/deny"), ("Mutating", "/label/hooked/yes")] {
         for (case, policy, condition) in [
-            ("holds", "Fail", "object.data.a == '1' && request.name == 'holds' && authorizer.requestResource.check('create').allowed()"),
+            (
+                "holds",
+                "Fail",
+                "object.data.a == '1' && request.name == 'holds' && authorizer.requestResource.check('create').allowed()",
+            ),
             ("excludes", "Fail", "object.data.a == '2'"),
             ("fails", "Fail", "object.data.absent == '2'"),
             ("ignores", "Ignore", "object.data.absent == '2'"),
         ] {
             let name = format!("{}-{}-{case}", place.name, kind.to_lowercase());
             let mut configuration = webhook.configuration(kind, &name, &place.name, &[paths]);
-            merge(&mut configuration["webhooks"][0], json!({"failurePolicy": policy,
+            merge(
+                &mut configuration["webhooks"][0],
+                json!({"failurePolicy": policy,
                 "namespaceSelector": {"matchLabels": {"place": place.name}}, "objectSelector": {"matchLabels": {"case": format!("{}-{case}", kind.to_lowercase())}},
-                "matchConditions": [{"name": "c", "expression": condition.replace("'holds'", &format!("'{}-holds'", kind.to_lowercase()))}]}));
-            setup.push(post(&format!("/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations", kind.to_lowercase()), &configuration));
+                "matchConditions": [{"name": "c", "expression": condition.replace("'holds'", &format!("'{}-holds'", kind.to_lowercase()))}]}),
+            );
+            setup.push(post(
+                &format!("/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations", kind.to_lowercase()),
+                &configuration,
+            ));
             place.tries(&format!("{}-{case}", kind.to_lowercase()), json!({}));
         }
     }

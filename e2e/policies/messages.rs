@@ -25,8 +25,11 @@ fn a_failed_validation_says_what_the_policy_says() {
     ] {
         place.judges(case, json!({ "validations": [validation] }));
     }
-    place.judges("first", json!({"validations": [{"expression": "true"}, {"expression": "false", "message": "second"},
-        {"expression": "false", "message": "third", "reason": "Forbidden"}]}));
+    place.judges(
+        "first",
+        json!({"validations": [{"expression": "true"}, {"expression": "false", "message": "second"},
+        {"expression": "false", "message": "third", "reason": "Forbidden"}]}),
+    );
     place.compare();
 }
 
@@ -45,10 +48,15 @@ fn what_cannot_be_evaluated_is_a_denial_unless_it_is_ignored() {
         ignoring["failurePolicy"] = "Ignore".into();
         place.judges(&format!("{case}-ignored"), ignoring);
     }
-    place.judges("error-and-false", json!({"failurePolicy": "Ignore", "validations": [
-        {"expression": "object.data.absent == 'x'"}, {"expression": "false", "message": "plainly false"}]}));
+    place.judges(
+        "error-and-false",
+        json!({"failurePolicy": "Ignore", "validations": [
+        {"expression": "object.data.absent == 'x'"}, {"expression": "false", "message": "plainly false"}]}),
+    );
     let nested = "[0,1,2,3,4,5,6,7,8,9]";
-    let costly = format!("{nested}.all(a, {nested}.all(b, {nested}.all(c, {nested}.all(d, {nested}.all(e, {nested}.all(f, a + b + c + d + e + f >= 0))))))");
+    let costly = format!(
+        "{nested}.all(a, {nested}.all(b, {nested}.all(c, {nested}.all(d, {nested}.all(e, {nested}.all(f, a + b + c + d + e + f >= 0))))))"
+    );
     place.judges("costly", holds(&costly));
     place.judges("costly-ignored", json!({"failurePolicy": "Ignore", "validations": [{ "expression": costly }]}));
     place.judges("spent", json!({"validations": vec![json!({ "expression": costly }); 12]}));
@@ -59,9 +67,7 @@ fn what_cannot_be_evaluated_is_a_denial_unless_it_is_ignored() {
 #[test]
 fn variables_are_found_when_they_are_needed() {
     let mut place = Place::new("variables");
-    let with = |variables: Value, expression: &str| {
-        json!({"variables": variables, "validations": [{"expression": "false", "messageExpression": expression}]})
-    };
+    let with = |variables: Value, expression: &str| json!({"variables": variables, "validations": [{"expression": "false", "messageExpression": expression}]});
     let chain = json!([{"name": "a", "expression": "object.data.a"}, {"name": "twice", "expression": "variables.a + variables.a"}]);
     place.judges("chain", with(chain, "variables.twice + variables.a"));
     let broken = json!([{"name": "broken", "expression": "object.data.absent"}, {"name": "fine", "expression": "1"}]);
@@ -86,9 +92,7 @@ fn actions_warn_and_audit() {
         place.validating(case, spec, json!({ "validationActions": actions }));
         place.tries(case, json!({}));
     }
-    let annotated = |value: &str| {
-        json!({"validations": [{"expression": "true"}], "auditAnnotations": [{"key": "k", "valueExpression": value}]})
-    };
+    let annotated = |value: &str| json!({"validations": [{"expression": "true"}], "auditAnnotations": [{"key": "k", "valueExpression": value}]});
     for (case, value) in [
         ("annotated", "'value'"),
         ("null", "object.data.a == '1' ? null : 'x'"),
@@ -110,10 +114,16 @@ fn expressions_see_the_request() {
     let mut place = Place::new("request");
     for (case, expression) in [
         ("kind", "request.kind.group + '|' + request.kind.version + '|' + request.kind.kind"),
-        ("resource", "request.resource.resource + '|' + request.requestResource.version + '|' + request.requestKind.kind"),
+        (
+            "resource",
+            "request.resource.resource + '|' + request.requestResource.version + '|' + request.requestKind.kind",
+        ),
         ("subresource", "string(has(request.subResource)) + string(has(request.requestSubResource))"),
         ("name", "request.name + '|' + request.operation + '|' + string(request.dryRun)"),
-        ("user", "request.userInfo.username + '|' + request.userInfo.groups.join(',') + string(has(request.userInfo.uid))"),
+        (
+            "user",
+            "request.userInfo.username + '|' + request.userInfo.groups.join(',') + string(has(request.userInfo.uid))",
+        ),
         ("options", "request.options.kind + '|' + request.options.apiVersion + '|' + string(request.options.dryRun)"),
         ("old", "string(oldObject == null) + string(object.metadata.generation == 1)"),
         ("namespace", "namespaceObject.metadata.labels['team'] + namespaceObject.metadata.annotations['note']"),

@@ -182,11 +182,18 @@ impl<P: Projection> Cache<P> {
         self.changes.subscribe()
     }
 
-    /// Keeps the cache of a kind in step with the API server. A list that stalls for `list_timeout` is begun anew.
-    pub(super) async fn follow(&self, kind: &str, api: kube::Api<P::Object>, list_timeout: Duration) {
+    /// Keeps the cache of a kind in step with the API server; objects are `prepare`d before they are looked at. A list that
+    /// stalls for `list_timeout` is begun anew.
+    pub(super) async fn follow(
+        &self,
+        kind: &str,
+        api: kube::Api<P::Object>,
+        prepare: impl Fn(&mut P::Object),
+        list_timeout: Duration,
+    ) {
         loop {
             let config = watcher::Config::default().page_size(P::PAGE);
-            let mut events = pin!(watcher(api.clone(), config).default_backoff());
+            let mut events = pin!(watcher(api.clone(), config).default_backoff().modify(&prepare));
             let mut listed = None;
             loop {
                 let is_listing = listed.is_some() || !self.is_synced();

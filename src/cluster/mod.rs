@@ -521,7 +521,7 @@ where
 {
     let cache = Arc::new(Cache::<P>::new());
     let (followed, api) = (cache.clone(), Api::all(client.clone()));
-    let task = async move { followed.follow(&P::Object::kind(&()), api, limits.list_timeout).await };
+    let task = async move { followed.follow(&P::Object::kind(&()), api, |_| (), limits.list_timeout).await };
     watches.push(AbortOnDropHandle::new(tokio::spawn(task)));
     cache
 }

@@ -5,7 +5,7 @@ use super::cache::{Cache, Projection, key};
 use super::discovery::Discovery;
 use super::{Cluster, Live, Need};
 use crate::object::{GroupVersionKind, schema};
-use kube::api::{Api, ApiResource, DynamicObject};
+use kube::api::{Api, ApiResource, DynamicObject, TypeMeta};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -193,7 +193,10 @@ impl Cluster {
                     kind: name.clone(),
                     plural,
                 };
-                cache.follow(name, Api::all_with(client, &resource), list_timeout).await;
+                // In lists they do not say what they are.
+                let types = TypeMeta { api_version: resource.api_version.clone(), kind: name.clone() };
+                let prepare = |object: &mut DynamicObject| object.types = Some(types.clone());
+                cache.follow(name, Api::all_with(client, &resource), prepare, list_timeout).await;
             }
         };
         let watch = Some(AbortOnDropHandle::new(tokio::spawn(task)));

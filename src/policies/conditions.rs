@@ -116,6 +116,8 @@ impl Conditions {
             return Ok(Verdict::Matches);
         }
         let started = Instant::now();
+        // They are told of the resource that was asked for, whatever it is shown as.
+        let shown = &shown.on_its_own_resource();
         let slots = shown.slots(Looks { at_namespace: false, ..beside.looks }, beside.parameters);
         let slots = super::expression::Slots { namespace: Value::Null, ..slots };
         let variables = Variables::new(beside.variables, slots, shown.limits());

@@ -11,10 +11,12 @@ use crate::cel::{Limits, Value};
 use crate::cluster::Namespace;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::{Map as JsonMap, Value as Json, json};
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// A request as expressions see it, as one kind and resource.
+#[derive(Clone)]
 pub struct Shown<'a> {
     /// The request.
     pub attributes: &'a Attributes,
@@ -64,7 +66,24 @@ impl<'a> Shown<'a> {
         reviews: &Reviews,
     ) -> Self {
         let request = OnceCell::new();
-        Self { attributes, object, old_object, matched: (kind, resource), namespace, answers: reviews.answers(), request }
+        Self {
+            attributes,
+            object,
+            old_object,
+            matched: (kind, resource),
+            namespace,
+            answers: reviews.answers(),
+            request,
+        }
+    }
+
+    /// The same with the resource of the request, whatever it matched as.
+    pub fn on_its_own_resource(&self) -> Cow<'_, Self> {
+        if *self.matched.1 == self.attributes.resource {
+            return Cow::Borrowed(self);
+        }
+        let matched = (self.matched.0, &self.attributes.resource);
+        Cow::Owned(Self { matched, request: OnceCell::new(), ..self.clone() })
     }
 
     /// The values of variables, with these parameters.

@@ -16,14 +16,14 @@ use super::request::{Shown, namespace_name, namespace_value};
 use super::reviews::Reviews;
 use super::source::{Hook, Source};
 use super::variables::Variables;
-use super::versions::{Versions, View};
+use super::versions::Versions;
 use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::{Attributes, Denial};
 use crate::cel::value::Review;
 use crate::cluster::discovery::Discovery;
+use crate::cluster::{Cluster, CustomResource, Parameter};
 use crate::config::Limits;
 use crate::conversion::Converter;
-use crate::cluster::{Cluster, CustomResource, Parameter};
 use crate::object::{GroupVersionKind, Object, normal, schema};
 use crate::status::{Cause, Status};
 use crate::webhooks::matching::{Matcher, Wanted};
@@ -160,7 +160,8 @@ impl Mutating {
                 None => None,
             };
             let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
-            let result = self.invoke(&invocations, namespace, (attributes, &mut versions), &mut again, &mut failures).await;
+            let result =
+                self.invoke(&invocations, namespace, (attributes, &mut versions), &mut again, &mut failures).await;
             again.remember(attributes.object.as_ref());
             attributes.reinvocation.leave(PLUGIN, again);
             result?;
@@ -260,12 +261,8 @@ impl Mutating {
         let mut changed = None;
         for invocation in invocations {
             let (policy, wanted) = (invocation.policy, &invocation.wanted);
-            let failed = |message| Failure {
-                policy,
-                binding: Some(invocation.binding),
-                message,
-                reason: Some("Invalid"),
-            };
+            let failed =
+                |message| Failure { policy, binding: Some(invocation.binding), message, reason: Some("Invalid") };
             match self.is_meant(invocation, attributes, versions, &reviews).await {
                 Verdict::Matches => {}
                 Verdict::Excluded => continue,
@@ -320,7 +317,9 @@ impl Mutating {
         let Some(wanted) = changed else { return Ok(()) };
         again.require();
         attributes.reinvocation.requested = true;
-        if let (Wanted::As(_), Some(object)) = (wanted, versions.object_mut(attributes, wanted).take()) {
+        if let Wanted::As(_) = wanted
+            && let Some(object) = versions.object_mut(attributes, wanted).take()
+        {
             let Attributes { resource, kind, deadline, .. } = &*attributes;
             let own = self.converter.convert(&object, resource, wanted.kind(attributes), kind, *deadline).await;
             let failed = |why| Status::internal_error(format!("failed to convert object: {why}"));
@@ -342,8 +341,7 @@ impl Mutating {
         let labels = MatchConditions { name: &policy.name, kind: "policy", step: "validate", operation };
         loop {
             let verdict = {
-                // They are told of the resource that was asked for, whatever it is shown as.
-                let view = View { resource: &attributes.resource, ..versions.view(attributes, &invocation.wanted) };
+                let view = versions.view(attributes, &invocation.wanted);
                 let shown = Shown::new(attributes, view, None, reviews);
                 let parameters = invocation.parameters();
                 let beside = Beside { variables: &policy.variables, parameters, looks: policy.looks };
@@ -483,9 +481,16 @@ fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> R
         }
         Some(Ok(normal)) => Ok(normal.object),
         Some(Err(why)) if is_strict => Err(internal(why)),
-        Some(Err(why)) => Err(Refusal::Error(why)),
+        Some(Err(why)) => Err(Refusal::Error(unconvertible(of, &why))),
         None => Err(internal(format!("no kind \"{}\" is registered for version \"{}\"", of.kind, of.api_version()))),
     }
+}
+
+/// `ConvertToVersion` of what was applied, where the types of a patch were right and its values are not.
+fn unconvertible(of: &GroupVersionKind, why: &str) -> String {
+    let found = why.strip_prefix("json: cannot unmarshal number ").and_then(|rest| rest.rsplit_once(" of type "));
+    let why = found.map_or_else(|| why.to_owned(), |(_, wanted)| format!("cannot convert float64 to {wanted}"));
+    format!("unable to convert unstructured object to {}/{}, Kind={}: {why}", of.group, of.version, of.kind)
 }
 
 /// The refusal: all that went wrong, in the words of the first.

@@ -5,16 +5,15 @@ use crate::cluster::FixedState;
 use crate::policies::Binding;
 use crate::policies::testing::*;
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn world_in(state: FixedState, policies: Vec<Value>) -> World<Mutating> {
     let count = policies.len();
     let policies = policies.into_iter().enumerate();
     let policies = policies.map(|(at, spec)| api::<MutatingAdmissionPolicy>(&format!("p{at}"), spec)).collect();
     let bindings = (0..count).map(|at| api(&format!("b{at}"), json!({"policyName": format!("p{at}")}))).collect();
-    let state = state
-        .with::<MutatingAdmissionPolicy>(policies)
-        .with::<Binding<MutatingAdmissionPolicyBinding>>(bindings);
+    let state =
+        state.with::<MutatingAdmissionPolicy>(policies).with::<Binding<MutatingAdmissionPolicyBinding>>(bindings);
     let (registry, metrics) = metrics();
     let plugin = Mutating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default()).unwrap();
     World { plugin, registry }
@@ -41,11 +40,16 @@ async fn mutated(world: &World<Mutating>, attributes: &mut Attributes) -> Result
 #[tokio::test]
 async fn mutations_are_done_in_order() {
     let second = r#"Object{data: {"c": object.data.b + "3"}}"#;
-    let world = world_in(state(Vec::new()), vec![applying(&[r#"Object{data: {"b": object.data.a + "2"}}"#, second], json!({}))]);
+    let world = world_in(
+        state(Vec::new()),
+        vec![applying(&[r#"Object{data: {"b": object.data.a + "2"}}"#, second], json!({}))],
+    );
     let mut attributes = create();
     assert_eq!(mutated(&world, &mut attributes).await, Ok(json!({"a": "1", "b": "12", "c": "123"})));
     assert!(attributes.reinvocation.requested);
-    assert!(world.has_metric(r#"apiserver_mutating_admission_policy_check_total{error_type="no_error",policy="p0",policy_binding="b0"} 2"#));
+    assert!(world.has_metric(
+        r#"apiserver_mutating_admission_policy_check_total{error_type="no_error",policy="p0",policy_binding="b0"} 2"#
+    ));
 }
 
 #[tokio::test]
@@ -68,15 +72,21 @@ async fn a_json_patch_makes_no_fields_that_there_are_not() {
     let world = |expression| world_in(state(Vec::new()), vec![patching(&[expression])]);
     let added = world(r#"[JSONPatch{op: "add", path: "/data/" + jsonpatch.escapeKey("x/y"), value: "2"}]"#);
     assert_eq!(mutated(&added, &mut create()).await, Ok(json!({"a": "1", "x/y": "2"})));
-    let status = mutated(&world(r#"[JSONPatch{op: "add", path: "/nope", value: 1}]"#), &mut create()).await.unwrap_err();
+    let status =
+        mutated(&world(r#"[JSONPatch{op: "add", path: "/nope", value: 1}]"#), &mut create()).await.unwrap_err();
     let why = "Internal error occurred: strict decoding error: unknown field \"nope\"";
     assert_eq!((status.code, &*status.message), (500, why));
 }
 
 #[tokio::test]
 async fn a_policy_is_asked_again_if_it_wants_to_be() {
-    let counting = |label: &str| format!(r#"Object{{data: {{"{label}": has(object.data.{label}) ? object.data.{label} + "+" : "1"}}}}"#);
-    let policies = vec![applying(&[&counting("never")], json!({})), applying(&[&counting("needed")], json!({"reinvocationPolicy": "IfNeeded"}))];
+    let counting = |label: &str| {
+        format!(r#"Object{{data: {{"{label}": has(object.data.{label}) ? object.data.{label} + "+" : "1"}}}}"#)
+    };
+    let policies = vec![
+        applying(&[&counting("never")], json!({})),
+        applying(&[&counting("needed")], json!({"reinvocationPolicy": "IfNeeded"})),
+    ];
     let world = world_in(state(Vec::new()), policies);
     let mut attributes = create();
     mutated(&world, &mut attributes).await.unwrap();

@@ -5,16 +5,15 @@ use crate::cluster::FixedState;
 use crate::policies::Binding;
 use crate::policies::testing::*;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn world_in(state: FixedState, policies: Vec<Value>, bindings: Vec<Value>) -> World<Validating> {
     let policies = policies.into_iter().enumerate();
     let policies = policies.map(|(at, spec)| api::<ValidatingAdmissionPolicy>(&format!("p{at}"), spec)).collect();
     let bindings = bindings.into_iter().enumerate();
     let bindings = bindings.map(|(at, spec)| api(&format!("b{at}"), spec)).collect();
-    let state = state
-        .with::<ValidatingAdmissionPolicy>(policies)
-        .with::<Binding<ValidatingAdmissionPolicyBinding>>(bindings);
+    let state =
+        state.with::<ValidatingAdmissionPolicy>(policies).with::<Binding<ValidatingAdmissionPolicyBinding>>(bindings);
     let (registry, metrics) = metrics();
     let plugin = Validating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default()).unwrap();
     World { plugin, registry }
@@ -39,7 +38,9 @@ async fn refusal(world: &World<Validating>, attributes: &Attributes) -> Option<S
 
 #[tokio::test]
 async fn a_denial_is_kube_apiservers() {
-    let world = world(json!({"validations": [{"expression": "object.data.a == '2'", "message": "a must be 2", "reason": "Forbidden"}]}));
+    let world = world(
+        json!({"validations": [{"expression": "object.data.a == '2'", "message": "a must be 2", "reason": "Forbidden"}]}),
+    );
     let status = refusal(&world, &create()).await.unwrap();
     let text = "ValidatingAdmissionPolicy 'p0' with binding 'b0' denied request: a must be 2";
     assert_eq!((status.code, &*status.reason), (403, "Forbidden"));
@@ -85,13 +86,18 @@ async fn an_access_review_is_asked_for_and_the_expression_evaluated_again() {
 async fn actions_warn_and_audit() {
     let validations = json!({"validations": [{"expression": "true"}, {"expression": "false", "message": "no"}],
         "auditAnnotations": [{"key": "k", "valueExpression": "'v' + object.data.a"}]});
-    let world = world_in(state(Vec::new()), vec![policy(validations)], vec![binding(json!({"validationActions": ["Warn", "Audit"]}))]);
+    let world = world_in(
+        state(Vec::new()),
+        vec![policy(validations)],
+        vec![binding(json!({"validationActions": ["Warn", "Audit"]}))],
+    );
     let attributes = create();
     assert_eq!(refusal(&world, &attributes).await, None);
     let warning = "299 - \"Validation failed for ValidatingAdmissionPolicy 'p0' with binding 'b0': no\"";
     assert_eq!(attributes.warnings.header_values(), [warning]);
     let annotations: Vec<_> = attributes.annotations.take().into_iter().map(|(key, value, _)| (key, value)).collect();
-    let failure = r#"[{"message":"no","policy":"p0","binding":"b0","expressionIndex":1,"validationActions":["Warn","Audit"]}]"#;
+    let failure =
+        r#"[{"message":"no","policy":"p0","binding":"b0","expressionIndex":1,"validationActions":["Warn","Audit"]}]"#;
     let expected = [("validation.policy.admission.k8s.io/validation_failure", failure), ("p0/k", "v1")];
     assert_eq!(annotations, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
 }
@@ -108,7 +114,9 @@ async fn a_policy_is_asked_once_with_each_parameter() {
             let attributes = create();
             let refused = refusal(&world, &attributes).await.map(|status| status.message);
             let warnings = attributes.warnings.header_values();
-            let said = warnings.iter().map(|text| text.to_str().unwrap().rsplit(": ").next().unwrap().trim_end_matches('"').to_owned());
+            let said = warnings
+                .iter()
+                .map(|text| text.to_str().unwrap().rsplit(": ").next().unwrap().trim_end_matches('"').to_owned());
             (refused, said.collect::<Vec<_>>())
         }
     };
@@ -126,7 +134,8 @@ async fn a_policy_is_asked_once_with_each_parameter() {
 #[tokio::test]
 async fn a_kind_of_parameters_that_is_not_served_is_a_mistake_in_the_policy() {
     for (failure_policy, expected) in [("Ignore", None), ("Fail", Some("/v1, Kind=Nothing"))] {
-        let world = world(json!({"failurePolicy": failure_policy, "paramKind": {"apiVersion": "v1", "kind": "Nothing"},
+        let world =
+            world(json!({"failurePolicy": failure_policy, "paramKind": {"apiVersion": "v1", "kind": "Nothing"},
             "validations": [{"expression": "true"}]}));
         let refused = refusal(&world, &create()).await.map(|status| status.message);
         let why = expected.map(|kind| {
@@ -147,10 +156,15 @@ async fn what_does_not_compile_is_told_and_obeys_the_failure_policy() {
         let refused = refusal(&world, &create()).await;
         assert_eq!(refused.is_some(), is_refused);
         if let Some(status) = refused {
-            assert!(status.message.contains("denied request: compilation error: compilation failed: ERROR: <input>:1:1"), "{status}");
+            assert!(
+                status.message.contains("denied request: compilation error: compilation failed: ERROR: <input>:1:1"),
+                "{status}"
+            );
         }
         let (action, error) = (if is_refused { "deny" } else { "allow" }, "compile_error");
-        let line = format!("apiserver_validating_admission_policy_check_total{{enforcement_action=\"{action}\",error_type=\"{error}\",policy=\"p0\",policy_binding=\"b0\"}} 1");
+        let line = format!(
+            "apiserver_validating_admission_policy_check_total{{enforcement_action=\"{action}\",error_type=\"{error}\",policy=\"p0\",policy_binding=\"b0\"}} 1"
+        );
         assert!(world.has_metric(&line), "{line}");
     }
 }

@@ -23,7 +23,10 @@ fn lists_are_merged_by_their_keys() {
     let before = json!({"containers": [container("a", "1"), container("b", "1"), container("c", "1")]});
     for (patch, expected) in [
         (json!([{"name": "b", "image": "2"}]), json!([container("a", "1"), container("b", "2"), container("c", "1")])),
-        (json!([container("d", "1")]), json!([container("a", "1"), container("b", "1"), container("c", "1"), container("d", "1")])),
+        (
+            json!([container("d", "1")]),
+            json!([container("a", "1"), container("b", "1"), container("c", "1"), container("d", "1")]),
+        ),
         (json!([{"name": "c"}, {"name": "a"}]), json!([container("b", "1"), container("c", "1"), container("a", "1")])),
         (json!([]), before["containers"].clone()),
     ] {
@@ -36,17 +39,30 @@ fn keys_that_are_left_out_have_their_defaults() {
     let ports = |ports: Json| json!({"containers": [{"name": "a", "ports": ports}]});
     let before = ports(json!([{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP"}]));
     let merged = pod(before, ports(json!([{"containerPort": 53, "name": "dns"}]))).unwrap();
-    let expected = json!([{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP", "name": "dns"}]);
+    let expected =
+        json!([{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP", "name": "dns"}]);
     assert_eq!(merged, ports(expected));
 }
 
 #[test]
 fn what_is_not_of_the_type_is_refused_in_the_words_of_structured_merge_diff() {
     for (patch, why) in [
-        (json!({"nope": 1}), "failed to convert patch object to typed object: .spec.nope: field not declared in schema"),
-        (json!({"hostNetwork": "yes"}), "failed to convert patch object to typed object: .spec.hostNetwork: expected boolean, got &{yes}"),
-        (json!({"containers": {"a": "b"}}), "failed to convert patch object to typed object: .spec.containers: expected list, got &{map[a:b]}"),
-        (json!({"containers": null}), "failed to convert patch object to typed object: .spec.containers: expected list, got &{NULL_VALUE}"),
+        (
+            json!({"nope": 1}),
+            "failed to convert patch object to typed object: .spec.nope: field not declared in schema",
+        ),
+        (
+            json!({"hostNetwork": "yes"}),
+            "failed to convert patch object to typed object: .spec.hostNetwork: expected boolean, got &{yes}",
+        ),
+        (
+            json!({"containers": {"a": "b"}}),
+            "failed to convert patch object to typed object: .spec.containers: expected list, got &{map[a:b]}",
+        ),
+        (
+            json!({"containers": null}),
+            "failed to convert patch object to typed object: .spec.containers: expected list, got &{NULL_VALUE}",
+        ),
         (
             json!({"containers": [{"name": "a"}, {"name": "a"}]}),
             "failed to convert patch object to typed object: .spec.containers: duplicate entries for key [name=\"a\"]",
@@ -55,7 +71,10 @@ fn what_is_not_of_the_type_is_refused_in_the_words_of_structured_merge_diff() {
             json!({"containers": [{"name": "a", "args": ["x"]}], "nodeSelector": {"a": "b"}}),
             "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.containers[0].args, .spec.nodeSelector",
         ),
-        (json!({"priority": "1"}), "failed to convert patch object to typed object: .spec.priority: expected numeric (int or float), got string"),
+        (
+            json!({"priority": "1"}),
+            "failed to convert patch object to typed object: .spec.priority: expected numeric (int or float), got string",
+        ),
         (
             json!({"hostname": 1}),
             "failed to convert patch object to typed object: .spec.hostname: expected string, got &value.valueUnstructured{Value:1}",
@@ -67,13 +86,14 @@ fn what_is_not_of_the_type_is_refused_in_the_words_of_structured_merge_diff() {
 
 #[test]
 fn custom_resources_are_merged_by_their_schema() {
-    let schema = Structural::compile(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+    let schema =
+        Structural::compile(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "plain": {"type": "array", "items": {"type": "string"}},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
         "either": {"x-kubernetes-int-or-string": true},
         "count": {"type": "integer"}}}}}))
-    .unwrap();
+        .unwrap();
     let kind = GroupVersionKind::new("a.test", "v1", "Widget");
     let applied = |patch: Json| {
         let before = json!({"apiVersion": "a.test/v1", "kind": "Widget", "metadata": {"labels": {"a": "b"}},
@@ -86,9 +106,18 @@ fn custom_resources_are_merged_by_their_schema() {
     let spec = json!({"tags": ["b", "a", "c"], "plain": ["z"], "free": {"old": {"x": 1, "y": 2}}, "either": "50%", "count": 2});
     assert_eq!(merged["spec"], spec);
     for (spec, why) in [
-        (json!({"plain": ["a"]}), "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.plain"),
-        (json!({"count": "1"}), "failed to convert patch object to typed object: .spec.count: expected numeric (int or float), got string"),
-        (json!({"nope": 1}), "failed to convert patch object to typed object: .spec.nope: field not declared in schema"),
+        (
+            json!({"plain": ["a"]}),
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.plain",
+        ),
+        (
+            json!({"count": "1"}),
+            "failed to convert patch object to typed object: .spec.count: expected numeric (int or float), got string",
+        ),
+        (
+            json!({"nope": 1}),
+            "failed to convert patch object to typed object: .spec.nope: field not declared in schema",
+        ),
     ] {
         assert_eq!(applied(json!({ "spec": spec })).unwrap_err(), why);
     }
