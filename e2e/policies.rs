@@ -187,5 +187,5 @@ fn holds(expression: &str) -> Value {
 
 /// A validation that fails, and says the value of an expression.
 fn says(expression: &str) -> Value {
-    json!({"validations": [{"expression": "false", "messageExpression": expression}]})
+    json!({"validations": [{"expression": "false", "messageExpression": format!("string({expression})")}]})
 }

@@ -98,7 +98,7 @@ fn an_equivalent_version_is_matched_and_shown() {
             "namespaceSelector": {"matchLabels": {"place": place.name}},
             "resourceRules": [{"apiGroups": ["policies.e2e.test"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}]},
             "validations": [{"expression": "false", "messageExpression":
-                "object.apiVersion + ' ' + request.kind.version + ' ' + request.requestKind.version + ' ' + request.resource.version"}]});
+                "string(object.apiVersion) + ' ' + request.kind.version + ' ' + request.requestKind.version + ' ' + request.resource.version"}]});
         place.policy("Validating", case, spec, json!({"validationActions": ["Deny"]}));
         for version in ["v1", "v2"] {
             let url = format!("/apis/policies.e2e.test/{version}/namespaces/{}/widgets", place.name);

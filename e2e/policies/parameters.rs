@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// A policy that says its parameter.
 fn saying(kind: Value, expression: &str) -> Value {
-    json!({"paramKind": kind, "validations": [{"expression": "false", "messageExpression": expression}]})
+    json!({"paramKind": kind, "validations": [{"expression": "false", "messageExpression": format!("string({expression})")}]})
 }
 
 fn config_maps() -> Value {

@@ -13,8 +13,13 @@ use k8s_openapi::api::admissionregistration::v1::ParamKind;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
+
+/// From a change to the compilation: changes come in groups.
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// `paramKind`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +134,8 @@ struct Inner<C: Compiled, A: 'static> {
     cluster: Arc<Cluster>,
     discovery: Arc<Discovery>,
     policies: Derived<Sources<C, A>, Policies<C, A>>,
+    /// Whether the task has compiled what there was when the caches were filled, and goes on to do so.
+    is_kept: AtomicBool,
 }
 
 impl<C: Compiled, A: 'static> Source<C, A>
@@ -137,7 +144,8 @@ where
 {
     /// The policies of this cluster; on a tokio runtime they are compiled before a request asks for them.
     pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>) -> Self {
-        let inner = Arc::new(Inner { cluster, discovery, policies: Derived::default() });
+        let is_kept = AtomicBool::new(false);
+        let inner = Arc::new(Inner { cluster, discovery, policies: Derived::default(), is_kept });
         let compiling = Handle::try_current().ok().map(|runtime| {
             let inner = inner.clone();
             AbortOnDropHandle::new(runtime.spawn(async move { inner.keep_compiled().await }))
@@ -145,9 +153,12 @@ where
         Self { inner, _compiling: compiling }
     }
 
-    /// The policies as they are now.
+    /// The policies as they are now, or were a moment ago: no request waits for what is being compiled.
     pub fn policies(&self) -> Arc<Policies<C, A>> {
-        self.inner.policies()
+        match self.inner.is_kept.load(Ordering::Acquire) {
+            true => self.inner.policies.last(),
+            false => self.inner.policies(),
+        }
     }
 }
 
@@ -163,13 +174,21 @@ where
 
     async fn keep_compiled(self: Arc<Self>) {
         let mut changes = self.cluster.changes(&[C::Source::NEED, Binding::<A>::NEED]);
+        while !self.cluster.wait_synced().await {}
         loop {
             let inner = self.clone();
-            // Compiling takes its time; requests go on meanwhile, and wait only if they ask for what is being compiled.
-            if tokio::task::spawn_blocking(move || drop(inner.policies())).await.is_err() || !changes.next().await {
-                return;
+            // Compiling takes its time.
+            if tokio::task::spawn_blocking(move || drop(inner.policies())).await.is_err() {
+                break;
             }
+            self.is_kept.store(true, Ordering::Release);
+            if !changes.next().await {
+                break;
+            }
+            tokio::time::sleep(INTERVAL).await;
         }
+        // Nothing changes any more, or nobody compiles: requests look for themselves.
+        self.is_kept.store(false, Ordering::Release);
     }
 
     fn compile(&self, (policies, bindings): &Sources<C, A>, before: &Policies<C, A>) -> Policies<C, A> {

@@ -25,6 +25,11 @@ impl<S, T: Default> Default for Derived<S, T> {
 }
 
 impl<S, T> Derived<S, T> {
+    /// What was made last, whatever the sources are by now.
+    pub fn last(&self) -> Arc<T> {
+        self.current.load().made.clone()
+    }
+
     /// What is made of the present sources. Who finds that these are not the `same` any more makes it, knowing what was made
     /// before; others wait for that.
     pub fn get(&self, present: impl Fn() -> S, same: impl Fn(&S, &S) -> bool, make: impl Fn(&S, &T) -> T) -> Arc<T> {

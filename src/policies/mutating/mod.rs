@@ -27,7 +27,7 @@ use crate::conversion::Converter;
 use crate::object::{GroupVersionKind, Object, normal, schema};
 use crate::status::{Cause, Status};
 use crate::webhooks::matching::{Matcher, Wanted};
-use apply::Node;
+use apply::{Go, Node};
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding;
 use policy::{Mutation, Policy};
 use reinvocation::{Key, Reinvocation};
@@ -437,6 +437,7 @@ impl Invocation<'_> {
         match mutation {
             Mutation::Apply(_) => {
                 names::check(&value).map_err(Refusal::Error)?;
+                let patch = Go::of(&value).map_err(|_| Refusal::Error("invalid return type: *dynamic.ObjectVal".into()))?;
                 let node = match kind {
                     Kind::BuiltIn(r#type) => Node::Type(r#type, None),
                     Kind::Custom(custom) => {
@@ -449,7 +450,7 @@ impl Invocation<'_> {
                         )));
                     }
                 };
-                let applied = apply::apply(node, of, object, &value)
+                let applied = apply::apply(node, of, object, patch)
                     .map_err(|why| Refusal::Error(format!("error applying patch: {why}")))?;
                 finish(kind, of, applied.into_value(), false)
             }

@@ -7,7 +7,6 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-use crate::cel::Value;
 use crate::object::{GroupVersionKind, Object};
 use check::{Checker, atomics, text};
 pub use go::Go;
@@ -17,8 +16,7 @@ pub use node::Node;
 ///
 /// # Errors
 /// With the text of kube-apiserver, after `error applying patch: `.
-pub fn apply(node: Node<'_>, kind: &GroupVersionKind, object: &Object, patch: &Value<'_>) -> Result<Object, String> {
-    let mut patch = Go::of(patch)?;
+pub fn apply(node: Node<'_>, kind: &GroupVersionKind, object: &Object, mut patch: Go) -> Result<Object, String> {
     if let Go::Map(fields) = &mut patch {
         fields.insert("apiVersion".into(), Go::String(kind.api_version()));
         fields.insert("kind".into(), Go::String(kind.kind.clone()));
