@@ -32,7 +32,7 @@ check: ## The gate: format, lints, documentation.
 deny: ## Licences, advisories and sources of the dependencies; needs cargo-deny.
 	$(CARGO) deny check
 
-FUZZ_TARGETS := request_info json yaml protobuf body patch
+FUZZ_TARGETS := request_info json yaml protobuf body patch typed cel re2 quantity format
 FUZZ_SECONDS ?= 60
 FUZZ_FLAGS := -rss_limit_mb=1024 -malloc_limit_mb=512 -timeout=10 -max_len=4096 -verbosity=0 -print_final_stats=1
 

@@ -8,7 +8,9 @@ mod front;
 
 use bytes::Bytes;
 use front::{Front, POD_JSON, POD_PROTOBUF};
-use kube_admission_proxy::admission::{Annotations, Attributes, CallerAuthorizer, Operation, Reinvocation, Warnings};
+use kube_admission_proxy::admission::{
+    Annotations, Attributes, CallerAuthorizer, Marks, Operation, Reinvocation, Warnings,
+};
 use kube_admission_proxy::authn::UserInfo;
 use kube_admission_proxy::authz::Decision;
 use kube_admission_proxy::embedded;
@@ -85,6 +87,7 @@ fn attributes(object: &Object, namespace: &str) -> Attributes {
         annotations: Annotations::default(),
         warnings: Arc::new(Warnings::default()),
         reinvocation: Reinvocation::default(),
+        marks: Marks::default(),
     }
 }
 
@@ -137,7 +140,7 @@ fn main() {
         let admit = |mut attributes: Attributes| {
             let result = runtime.block_on(async {
                 chain.admit(&mut attributes).await?;
-                chain.validate(&attributes).await
+                chain.validate(&mut attributes).await
             });
             assert!(result.is_ok(), "{result:?}");
         };

@@ -25,4 +25,5 @@ mod races;
 mod subresources;
 mod upgrades;
 mod versions;
+mod webhook_client;
 mod webhooks;

@@ -209,7 +209,8 @@ fn devices() -> Vec<Request> {
             "merge",
             &json!({"metadata": {"labels": {"x": "y"}}}),
         ),
-        delete(&format!("{}/s1", at("v1beta1", "resourceslices"))),
+        get(&format!("{}/one", at("v1", "resourceclaims"))),
+        delete(&format!("{}/flat", at("v1", "resourceclaims"))),
     ]
 }
 

@@ -282,7 +282,10 @@ fn pipeline(
     let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
     let of_plugins = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied();
     // Custom resources are decoded whatever plugins there are.
-    let needs: Vec<Need> = of_plugins.chain([Need::CustomResourceDefinitions]).collect();
+    let mut needs: Vec<Need> = of_plugins.chain([Need::CustomResourceDefinitions]).collect();
+    if config.admission.routes_to_endpoints && needs.contains(&Need::Services) {
+        needs.push(Need::EndpointSlices);
+    }
     let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits(limits));
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });

@@ -123,7 +123,7 @@ mod tests {
                 Some("--upstream-identity=me: must be one of impersonate, requestheader, passthrough"),
             ),
             ("--anonymous-auth=maybe", Some("--anonymous-auth=maybe: must be true or false")),
-            ("--request-timeout=5", Some("--request-timeout=5: invalid duration \"5\": write it as 1m30s or 500ms")),
+            ("--request-timeout=5", Some("--request-timeout=5: time: missing unit in duration \"5\"")),
             ("-v=x", Some("--v=x: invalid digit found in string")),
             ("--secure-port", None),
             ("--no-such-flag", None),

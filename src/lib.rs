@@ -16,6 +16,7 @@ pub mod authz;
 pub mod upstream;
 pub mod response;
 pub mod status;
+mod duration;
 
 pub mod admission;
 pub mod plugins;

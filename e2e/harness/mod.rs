@@ -16,7 +16,7 @@ pub mod differential;
 mod pair;
 
 pub use api::{Api, User};
-pub use client::{Answer, Request, connect, delete, get, patch, post, put};
+pub use client::{Answer, Request, certificates, connect, delete, get, patch, post, put};
 pub use control_plane::{ControlPlane, admitting, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;

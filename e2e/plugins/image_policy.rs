@@ -2,7 +2,8 @@
 
 use crate::harness::differential::proxy_only;
 use crate::harness::{
-    Api, ControlPlane, Proxy, Request, User, Webhook, folder, only, patch, pki, post, put, unique, upstream,
+    Api, ControlPlane, Pair, Proxy, Request, User, Webhook, eventually, folder, only, patch, pki, post, put, unique,
+    upstream,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -177,4 +178,47 @@ fn pods_pass_where_the_backend_is_gone_if_so_configured() {
     let requests =
         ["good", "bad", "code-500", "code-404", "code-403", "raw-html", "raw-typed", "raw-hello"].map(create);
     assert_eq!(compare(&configuration, &webhook, &here, requests.to_vec()), [1, 1, 5, 1, 1, 1, 1, 1]);
+}
+
+#[test]
+fn a_pod_that_passed_without_an_answer_says_so_to_later_plugins() {
+    let webhook = Webhook::start();
+    let here = unique("images-marked");
+    let policy = json!({"imagePolicy": {"kubeConfigFile": "KUBECONFIG", "retryBackoff": -1, "defaultAllow": true}});
+    let configuration = configuration(&webhook.url("/image"), policy);
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": here, "labels": {"kubernetes.io/metadata.name": here}}});
+    let before = [
+        post("/api/v1/namespaces", &namespace),
+        post(
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+            &webhook.configuration("Validating", &here, &here, &["/allow"]),
+        ),
+    ];
+    let pair = Pair::alone(&["ImagePolicyWebhook", "ValidatingAdmissionWebhook"], &[configuration], &before, &[]);
+    let create = |image: &str| post(&pods(&here), &pod(image, image));
+    let requests = [
+        create("good"),
+        create("code-500"),
+        create("code-404"),
+        patch(&format!("{}/good", pods(&here)), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
+        put(&format!("{}/good", pods(&here)), &pod("good", "code-500")),
+    ];
+    // What the webhook is shown of each, and what is stored.
+    let marks = pair.sides().map(|api| {
+        eventually("a question to the webhook", || {
+            api.send(&User::admin(), post(&format!("{}?dryRun=All", pods(&here)), &pod("probe", "good")));
+            webhook.take().iter().any(|review| review.path.starts_with("/allow")).then_some(())
+        });
+        requests.clone().map(|request| {
+            let stored = api.send(&User::admin(), request).json()["metadata"]["annotations"].clone();
+            let reviews = webhook.take().into_iter().filter(|review| review.path.starts_with("/allow"));
+            let shown: Vec<_> =
+                reviews.map(|review| review.body["request"]["object"]["metadata"]["annotations"].clone()).collect();
+            (shown, stored)
+        })
+    });
+    assert_eq!(marks[0], marks[1]);
+    let mark = json!({"alpha.image-policy.k8s.io/failed-open": "true"});
+    assert_eq!(marks[0][1], (vec![mark], Value::Null));
 }

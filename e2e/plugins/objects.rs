@@ -6,6 +6,8 @@ use crate::harness::{Request, User, delete, get, patch, pki, post, put, unique};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, DnType, KeyPair};
+use rustls_pki_types::CertificateSigningRequestDer;
+use rustls_pki_types::pem::PemObject;
 use serde_json::{Value, json};
 
 const CERTIFICATES: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
@@ -86,6 +88,12 @@ fn certificate_request(organizations: &[&str]) -> String {
     STANDARD.encode(params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap())
 }
 
+/// The DER in a [`certificate_request`].
+fn pem_der(request: &str) -> Vec<u8> {
+    let pem = STANDARD.decode(request).unwrap();
+    CertificateSigningRequestDer::from_pem_slice(&pem).unwrap().to_vec()
+}
+
 fn signing_request(name: &str, signer: &str, request: &str) -> Value {
     json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
            "spec": {"signerName": signer, "request": request, "usages": ["digital signature", "client auth"]}})
@@ -101,6 +109,11 @@ fn masters_get_no_certificates() {
     let masters = certificate_request(&["system:masters"]);
     let mut drawn = signing_request("", client, &masters);
     drawn["metadata"] = json!({"generateName": format!("{here}-")});
+    let mut trailing = pem_der(&certificate_request(&["developers"]));
+    trailing.push(0);
+    let trailing = STANDARD.encode(trailing);
+    let trailing = STANDARD
+        .encode(format!("-----BEGIN CERTIFICATE REQUEST-----\n{trailing}\n-----END CERTIFICATE REQUEST-----\n"));
     let not_der = STANDARD.encode("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n");
     pair().compare(as_developer(vec![
         create("plain", client, &certificate_request(&["developers"])),
@@ -110,6 +123,7 @@ fn masters_get_no_certificates() {
         create("elsewhere", "example.com/client", &masters),
         create("not-pem", client, &STANDARD.encode("text")),
         create("not-der", client, &not_der),
+        create("trailing", client, &trailing),
         create("not-base64", client, "?"),
         post(CERTIFICATES, &drawn),
         post(&format!("{CERTIFICATES}?dryRun=All"), &signing_request(&format!("{here}-dry"), client, &masters)),
@@ -183,6 +197,9 @@ fn certificates_are_approved_and_signed_by_who_may() {
         (User::admin(), approve("c")),
         (alice(), patch(&path("missing", "approval"), "merge", &conditions("Approved"))),
         (alice(), sign("a")),
+        // A certificate that is empty is one, of none that there was.
+        (alice(), patch(&path("a", "status"), "merge", &json!({"status": {"certificate": ""}}))),
+        (alice(), put(&path("c", "status"), &whole("c", "other.com/a", json!({"status": {"certificate": ""}})))),
         (approver.clone(), sign("a")),
         (alice(), patch(&path("a", "status"), "merge", &json!({"metadata": {"labels": {"c": "d"}}}))),
         (alice(), patch(&path("a", "status"), "merge", &json!({"status": {"conditions": null}}))),

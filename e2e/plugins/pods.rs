@@ -417,6 +417,11 @@ fn runtime_classes_cost_and_place() {
         create("no-overhead", "heavy", json!({"overhead": {}})),
         create("uncalled-for", "plain", json!({"overhead": {"cpu": "1"}})),
         post(&pods(&here), &pod("no-class", json!({"overhead": {"cpu": "1"}}))),
+        // Empty is not nil, also where a plugin changes the pod first.
+        post(&pods(&here), &pod("no-class-empty", json!({"overhead": {}}))),
+        post(&pods(&here), &generated("no-class-drawn-", json!({"overhead": {}}))),
+        create("uncalled-for-empty", "placed", json!({"overhead": {}})),
+        create("hollow", "empty", json!({"overhead": {}, "nodeSelector": {}, "tolerations": [], "volumes": []})),
         create("placed", "placed", json!({})),
         create(
             "placed-too",
@@ -439,6 +444,41 @@ fn runtime_classes_cost_and_place() {
         post(&pods(&here), &generated("drawn-", json!({"runtimeClassName": of("missing")}))),
         patch(&format!("{}/heavy", pods(&here)), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
     ]));
+}
+
+#[test]
+fn what_is_empty_is_not_what_is_missing() {
+    let here = unique("hollow");
+    pair().set_up(&namespace(&here));
+    let autoscalers = format!("/apis/autoscaling/v2/namespaces/{here}/horizontalpodautoscalers");
+    let autoscaler = |name: &str, behavior: Value| {
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"});
+        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": name},
+            "spec": {"maxReplicas": 3, "scaleTargetRef": target, "behavior": behavior}})
+    };
+    let empty = json!({"scaleUp": {"policies": []}});
+    let at = |name: &str| format!("{autoscalers}/{name}");
+    let node = node(&here, json!({}), json!([]));
+    let status = format!("/api/v1/nodes/{here}/status");
+    let capacity = json!({"status": {"capacity": {"cpu": "4"}}});
+    let allocatable = json!({"status": {"capacity": {"cpu": "4"}, "allocatable": {}}});
+    let mut whole = node.clone();
+    merge(&mut whole, allocatable.clone());
+    let requests = vec![
+        post(&autoscalers, &autoscaler("a", empty.clone())),
+        post(&autoscalers, &autoscaler("a", json!({"scaleUp": {}}))),
+        put(&at("a"), &autoscaler("a", empty.clone())),
+        patch(&at("a"), "merge", &json!({"spec": {"behavior": empty}})),
+        patch(&at("a"), "strategic", &json!({"spec": {"behavior": empty}})),
+        patch(&at("a"), "json", &json!([{"op": "add", "path": "/spec/behavior/scaleDown", "value": {"policies": []}}])),
+        get(&at("a")),
+        post("/api/v1/nodes", &node),
+        patch(&status, "merge", &allocatable),
+        put(&status, &whole),
+        get(&status),
+        patch(&status, "merge", &capacity),
+    ];
+    pair().compare(requests.into_iter().map(|request| (User::admin(), request)).collect());
 }
 
 fn node(name: &str, labels: Value, taints: Value) -> Value {

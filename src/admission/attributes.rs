@@ -69,6 +69,8 @@ pub struct Attributes {
     pub warnings: Arc<Warnings>,
     /// What the two passes of the mutating phase tell each other.
     pub reinvocation: Reinvocation,
+    /// What a plugin of the validating phase wants those after it to see.
+    pub marks: Marks,
 }
 
 impl Attributes {
@@ -84,6 +86,23 @@ impl Attributes {
             return "Unknown/errorGettingName";
         }
         [object.name(), object.generate_name()].into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
+    }
+}
+
+/// Annotations that a plugin of the validating phase puts on the object. The plugins after it see them, but nobody stores
+/// them: in kube-apiserver that phase has a copy of the object.
+#[derive(Debug, Default)]
+pub struct Marks(Mutex<Vec<(&'static str, &'static str)>>);
+
+impl Marks {
+    /// Puts an annotation on the object.
+    pub fn add(&self, key: &'static str, value: &'static str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((key, value));
+    }
+
+    /// Takes those that were put since the last time.
+    pub fn take(&self) -> Vec<(&'static str, &'static str)> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::metrics::{Accepted, Metrics};
 use super::{Attributes, BuildError, Denial, Environment, Operation, Plugin, Spec};
+use crate::object::Object;
 use crate::status::Status;
 use std::sync::Arc;
 use std::time::Instant;
@@ -114,23 +115,35 @@ impl Chain {
         Ok(())
     }
 
-    /// The validating phase: every Validate in order.
+    /// The validating phase: every Validate in order. The object is the same afterwards.
     ///
     /// # Errors
     /// The first plugin's refusal.
-    pub async fn validate(&self, attributes: &Attributes) -> Result<(), Status> {
+    pub async fn validate(&self, attributes: &mut Attributes) -> Result<(), Status> {
         let started = Instant::now();
-        let result = self.validate_once(attributes).await;
+        let mut unmarked = None;
+        let result = self.validate_once(attributes, &mut unmarked).await;
+        if unmarked.is_some() {
+            attributes.object = unmarked;
+        }
         self.observe(Phase::Validate, attributes.operation, result.is_err(), started);
         result
     }
 
-    async fn validate_once(&self, attributes: &Attributes) -> Result<(), Status> {
+    /// Leaves the object in `unmarked` as it was, if a plugin marked it.
+    async fn validate_once(&self, attributes: &mut Attributes, unmarked: &mut Option<Object>) -> Result<(), Status> {
         for enabled in &self.plugins {
             if enabled.spec.phases.validate() && enabled.spec.handles(attributes) {
                 let started = Instant::now();
                 let result = enabled.plugin.validate(attributes).await;
                 self.finish(enabled, Phase::Validate, attributes, result, started)?;
+                let marks = attributes.marks.take();
+                let Some(object) = attributes.object.as_mut().filter(|_| !marks.is_empty()) else { continue };
+                unmarked.get_or_insert_with(|| object.clone());
+                for (key, value) in marks {
+                    // Where metadata is no object, nobody could put annotations into it.
+                    let _is_marked = object.set(&["metadata", "annotations", key], value.into());
+                }
             }
         }
         Ok(())
@@ -234,13 +247,41 @@ mod tests {
         let object = Some(json!({"metadata": {}}));
         let mut attributes = attributes(Operation::Update, "", "pods", object.clone(), object.clone());
         chain().admit(&mut attributes).await.unwrap();
-        chain().validate(&attributes).await.unwrap();
+        chain().validate(&mut attributes).await.unwrap();
         assert_eq!(attributes.object.map(crate::object::Object::into_value), object);
+    }
+
+    /// Marks the object, and refuses one that is marked.
+    struct Marker;
+
+    #[async_trait]
+    impl Plugin for Marker {
+        async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+            let object = attributes.object.as_ref().expect("an object");
+            match object.get(&["metadata", "annotations"]) {
+                Some(marks) => Err(Denial::forbidden(marks.to_string())),
+                None => {
+                    attributes.marks.add("example.com/a", "b");
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn later_plugins_see_marks_that_nobody_stores() {
+        let object = Some(json!({"metadata": {"name": "a"}}));
+        let mut attributes = attributes(Operation::Create, "", "pods", object.clone(), None);
+        let mut chain = chain();
+        chain.plugins = [Marker, Marker].into_iter().map(|one| Enabled::new(&SPEC, Box::new(one))).collect();
+        let refusal = chain.validate(&mut attributes).await.unwrap_err();
+        assert_eq!(refusal.message, r#"pods "a" is forbidden: {"example.com/a":"b"}"#);
+        assert_eq!(attributes.object.map(Object::into_value), object);
     }
 
     #[tokio::test]
     async fn turns_a_denial_into_a_status() {
-        let attributes = attributes(Operation::Create, "", "pods", Some(json!({"metadata": {"name": "a"}})), None);
-        assert_eq!(chain().validate(&attributes).await.unwrap_err().message, "pods \"a\" is forbidden: no");
+        let mut attributes = attributes(Operation::Create, "", "pods", Some(json!({"metadata": {"name": "a"}})), None);
+        assert_eq!(chain().validate(&mut attributes).await.unwrap_err().message, "pods \"a\" is forbidden: no");
     }
 }

@@ -1,9 +1,9 @@
-//! `apiserver_admission_*`: kube-apiserver's names, labels and buckets.
+//! `apiserver_admission_*`: kube-apiserver's names, labels and buckets. What it does not have is `kube_admission_proxy_*`.
 //!
 //! The `_summary` of the steps is left out: a dashboard that needs quantiles has the histogram.
 
 use super::Operation;
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -71,6 +71,8 @@ pub struct Metrics {
     webhook_rejections: IntCounterVec,
     webhook_fail_opens: IntCounterVec,
     webhook_requests: IntCounterVec,
+    webhook_breakers: IntGaugeVec,
+    webhook_breaker_rejections: IntCounterVec,
     condition_errors: IntCounterVec,
     condition_exclusions: IntCounterVec,
     condition_seconds: HistogramVec,
@@ -107,6 +109,7 @@ impl Metrics {
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let call = &["name", "type", "operation", "rejected"];
         let condition = &["name", "kind", "type", "operation"];
+        let breaker = &["endpoint", "type"];
         Ok(Self {
             registry: registry.clone(),
             step: histogram(
@@ -148,6 +151,20 @@ impl Metrics {
                 "[ALPHA] Webhook calls, with their code.",
                 &["name", "type", "operation", "code", "rejected"],
             )?,
+            webhook_breakers: {
+                let name = "kube_admission_proxy_webhook_circuit_breaker_open";
+                let help = "Whether a webhook endpoint's circuit breaker is open, so that it is not called: 1 or 0.";
+                let gauge = IntGaugeVec::new(Opts::new(name, help), breaker)?;
+                registry.register(Box::new(gauge.clone()))?;
+                gauge
+            },
+            webhook_breaker_rejections: {
+                let name = "kube_admission_proxy_webhook_circuit_breaker_rejected_calls_total";
+                let help = "Webhook calls that were not made, because the endpoint's circuit breaker is open.";
+                let counter = IntCounterVec::new(Opts::new(name, help), breaker)?;
+                registry.register(Box::new(counter.clone()))?;
+                counter
+            },
             condition_errors: counter(
                 registry,
                 "match_condition_evaluation_errors_total",
@@ -203,6 +220,23 @@ impl Metrics {
     /// A failed call of a webhook was ignored.
     pub fn observe_webhook_fail_open(&self, name: &str, kind: &str) {
         self.webhook_fail_opens.with_label_values(&[name, kind]).inc();
+    }
+
+    /// An endpoint's circuit breaker is open or not.
+    pub fn set_webhook_breaker(&self, endpoint: &str, kind: &str, is_open: bool) {
+        self.webhook_breakers.with_label_values(&[endpoint, kind]).set(is_open.into());
+    }
+
+    /// An endpoint was not called, because its circuit breaker is open.
+    pub fn observe_webhook_breaker_rejection(&self, endpoint: &str, kind: &str) {
+        self.webhook_breaker_rejections.with_label_values(&[endpoint, kind]).inc();
+    }
+
+    /// An endpoint has no circuit breaker any more.
+    pub fn forget_webhook_breaker(&self, endpoint: &str, kind: &str) {
+        // What was never counted cannot be removed, and need not be.
+        let _ = self.webhook_breakers.remove_label_values(&[endpoint, kind]);
+        let _ = self.webhook_breaker_rejections.remove_label_values(&[endpoint, kind]);
     }
 
     /// Match conditions were evaluated.

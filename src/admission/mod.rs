@@ -13,7 +13,7 @@ mod spec;
 mod warnings;
 
 pub use annotations::{Annotations, Level};
-pub use attributes::{Attributes, Operation, Reinvocation};
+pub use attributes::{Attributes, Marks, Operation, Reinvocation};
 pub use caller::CallerAuthorizer;
 pub use chain::Chain;
 pub use denial::Denial;

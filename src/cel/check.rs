@@ -3,6 +3,8 @@
 pub mod declarations;
 pub mod format;
 mod literals;
+#[cfg(test)]
+mod tests;
 mod unify;
 
 use super::ast::{Ast, Comprehension, Entry, Expr, Id, Kind, Literal};

@@ -37,6 +37,11 @@ impl Table {
         self
     }
 
+    /// Adds a type without fields if there is none of that name.
+    pub fn add_type(&mut self, name: &str) {
+        self.0.entry(name.into()).or_default();
+    }
+
     /// Adds a field to a type, which is made if there is none of that name.
     pub fn add(&mut self, name: &str, field: &str, of: Type) {
         self.0.entry(name.into()).or_default().insert(field.into(), of);
@@ -146,11 +151,33 @@ impl Environment {
     /// # Errors
     /// When the source is no expression or has a type error.
     pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
+        self.on_a_large_stack(source, || self.plan(&check::check(super::parse::parse(source)?, self)?))
+    }
+
+    /// Compiles what must come to one of these types, or to any if none is given: `CompileCELExpression`.
+    ///
+    /// # Errors
+    /// In kube-apiserver's words: what [`Self::compile`] finds, or that it is of another type.
+    pub fn compile_to(&self, source: &str, types: &[Type]) -> Result<Program, CompileError> {
         self.on_a_large_stack(source, || {
-            let checked = check::check(super::parse::parse(source)?, self)?;
-            let planned = Program::new(&checked, &self.variables, &self.libraries);
-            planned.map_err(|error| CompileError(format!("program instantiation failed: {error}")))
+            let checked = super::parse::parse(source).and_then(|ast| check::check(ast, self));
+            let checked = checked.map_err(|error| CompileError(format!("compilation failed: {error}")))?;
+            let found = checked.output();
+            if !types.is_empty() && !types.contains(found) {
+                let expected: Vec<String> = types.iter().map(Type::declaration).collect();
+                let expected = match expected.as_slice() {
+                    [one] => one.clone(),
+                    several => format!("one of [{}]", several.join(" ")),
+                };
+                return Err(CompileError(format!("must evaluate to {expected} but got {}", found.declaration())));
+            }
+            self.plan(&checked)
         })
+    }
+
+    fn plan(&self, checked: &Checked) -> Result<Program, CompileError> {
+        let planned = Program::new(checked, &self.variables, &self.libraries);
+        planned.map_err(|error| CompileError(format!("program instantiation failed: {error}")))
     }
 
     /// How deep the parser goes depends on the source, and no thread of a pool has that much stack.

@@ -3,6 +3,8 @@
 mod attributes;
 mod cost;
 mod folds;
+#[cfg(test)]
+mod tests;
 
 use super::plan::{Call, Dispatch, Node, Program};
 use super::value::{Entries, Error, List, Map, Struct, Text, Value};
@@ -11,6 +13,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) use attributes::invalid_qualifier;
+
+/// How deep an expression may be to be evaluated on the caller's stack; deeper ones get a thread of their own.
+const SHALLOW: usize = 48;
+/// Room on the stack for one level of an expression.
+const LEVEL_BYTES: usize = 24 * 1024;
 
 /// What an evaluation may use.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +41,23 @@ impl Program {
     /// Evaluates with the values of the environment's variables by slot; `None` is a variable that is declared and not bound.
     /// Values borrow from the program and from the variables.
     pub fn evaluate<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &Limits) -> Outcome<'a> {
+        if self.depth <= SHALLOW {
+            return self.evaluate_here(variables, limits);
+        }
+        let failed = |what: &str| Outcome {
+            value: Err(Error::new(format!("the expression could not be evaluated: {what}"))),
+            cost: 0,
+        };
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size((self.depth + SHALLOW) * LEVEL_BYTES);
+            match thread.spawn_scoped(scope, || self.evaluate_here(variables, limits)) {
+                Ok(thread) => thread.join().unwrap_or_else(|_| failed("it panicked")),
+                Err(error) => failed(&error.to_string()),
+            }
+        })
+    }
+
+    fn evaluate_here<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &Limits) -> Outcome<'a> {
         let mut evaluation = Evaluation {
             variables,
             locals: vec![Local::Unset; self.locals],
@@ -231,14 +255,10 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// Counts the cost of a call. An argument or a result that is an error counts as null.
-    fn charge(
-        &mut self,
-        call: &Call,
-        arguments: &[Value<'a>],
-        result: &Result<Value<'a>, Error>,
-    ) -> Result<(), Error> {
+    fn charge(&mut self, call: &Call, arguments: &[Value<'a>], result: &Result<Value<'a>, Error>) -> Result<(), Error> {
         if self.tracker.drop_arguments(call.arguments.iter().map(Node::id)) {
-            let cost = call.cost.map_or(1, |cost| cost(call.overload, arguments, result.as_ref().unwrap_or(&Value::Null)));
+            let cost =
+                call.cost.map_or(1, |cost| cost(call.overload, arguments, result.as_ref().unwrap_or(&Value::Null)));
             self.tracker.add(cost);
         }
         self.tracker.observe(call.id)
@@ -291,9 +311,7 @@ fn optional_entry<'a>(key: &Value<'_>, value: Value<'a>, optional: bool) -> Resu
         value if !optional => Ok(Some(value)),
         Value::Optional(None) => Ok(None),
         Value::Optional(Some(value)) => Ok(Some((*value).clone())),
-        value => {
-            Err(Error::new(format!("cannot initialize optional entry '{key}' from non-optional value {value}")))
-        }
+        value => Err(Error::new(format!("cannot initialize optional entry '{key}' from non-optional value {value}"))),
     }
 }
 

@@ -14,9 +14,13 @@ pub mod messages;
 pub mod parse;
 pub mod plan;
 pub mod re2;
+pub mod schema;
 pub mod source;
 pub mod types;
 pub mod value;
+
+#[cfg(test)]
+mod conformance;
 
 pub use environment::Environment;
 pub use eval::{Limits, Outcome};

@@ -24,6 +24,8 @@ pub struct Program {
     pub(super) locals: usize,
     /// How many numbered nodes there are.
     pub(super) nodes: usize,
+    /// How deep expressions are in one another.
+    pub(super) depth: usize,
 }
 
 impl Program {

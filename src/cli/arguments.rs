@@ -1,7 +1,7 @@
 //! What can be typed. Names, defaults and syntax are kube-apiserver's where it has the flag.
 
-use crate::config::duration;
 use crate::config::{UpstreamIdentity, ValidationView};
+use crate::duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -74,6 +74,20 @@ pub(super) struct Admission {
     /// tried first (dryRun=All); or the one that is submitted, without that round trip.
     #[arg(long, value_name = "VIEW", value_parser = validation_view(), default_value = "stored")]
     pub(super) validation_view: ValidationView,
+    /// Whether webhooks of a Service are called at its endpoints rather than at its cluster IP.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) enable_aggregator_routing: bool,
+    /// After so many calls in a row that a webhook did not answer, further ones fail at once, until one that tries is
+    /// answered. 0 for never, as in kube-apiserver; at most 1000.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub(super) webhook_circuit_breaker_failures: u32,
+    /// The time in which these calls count.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
+    pub(super) webhook_circuit_breaker_window: Duration,
+    /// How long they fail before one tries, and then the next.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    pub(super) webhook_circuit_breaker_probe_interval: Duration,
 }
 
 #[derive(Args, Debug)]

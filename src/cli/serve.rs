@@ -23,10 +23,22 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         request_timeout: flags.serving.request_timeout,
         requests_inflight: flags.serving.max_requests_inflight,
         mutating_requests_inflight: flags.serving.max_mutating_requests_inflight,
+        webhook_breaker_failures: usize::try_from(flags.admission.webhook_circuit_breaker_failures)
+            .unwrap_or(usize::MAX),
+        webhook_breaker_window: flags.admission.webhook_circuit_breaker_window,
+        webhook_breaker_probe_interval: flags.admission.webhook_circuit_breaker_probe_interval,
         ..Limits::default()
     };
     if limits.request_timeout.is_zero() {
         return Err(ConfigError::flag("request-timeout", "0s", "must be more than 0"));
+    }
+    for (flag, value) in [
+        ("webhook-circuit-breaker-window", limits.webhook_breaker_window),
+        ("webhook-circuit-breaker-probe-interval", limits.webhook_breaker_probe_interval),
+    ] {
+        if value.is_zero() {
+            return Err(ConfigError::flag(flag, "0s", "must be more than 0"));
+        }
     }
     let plugins = admission::enabled(
         all,
@@ -52,6 +64,7 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
     let gates = flags.feature_gates.join(",");
     admission.feature_gates =
         FeatureGates::parse(&gates).map_err(|reason| ConfigError::flag("feature-gates", gates, reason))?;
+    admission.routes_to_endpoints = flags.enable_aggregator_routing;
     admission.default_tolerations = DefaultTolerations {
         not_ready_seconds: flags.default_not_ready_toleration_seconds,
         unreachable_seconds: flags.default_unreachable_toleration_seconds,
@@ -276,6 +289,12 @@ mod tests {
         assert_eq!(config.limits.request_timeout, Duration::from_secs(90));
         assert_eq!(config.authentication.request_header.unwrap().username_headers, ["X-A", "X-B", "X-C"]);
         assert_eq!(config.authorization.mode, AuthorizationMode::Webhook);
+        assert!(!config.admission.routes_to_endpoints);
+        assert!(parse(&["--enable-aggregator-routing"]).unwrap().admission.routes_to_endpoints);
+        let limits =
+            parse(&["--webhook-circuit-breaker-failures=3", "--webhook-circuit-breaker-window=1m"]).unwrap().limits;
+        assert_eq!((limits.webhook_breaker_failures, limits.webhook_breaker_window), (3, Duration::from_secs(60)));
+        assert_eq!(limits.webhook_breaker_probe_interval, Duration::from_secs(5));
         assert!(!parse(&["--anonymous-auth=false"]).unwrap().authentication.anonymous);
     }
 
@@ -315,6 +334,10 @@ mod tests {
                 "--feature-gates=AllAlpha=true,B=false: unrecognized feature gate: B".to_owned(),
             ),
             (&["--request-timeout=0"], "--request-timeout=0s: must be more than 0".to_owned()),
+            (
+                &["--webhook-circuit-breaker-window=0s"],
+                "--webhook-circuit-breaker-window=0s: must be more than 0".to_owned(),
+            ),
             (
                 &["--requestheader-username-headers=X-Remote-User"],
                 "the --requestheader-… flags have no effect without --requestheader-client-ca-file".to_owned(),

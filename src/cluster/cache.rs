@@ -5,6 +5,7 @@ use arc_swap::ArcSwapOption;
 use futures_util::StreamExt;
 use kube::runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Bound;
@@ -34,8 +35,8 @@ pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
 }
 
 /// The key of an object, in a namespace or not.
-pub(super) fn key(namespace: &str, name: &str) -> String {
-    if namespace.is_empty() { name.to_owned() } else { namespaced_key(namespace, name) }
+pub(super) fn key<'a>(namespace: &str, name: &'a str) -> Cow<'a, str> {
+    if namespace.is_empty() { name.into() } else { namespaced_key(namespace, name).into() }
 }
 
 /// The key of an object in a namespace.
@@ -147,6 +148,11 @@ impl<P: Projection> Cache<P> {
     /// The object of this key, if it has this index.
     pub(super) fn indexed(&self, index: &str, key: &str) -> Option<Arc<P>> {
         self.read().by_index.get(index)?.get(key).cloned()
+    }
+
+    /// The objects with this index, sorted by key.
+    pub(super) fn of_index(&self, index: &str) -> Vec<Arc<P>> {
+        self.read().by_index.get(index).map(|objects| objects.values().cloned().collect()).unwrap_or_default()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Store<P>> {

@@ -3,11 +3,14 @@
 mod cache;
 mod pods;
 mod projections;
+mod texts;
 mod custom_resources;
 mod quotas;
 mod parameters;
+mod endpoints;
 pub mod discovery;
 
+pub use endpoints::Endpoints;
 pub use parameters::{Parameter, Parameters};
 pub use pods::PodPage;
 
@@ -43,8 +46,10 @@ use std::any::Any;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+pub use texts::Texts;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -62,6 +67,8 @@ pub enum Need {
     ValidatingWebhooks,
     /// Services, for webhooks' client configurations.
     Services,
+    /// EndpointSlices, where Services are called at their endpoints.
+    EndpointSlices,
     /// Pods: what binds them to nodes and what they mount.
     Pods,
     /// Nodes: labels, what they declare and what they can allocate.
@@ -121,6 +128,7 @@ impl Need {
             Self::MutatingWebhooks => spawn::<MutatingWebhookConfiguration>(client, limits, watches),
             Self::ValidatingWebhooks => spawn::<ValidatingWebhookConfiguration>(client, limits, watches),
             Self::Services => spawn::<Service>(client, limits, watches),
+            Self::EndpointSlices => spawn::<Endpoints>(client, limits, watches),
             Self::Pods => spawn::<Pod>(client, limits, watches),
             Self::Nodes => spawn::<Node>(client, limits, watches),
             Self::ServiceAccounts => spawn::<ServiceAccount>(client, limits, watches),
@@ -163,9 +171,9 @@ pub struct Namespace {
     /// Its name.
     pub name: String,
     /// Its labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Texts,
     /// Its annotations.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Texts,
     /// Whether `status.phase` is `Terminating`.
     pub terminating: bool,
     /// The whole as JSON, without managed fields and owners; empty where only the rest is known.
@@ -250,6 +258,8 @@ pub struct Cluster {
     caches: HashMap<Need, Arc<dyn Kept>>,
     definitions: Definitions,
     parameters: parameters::Registry,
+    /// Whether every cache was seen to hold its first list, which it does not lose again.
+    seen_synced: AtomicBool,
     /// [`FixedState::refused_updates`].
     refused_updates: Mutex<VecDeque<Status>>,
     // Aborts the watches when the cluster goes.
@@ -297,6 +307,7 @@ impl Cluster {
             caches,
             definitions: Definitions::new(),
             parameters: Default::default(),
+            seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::default(),
             _watches: watches,
         })
@@ -325,6 +336,7 @@ impl Cluster {
             caches,
             definitions: Definitions::new(),
             parameters: Default::default(),
+            seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::new(state.refused_updates.into()),
             _watches: Vec::new(),
         })
@@ -469,7 +481,10 @@ impl Cluster {
 
     /// Whether every cache that was asked for holds its first list.
     pub fn is_synced(&self) -> bool {
-        self.unsynced().is_empty()
+        if !self.seen_synced.load(Ordering::Relaxed) && self.unsynced().is_empty() {
+            self.seen_synced.store(true, Ordering::Relaxed);
+        }
+        self.seen_synced.load(Ordering::Relaxed)
     }
 
     /// The caches that have no first list yet, each with the reason as far as it is known.

@@ -7,7 +7,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace as KubeNamespace, Node, NodeSpec, NodeStatus, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodSpec, ResourceQuota, Service, ServiceAccount,
+    PodSpec, ResourceQuota, Service, ServiceAccount, ServiceSpec,
 };
 use k8s_openapi::api::networking::v1::IngressClass;
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -22,8 +22,8 @@ impl From<KubeNamespace> for Namespace {
         Self {
             whole,
             name: namespace.metadata.name.unwrap_or_default(),
-            labels: namespace.metadata.labels.unwrap_or_default(),
-            annotations: namespace.metadata.annotations.unwrap_or_default(),
+            labels: namespace.metadata.labels.unwrap_or_default().into(),
+            annotations: namespace.metadata.annotations.unwrap_or_default().into(),
             terminating: namespace.status.and_then(|status| status.phase).is_some_and(|phase| phase == "Terminating"),
         }
     }
@@ -110,6 +110,14 @@ impl Projection for Service {
         let (namespace, name) = (object.metadata.namespace.take(), object.metadata.name.take());
         let key = namespaced_key(namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
         object.metadata = ObjectMeta { namespace, name, ..ObjectMeta::default() };
+        object.spec = object.spec.map(|spec| ServiceSpec {
+            type_: spec.type_,
+            cluster_ip: spec.cluster_ip,
+            external_name: spec.external_name,
+            ip_families: spec.ip_families,
+            ports: spec.ports,
+            ..ServiceSpec::default()
+        });
         object.status = None;
         (key, object)
     }
@@ -131,7 +139,7 @@ fn identity(metadata: ObjectMeta) -> ObjectMeta {
 
 /// The key of an object with this metadata.
 fn key_of(metadata: &ObjectMeta) -> String {
-    key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+    key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default()).into_owned()
 }
 
 impl Projection for Pod {
@@ -304,7 +312,7 @@ mod tests {
         });
         let (key, namespace) = Namespace::project(serde_json::from_value(object).unwrap());
         assert_eq!((&*key, &*namespace.name, namespace.terminating), ("a", "a", true));
-        assert_eq!((namespace.labels["l"].as_str(), namespace.annotations["n"].as_str()), ("1", "2"));
+        assert_eq!((namespace.labels.get("l"), namespace.annotations.get("n")), (Some("1"), Some("2")));
     }
 
     #[test]
@@ -313,10 +321,12 @@ mod tests {
         let hook = serde_json::from_value(json!({"metadata": metadata, "webhooks": []})).unwrap();
         let (_, hook) = ValidatingWebhookConfiguration::project(hook);
         assert_eq!(serde_json::to_value(hook).unwrap()["metadata"], json!({"name": "a", "namespace": "n", "uid": "u"}));
-        let service = json!({"metadata": metadata, "spec": {"clusterIP": "10.0.0.1"}, "status": {"loadBalancer": {}}});
+        let spec = json!({"clusterIP": "10.0.0.1", "selector": {"a": "b"}});
+        let service = json!({"metadata": metadata, "spec": spec, "status": {"loadBalancer": {}}});
         let (key, service) = Service::project(serde_json::from_value(service).unwrap());
         assert_eq!(key, "n/a");
         assert!(service.status.is_none() && service.metadata.managed_fields.is_none());
-        assert_eq!(service.spec.unwrap().cluster_ip.as_deref(), Some("10.0.0.1"));
+        let spec = service.spec.unwrap();
+        assert_eq!((spec.cluster_ip.as_deref(), spec.selector), (Some("10.0.0.1"), None));
     }
 }

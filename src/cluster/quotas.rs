@@ -56,7 +56,7 @@ impl Projection for WholePod {
 }
 
 fn key_of(metadata: &ObjectMeta) -> String {
-    key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+    key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default()).into_owned()
 }
 
 fn as_object(object: &impl Serialize) -> Object {

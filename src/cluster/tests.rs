@@ -41,7 +41,7 @@ async fn lists_what_is_needed_and_nothing_else() {
     });
     let cluster = Cluster::start(client, &[Need::Namespaces], Limits::default());
     assert!(cluster.wait_synced().await && cluster.is_synced() && cluster.unsynced().is_empty());
-    assert_eq!(cluster.namespace("a").unwrap().labels["l"], "1");
+    assert_eq!(cluster.namespace("a").unwrap().labels.get("l"), Some("1"));
     assert!(cluster.namespace("b").unwrap().terminating);
     assert!(cluster.namespace("c").is_none());
     assert!(cluster.mutating_webhooks().is_empty() && cluster.service("a", "b").is_none());

@@ -17,6 +17,8 @@ pub struct Admission {
     pub feature_gates: FeatureGates,
     /// How long pods stay on nodes that are not well, by default.
     pub default_tolerations: DefaultTolerations,
+    /// Whether webhooks of a Service are called at its endpoints (`--enable-aggregator-routing`).
+    pub routes_to_endpoints: bool,
 }
 
 /// `tolerationSeconds` of the tolerations that DefaultTolerationSeconds adds, in seconds; may be negative.
@@ -75,7 +77,7 @@ impl Admission {
             None => Vec::new(),
         };
         let (feature_gates, default_tolerations) = Default::default();
-        Ok(Self { plugins, configurations, feature_gates, default_tolerations })
+        Ok(Self { plugins, configurations, feature_gates, default_tolerations, routes_to_endpoints: false })
     }
 
     /// The plugin's own configuration, if the file has one.

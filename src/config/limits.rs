@@ -19,6 +19,9 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Bytes of an answer that the proxy itself has to read: an old object, a review, a dry run.
     pub response_bytes: usize,
+    /// Bytes of the deleted objects that the answer to a deletecollection holds; those that do not fit are deleted all the
+    /// same, and the answer warns that they are not in it.
+    pub collection_bytes: usize,
     /// Time for a request that is no watch and no upgrade (`--request-timeout`).
     pub request_timeout: Duration,
     /// Time for a write, whatever it asks for (`requestTimeoutUpperBound`).
@@ -75,6 +78,15 @@ pub struct Limits {
     pub webhook_clients: u64,
     /// Bytes of a webhook's answer, also after decompression.
     pub webhook_response_bytes: usize,
+    /// Calls in a row without an answer after which a webhook is not called for a while
+    /// (`--webhook-circuit-breaker-failures`); 0 for never.
+    pub webhook_breaker_failures: usize,
+    /// The time in which they count (`--webhook-circuit-breaker-window`).
+    pub webhook_breaker_window: Duration,
+    /// Between two calls that try whether it answers again (`--webhook-circuit-breaker-probe-interval`).
+    pub webhook_breaker_probe_interval: Duration,
+    /// Webhook endpoints of a plugin that have a circuit breaker.
+    pub webhook_breakers: usize,
     /// Bytes of the answers that ImagePolicyWebhook remembers.
     pub image_review_cache_bytes: usize,
     /// Namespaces whose quotas are charged at the same time.
@@ -109,6 +121,7 @@ impl Default for Limits {
             http2_streams: 250,
             body_bytes: 3 * MEBIBYTE,
             response_bytes: 64 * MEBIBYTE,
+            collection_bytes: 64 * MEBIBYTE,
             request_timeout: seconds(60),
             mutating_timeout: seconds(34),
             requests_inflight: 400,
@@ -136,6 +149,10 @@ impl Default for Limits {
             policy_parameter_kinds: 256,
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
+            webhook_breaker_failures: 0,
+            webhook_breaker_window: seconds(30),
+            webhook_breaker_probe_interval: seconds(5),
+            webhook_breakers: 1000,
             image_review_cache_bytes: 16 * MEBIBYTE,
             quota_workers: 5,
             quota_waiting_requests: 10_000,

@@ -5,7 +5,6 @@
 
 pub mod admission;
 mod admission_file;
-pub mod duration;
 mod feature_gates;
 pub mod kubeconfig;
 mod limits;

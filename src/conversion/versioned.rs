@@ -87,10 +87,8 @@ impl<'a> Versioned<'a> {
     /// # Errors
     /// When they cannot be converted.
     pub async fn convert(&mut self, attributes: &mut Attributes, kind: &GroupVersionKind) -> Result<(), String> {
-        if self.kind(attributes) != kind {
-            self.finish(attributes).await?;
-            self.current = self.converter.objects(attributes, kind).await?;
-        }
+        self.finish(attributes).await?;
+        self.current = self.converter.objects(attributes, kind).await?;
         Ok(())
     }
 

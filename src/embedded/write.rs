@@ -133,7 +133,7 @@ pub fn apply(
     patch: &Value,
     kind: &GroupVersionKind,
 ) -> Result<Object, Status> {
-    let patched = patch::apply(patch_type, &original.into_value(), patch, schema::of(kind))?;
+    let patched = patch::apply(patch_type, original.into_value(), patch, schema::of(kind))?;
     body::patched(&patched, kind)
 }
 

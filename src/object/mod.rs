@@ -16,11 +16,14 @@ pub mod typed;
 pub mod normal;
 pub mod structural;
 pub mod toleration;
+mod unwritten;
 
 pub use name::generate_name;
+pub use unwritten::Unwritten;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// A group, version and kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -93,6 +96,9 @@ pub struct Object {
     /// Never of itself: whatever takes the object's place counts as changed.
     #[serde(skip)]
     settled: bool,
+    /// What is not among the fields, and yet not nil.
+    #[serde(skip)]
+    unwritten: Unwritten,
 }
 
 impl PartialEq for Object {
@@ -105,7 +111,7 @@ impl Object {
     /// The object in a JSON value; `None` if the value is no JSON object.
     pub fn from_value(value: Value) -> Option<Self> {
         match value {
-            Value::Object(fields) => Some(Self { fields, settled: false }),
+            Value::Object(fields) => Some(Self { fields, ..Self::default() }),
             _ => None,
         }
     }
@@ -118,6 +124,31 @@ impl Object {
     /// Counts as unchanged from here on: what was done to it so far, the API server does itself.
     pub fn settle(&mut self) {
         self.settled = true;
+    }
+
+    /// Says what it holds although its fields do not say it.
+    pub fn hold(&mut self, unwritten: Unwritten) {
+        self.unwritten = unwritten;
+    }
+
+    /// What it holds although its fields do not say it.
+    pub fn unwritten(&self) -> &Unwritten {
+        &self.unwritten
+    }
+
+    /// Whether Go sees an empty list, map or bytes here, which no field says, and not nil.
+    pub fn is_empty_but_not_nil(&self, path: &[&str]) -> bool {
+        self.get(path).is_none() && self.unwritten.contains(path)
+    }
+
+    /// With everything it holds, for whoever decodes it as Go does: the API server. Not as Go writes it.
+    pub fn whole(&self) -> Cow<'_, Self> {
+        if self.unwritten.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let mut whole = Self { fields: self.fields.clone(), ..Self::default() };
+        self.unwritten.fill(&mut whole.fields);
+        Cow::Owned(whole)
     }
 
     /// As a JSON value.

@@ -37,8 +37,9 @@ fn finish(kind: &GroupVersionKind, typed: Typed) -> Result<Normal, String> {
         return Err(why);
     }
     defaults::apply(kind, &mut value);
-    typed::encode(kind, &mut value);
+    let unwritten = typed::encode(kind, &mut value);
     let mut object = Object::from_value(value).unwrap_or_default();
+    object.hold(unwritten);
     if !kind.is_said(object.api_version(), object.kind()) {
         let fields = object.fields_mut();
         fields.insert("apiVersion".into(), kind.api_version().into());

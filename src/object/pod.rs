@@ -51,27 +51,41 @@ pub fn asks_for_nothing(pod: &Object) -> bool {
     !containers("containers").chain(containers("initContainers")).any(|container| asks(container.get("resources")))
 }
 
-/// Whether the pod refers to a secret anywhere (`podutil.VisitPodSecretNames`).
+/// Where the name of a secret is in a source of a volume, of which the first one counts.
+const SECRET_SOURCES: [(&str, &str); 11] = [
+    ("azureFile", "/secretName"),
+    ("cephfs", "/secretRef/name"),
+    ("cinder", "/secretRef/name"),
+    ("flexVolume", "/secretRef/name"),
+    ("projected", ""),
+    ("rbd", "/secretRef/name"),
+    ("secret", "/secretName"),
+    ("scaleIO", "/secretRef/name"),
+    ("iscsi", "/secretRef/name"),
+    ("storageos", "/secretRef/name"),
+    ("csi", "/nodePublishSecretRef/name"),
+];
+
+/// Whether the pod names a secret anywhere (`podutil.VisitPodSecretNames`).
 pub fn references_secrets(pod: &Object) -> bool {
-    let is_there = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
-    let items = |value: &Value, field: &str| value.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
+    let is_named = |value: &Value, pointer: &str| {
+        value.pointer(pointer).and_then(Value::as_str).is_some_and(|name| !name.is_empty())
+    };
+    let any = |list: Option<&Value>, pointer: &str| {
+        list.and_then(Value::as_array).into_iter().flatten().any(|item| is_named(item, pointer))
+    };
     let in_container = |container: &Value| {
-        let from_key = |variable: &Value| is_there(variable.get("valueFrom").and_then(|from| from.get("secretKeyRef")));
-        items(container, "env").iter().any(from_key)
-            || items(container, "envFrom").iter().any(|source| is_there(source.get("secretRef")))
+        any(container.get("env"), "/valueFrom/secretKeyRef/name") || any(container.get("envFrom"), "/secretRef/name")
     };
     let in_volume = |volume: &Value| {
-        let of = |source: &str, field: &str| is_there(volume.get(source).and_then(|source| source.get(field)));
-        let projected = volume.get("projected").map(|projected| items(projected, "sources")).unwrap_or_default();
-        is_there(volume.get("secret"))
-            || of("azureFile", "secretName")
-            || of("csi", "nodePublishSecretRef")
-            || ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"]
-                .iter()
-                .any(|source| of(source, "secretRef"))
-            || projected.iter().any(|source| is_there(source.get("secret")))
+        let is_there = |source: &&(&str, &str)| volume.get(source.0).is_some_and(|source| !source.is_null());
+        match SECRET_SOURCES.iter().find(is_there) {
+            Some(("projected", _)) => any(volume.pointer("/projected/sources"), "/secret/name"),
+            Some((source, pointer)) => is_named(&volume[source], pointer),
+            None => false,
+        }
     };
-    !pod.items(&["spec", "imagePullSecrets"]).is_empty()
+    any(pod.get(&["spec", "imagePullSecrets"]), "/name")
         || CONTAINER_LISTS.iter().any(|list| pod.items(&["spec", list]).iter().any(in_container))
         || pod.items(&["spec", "volumes"]).iter().any(in_volume)
 }
@@ -95,5 +109,36 @@ pub fn change_spec_list(
             items.iter_mut().try_for_each(|item| change(item.as_object_mut().ok_or(WrongType)?))
         }
         Some(_) => Err(WrongType),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_secret_without_a_name_is_none() {
+        for (spec, expected) in [
+            (json!({}), false),
+            (json!({"imagePullSecrets": [{"name": ""}, {}]}), false),
+            (json!({"imagePullSecrets": [{}, {"name": "s"}]}), true),
+            (json!({"volumes": [{"secret": {}}, {"secret": {"secretName": ""}}]}), false),
+            (json!({"volumes": [{"secret": {"secretName": "s"}}]}), true),
+            (json!({"volumes": [{"azureFile": {"secretName": ""}}, {"csi": {"nodePublishSecretRef": {}}}]}), false),
+            (json!({"volumes": [{"csi": {"nodePublishSecretRef": {"name": "s"}}}]}), true),
+            (json!({"volumes": [{"projected": {"sources": [{"secret": {}}, {"secret": {"name": "s"}}]}}]}), true),
+            // Of two sources, which no valid volume has, the first counts.
+            (json!({"volumes": [{"rbd": {}, "secret": {"secretName": "s"}}]}), false),
+            (json!({"volumes": [{"rbd": null, "secret": {"secretName": "s"}}]}), true),
+            (json!({"containers": [{"envFrom": [{"secretRef": {}}]}]}), false),
+            (json!({"containers": [{"envFrom": [{"secretRef": {"name": "s"}}]}]}), true),
+            (json!({"initContainers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": ""}}}]}]}), false),
+            (json!({"ephemeralContainers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": "s"}}}]}]}), true),
+            (json!({"volumes": "s", "containers": [1], "imagePullSecrets": {"name": "s"}}), false),
+        ] {
+            let pod = Object::from_value(json!({ "spec": spec })).unwrap();
+            assert_eq!(references_secrets(&pod), expected, "{spec}");
+        }
     }
 }

@@ -117,12 +117,24 @@ impl LabelSelector {
     }
 
     /// Whether labels match.
-    pub fn matches_map(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.matches_by(|key| labels.get(key).map(String::as_str))
+    pub fn matches_map(&self, labels: &impl Labels) -> bool {
+        self.matches_by(|key| labels.label(key))
     }
 
     fn matches_by<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
+    }
+}
+
+/// Labels by their keys.
+pub trait Labels {
+    /// The label of this key.
+    fn label(&self, key: &str) -> Option<&str>;
+}
+
+impl Labels for BTreeMap<String, String> {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
     }
 }
 

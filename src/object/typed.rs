@@ -1,9 +1,8 @@
 //! Built-in kinds as the Go types of Kubernetes 1.36 see them: what decoding JSON into them keeps, and what encoding them
 //! writes. Defaults and conversions are not set here.
 //!
-//! A decoded value has no field that Go would hold as nil, or as the zero of a string, boolean or number that is no pointer;
-//! and no empty list or map where Go would not write one. Objects within are there as the client wrote them. In lists and
-//! maps, `null` is what Go makes of it.
+//! A decoded value has no field that Go would hold as nil, or as the zero of a string, boolean or number that is no pointer.
+//! Objects within are there as the client wrote them. In lists and maps, `null` is what Go makes of it.
 
 mod table;
 mod path;
@@ -14,8 +13,8 @@ mod base64;
 mod text;
 mod encode;
 
-use super::GroupVersionKind;
 use super::decode::Decoded;
+use super::{GroupVersionKind, Unwritten};
 use decode::Decoder;
 use serde_json::Value;
 
@@ -58,16 +57,15 @@ pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Op
     Some(text::decode(schema, text))
 }
 
-/// Whether a kind is built in.
+/// Whether a kind is built in; also one that is served only where that is asked for (`--runtime-config`).
 pub fn is_known(kind: &GroupVersionKind) -> bool {
-    table::of(kind).is_some()
+    table::has(kind)
 }
 
-/// Adds what Go writes although it is zero, and takes out what it leaves out because it is.
-pub fn encode(kind: &GroupVersionKind, value: &mut Value) {
-    if let Some(schema) = table::of(kind) {
-        encode::document(schema, value);
-    }
+/// Adds what Go writes although it is zero, and takes out what it leaves out because it is. Answers with what of that is
+/// empty, but not nil.
+pub fn encode(kind: &GroupVersionKind, value: &mut Value) -> Unwritten {
+    table::of(kind).map(|schema| encode::document(schema, value)).unwrap_or_default()
 }
 
 /// Metadata on its own as Go decodes and writes it, as that of a custom resource. Null is empty.

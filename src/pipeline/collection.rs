@@ -13,7 +13,7 @@ use crate::status::Status;
 use crate::upstream::{Body, full};
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, Uri};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Items of one page of the list (`--delete-collection` page size).
@@ -24,7 +24,7 @@ impl Write<'_> {
     pub(super) async fn delete_collection(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.delete_options(exchange)?;
         let asks_for_one_page = self.asks_for_one_page();
-        let mut deleted: Vec<Value> = Vec::new();
+        let mut deleted = DeletedItems::new(self.pipeline.limits.collection_bytes);
         let mut first = None;
         let mut next = Some(String::new());
         while let Some(token) = next.take() {
@@ -36,19 +36,20 @@ impl Write<'_> {
             for item in items {
                 let item =
                     Object::from_value(item).ok_or_else(|| Status::internal_error("a list's item is no object"))?;
-                match self.delete_item(&options, item.clone(), exchange).await? {
-                    Item::Deleted => deleted.push(item.into_value()),
+                let text = serde_json::to_vec(&item).map_err(Status::internal_error)?;
+                match self.delete_item(&options, item, exchange).await? {
+                    Item::Deleted => deleted.push(&text),
                     Item::Gone => {}
                     Item::Refused(refusal) => return Ok(refusal.into_response()),
                 }
             }
         }
         // Its metadata is that of the first page (`Store.DeleteCollection`).
-        let mut list = first.unwrap_or_default();
-        if let Some(fields) = list.as_object_mut() {
-            fields.insert("items".into(), Value::Array(deleted));
+        let list = first.as_mut().and_then(Value::as_object_mut).map(std::mem::take).unwrap_or_default();
+        if let Some(warning) = deleted.warning() {
+            self.warnings.add(&warning);
         }
-        let mut response = Response::new(full(serde_json::to_vec(&list).map_err(Status::internal_error)?));
+        let mut response = Response::new(full(deleted.into_list(list)?));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Ok(response)
     }
@@ -117,7 +118,7 @@ impl Write<'_> {
             let shown = completed(self.target.kind(), options, &old, Deletion::OfCollection);
             let mut attributes = self.attributes(Operation::Delete, None, Some(old), shown);
             let admitted = match self.admit(&mut attributes, exchange).await {
-                Ok(()) => self.validate(&attributes, exchange).await,
+                Ok(()) => self.validate(&mut attributes, exchange).await,
                 refused => refused,
             };
             match admitted {
@@ -176,6 +177,51 @@ impl Write<'_> {
     }
 }
 
+/// The items that were deleted, for the answer: as the text that they are there, and no more of it than there is room.
+struct DeletedItems {
+    text: Vec<u8>,
+    max_bytes: usize,
+    shown: usize,
+    left_out: usize,
+}
+
+impl DeletedItems {
+    fn new(max_bytes: usize) -> Self {
+        Self { text: Vec::new(), max_bytes, shown: 0, left_out: 0 }
+    }
+
+    /// Once there is no room for one, all the others are left out too.
+    fn push(&mut self, item: &[u8]) {
+        if self.left_out > 0 || self.text.len() + item.len() >= self.max_bytes {
+            self.left_out += 1;
+            return;
+        }
+        if self.shown > 0 {
+            self.text.push(b',');
+        }
+        self.text.extend_from_slice(item);
+        self.shown += 1;
+    }
+
+    /// What the client is told, if it does not get to see all of them.
+    fn warning(&self) -> Option<String> {
+        let (shown, all) = (self.shown, self.shown + self.left_out);
+        (self.left_out > 0)
+            .then(|| format!("{all} objects were deleted; the answer has room for the first {shown} of them"))
+    }
+
+    /// A list with these fields and the items.
+    fn into_list(self, mut fields: Map<String, Value>) -> Result<Vec<u8>, Status> {
+        fields.remove("items");
+        let mut list = serde_json::to_vec(&fields).map_err(Status::internal_error)?;
+        list.pop();
+        list.extend_from_slice(if fields.is_empty() { b"\"items\":[" } else { b",\"items\":[" });
+        list.extend(self.text);
+        list.extend_from_slice(b"]}");
+        Ok(list)
+    }
+}
+
 /// What became of an item.
 enum Item {
     /// It was deleted.
@@ -199,6 +245,27 @@ fn is_empty(items: &Value) -> bool {
 mod tests {
     use super::*;
     use crate::request::query::exact_field;
+    use serde_json::json;
+
+    #[test]
+    fn what_was_deleted_takes_a_bounded_room() {
+        let of = |max_bytes| {
+            let mut deleted = DeletedItems::new(max_bytes);
+            [json!({"n": 10}), json!({"n": 200}), json!({"n": 3})]
+                .iter()
+                .for_each(|item| deleted.push(item.to_string().as_bytes()));
+            let warning = deleted.warning();
+            let list = deleted.into_list(Map::from_iter([("kind".into(), "List".into())])).unwrap();
+            (serde_json::from_slice::<Value>(&list).unwrap(), warning)
+        };
+        let all = json!({"kind": "List", "items": [{"n": 10}, {"n": 200}, {"n": 3}]});
+        assert_eq!(of(1000), (all, None));
+        let warning = "3 objects were deleted; the answer has room for the first 1 of them".to_owned();
+        // Not the third either, though it would fit.
+        assert_eq!(of(17), (json!({"kind": "List", "items": [{"n": 10}]}), Some(warning)));
+        let nothing = DeletedItems::new(0).into_list(Map::new()).unwrap();
+        assert_eq!(nothing, br#"{"items":[]}"#);
+    }
 
     #[test]
     fn a_name_selects_just_itself() {

@@ -2,7 +2,7 @@
 
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
-use crate::admission::{Annotations, Attributes, Operation, Reinvocation};
+use crate::admission::{Annotations, Attributes, Marks, Operation, Reinvocation};
 use crate::object::Object;
 use crate::request::RequestInfo;
 use crate::request::query::{query_pairs, query_values};
@@ -57,6 +57,7 @@ impl Pipeline {
             annotations: Annotations::default(),
             warnings: warnings.clone(),
             reinvocation: Reinvocation::default(),
+            marks: Marks::default(),
         };
         let mut mutating = attributes(&options);
         let result = self.chain.admit(&mut mutating).await;
@@ -66,8 +67,8 @@ impl Pipeline {
         if admitted != options {
             *request.uri_mut() = with_options(request.uri(), &target, &admitted)?;
         }
-        let validating = attributes(&admitted);
-        let result = self.chain.validate(&validating).await;
+        let mut validating = attributes(&admitted);
+        let result = self.chain.validate(&mut validating).await;
         super::write::publish(&validating, exchange);
         result?;
         self.gateway.stream(request, caller).await

@@ -51,7 +51,7 @@ impl Write<'_> {
         let shown = completed(self.target.kind(), options, &old, Deletion::OfOne);
         let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(old)), shown);
         self.admit(&mut attributes, exchange).await?;
-        self.validate(&attributes, exchange).await?;
+        self.validate(&mut attributes, exchange).await?;
         let answer = self.forward(outgoing).await?;
         let retry = is_conflict(&answer) && !names_a_version(options);
         Ok((answer, retry))

@@ -61,8 +61,7 @@ impl Write<'_> {
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
-        let stored = old.clone().into_value();
-        let mut object = self.patched(patch_type, patch, &stored, options)?;
+        let mut object = self.patched(patch_type, patch, &old, options)?;
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
         let old = Arc::new(old);
@@ -72,8 +71,8 @@ impl Write<'_> {
         if let Some(object) = &mut attributes.object {
             self.pin_version(object, &old)?;
         }
-        let admitted = attributes.object.clone().unwrap_or_default();
-        let outgoing = self.difference(&stored, admitted, old.resource_version())?;
+        let admitted = attributes.object.get_or_insert_default();
+        let outgoing = self.difference(&old, admitted)?;
         let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
             Some(refusal) => refusal,
             None => self.forward(outgoing).await?,
@@ -87,10 +86,12 @@ impl Write<'_> {
         &self,
         patch_type: PatchType,
         patch: &Decoded,
-        stored: &Value,
+        stored: &Object,
         options: &WriteOptions,
     ) -> Result<Object, Status> {
-        let apply = || patch::apply(patch_type, stored, &patch.value, schema(self.target.kind()));
+        let apply = || {
+            patch::apply(patch_type, Value::Object(stored.fields().clone()), &patch.value, schema(self.target.kind()))
+        };
         // What an error shows is rarely wanted, so it is made anew.
         let invalid = |why: &str| match (patch_type, apply()) {
             (PatchType::Strategic, _) => invalid_patch(&go_print(&patch.value), &unstructured_error(why)),
@@ -112,25 +113,25 @@ impl Write<'_> {
 
     /// The patch that makes the stored object the admitted one, if it still has this version: a merge patch, or a JSON patch
     /// where that cannot say it, because the admitted object has fields that are null.
-    fn difference(&self, stored: &Value, mut admitted: Object, version: &str) -> Result<Outgoing, Status> {
-        let (patch_type, patch) = match merge_diff(stored, &admitted.clone().into_value()) {
+    fn difference(&self, stored: &Object, admitted: &Object) -> Result<Outgoing, Status> {
+        let (version, admitted) = (stored.resource_version(), admitted.whole());
+        let (patch_type, patch) = match merge_diff(stored.fields(), admitted.fields()) {
             Some(mut merge) => {
-                let metadata =
-                    merge.as_object_mut().map(|fields| fields.entry("metadata").or_insert_with(|| json!({})));
-                if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+                if let Some(metadata) = merge.entry("metadata").or_insert_with(|| json!({})).as_object_mut() {
                     metadata.insert("resourceVersion".into(), version.into());
                 }
-                (PatchType::Merge, merge)
+                (PatchType::Merge, Value::Object(merge))
             }
             None => {
                 // Replacing the metadata as a whole carries the version along.
+                let mut admitted = admitted.into_owned();
                 if !admitted.set(&["metadata", "resourceVersion"], version.into()) {
                     return Err(Status::bad_request("metadata is no object after the patch"));
                 }
-                (PatchType::Json, replace_fields(stored, admitted.fields()))
+                (PatchType::Json, replace_fields(stored.fields(), admitted.fields()))
             }
         };
-        let mut outgoing = self.outgoing(Bytes::from(serde_json::to_vec(&patch).map_err(Status::internal_error)?));
+        let mut outgoing = self.written(Bytes::from(serde_json::to_vec(&patch).map_err(Status::internal_error)?))?;
         outgoing.content_type = patch_type.content_type();
         Ok(outgoing)
     }
@@ -207,9 +208,9 @@ fn go_print(value: &Value) -> String {
 }
 
 /// A JSON patch that replaces every top-level field, and takes away those that are gone.
-fn replace_fields(stored: &Value, admitted: &Map<String, Value>) -> Value {
+fn replace_fields(stored: &Map<String, Value>, admitted: &Map<String, Value>) -> Value {
     let pointer = |key: &str| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
-    let gone = stored.as_object().into_iter().flat_map(Map::keys).filter(|key| !admitted.contains_key(*key));
+    let gone = stored.keys().filter(|key| !admitted.contains_key(*key));
     let gone = gone.map(|key| json!({"op": "remove", "path": pointer(key)}));
     let there = admitted.iter().map(|(key, value)| json!({"op": "add", "path": pointer(key), "value": value}));
     Value::Array(gone.chain(there).collect())
@@ -255,8 +256,9 @@ mod tests {
     fn a_json_patch_says_what_a_merge_patch_cannot() {
         let stored = json!({"metadata": {"name": "a"}, "spec": {"x": 1}, "gone/with~it": 1});
         let admitted = json!({"metadata": {"name": "a"}, "spec": {"x": null}});
-        assert_eq!(merge_diff(&stored, &admitted), None);
-        let patch = replace_fields(&stored, admitted.as_object().unwrap());
-        assert_eq!(patch::apply(PatchType::Json, &stored, &patch, None).unwrap(), admitted);
+        let (old, new) = (stored.as_object().unwrap(), admitted.as_object().unwrap());
+        assert_eq!(merge_diff(old, new), None);
+        let patch = replace_fields(old, new);
+        assert_eq!(patch::apply(PatchType::Json, stored, &patch, None).unwrap(), admitted);
     }
 }

@@ -3,11 +3,12 @@
 
 use crate::admission::Operation;
 use crate::object::{GroupVersionKind, Object};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Makes of what would be stored what it is just before that. `admitted` is what was sent.
 pub(super) fn undo(kind: &GroupVersionKind, operation: Operation, admitted: &Object, stored: &mut Object) {
     restore_empty_lists(admitted, stored);
+    stored.hold(admitted.unwritten().clone());
     if operation != Operation::Create {
         return;
     }
@@ -26,6 +27,33 @@ pub(super) fn restore_empty_lists(sent: &Object, stored: &mut Object) {
         if let Some(stored) = stored.fields_mut().get_mut(field) {
             restore(sent, stored);
         }
+    }
+}
+
+/// Puts back what only reading takes out of a custom resource: fields that its schema does not know, which webhooks have
+/// added. `is_written` tells the top-level fields that are stored as they were sent.
+pub(super) fn restore_pruned(admitted: &Object, stored: &mut Object, is_written: impl Fn(&str) -> bool) {
+    for (field, admitted) in admitted.fields().iter().filter(|(field, _)| is_written(field)) {
+        restore_field(field, admitted, stored.fields_mut());
+    }
+}
+
+fn restore_field(field: &str, admitted: &Value, stored: &mut Map<String, Value>) {
+    match stored.get_mut(field) {
+        Some(stored) => restore_fields(admitted, stored),
+        None => drop(stored.insert(field.to_owned(), admitted.clone())),
+    }
+}
+
+fn restore_fields(admitted: &Value, stored: &mut Value) {
+    match (admitted, stored) {
+        (Value::Object(admitted), Value::Object(stored)) => {
+            admitted.iter().for_each(|(field, admitted)| restore_field(field, admitted, stored));
+        }
+        (Value::Array(admitted), Value::Array(stored)) if admitted.len() == stored.len() => {
+            admitted.iter().zip(stored).for_each(|(admitted, stored)| restore_fields(admitted, stored));
+        }
+        _ => {}
     }
 }
 
@@ -67,6 +95,17 @@ mod tests {
             json!({"rules": null, "a": [{"b": null}], "c": [1], "d": null}),
         );
         assert_eq!(stored, json!({"rules": [], "a": [{"b": []}], "c": [1], "d": null}));
+    }
+
+    #[test]
+    fn what_reading_prunes_is_still_there() {
+        let object = |value: Value| Object::from_value(value).unwrap();
+        let admitted =
+            object(json!({"metadata": {"a": 1}, "spec": {"a": 1, "b": {"c": 2}, "d": [{"e": 3}]}, "status": 1}));
+        let mut stored = object(json!({"metadata": {}, "spec": {"a": 4, "b": {}, "d": [{}], "f": 5}}));
+        restore_pruned(&admitted, &mut stored, |field| field == "spec");
+        let expected = json!({"metadata": {}, "spec": {"a": 4, "b": {"c": 2}, "d": [{"e": 3}], "f": 5}});
+        assert_eq!(stored.into_value(), expected);
     }
 
     #[test]

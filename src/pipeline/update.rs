@@ -131,8 +131,8 @@ impl Write<'_> {
         };
         let object = attributes.object.as_ref().filter(|object| may_mind && object.resource_version().is_empty());
         let Some(object) = object else { return Ok(None) };
-        let body = serde_json::to_vec(object).map_err(Status::internal_error)?;
-        self.rehearse(self.outgoing(body.into())).await.map(Some)
+        let body = serde_json::to_vec(&*object.whole()).map_err(Status::internal_error)?;
+        self.rehearse(self.written(body.into())?).await.map(Some)
     }
 
     /// A PUT of what does not exist: a create for some kinds, 404 for the others. It goes upstream as a POST, which nobody

@@ -95,7 +95,7 @@ impl Write<'_> {
         if !other.set(&["metadata", "name"], generate_name(&format!("{name}-")).into()) {
             return Ok(Trial::Unknown);
         }
-        let body = Bytes::from(serde_json::to_vec(&other).map_err(Status::internal_error)?);
+        let body = Bytes::from(serde_json::to_vec(&*other.whole()).map_err(Status::internal_error)?);
         let answer = self.rehearse(Outgoing { body, content_type: "application/json", ..outgoing.clone() }).await?;
         let Trial::Stored(mut stored, warnings) = self.judge(Operation::Create, answer) else {
             return Ok(Trial::Unknown);
@@ -181,6 +181,15 @@ impl Write<'_> {
         let admitted = attributes.object.replace(*stored);
         if let (Some(admitted), Some(stored)) = (&admitted, &mut attributes.object) {
             storage::undo(self.target.kind(), attributes.operation, admitted, stored);
+            if self.schema.is_some() {
+                let of_status = (self.target.has_status(), self.target.subresource == "status");
+                storage::restore_pruned(admitted, stored, |field| match (field, of_status) {
+                    ("apiVersion" | "kind" | "metadata", _) => false,
+                    // What is not written is what was there before.
+                    (field, (true, is_status)) => is_status == (field == "status"),
+                    _ => true,
+                });
+            }
         }
         if self.target.subresource == "token" {
             // Nothing keeps books of these: the answer has none.

@@ -4,7 +4,7 @@ use super::gateway::{Answer, with_body};
 use super::owner_references::Seen;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
-use crate::admission::{Annotations, Attributes, Operation, Reinvocation, Warnings};
+use crate::admission::{Annotations, Attributes, Marks, Operation, Reinvocation, Warnings};
 use crate::cluster::CustomResource;
 use crate::object::decode::go_quote;
 use crate::object::structural::Structural;
@@ -171,6 +171,7 @@ impl<'a> Write<'a> {
             annotations: Annotations::default(),
             warnings: self.warnings.clone(),
             reinvocation: Reinvocation::default(),
+            marks: Marks::default(),
         };
         if operation == Operation::Create
             && let Some(object) = &attributes.object
@@ -238,7 +239,7 @@ impl<'a> Write<'a> {
     }
 
     /// The validating phase.
-    pub(super) async fn validate(&self, attributes: &Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+    pub(super) async fn validate(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
         let result = self.pipeline.chain.validate(attributes).await;
         publish(attributes, exchange);
         result
@@ -286,6 +287,16 @@ impl<'a> Write<'a> {
         }
     }
 
+    /// The same of a body that was written here. What clients wrote was looked through before; fields of a custom resource
+    /// that its schema does not know are the work of webhooks then, and nobody is warned of these.
+    pub(super) fn written(&self, body: Bytes) -> Result<Outgoing, Status> {
+        let mut outgoing = self.outgoing(body);
+        if self.schema.is_some() {
+            outgoing.uri = with_parameter(&outgoing.uri, "fieldValidation=Ignore")?;
+        }
+        Ok(outgoing)
+    }
+
     /// The admitted object for the request's own method and URL: as the bytes that came, where nothing differs from what
     /// they say, otherwise in JSON.
     pub(super) fn admitted(&self, attributes: &Attributes, verbatim: Option<MediaType>) -> Result<Outgoing, Status> {
@@ -297,8 +308,8 @@ impl<'a> Write<'a> {
             _ => {
                 // What came, and what admission has added: written without growing, most of the time.
                 let mut body = Vec::with_capacity(self.body.len() + ADMITTED_BYTES);
-                serde_json::to_writer(&mut body, object).map_err(Status::internal_error)?;
-                Ok(self.outgoing(body.into()))
+                serde_json::to_writer(&mut body, &*object.whole()).map_err(Status::internal_error)?;
+                self.written(body.into())
             }
         }
     }

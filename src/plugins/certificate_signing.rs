@@ -44,7 +44,9 @@ impl Plugin for CertificateSigning {
 /// Whether there is another certificate, or another condition.
 fn is_signed(new: &Object, old: &Object) -> bool {
     let (certificate, conditions) = (["status", "certificate"], ["status", "conditions"]);
-    new.str(&certificate) != old.str(&certificate) || new.items(&conditions) != old.items(&conditions)
+    // One that is empty is another one than none.
+    let is_emptied = old.get(&certificate).is_none() && new.is_empty_but_not_nil(&certificate);
+    is_emptied || new.str(&certificate) != old.str(&certificate) || new.items(&conditions) != old.items(&conditions)
 }
 
 #[cfg(test)]

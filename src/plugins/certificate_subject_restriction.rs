@@ -52,7 +52,10 @@ impl Subject {
         const NOT_PEM: &str = "PEM block type must be CERTIFICATE REQUEST";
         let pem = STANDARD.decode(base64).map_err(|error| error.to_string())?;
         let der = CertificateSigningRequestDer::from_pem_slice(&pem).map_err(|_| NOT_PEM)?;
-        let (_, request) = X509CertificationRequest::from_der(&der).map_err(|error| error.to_string())?;
+        let (rest, request) = X509CertificationRequest::from_der(&der).map_err(|error| error.to_string())?;
+        if !rest.is_empty() {
+            return Err("asn1: syntax error: trailing data".to_owned());
+        }
         let subject = &request.certification_request_info.subject;
         // What is no text is a subject that nobody here can judge.
         let text = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| {
@@ -109,5 +112,17 @@ mod tests {
             assert_eq!(created(SIGNER, nonsense).await.code(), Some(403), "{nonsense}");
         }
         assert_eq!(Subject::read(&request("o")).unwrap().common_name, "alice");
+    }
+
+    #[tokio::test]
+    async fn nothing_may_follow_a_request() {
+        let mut der =
+            CertificateSigningRequestDer::from_pem_slice(&STANDARD.decode(request("o")).unwrap()).unwrap().to_vec();
+        der.push(0);
+        let text = STANDARD.encode(der);
+        let pem = format!("-----BEGIN CERTIFICATE REQUEST-----\n{text}\n-----END CERTIFICATE REQUEST-----\n");
+        let why = "failed to parse CSR: asn1: syntax error: trailing data";
+        let text = format!("certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: {why}");
+        created(SIGNER, &STANDARD.encode(pem)).await.was_refused(403, &text);
     }
 }

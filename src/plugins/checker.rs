@@ -1,6 +1,6 @@
 //! The one way in which plugins are tested: feed a request, look at what becomes of the object.
 
-use crate::admission::{Annotations, Attributes, CallerAuthorizer, Denial, Operation, Plugin, Reinvocation};
+use crate::admission::{Annotations, Attributes, CallerAuthorizer, Denial, Marks, Operation, Plugin, Reinvocation};
 use crate::authn::UserInfo;
 use crate::authz::{self, Decision};
 use crate::cluster::{Cluster, FixedState, Namespace};
@@ -156,6 +156,7 @@ pub(crate) fn attributes(
         annotations: Annotations::default(),
         warnings: Arc::default(),
         reinvocation: Reinvocation::default(),
+        marks: Marks::default(),
     }
 }
 

@@ -33,6 +33,9 @@ pub static SPEC: Spec = Spec {
 /// `AuditKeyPrefix`.
 const AUDIT_PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
 
+/// The annotation that later plugins find on a pod that passed without an answer (`api.ImagePolicyFailedOpenKey`).
+const FAILED_OPEN: &str = "alpha.image-policy.k8s.io/failed-open";
+
 struct ImagePolicyWebhook {
     backend: GenericWebhook,
     answers: Answers,
@@ -98,6 +101,7 @@ impl ImagePolicyWebhook {
         tracing::warn!(%failure, fails_open = self.default_allow, "error contacting the image policy's backend");
         if self.default_allow {
             attributes.annotations.add(format!("{AUDIT_PREFIX}failed-open"), "true");
+            attributes.marks.add(FAILED_OPEN, "true");
             return Ok(());
         }
         match failure {

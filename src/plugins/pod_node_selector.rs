@@ -87,7 +87,7 @@ impl PodNodeSelector {
             }
         };
         let own = namespace.annotations.get(ANNOTATION);
-        parse(own.or_else(|| self.selectors.get(CLUSTER_DEFAULT)).map_or("", String::as_str))
+        parse(own.or_else(|| self.selectors.get(CLUSTER_DEFAULT).map(String::as_str)).unwrap_or_default())
     }
 
     fn check_whitelist(&self, pod: &Object, namespace: &str) -> Result<(), Denial> {

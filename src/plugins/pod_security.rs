@@ -252,7 +252,7 @@ impl PodSecurity {
     }
 
     fn policy_of(&self, namespace: &Namespace) -> (Policy, Vec<LabelFault>) {
-        policy_of(|label| namespace.labels.get(label).map(String::as_str), &self.configuration.defaults)
+        policy_of(|label| namespace.labels.get(label), &self.configuration.defaults)
     }
 
     /// Refuses what cannot be decided, and annotates why.

@@ -166,7 +166,7 @@ impl PodTolerationRestriction {
                 live.ok_or_else(|| Status::not_found("", "namespaces", namespace))?
             }
         };
-        match found.annotations.get(key).map(String::as_str) {
+        match found.annotations.get(key) {
             None => Ok(None),
             Some("") => Ok(Some(Vec::new())),
             Some(text) => tolerations(text).map(Some).map_err(Denial::Plain),

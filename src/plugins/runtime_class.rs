@@ -53,7 +53,7 @@ impl Plugin for RuntimeClass {
         let given = pod.get(&OVERHEAD).and_then(Value::as_object);
         match (class.as_deref().and_then(overhead), given) {
             (Some(fixed), given) if !is_same(given.unwrap_or(&Map::new()), &fixed) => Err(overhead_differs()),
-            (None, Some(_)) => Err(Denial::forbidden(
+            (None, given) if given.is_some() || pod.is_empty_but_not_nil(&OVERHEAD) => Err(Denial::forbidden(
                 "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
             )),
             _ => Ok(()),

@@ -8,7 +8,7 @@ use crate::authz;
 use crate::cel::library::authz::{authorizer, resource_check};
 use crate::cel::value::Map;
 use crate::cel::{Limits, Value};
-use crate::cluster::Namespace;
+use crate::cluster::{Namespace, Texts};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::{Map as JsonMap, Value as Json, json};
 use std::borrow::Cow;
@@ -168,7 +168,10 @@ fn resource_value(resource: &GroupVersionResource) -> Json {
 pub fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
     let mut fields: JsonMap<String, Json> = serde_json::from_str(&namespace.whole).unwrap_or_else(|_| {
         let Namespace { name, labels, annotations, .. } = namespace;
-        let metadata = json!({"name": name, "labels": labels, "annotations": annotations});
+        let texts = |texts: &Texts| -> JsonMap<String, Json> {
+            texts.iter().map(|(key, text)| (key.to_owned(), text.into())).collect()
+        };
+        let metadata = json!({"name": name, "labels": texts(labels), "annotations": texts(annotations)});
         [("metadata".to_owned(), metadata)].into_iter().collect()
     });
     fields.remove("apiVersion");

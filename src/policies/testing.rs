@@ -4,7 +4,7 @@ use crate::admission::metrics::Metrics;
 use crate::admission::{Annotations, Attributes, CallerAuthorizer, Operation, Reinvocation};
 use crate::authn::UserInfo;
 use crate::cluster::discovery::{Discovery, Resource};
-use crate::cluster::{FixedState, Namespace};
+use crate::cluster::{FixedState, Namespace, Texts};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use prometheus::{Registry, TextEncoder};
 use serde::de::DeserializeOwned;
@@ -42,7 +42,7 @@ pub fn discovery() -> Arc<Discovery> {
 
 /// With the namespace `default` and these configmaps for parameters.
 pub fn state(parameters: Vec<Value>) -> FixedState {
-    let labels = [("team".to_owned(), "red".to_owned())].into();
+    let labels = Texts::from_iter([("team".to_owned(), "red".to_owned())]);
     let namespace = Namespace { name: "default".into(), labels, ..Namespace::default() };
     FixedState { namespaces: vec![namespace], parameters, ..FixedState::default() }
 }

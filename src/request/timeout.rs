@@ -1,6 +1,7 @@
 //! `?timeout=`: how long a client wants to wait.
 
 use super::query::query_value;
+use crate::duration;
 use crate::status::Status;
 use std::time::Duration;
 
@@ -10,81 +11,9 @@ use std::time::Duration;
 /// 400 for what is no duration.
 pub fn asked(query: &str) -> Result<Option<Duration>, Status> {
     let Some(text) = query_value(query, "timeout").filter(|text| !text.is_empty()) else { return Ok(None) };
-    let nanoseconds = parse(&text)
+    let nanoseconds = duration::nanoseconds(&text)
         .map_err(|why| Status::bad_request(format!("invalid timeout specified in the request URL - {why}")))?;
     Ok(u64::try_from(nanoseconds).ok().filter(|nanoseconds| *nanoseconds > 0).map(Duration::from_nanos))
-}
-
-/// `time.ParseDuration`: nanoseconds, or the text of its error.
-fn parse(text: &str) -> Result<i64, String> {
-    let invalid = || format!("time: invalid duration {}", quote(text));
-    let (is_negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Ok(0);
-    }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let is_digit = |c: char| c.is_ascii_digit();
-    let mut sum: u64 = 0;
-    while !rest.is_empty() {
-        let (whole, after) = rest.split_at(rest.find(|c| !is_digit(c)).unwrap_or(rest.len()));
-        let (fraction, after) = match after.strip_prefix('.') {
-            Some(after) => after.split_at(after.find(|c| !is_digit(c)).unwrap_or(after.len())),
-            None => ("", after),
-        };
-        if whole.is_empty() && fraction.is_empty() {
-            return Err(invalid());
-        }
-        let (unit, after) = after.split_at(after.find(|c| c == '.' || is_digit(c)).unwrap_or(after.len()));
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| invalid())? };
-        if whole > 1 << 63 {
-            return Err(invalid());
-        }
-        if unit.is_empty() {
-            return Err(format!("time: missing unit in duration {}", quote(text)));
-        }
-        let scale = nanoseconds(unit)
-            .ok_or_else(|| format!("time: unknown unit {} in duration {}", quote(unit), quote(text)))?;
-        let fraction = format!("0.{fraction}").parse::<f64>().unwrap_or_default() * scale as f64;
-        let part = whole.checked_mul(scale).and_then(|part| part.checked_add(fraction as u64));
-        sum = part.and_then(|part| sum.checked_add(part)).filter(|sum| *sum <= 1 << 63).ok_or_else(invalid)?;
-        rest = after;
-    }
-    match i64::try_from(sum) {
-        Ok(sum) => Ok(if is_negative { -sum } else { sum }),
-        Err(_) if is_negative => Ok(i64::MIN),
-        Err(_) => Err(invalid()),
-    }
-}
-
-fn nanoseconds(unit: &str) -> Option<u64> {
-    Some(match unit {
-        "ns" => 1,
-        "us" | "µs" | "μs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return None,
-    })
-}
-
-/// `time.quote`: what is not ASCII, byte by byte.
-fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
-            b' '..0x80 => quoted.push(char::from(byte)),
-            byte => quoted.push_str(&format!("\\x{byte:02x}")),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]

@@ -176,7 +176,7 @@ fn literal(text: &mut String, indent: usize, value: &str) {
     let lines = value.trim_end_matches('\n');
     match value.len() - lines.len() {
         0 => text.push('-'),
-        1 => {}
+        1 if !lines.is_empty() => {}
         _ => text.push('+'),
     }
     let body = value.strip_suffix('\n').unwrap_or(value);
@@ -243,6 +243,7 @@ status: Failure
             ("a ", "'a '"),
             ("a\tb", "\"a\\tb\""),
             ("a\nb", "|-\n  a\n  b"),
+            ("\n", "|2+\n"),
             ("{a}", "'{a}'"),
         ] {
             let mut text = String::new();

@@ -108,13 +108,22 @@ async fn send(
     let client = client.map_err(|why| CallError::calling(format!("could not get REST client: {why}"), 500))?;
     let failed = |why: String| CallError::calling(format!("failed to call webhook: {why}"), 503);
     let now = Instant::now();
-    let deadline = (now + hook.timeout).min(attributes.deadline);
+    let of_hook = now + hook.timeout;
+    let deadline = of_hook.min(attributes.deadline);
     let left = deadline.saturating_duration_since(now);
     if left.is_zero() {
         return Err(failed("context deadline exceeded".into()));
     }
+    let permit = client.enter().map_err(failed)?;
     let timeout_seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-    client.post(cluster, body.clone(), timeout_seconds, deadline).await.map_err(|error| failed(error.to_string()))
+    let answer = client.post(cluster, body.clone(), timeout_seconds, deadline).await.map_err(|error| error.to_string());
+    match (&answer, permit) {
+        (Ok(_), Some(permit)) => permit.answered(),
+        // A request that had less time than the hook says nothing of the hook.
+        (Err(why), Some(permit)) if deadline == of_hook || Instant::now() < deadline => permit.failed(why.clone()),
+        _ => {}
+    }
+    answer.map_err(failed)
 }
 
 /// `errors.ToStatusErr`.

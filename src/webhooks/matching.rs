@@ -178,17 +178,17 @@ impl<'a> Matcher<'a> {
     /// # Errors
     /// When there is none, or the API server cannot be asked.
     pub async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
-        if let Some(namespace) = self.cluster.namespace(name) {
-            return Ok(namespace);
-        }
         if let Some(asked) = &self.namespace {
             return asked.clone();
         }
-        let asked = match self.cluster.live_namespace(name).await {
-            Ok(Some(namespace)) => Ok(namespace),
-            Ok(None) => Err(Status::not_found("", "namespaces", name)),
-            Err(status) if status.reason == "NotFound" => Err(status),
-            Err(status) => Err(Status::internal_error(status)),
+        let asked = match self.cluster.namespace(name) {
+            Some(namespace) => Ok(namespace),
+            None => match self.cluster.live_namespace(name).await {
+                Ok(Some(namespace)) => Ok(namespace),
+                Ok(None) => Err(Status::not_found("", "namespaces", name)),
+                Err(status) if status.reason == "NotFound" => Err(status),
+                Err(status) => Err(Status::internal_error(status)),
+            },
         };
         self.namespace = Some(asked.clone());
         asked

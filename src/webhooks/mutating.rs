@@ -15,8 +15,9 @@ use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
 use crate::conversion::{Converter, Versioned};
 use crate::object::decode::{go_quote, go_type};
+use crate::object::typed::{self, Typed};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object, split_api_version};
-use crate::object::{convert, normal, schema, structural, typed};
+use crate::object::{convert, normal, schema, structural};
 use crate::status::Status;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::Value;
@@ -68,7 +69,8 @@ impl Mutating {
         users: Kubeconfig,
     ) -> Self {
         let converter = Converter::new(cluster.clone(), discovery, limits);
-        Self { cluster, metrics, clients: Clients::new(limits, users), converter, hooks: Derived::default() }
+        let clients = Clients::new(limits, users).with_breakers(limits, Caller::Mutating.label(), metrics.clone());
+        Self { cluster, metrics, clients, converter, hooks: Derived::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
@@ -139,10 +141,12 @@ impl Mutating {
             if attributes.reinvocation.is_reinvoke && !again.again.contains(&hook.uid) {
                 continue;
             }
-            let kind = wanted.kind(attributes).clone();
-            let converted = versioned.convert(attributes, &kind).await;
-            // Both the accessor of the versions and who asks it make an internal error of it.
-            converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
+            if versioned.kind(attributes) != wanted.kind(attributes) {
+                let kind = wanted.kind(attributes).clone();
+                let converted = versioned.convert(attributes, &kind).await;
+                // Both the accessor of the versions and who asks it make an internal error of it.
+                converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
+            }
             let review = match &mut shown {
                 Some((as_what, review)) if *as_what == wanted => review,
                 other => {
@@ -284,8 +288,12 @@ fn decode_object(before: &Object, patched: Value, kind: &GroupVersionKind) -> Re
     };
     let typed = typed.map_err(internal)?;
     if now == *kind {
-        let before = typed::decode(kind, before.clone().into_value()).and_then(Result::ok);
-        let is_changed = before.is_none_or(|before| !values_equal(&before.value, &typed.value));
+        let written = |Typed { mut value, .. }| {
+            typed::encode(kind, &mut value);
+            value
+        };
+        let before = typed::decode(kind, before.clone().into_value()).and_then(Result::ok).map(written);
+        let is_changed = before.is_none_or(|before| !values_equal(&before, &written(typed.clone())));
         let normal = normal::built_in(kind, typed.value).and_then(Result::ok);
         let mut object = normal.map(|normal| normal.object).unwrap_or(object);
         for (field, value) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {

@@ -77,7 +77,7 @@ impl Patch {
 fn apply_all(original: &Value, operations: &[Value]) -> Result<Value, Box<Status>> {
     let mut patched = original.clone();
     for operations in operations.chunks(OPERATIONS_AT_ONCE) {
-        patched = apply(PatchType::Json, &patched, &Value::Array(operations.to_vec()), None)?;
+        patched = apply(PatchType::Json, patched, &Value::Array(operations.to_vec()), None)?;
     }
     Ok(patched)
 }

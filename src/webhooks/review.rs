@@ -9,6 +9,7 @@ use crate::admission::Attributes;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use bytes::Bytes;
 use serde::Serialize;
+use std::io;
 
 /// The parts of a review that every hook gets which wants the same version.
 #[derive(Debug)]
@@ -71,9 +72,51 @@ fn resource(GroupVersionResource { group, version, resource }: &GroupVersionReso
     Resource { group, version, resource }
 }
 
-/// The object as JSON, or `null`.
-fn object(object: Option<&Object>) -> Result<Vec<u8>, serde_json::Error> {
-    serde_json::to_vec(&object)
+/// How long an object's text may get without having been measured first, in bytes.
+const UNMEASURED: usize = 64 * 1024;
+
+/// How much room a measured text has for what comes after the object, in bytes.
+const ROOM: usize = 1024;
+
+/// Writes the object as JSON, or `null`, after what is in the text already. A large one is measured first: a text that grows
+/// takes three times the memory for a while, and one that has grown has room to spare.
+fn append(text: &mut Vec<u8>, object: Option<&Object>) -> Result<(), serde_json::Error> {
+    let start = text.len();
+    if serde_json::to_writer(Measured { text: Some(text), left: UNMEASURED }, &object).is_ok() {
+        return Ok(());
+    }
+    text.truncate(start);
+    let mut measured = Measured { text: None, left: usize::MAX };
+    serde_json::to_writer(&mut measured, &object)?;
+    text.reserve_exact(usize::MAX - measured.left + ROOM);
+    serde_json::to_writer(text, &object)
+}
+
+/// Counts what is written, and passes it on as long as there is room.
+struct Measured<'a> {
+    text: Option<&'a mut Vec<u8>>,
+    left: usize,
+}
+
+impl io::Write for Measured<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        if let Some(text) = &mut self.text {
+            text.extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The object alone.
+fn object(object: Option<&Object>) -> Result<Bytes, serde_json::Error> {
+    let mut text = Vec::new();
+    append(&mut text, object)?;
+    Ok(text.into())
 }
 
 impl Review {
@@ -106,12 +149,12 @@ impl Review {
         before.pop();
         before.extend_from_slice(b",\"object\":");
         let mut after = b",\"oldObject\":".to_vec();
-        after.extend(object(old_object)?);
+        append(&mut after, old_object)?;
         after.extend_from_slice(if attributes.dry_run { b",\"dryRun\":true" } else { b",\"dryRun\":false" });
         after.extend_from_slice(b",\"options\":");
-        after.extend(object(attributes.options.as_deref())?);
+        append(&mut after, attributes.options.as_deref())?;
         after.extend_from_slice(b"}}\n");
-        Ok(Self { before: before.into(), object: object(new_object)?.into(), after: after.into() })
+        Ok(Self { before: before.into(), object: object(new_object)?, after: after.into() })
     }
 
     /// Takes in an object that a hook changed.
@@ -119,7 +162,7 @@ impl Review {
     /// # Errors
     /// As [`Self::new`].
     pub fn set_object(&mut self, changed: &Object) -> Result<(), serde_json::Error> {
-        self.object = object(Some(changed))?.into();
+        self.object = object(Some(changed))?;
         Ok(())
     }
 
@@ -129,5 +172,22 @@ impl Review {
         let api_version = version.api_version();
         let start = format!(r#"{{"kind":"AdmissionReview","apiVersion":"{api_version}","request":{{"uid":"{uid}""#);
         Request { uid, body: [start.into(), self.before.clone(), self.object.clone(), self.after.clone()] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn objects_of_any_size_are_written_after_what_is_there() {
+        for length in [0, UNMEASURED - 100, UNMEASURED, 3 * UNMEASURED] {
+            let value = json!({"data": {"x": "y".repeat(length)}});
+            let (mut text, written) = (b"before".to_vec(), Object::from_value(value.clone()));
+            append(&mut text, written.as_ref()).unwrap();
+            assert_eq!(text, format!("before{value}").into_bytes(), "{length}");
+        }
+        assert_eq!(object(None).unwrap(), "null");
     }
 }

@@ -41,7 +41,8 @@ impl Validating {
         users: Kubeconfig,
     ) -> Self {
         let converter = Converter::new(cluster.clone(), discovery, limits);
-        Self { cluster, metrics, clients: Clients::new(limits, users), converter, hooks: Derived::default() }
+        let clients = Clients::new(limits, users).with_breakers(limits, Caller::Validating.label(), metrics.clone());
+        Self { cluster, metrics, clients, converter, hooks: Derived::default() }
     }
 
     fn hooks(&self) -> Arc<Hooks> {

@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// A pod as a ReplicaSet makes it, as Go writes it in JSON: 3.7 KB.
+#[allow(dead_code, reason = "not every user of this module needs it")]
 pub const POD_JSON: &[u8] = include_bytes!("../../e2e/bench/pod.json");
 /// The same pod in protobuf.
 #[allow(dead_code, reason = "not every user of this module needs it")]

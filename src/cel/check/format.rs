@@ -29,8 +29,10 @@ pub fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Res
         }
         let Some(argument) = arguments.get(asked) else { return Err((None, format!("index {asked} out of range"))) };
         asked += 1;
-        let clause = clause(&mut rest).map_err(|message| (None, format!("could not parse formatting clause: {message}")))?;
-        takes(clause.letter, argument, types).map_err(|(at, message)| (Some(at), format!("error during formatting: {message}")))?;
+        let clause =
+            clause(&mut rest).map_err(|message| (None, format!("could not parse formatting clause: {message}")))?;
+        takes(clause.letter, argument, types)
+            .map_err(|(at, message)| (Some(at), format!("error during formatting: {message}")))?;
     }
     if arguments.len() > asked {
         let given = arguments.len();
@@ -90,8 +92,12 @@ fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (
             };
         }
         (b'd', found) => (matches!(found, Type::Int | Type::Uint), "decimal clause can only be used on integers"),
-        (b'f', found) => (matches!(found, Type::Double | Type::String), "fixed-point clause can only be used on doubles"),
-        (b'e', found) => (matches!(found, Type::Double | Type::String), "scientific clause can only be used on doubles"),
+        (b'f', found) => {
+            (matches!(found, Type::Double | Type::String), "fixed-point clause can only be used on doubles")
+        }
+        (b'e', found) => {
+            (matches!(found, Type::Double | Type::String), "scientific clause can only be used on doubles")
+        }
         (b'b', found) => {
             (matches!(found, Type::Int | Type::Uint | Type::Bool), "only integers and bools can be formatted as binary")
         }
@@ -101,7 +107,11 @@ fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (
             "only integers, byte buffers, and strings can be formatted as hex",
         ),
     };
-    if fits || *found == Type::Dyn { Ok(()) } else { Err((argument.id, format!("{wants}, was given {}", found.name()))) }
+    if fits || *found == Type::Dyn {
+        Ok(())
+    } else {
+        Err((argument.id, format!("{wants}, was given {}", found.name())))
+    }
 }
 
 /// The first part of an argument that `%s` does not take.
@@ -112,7 +122,9 @@ fn unprintable<'t>(argument: &Expr, types: &'t HashMap<Id, Type>) -> Option<(Id,
     }
     match &argument.kind {
         Kind::List { elements, .. } => elements.iter().find_map(|element| unprintable(element, types)),
-        Kind::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).find_map(|part| unprintable(part, types)),
+        Kind::Map(entries) => {
+            entries.iter().flat_map(|entry| [&entry.key, &entry.value]).find_map(|part| unprintable(part, types))
+        }
         _ => None,
     }
 }

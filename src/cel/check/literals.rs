@@ -4,9 +4,10 @@
 use super::format;
 use crate::cel::ast::{Ast, Entry, Expr, Id, Kind, Literal};
 use crate::cel::environment::Environment;
+use crate::cel::re2::Regex;
 use crate::cel::source::Errors;
 use crate::cel::types::Type;
-use crate::cel::value::{Text, Value};
+use crate::cel::value::Value;
 use std::collections::HashMap;
 
 /// Notes what the validators find in a tree whose types fit.
@@ -31,7 +32,8 @@ impl Validator<'_> {
             Kind::Call { function, target, arguments } => {
                 self.argument(function, arguments);
                 if let ("format", Some(target), [list]) = (&**function, target, &arguments[..])
-                    && let (Kind::Literal(Literal::String(text)), Kind::List { elements, .. }) = (&target.kind, &list.kind)
+                    && let (Kind::Literal(Literal::String(text)), Kind::List { elements, .. }) =
+                        (&target.kind, &list.kind)
                     && let Err((at, message)) = format::check(text, elements, self.types)
                 {
                     self.error(at.unwrap_or(expression.id), message);
@@ -77,10 +79,10 @@ impl Validator<'_> {
     fn argument(&mut self, function: &str, arguments: &[Expr]) {
         let Some(Expr { id, kind: Kind::Literal(literal) }) = arguments.first() else { return };
         let valid = match (function, literal) {
-            ("duration" | "timestamp", Literal::String(text)) => self.takes(function, &[text_value(text)]),
+            ("duration" | "timestamp", Literal::String(text)) => self.takes(function, &[Value::text(text)]),
             ("timestamp", Literal::Int(seconds)) => self.takes(function, &[Value::Int(*seconds)]),
             ("duration" | "timestamp", _) => false,
-            ("matches", Literal::String(pattern)) => self.takes(function, &[text_value(""), text_value(pattern)]),
+            ("matches", Literal::String(pattern)) => Regex::compile(pattern).is_ok(),
             _ => true,
         };
         if !valid {
@@ -117,8 +119,4 @@ impl Validator<'_> {
             }
         }
     }
-}
-
-fn text_value(text: &str) -> Value<'_> {
-    Value::String(Text::Borrowed(text))
 }

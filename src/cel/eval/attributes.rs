@@ -102,7 +102,7 @@ impl<'a> Evaluation<'a, '_> {
             QualifierKind::Constant(key) => select(value, key, qualifier, if_present || qualifier.test),
             QualifierKind::Attribute(path) | QualifierKind::Computed(path) => match absorb!(self.resolve(path)) {
                 Ok(key) if is_qualifier(&key) => select(value, &key, qualifier, if_present),
-                Ok(key) if matches!(path, Path::Absolute { source: Source::Variable(..), .. }) => {
+                Ok(key) if is_of_the_environment(path) => {
                     Err(Error::new(format!("invalid qualifier type: {}", go_type_of_json(&key))))
                 }
                 Ok(key) => Err(invalid_qualifier(&key)),
@@ -114,11 +114,8 @@ impl<'a> Evaluation<'a, '_> {
         {
             return result;
         }
-        let result = if qualifier.test && !if_present {
-            result.map(|found| Some(Value::Bool(found.is_some())))
-        } else {
-            result
-        };
+        let result =
+            if qualifier.test && !if_present { result.map(|found| Some(Value::Bool(found.is_some()))) } else { result };
         if !if_present || matches!(result, Ok(Some(_))) {
             if matches!(qualifier.kind, QualifierKind::Computed(_)) {
                 self.tracker.drop(qualifier.id);
@@ -141,6 +138,15 @@ fn innermost<'a>(value: &Value<'a>) -> Value<'a> {
 
 fn is_qualifier(key: &Value<'_>) -> bool {
     matches!(key, Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_))
+}
+
+/// Whether a value is one of JSON as Go decoded it, and not cel-go's own.
+fn is_of_the_environment(path: &Path) -> bool {
+    match path {
+        Path::Absolute { source, .. } => matches!(source, Source::Variable(..)),
+        Path::Relative { .. } => false,
+        Path::Conditional { truthy, falsy, .. } => is_of_the_environment(truthy) && is_of_the_environment(falsy),
+    }
 }
 
 /// The error of an index that none can be.

@@ -248,9 +248,7 @@ fn value<P: Part>(asked: Asked, part: P) -> Value<'static> {
 /// A part of a question and one text.
 fn pair<'v, P: Part>(arguments: &'v [Value<'_>]) -> std::result::Result<(&'v Question<P>, String), Error> {
     match arguments {
-        [question, Value::String(text)] => {
-            Ok((opaque(question).ok_or(Error::NoSuchOverload)?, text.to_string()))
-        }
+        [question, Value::String(text)] => Ok((opaque(question).ok_or(Error::NoSuchOverload)?, text.to_string())),
         _ => Err(Error::NoSuchOverload),
     }
 }

@@ -90,12 +90,10 @@ pub struct Cidr {
 impl Cidr {
     /// `stringToCIDR`, with what `parseCIDR` says before.
     fn read(text: &str) -> std::result::Result<Self, Error> {
-        let wrong = |why: String| {
-            Error::new(format!("network address parse error during conversion from string: {why}"))
-        };
-        let (address, bits) = net::prefix(text).map_err(|why| {
-            wrong(format!("network address parse error during conversion from string: {why}"))
-        })?;
+        let wrong =
+            |why: String| Error::new(format!("network address parse error during conversion from string: {why}"));
+        let (address, bits) = net::prefix(text)
+            .map_err(|why| wrong(format!("network address parse error during conversion from string: {why}")))?;
         if ip::is_mapped(address) {
             return Err(wrong(ip::mapped(text).to_string()));
         }

@@ -8,10 +8,7 @@ use std::sync::Arc;
 pub const FUNCTIONS: &[Function] = &[Function {
     name: "cel.@mapInsert",
     overloads: &[
-        Overload {
-            id: "@mapInsert_map_key_value",
-            signature: "cel.@mapInsert(map(K, V), K, V): map(K, V)",
-        },
+        Overload { id: "@mapInsert_map_key_value", signature: "cel.@mapInsert(map(K, V), K, V): map(K, V)" },
         Overload { id: "@mapInsert_map_map", signature: "cel.@mapInsert(map(K, V), map(K, V)): map(K, V)" },
     ],
     call: insert,

@@ -16,23 +16,33 @@ pub const FUNCTIONS: &[Function] = &[
     },
     Function {
         name: "validate",
-        overloads: &[overload("format-validate", "kubernetes.NamedFormat.validate(string): optional_type(list(string))")],
+        overloads: &[overload(
+            "format-validate",
+            "kubernetes.NamedFormat.validate(string): optional_type(list(string))",
+        )],
         call: validate,
         cost: Some(|_, arguments, _| {
-            arguments.first().and_then(opaque).map_or(1, |format: &Format| matching(size(arguments, 1), format.pattern_size))
+            arguments
+                .first()
+                .and_then(opaque)
+                .map_or(1, |format: &Format| matching(size(arguments, 1), format.pattern_size))
         }),
     },
-    constant("format.dns1123Label", &[overload("format.dns1123Label", "format.dns1123Label(): kubernetes.NamedFormat")], |_| {
-        Ok(value(0))
-    }),
+    constant(
+        "format.dns1123Label",
+        &[overload("format.dns1123Label", "format.dns1123Label(): kubernetes.NamedFormat")],
+        |_| Ok(value(0)),
+    ),
     constant(
         "format.dns1123Subdomain",
         &[overload("format.dns1123Subdomain", "format.dns1123Subdomain(): kubernetes.NamedFormat")],
         |_| Ok(value(1)),
     ),
-    constant("format.dns1035Label", &[overload("format.dns1035Label", "format.dns1035Label(): kubernetes.NamedFormat")], |_| {
-        Ok(value(2))
-    }),
+    constant(
+        "format.dns1035Label",
+        &[overload("format.dns1035Label", "format.dns1035Label(): kubernetes.NamedFormat")],
+        |_| Ok(value(2)),
+    ),
     constant(
         "format.qualifiedName",
         &[overload("format.qualifiedName", "format.qualifiedName(): kubernetes.NamedFormat")],
@@ -53,9 +63,11 @@ pub const FUNCTIONS: &[Function] = &[
         &[overload("format.dns1035LabelPrefix", "format.dns1035LabelPrefix(): kubernetes.NamedFormat")],
         |_| Ok(value(6)),
     ),
-    constant("format.labelValue", &[overload("format.labelValue", "format.labelValue(): kubernetes.NamedFormat")], |_| {
-        Ok(value(7))
-    }),
+    constant(
+        "format.labelValue",
+        &[overload("format.labelValue", "format.labelValue(): kubernetes.NamedFormat")],
+        |_| Ok(value(7)),
+    ),
     constant("format.uri", &[overload("format.uri", "format.uri(): kubernetes.NamedFormat")], |_| Ok(value(8))),
     constant("format.uuid", &[overload("format.uuid", "format.uuid(): kubernetes.NamedFormat")], |_| Ok(value(9))),
     constant("format.byte", &[overload("format.byte", "format.byte(): kubernetes.NamedFormat")], |_| Ok(value(10))),
@@ -75,10 +87,8 @@ const fn constant(
 }
 
 /// Length of the pattern that the dates of `strfmt` are estimated with.
-const DATE_TIME_PATTERN: u64 =
-    r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$".len() as u64;
-const UUID_PATTERN: u64 =
-    "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$".len() as u64;
+const DATE_TIME_PATTERN: u64 = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$".len() as u64;
+const UUID_PATTERN: u64 = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$".len() as u64;
 
 /// `ConstantFormats`.
 const FORMATS: [Format; 13] = [
@@ -86,11 +96,7 @@ const FORMATS: [Format; 13] = [
     Format { name: "dns1123Subdomain", pattern_size: 60, check: |text| names::subdomain(text.as_bytes()) },
     Format { name: "dns1035Label", pattern_size: 30, check: |text| names::label_1035(text.as_bytes()) },
     Format { name: "qualifiedName", pattern_size: 60, check: |text| names::qualified(text.as_bytes()) },
-    Format {
-        name: "dns1123LabelPrefix",
-        pattern_size: 30,
-        check: |text| names::prefix(text.as_bytes(), names::label),
-    },
+    Format { name: "dns1123LabelPrefix", pattern_size: 30, check: |text| names::prefix(text.as_bytes(), names::label) },
     Format {
         name: "dns1123SubdomainPrefix",
         pattern_size: 60,
@@ -103,10 +109,18 @@ const FORMATS: [Format; 13] = [
     },
     Format { name: "labelValue", pattern_size: 40, check: |text| names::label_value(text.as_bytes()) },
     Format { name: "uri", pattern_size: 1103, check: |text| url::check(text).err().into_iter().collect() },
-    Format { name: "uuid", pattern_size: UUID_PATTERN, check: |text| unless(is_uuid(text), "does not match the UUID format") },
+    Format {
+        name: "uuid",
+        pattern_size: UUID_PATTERN,
+        check: |text| unless(is_uuid(text), "does not match the UUID format"),
+    },
     Format { name: "byte", pattern_size: 84, check: |text| unless(is_base64(text), "invalid base64") },
     Format { name: "date", pattern_size: DATE_TIME_PATTERN, check: |text| unless(is_date(text), "invalid date") },
-    Format { name: "datetime", pattern_size: DATE_TIME_PATTERN, check: |text| unless(is_date_time(text), "invalid datetime") },
+    Format {
+        name: "datetime",
+        pattern_size: DATE_TIME_PATTERN,
+        check: |text| unless(is_date_time(text), "invalid datetime"),
+    },
 ];
 
 /// `kubernetes.NamedFormat`.

@@ -15,9 +15,7 @@ pub const FUNCTIONS: &[Function] = &[
         overloads: &[overload("string_to_ip", "ip(string): net.IP")],
         call: |arguments| Ok(Ip(parse(text(arguments)?)?).value()),
         // An address of a range is there already.
-        cost: Some(|overload, arguments, _| {
-            if overload == "cidr_ip" { 1 } else { traversal(size(arguments, 0), 1.0) }
-        }),
+        cost: Some(|overload, arguments, _| if overload == "cidr_ip" { 1 } else { traversal(size(arguments, 0), 1.0) }),
     },
     Function {
         name: "isIP",

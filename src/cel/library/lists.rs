@@ -23,29 +23,30 @@ pub const FUNCTIONS: &[Function] = &[
         call: is_sorted,
         cost: Some(cost),
     },
-    // What an empty list comes to depends on its type, so there is one of each. Where the type is not known, the first counts.
+    // What an empty list comes to depends on its type, so there is one of each. Where the type is not known, the first element
+    // counts, and without one the first of these.
     Function {
         name: "sum",
         overloads: &[overload("list_int_sum_int", "list(int).sum(): int")],
-        call: |arguments| sum(arguments, Value::Int(0)),
+        call: |arguments| sum(arguments, Value::Int(0), |first| matches!(first, Value::Int(_))),
         cost: Some(cost),
     },
     Function {
         name: "sum",
         overloads: &[overload("list_uint_sum_uint", "list(uint).sum(): uint")],
-        call: |arguments| sum(arguments, Value::Uint(0)),
+        call: |arguments| sum(arguments, Value::Uint(0), |first| matches!(first, Value::Uint(_))),
         cost: Some(cost),
     },
     Function {
         name: "sum",
         overloads: &[overload("list_double_sum_double", "list(double).sum(): double")],
-        call: |arguments| sum(arguments, Value::Double(0.0)),
+        call: |arguments| sum(arguments, Value::Double(0.0), |first| matches!(first, Value::Double(_))),
         cost: Some(cost),
     },
     Function {
         name: "sum",
         overloads: &[overload("list_duration_sum_duration", "list(duration).sum(): duration")],
-        call: |arguments| sum(arguments, Value::Duration(0)),
+        call: |arguments| sum(arguments, Value::Duration(0), |first| matches!(first, Value::Duration(_))),
         cost: Some(cost),
     },
     Function {
@@ -122,16 +123,20 @@ pub(super) fn is_comparable(value: &Value<'_>) -> bool {
     )
 }
 
-fn list<'v, 'a>(arguments: &'v [Value<'a>]) -> std::result::Result<&'v List<'a>, Error> {
+/// The list that is the only argument. cel-go knows lists from each other by their first elements.
+pub(super) fn list_of<'v, 'a>(
+    arguments: &'v [Value<'a>],
+    fits: fn(&Value<'_>) -> bool,
+) -> std::result::Result<&'v List<'a>, Error> {
     match arguments {
-        [Value::List(list)] => Ok(list),
+        [Value::List(list)] if list.get(0).is_none_or(|first| fits(&first)) => Ok(list),
         _ => Err(Error::NoSuchOverload),
     }
 }
 
 fn is_sorted<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let mut previous: Option<Value<'_>> = None;
-    for next in list(arguments)?.iter() {
+    for next in list_of(arguments, is_comparable)?.iter() {
         if !is_comparable(&next) {
             return Err(Error::OVERLOAD);
         }
@@ -143,14 +148,14 @@ fn is_sorted<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     Ok(Value::Bool(true))
 }
 
-fn sum<'a>(arguments: &[Value<'a>], zero: Value<'a>) -> Result<'a> {
-    list(arguments)?.iter().try_fold(zero, |sum, next| standard::add(&[sum, next]))
+fn sum<'a>(arguments: &[Value<'a>], zero: Value<'a>, fits: fn(&Value<'_>) -> bool) -> Result<'a> {
+    list_of(arguments, fits)?.iter().try_fold(zero, |sum, next| standard::add(&[sum, next]))
 }
 
 /// `unless` is how the one found so far compares to a better one.
 fn extreme<'a>(arguments: &[Value<'a>], unless: Ordering, empty: &'static str) -> Result<'a> {
     let mut found: Option<Value<'a>> = None;
-    for next in list(arguments)?.iter() {
+    for next in list_of(arguments, is_comparable)?.iter() {
         if !is_comparable(&next) {
             return Err(Error::OVERLOAD);
         }

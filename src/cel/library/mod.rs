@@ -105,3 +105,6 @@ fn text_of(bytes: &[u8]) -> Value<'static> {
 fn too_large<'a>() -> Result<'a> {
     Err(Error::new("the result is too large"))
 }
+
+#[cfg(test)]
+mod tests;

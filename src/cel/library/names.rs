@@ -18,7 +18,7 @@ pub(super) type Check = fn(&[u8]) -> Vec<String>;
 
 /// `IsDNS1123Label`.
 pub(super) fn label(text: &[u8]) -> Vec<String> {
-    let mut wrong = too_long(text, MAX_LABEL);
+    let mut wrong = too_long(text, MAX_LABEL, "characters");
     if !is_label(text) {
         wrong.push(if is_subdomain(text) {
             "must not contain dots".to_owned()
@@ -36,7 +36,11 @@ pub(super) fn label(text: &[u8]) -> Vec<String> {
 
 /// `IsDNS1123Subdomain`.
 pub(super) fn subdomain(text: &[u8]) -> Vec<String> {
-    let mut wrong = too_long(text, MAX_SUBDOMAIN);
+    subdomain_of(text, "characters")
+}
+
+fn subdomain_of(text: &[u8], unit: &str) -> Vec<String> {
+    let mut wrong = too_long(text, MAX_SUBDOMAIN, unit);
     if !is_subdomain(text) {
         wrong.push(mismatch(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and \
@@ -50,7 +54,7 @@ pub(super) fn subdomain(text: &[u8]) -> Vec<String> {
 
 /// `IsDNS1035Label`.
 pub(super) fn label_1035(text: &[u8]) -> Vec<String> {
-    let mut wrong = too_long(text, MAX_LABEL);
+    let mut wrong = too_long(text, MAX_LABEL, "characters");
     if !(is_label(text) && text.first().is_some_and(u8::is_ascii_lowercase)) {
         wrong.push(mismatch(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, \
@@ -73,7 +77,7 @@ pub(super) fn qualified(text: &[u8]) -> Vec<String> {
             if prefix.is_empty() {
                 wrong.push(format!("prefix part {EMPTY}"));
             } else {
-                wrong.extend(subdomain(prefix).into_iter().map(|wrong| format!("prefix part {wrong}")));
+                wrong.extend(subdomain_of(prefix, "bytes").into_iter().map(|wrong| format!("prefix part {wrong}")));
             }
             name
         }
@@ -87,7 +91,7 @@ pub(super) fn qualified(text: &[u8]) -> Vec<String> {
     if name.is_empty() {
         wrong.push(format!("name part {EMPTY}"));
     } else {
-        wrong.extend(too_long(name, MAX_LABEL).into_iter().map(|wrong| format!("name part {wrong}")));
+        wrong.extend(too_long(name, MAX_LABEL, "bytes").into_iter().map(|wrong| format!("name part {wrong}")));
     }
     if !is_key(name) {
         wrong.push(format!("name part {}", mismatch(KEY_WRONG, KEY, &examples)));
@@ -97,7 +101,7 @@ pub(super) fn qualified(text: &[u8]) -> Vec<String> {
 
 /// `IsLabelValue`.
 pub(super) fn label_value(text: &[u8]) -> Vec<String> {
-    let mut wrong = too_long(text, MAX_LABEL);
+    let mut wrong = too_long(text, MAX_LABEL, "bytes");
     if !(text.is_empty() || is_key(text)) {
         wrong.push(mismatch(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and \
@@ -117,14 +121,15 @@ pub(super) fn prefix(text: &[u8], check: Check) -> Vec<String> {
     }
 }
 
-fn too_long(text: &[u8], most: usize) -> Vec<String> {
-    if text.len() > most { vec![format!("must be no more than {most} bytes")] } else { Vec::new() }
+/// Both mean bytes: two packages of Kubernetes say it.
+fn too_long(text: &[u8], most: usize, unit: &str) -> Vec<String> {
+    if text.len() > most { vec![format!("must be no more than {most} {unit}")] } else { Vec::new() }
 }
 
 /// `RegexError`.
 fn mismatch(why: &str, pattern: &str, examples: &[&str]) -> String {
     let examples: Vec<_> = examples.iter().map(|example| format!("'{example}', ")).collect();
-    format!("{why} (e.g. {}regex used for validation is '{pattern}')", examples.join("or "))
+    format!("{why} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
 }
 
 fn is_label(text: &[u8]) -> bool {

@@ -32,7 +32,8 @@ pub(super) fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
         return wrong("IPv6 zones cannot be present in a prefix");
     }
     let is_plain = bits.len() == 1 || !bits.starts_with('0');
-    if !is_plain || bits.is_empty() || !bits.bytes().all(|digit| digit.is_ascii_digit()) || bits.parse::<i64>().is_err() {
+    if !is_plain || bits.is_empty() || !bits.bytes().all(|digit| digit.is_ascii_digit()) || bits.parse::<i64>().is_err()
+    {
         return wrong(&format!("bad bits after slash: {}", go_quote(bits)));
     }
     let most = if address.is_ipv4() { 32 } else { 128 };

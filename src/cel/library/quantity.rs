@@ -39,7 +39,10 @@ pub const FUNCTIONS: &[Function] = &[
     },
     Function {
         name: "isGreaterThan",
-        overloads: &[overload("quantity_is_greater_than", "kubernetes.Quantity.isGreaterThan(kubernetes.Quantity): bool")],
+        overloads: &[overload(
+            "quantity_is_greater_than",
+            "kubernetes.Quantity.isGreaterThan(kubernetes.Quantity): bool",
+        )],
         call: |arguments| Ok(Value::Bool(compare(arguments)?.is_gt())),
         cost: None,
     },

@@ -220,7 +220,9 @@ fn compare(arguments: &[Value<'_>]) -> std::result::Result<Ordering, Error> {
 /// Go converts to a signed number without a look.
 fn part<'a>(arguments: &[Value<'a>], at: usize) -> Result<'a> {
     match arguments {
-        [value] => opaque(value).map(|version: &Version| Value::Int(version.numbers[at] as i64)).ok_or(Error::NoSuchOverload),
+        [value] => {
+            opaque(value).map(|version: &Version| Value::Int(version.numbers[at] as i64)).ok_or(Error::NoSuchOverload)
+        }
         _ => Err(Error::NoSuchOverload),
     }
 }

@@ -211,8 +211,7 @@ fn split<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 fn substring<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let (text, start, end) = match arguments {
         [Value::String(text), Value::Int(start)] => (text, *start, None),
-        [Value::String(text), Value::Int(start), Value::Int(end)] if start > end => {
-            let _ = text;
+        [Value::String(_), Value::Int(start), Value::Int(end)] if start > end => {
             return Err(Error::new(format!("invalid substring range. start: {start}, end: {end}")));
         }
         [Value::String(text), Value::Int(start), Value::Int(end)] => (text, *start, Some(*end)),
@@ -231,10 +230,11 @@ fn substring<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 
 fn join<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let (list, separator) = match arguments {
-        [Value::List(list)] => (list, ""),
-        [Value::List(list), Value::String(separator)] => (list, &**separator),
+        [list] => (list, ""),
+        [list, Value::String(separator)] => (list, &**separator),
         _ => return Err(Error::NoSuchOverload),
     };
+    let list = lists::list_of(std::slice::from_ref(list), |first| matches!(first, Value::String(_)))?;
     let mut joined = String::new();
     for (at, element) in list.iter().enumerate() {
         let Value::String(part) = &element else {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// Trees do not become larger than this by their macros, nodes. cel-go has no such bound: every `optMap` copies what stands
 /// before it.
-const MAX_NODES: usize = 500_000;
+const MAX_NODES: usize = 100_000;
 
 /// Copies a tree, numbers its nodes and expands its macros.
 pub struct Lowering<'a> {
@@ -50,53 +50,40 @@ impl<'a> Lowering<'a> {
         self.errors.add(self.positions.get(&at).copied(), message);
     }
 
-    /// The same tree with numbers of its own: `ExprHelper.Copy`. `None` if the whole gets too large.
-    pub fn copy(&mut self, expression: &Expr) -> Option<Expr> {
+    /// The same tree with numbers of its own: `ExprHelper.Copy`. Its entries are where the macro is. `None` if the whole gets too
+    /// large.
+    pub fn copy(&mut self, expression: &Expr, at: Id) -> Option<Expr> {
+        let mut copy = expression.clone();
+        self.renumber(&mut copy, self.positions.get(&at).copied())?;
+        Some(copy)
+    }
+
+    fn renumber(&mut self, expression: &mut Expr, at: Option<Position>) -> Option<()> {
         if self.positions.len() > MAX_NODES {
             return None;
         }
-        let all =
-            |lowering: &mut Self, list: &[Expr]| list.iter().map(|e| lowering.copy(e)).collect::<Option<Vec<_>>>();
-        let kind = match &expression.kind {
-            Kind::Literal(_) | Kind::Ident(_) => expression.kind.clone(),
-            Kind::Select { operand, field, test } => {
-                Kind::Select { operand: Box::new(self.copy(operand)?), field: field.clone(), test: *test }
+        expression.id = self.number(self.positions.get(&expression.id).copied());
+        match &mut expression.kind {
+            Kind::Literal(_) | Kind::Ident(_) => Some(()),
+            Kind::Select { operand, .. } => self.renumber(operand, at),
+            Kind::Call { target, arguments, .. } => {
+                target.iter_mut().map(|target| &mut **target).chain(arguments).try_for_each(|part| self.renumber(part, at))
             }
-            Kind::Call { function, target, arguments } => Kind::Call {
-                function: function.clone(),
-                target: match target {
-                    Some(target) => Some(Box::new(self.copy(target)?)),
-                    None => None,
-                },
-                arguments: all(self, arguments)?,
-            },
-            Kind::List { elements, optional } => {
-                Kind::List { elements: all(self, elements)?, optional: optional.clone() }
-            }
-            Kind::Map(entries) => {
-                Kind::Map(entries.iter().map(|entry| self.copy_entry(entry, Self::copy)).collect::<Option<_>>()?)
-            }
-            Kind::Struct { name, fields } => Kind::Struct {
-                name: name.clone(),
-                fields: fields
-                    .iter()
-                    .map(|field| self.copy_entry(field, |_, name| Some(name.clone())))
-                    .collect::<Option<_>>()?,
-            },
+            Kind::List { elements, .. } => elements.iter_mut().try_for_each(|element| self.renumber(element, at)),
+            Kind::Map(entries) => entries.iter_mut().try_for_each(|entry| {
+                entry.id = self.number(at);
+                self.renumber(&mut entry.key, at)?;
+                self.renumber(&mut entry.value, at)
+            }),
+            Kind::Struct { fields, .. } => fields.iter_mut().try_for_each(|field| {
+                field.id = self.number(at);
+                self.renumber(&mut field.value, at)
+            }),
             Kind::Comprehension(of) => {
-                let mut of = of.clone();
-                for part in [&mut of.range, &mut of.initial, &mut of.condition, &mut of.step, &mut of.result] {
-                    *part = self.copy(part)?;
-                }
-                Kind::Comprehension(of)
+                let parts = [&mut of.range, &mut of.initial, &mut of.condition, &mut of.step, &mut of.result];
+                parts.into_iter().try_for_each(|part| self.renumber(part, at))
             }
-        };
-        Some(self.node(expression.id, kind))
-    }
-
-    fn copy_entry<K>(&mut self, entry: &Entry<K>, key: impl FnOnce(&mut Self, &K) -> Option<K>) -> Option<Entry<K>> {
-        let id = self.number(self.positions.get(&entry.id).copied());
-        Some(Entry { id, key: key(self, &entry.key)?, value: self.copy(&entry.value)?, optional: entry.optional })
+        }
     }
 
     fn number(&mut self, position: Option<Position>) -> Id {
@@ -121,7 +108,8 @@ impl<'a> Lowering<'a> {
             }
         }
         let offsets = self.places.offset_for(foreign);
-        let offsets = offsets.map(|(start, stop)| (self.lines.code_point(start as usize), self.lines.code_point(stop as usize)));
+        let offsets =
+            offsets.map(|(start, stop)| (self.lines.code_point(start as usize), self.lines.code_point(stop as usize)));
         let id = self.number(offsets.map(|(start, _)| self.lines.position(start)));
         let lowered = self.kind(id, expr, offsets);
         if deeper {
@@ -134,7 +122,9 @@ impl<'a> Lowering<'a> {
         let kind = match expr {
             foreign::Expr::Unspecified => Kind::Literal(Literal::Null),
             // A reserved word: an error is noted already.
-            foreign::Expr::Ident(name) if self.reserved && name.chars().all(|c| c == '_') => Kind::Literal(Literal::Null),
+            foreign::Expr::Ident(name) if self.reserved && name.chars().all(|c| c == '_') => {
+                Kind::Literal(Literal::Null)
+            }
             foreign::Expr::Literal(value) => Kind::Literal(self.literal(id, value, offsets)),
             foreign::Expr::Ident(name) => Kind::Ident(name.into()),
             foreign::Expr::Select(select) => Kind::Select {
@@ -179,7 +169,10 @@ impl<'a> Lowering<'a> {
     }
 
     fn entry_number(&mut self, foreign: u64) -> Id {
-        let position = self.places.offset_for(foreign).map(|(start, _)| self.lines.position(self.lines.code_point(start as usize)));
+        let position = self
+            .places
+            .offset_for(foreign)
+            .map(|(start, _)| self.lines.position(self.lines.code_point(start as usize)));
         self.number(position)
     }
 

@@ -285,7 +285,7 @@ fn optional(
         return refused(lowering, variable.id, &format!("{message} variable name must be a simple identifier"));
     };
     let target = target?;
-    let value = lowering.copy(&target)?;
+    let value = lowering.copy(&target, at)?;
     let mut maker = Maker { lowering, at };
     let has_value = maker.method(target, "hasValue", Vec::new());
     let value = maker.method(value, "value", Vec::new());

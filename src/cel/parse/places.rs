@@ -19,17 +19,21 @@ pub fn syntax_errors(found: &[ParseError], source: &Source<'_>, errors: &mut Err
     if found.iter().any(|error| error.msg.contains("ecursion limit of")) {
         return errors.add(None, format!("expression recursion limit exceeded: {}", super::MAX_DEPTH));
     }
-    // What is no token is as if it were not there.
+    // What is no token, and what is one too many, is as if it were not there.
     let mut text = source.characters().to_vec();
     for error in found {
-        if let Some(skipped) = error.msg.strip_prefix("Syntax error: token recognition error at: '") {
-            let begin = position(error).map_or(text.len(), |position| source.offset(position));
-            let skipped = skipped.chars().count().saturating_sub(1);
-            text.iter_mut().skip(begin).take(skipped).for_each(|c| *c = ' ');
-        }
+        let skipped = error.msg.strip_prefix("Syntax error: token recognition error at: '").or_else(|| {
+            let input = error.msg.strip_prefix("Syntax error: extraneous input '")?;
+            input.split_once("' expecting").map(|(input, _)| input)
+        });
+        let begin = position(error).map_or(text.len(), |position| source.offset(position));
+        let skipped = skipped.map_or(0, |skipped| skipped.trim_end_matches('\'').chars().count().max(1));
+        text.iter_mut().skip(begin).take(skipped).for_each(|c| *c = ' ');
     }
+    // The parser's come before those of what is made of the tree.
+    let (syntax, others): (Vec<_>, Vec<_>) = found.iter().partition(|error| error.msg.starts_with("Syntax error"));
     let mut ended = Vec::new();
-    for error in found {
+    for error in syntax.into_iter().chain(others) {
         syntax_error(error, source, &text, &mut ended, errors);
     }
 }
@@ -62,11 +66,15 @@ fn syntax_error(error: &ParseError, source: &Source<'_>, tokens: &[char], ended:
     } else if message == "unsupported syntax: '`'" {
         let quote = text.iter().skip(offset).position(|c| *c == '`').map(|found| source.position(offset + found));
         errors.add(quote.or(position), message);
+    } else if let Some(word) = message.strip_prefix("reserved identifier: .") {
+        let dot = text.iter().take(offset).rposition(|c| *c == '.').map(|dot| source.position(dot));
+        errors.add(dot.or(position), format!("reserved identifier: {word}"));
     } else if message == "unsupported ident kind" {
         let name = text.iter().skip(offset).position(|c| !c.is_whitespace() && !matches!(c, '.' | '?'));
         errors.add(Some(source.position(name.map_or(text.len(), |found| offset + found))), message);
     } else if message.starts_with("invalid string literal") || message.starts_with("invalid bytes literal") {
-        errors.add(position, escape_error(text.get(offset..).unwrap_or_default()).unwrap_or("unable to unescape string"));
+        errors
+            .add(position, escape_error(text.get(offset..).unwrap_or_default()).unwrap_or("unable to unescape string"));
     } else if matches!(message, "invalid int literal" | "invalid double literal") {
         errors.add(sign_before(text, offset).map(|sign| source.position(sign)).or(position), message);
     } else if !message.starts_with("No `") && !message.starts_with("Incomplete ") {
@@ -231,7 +239,7 @@ mod tests {
         ] {
             assert_eq!(wanted(&characters(text), &[]), expected, "{text}");
         }
-        assert_eq!(wanted(&characters("(f(a b) "), &[5]), "')'");
+        assert_eq!(wanted(&characters("(f(a b) "), &[5]), "<EOF>");
     }
 
     #[test]

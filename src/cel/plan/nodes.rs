@@ -14,17 +14,9 @@ pub enum Node {
     /// A variable or a value with what is selected of it. The number is that of a presence test, if it is one.
     Attribute(Box<Path>, Option<u32>),
     /// `||` (or `&&`) of the terms.
-    Logic {
-        id: u32,
-        or: bool,
-        terms: Box<[Node; 2]>,
-    },
+    Logic { id: u32, or: bool, terms: Box<[Node; 2]> },
     /// `==` (or `!=`).
-    Equal {
-        id: u32,
-        negated: bool,
-        arguments: Box<[Node; 2]>,
-    },
+    Equal { id: u32, negated: bool, arguments: Box<[Node; 2]> },
     /// A function.
     Call(Box<Call>),
     /// `accumulator + list`, in place.
@@ -36,19 +28,11 @@ pub enum Node {
     /// `{…}`; the same.
     Map(u32, Vec<(Node, Node, bool)>),
     /// `Name{…}`; the same.
-    Struct {
-        id: u32,
-        name: Arc<str>,
-        fields: Vec<(Arc<str>, Node, bool)>,
-    },
+    Struct { id: u32, name: Arc<str>, fields: Vec<(Arc<str>, Node, bool)> },
     /// A comprehension.
     Fold(Box<Fold>),
     /// `optional.or(…)`, or `optional.orValue(…)`.
-    Or {
-        id: u32,
-        value: bool,
-        arguments: Box<[Node; 2]>,
-    },
+    Or { id: u32, value: bool, arguments: Box<[Node; 2]> },
     /// `x in […]` of constants.
     Member(Box<Member>),
 }
@@ -117,24 +101,11 @@ pub struct Fold {
 #[derive(Debug)]
 pub enum Path {
     /// A variable.
-    Absolute {
-        id: u32,
-        source: Source,
-        qualifiers: Vec<Arc<Qualifier>>,
-    },
+    Absolute { id: u32, source: Source, qualifiers: Vec<Arc<Qualifier>> },
     /// What an expression comes to.
-    Relative {
-        id: u32,
-        operand: Node,
-        qualifiers: Vec<Arc<Qualifier>>,
-    },
+    Relative { id: u32, operand: Node, qualifiers: Vec<Arc<Qualifier>> },
     /// `condition ? truthy : falsy`.
-    Conditional {
-        id: u32,
-        condition: Node,
-        truthy: Box<Path>,
-        falsy: Box<Path>,
-    },
+    Conditional { id: u32, condition: Node, truthy: Box<Path>, falsy: Box<Path> },
 }
 
 /// Where a variable is.

@@ -23,7 +23,10 @@ pub fn map(id: u32, entries: Vec<(Node, Node, bool)>) -> Node {
     if !entries.iter().all(is_constant) {
         return Node::Map(id, entries);
     }
-    Node::Constant(id, Value::map(entries.into_iter().filter_map(|(key, value, _)| Some((constant(key)?, constant(value)?)))))
+    Node::Constant(
+        id,
+        Value::map(entries.into_iter().filter_map(|(key, value, _)| Some((constant(key)?, constant(value)?)))),
+    )
 }
 
 fn constant(node: Node) -> Option<Value<'static>> {
@@ -125,10 +128,14 @@ pub fn standard_cost(overload: &str) -> Option<Cost> {
         "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string" | "strings_quote"
         | "string_format" => |_, arguments, _| tenth(size(arguments, 0)),
         "in_list" => |_, arguments, _| size(arguments, 1),
-        "less_string" | "greater_string" | "less_equals_string" | "greater_equals_string" | "less_bytes"
-        | "greater_bytes" | "less_equals_bytes" | "greater_equals_bytes" => {
-            |_, arguments, _| tenth(size(arguments, 0).min(size(arguments, 1)))
-        }
+        "less_string"
+        | "greater_string"
+        | "less_equals_string"
+        | "greater_equals_string"
+        | "less_bytes"
+        | "greater_bytes"
+        | "less_equals_bytes"
+        | "greater_equals_bytes" => |_, arguments, _| tenth(size(arguments, 0).min(size(arguments, 1))),
         "add_string" | "add_bytes" => |_, arguments, _| tenth(size(arguments, 0) + size(arguments, 1)),
         "matches_string" => |_, arguments, _| tenth(1 + size(arguments, 0)) * size(arguments, 1).div_ceil(4),
         "contains_string" => |_, arguments, _| tenth(size(arguments, 0)) * tenth(size(arguments, 1)),

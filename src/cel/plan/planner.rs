@@ -15,11 +15,19 @@ pub fn plan(
     variables: &[(Arc<str>, Type)],
     libraries: &[&'static [Function]],
 ) -> Result<Program, Error> {
-    let mut planner =
-        Planner { checked, variables, libraries, numbers: HashMap::new(), scope: Vec::new(), locals: 0 };
+    let mut planner = Planner {
+        checked,
+        variables,
+        libraries,
+        numbers: HashMap::new(),
+        scope: Vec::new(),
+        locals: 0,
+        depth: 0,
+        deepest: 0,
+    };
     let root = planner.node(&checked.ast.root)?;
     let output = checked.types.get(&checked.ast.root.id).cloned().unwrap_or(Type::Dyn);
-    Ok(Program { output, root, locals: planner.locals, nodes: planner.numbers.len() })
+    Ok(Program { output, root, locals: planner.locals, nodes: planner.numbers.len(), depth: planner.deepest })
 }
 
 struct Planner<'c> {
@@ -31,6 +39,9 @@ struct Planner<'c> {
     /// Comprehension variables in sight, innermost last.
     scope: Vec<Local>,
     locals: usize,
+    /// How deep the expression that is planned is in the others, and the deepest so far.
+    depth: usize,
+    deepest: usize,
 }
 
 struct Local {
@@ -46,6 +57,14 @@ impl Planner<'_> {
     }
 
     fn node(&mut self, expr: &Expr) -> Result<Node, Error> {
+        self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
+        let node = self.node_of(expr);
+        self.depth -= 1;
+        node
+    }
+
+    fn node_of(&mut self, expr: &Expr) -> Result<Node, Error> {
         let id = self.number(expr.id);
         match &expr.kind {
             Kind::Literal(literal) => Ok(Node::Constant(id, constant(literal))),

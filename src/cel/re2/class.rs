@@ -123,8 +123,7 @@ fn posix(reader: &mut Reader<'_>, folds: bool) -> Result<Option<ClassUnicode>, E
     let Some((name, _)) = rest.split_once(":]") else { return Ok(None) };
     let (plain, negated) = name.strip_prefix('^').map_or((name, false), |name| (name, true));
     let whole = &reader.rest()[..name.len() + 4];
-    let (_, ranges) =
-        POSIX.iter().find(|(name, _)| *name == plain).ok_or_else(|| Error::new(INVALID_RANGE, whole))?;
+    let (_, ranges) = POSIX.iter().find(|(name, _)| *name == plain).ok_or_else(|| Error::new(INVALID_RANGE, whole))?;
     reader.skip(whole.len());
     Ok(Some(group(ranges, folds, negated)))
 }

@@ -15,10 +15,9 @@ impl<'a> Value<'a> {
             (Self::Bool(a), Value::Bool(b)) => a == b,
             (Self::Null, Value::Null) => true,
             (Self::Null, _) | (_, Value::Null) => false,
-            (
-                Self::Int(_) | Self::Uint(_) | Self::Double(_),
-                Value::Int(_) | Value::Uint(_) | Value::Double(_),
-            ) => self.compare(other).is_ok_and(Ordering::is_eq),
+            (Self::Int(_) | Self::Uint(_) | Self::Double(_), Value::Int(_) | Value::Uint(_) | Value::Double(_)) => {
+                self.compare(other).is_ok_and(Ordering::is_eq)
+            }
             (Self::Bytes(a), Value::Bytes(b)) => a == b,
             (Self::Duration(a), Value::Duration(b)) => a == b,
             (Self::Timestamp(a, b, _), Value::Timestamp(c, d, _)) => (a, b) == (c, d),

@@ -1,6 +1,6 @@
 //! Lists and maps: views of JSON, or made by an expression.
 
-use super::{Error, Lazy, Text, Value};
+use super::{Error, Lazy, Text, Value, runtime_name};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,6 +48,7 @@ enum Key<'a> {
     Bytes(Arc<[u8]>),
     Duration(i64),
     Timestamp(i64, u32),
+    Type(Box<str>),
 }
 
 impl<'a> Key<'a> {
@@ -64,6 +65,7 @@ impl<'a> Key<'a> {
             Value::Bytes(bytes) => Self::Bytes(bytes.clone()),
             Value::Duration(value) => Self::Duration(*value),
             Value::Timestamp(seconds, nanoseconds, _) => Self::Timestamp(*seconds, *nanoseconds),
+            Value::Type(value) => Self::Type(runtime_name(value).into()),
             _ => return None,
         })
     }

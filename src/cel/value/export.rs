@@ -62,7 +62,10 @@ impl<'a> Value<'a> {
                 let mut fields = Fields::new();
                 for (key, value) in map.iter() {
                     let Self::String(key) = key else {
-                        return Err(Error::new(format!("unsupported type conversion from '{}' to string", key.type_name())));
+                        return Err(Error::new(format!(
+                            "unsupported type conversion from '{}' to string",
+                            key.type_name()
+                        )));
                     };
                     fields.insert(key.to_string(), value.to_json()?);
                 }

@@ -47,7 +47,23 @@ fn shortest(value: f64) -> Option<(bool, String, i32)> {
     }
     let scientific = format!("{:e}", value.abs());
     let (digits, exponent) = scientific.split_once('e')?;
-    Some((value.is_sign_negative(), digits.replace('.', ""), exponent.parse().ok()?))
+    let digits = even_of_two(value.abs(), digits.replace('.', ""), exponent);
+    Some((value.is_sign_negative(), digits, exponent.parse().ok()?))
+}
+
+/// Of two equally short and equally near forms Go takes the even one, Rust the larger.
+fn even_of_two(value: f64, digits: String, exponent: &str) -> String {
+    if digits.len() < 15 || digits.ends_with(['0', '2', '4', '6', '8']) {
+        return digits;
+    }
+    let exact = format!("{value:.*e}", digits.len() + 20).replace('.', "");
+    let Some((smaller, rest)) = exact.split('e').next().and_then(|all| all.split_at_checked(digits.len())) else {
+        return digits;
+    };
+    let is_tie = rest.trim_end_matches('0') == "5" && smaller != digits;
+    let (first, others) = smaller.split_at(1);
+    let read = format!("{first}.{others}e{exponent}").parse::<f64>();
+    if is_tie && read == Ok(value) { smaller.to_owned() } else { digits }
 }
 
 fn place_point(text: &mut String, digits: &str, exponent: i32) {
@@ -76,22 +92,29 @@ pub fn duration(nanoseconds: i64) -> String {
     double_plain(seconds) + "s"
 }
 
-/// What calendar and clock show so many seconds east of UTC. Of all the seconds there are (the years 1 to 9999).
-pub fn civil(seconds: i64, nanoseconds: u32, offset: i32) -> DateTime {
+/// What calendar and clock show so many seconds east of UTC, of all the seconds there are (the years 1 to 9999), and the year. The
+/// year 10000, which there is east of UTC, has the calendar of four centuries before.
+pub fn civil(seconds: i64, nanoseconds: u32, offset: i32) -> (DateTime, i64) {
+    const LAST: i64 = 253_402_300_799;
+    const FOUR_CENTURIES: i64 = 146_097 * 86_400;
     let seconds = seconds.saturating_add(offset.into());
+    if seconds > LAST {
+        let (time, year) = civil(seconds.min(LAST + FOUR_CENTURIES) - FOUR_CENTURIES, nanoseconds, 0);
+        return (time, year + 400);
+    }
     let days = jiff::Span::new().try_days(seconds.div_euclid(86_400));
     let date = days.and_then(|days| jiff::civil::date(1970, 1, 1).checked_add(days)).unwrap_or(Date::MAX);
     let of_day = seconds.rem_euclid(86_400) as i32;
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    date.at(hour as i8, minute as i8, second as i8, nanoseconds as i32)
+    (date.at(hour as i8, minute as i8, second as i8, nanoseconds as i32), date.year().into())
 }
 
 /// A time as `time.RFC3339Nano` has it.
 pub fn timestamp(seconds: i64, nanoseconds: u32, offset: i32) -> String {
-    let local = civil(seconds, nanoseconds, offset);
+    let (local, year) = civil(seconds, nanoseconds, offset);
     let mut text = format!(
         "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
-        local.year(),
+        year,
         local.month(),
         local.day(),
         local.hour(),
@@ -112,11 +135,52 @@ pub fn timestamp(seconds: i64, nanoseconds: u32, offset: i32) -> String {
     text
 }
 
+/// `time.Duration.String` of Go: `1h2m3.5s`, `1.5ms`.
+pub fn go_duration(nanoseconds: i64) -> String {
+    let size = nanoseconds.unsigned_abs();
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let fraction = |unit: u64| {
+        let digits = unit.ilog10() as usize;
+        let text = format!("{}.{:0digits$}", size / unit, size % unit);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    match size {
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{sign}{size}ns"),
+        1_000..1_000_000 => format!("{sign}{}µs", fraction(1_000)),
+        1_000_000..1_000_000_000 => format!("{sign}{}ms", fraction(1_000_000)),
+        _ => {
+            let (hours, minutes) = (size / 3_600_000_000_000, size / 60_000_000_000 % 60);
+            let seconds = format!("{}.{:09}", size / 1_000_000_000 % 60, size % 1_000_000_000);
+            let seconds = seconds.trim_end_matches('0').trim_end_matches('.');
+            match (hours, minutes) {
+                (0, 0) => format!("{sign}{seconds}s"),
+                (0, _) => format!("{sign}{minutes}m{seconds}s"),
+                _ => format!("{sign}{hours}h{minutes}m{seconds}s"),
+            }
+        }
+    }
+}
+
+/// `time.Time.String` of Go: `2024-01-02 03:04:05.6 +0200 +0200`.
+fn go_time(seconds: i64, nanoseconds: u32, offset: i32) -> String {
+    let text = timestamp(seconds, nanoseconds, offset).replace('T', " ");
+    let clock = text.trim_end_matches('Z');
+    if offset == 0 {
+        return format!("{clock} +0000 UTC");
+    }
+    let clock = clock.get(..clock.len().saturating_sub("+02:00".len())).unwrap_or_default();
+    let (sign, minutes) = (if offset < 0 { '-' } else { '+' }, offset.abs() / 60);
+    let zone = format!("{sign}{:02}{:02}", minutes / 60, minutes % 60);
+    format!("{clock} {zone} {zone}")
+}
+
 /// As `%v` of Go prints cel-go's values, in messages.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Null => f.write_str("NULL_VALUE"),
+            // `types.Null` is a number, without a name.
+            Self::Null => f.write_str("0"),
             Self::Bool(value) => value.fmt(f),
             Self::Int(value) => value.fmt(f),
             Self::Uint(value) => value.fmt(f),
@@ -129,8 +193,8 @@ impl fmt::Display for Value<'_> {
                 }
                 f.write_char(']')
             }
-            Self::Duration(value) => f.write_str(&duration(*value)),
-            Self::Timestamp(seconds, nanoseconds, offset) => f.write_str(&timestamp(*seconds, *nanoseconds, *offset)),
+            Self::Duration(value) => f.write_str(&go_duration(*value)),
+            Self::Timestamp(seconds, nanoseconds, offset) => f.write_str(&go_time(*seconds, *nanoseconds, *offset)),
             Self::List(list) => {
                 f.write_char('[')?;
                 for (index, element) in list.iter().enumerate() {
@@ -146,7 +210,7 @@ impl fmt::Display for Value<'_> {
                 f.write_char('}')
             }
             Self::Struct(value) => f.write_str(&value.name),
-            Self::Type(value) => f.write_str(&super::runtime_name(value)),
+            Self::Type(value) => f.write_str(&value.declaration()),
             Self::Optional(None) => f.write_str("optional.none()"),
             Self::Optional(Some(value)) => write!(f, "optional({value})"),
             Self::Opaque(value) => match value.to_text() {
@@ -173,11 +237,29 @@ mod tests {
             (123_456_789.0, "1.23456789e+08", "123456789"),
             (0.0001, "0.0001", "0.0001"),
             (0.000_01, "1e-05", "0.00001"),
+            (93_766_038_628_623.125, "9.376603862862312e+13", "93766038628623.12"),
             (f64::NAN, "NaN", "NaN"),
             (f64::INFINITY, "+Inf", "+Inf"),
             (f64::NEG_INFINITY, "-Inf", "-Inf"),
         ] {
             assert_eq!((double(value).as_str(), double_plain(value).as_str()), (short, plain));
+        }
+    }
+
+    #[test]
+    fn prints_values_in_messages_as_go_does() {
+        for (value, text) in [
+            (Value::Null, "0"),
+            (Value::Duration(3_723_500_000_000), "1h2m3.5s"),
+            (Value::Duration(-5_400_000_000_000), "-1h30m0s"),
+            (Value::Duration(1_500), "1.5µs"),
+            (Value::Duration(61_000_000_000), "1m1s"),
+            (Value::Timestamp(0, 600_000_000, 0), "1970-01-01 00:00:00.6 +0000 UTC"),
+            (Value::Timestamp(0, 0, -1800), "1969-12-31 23:30:00 -0030 -0030"),
+            (Value::list(vec![Value::Int(1), Value::text("a"), Value::Double(1e7)]), "[1, a, 1e+07]"),
+            (Value::some(Value::Uint(1)), "optional(1)"),
+        ] {
+            assert_eq!(value.to_string(), text);
         }
     }
 

@@ -1,4 +1,8 @@
-//! Horizontal pod autoscalers: what autoscaling/v1 has no fields for is in annotations there.
+//! Horizontal pod autoscalers: what autoscaling/v1 has no fields for is in annotations there
+//! (`Convert_v1_HorizontalPodAutoscaler_To_autoscaling_HorizontalPodAutoscaler` and back).
+//!
+//! What is converted has been in the normal form of its version before. In v1 that has a value where none was given: the
+//! present average of a processor's metric, if a status has its utilization only.
 
 use crate::object::defaults::autoscaling::annotations::{Annotated, take_all};
 use crate::object::defaults::autoscaling::{CPU_PERCENTAGE, cpu_metric};

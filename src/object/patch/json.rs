@@ -18,9 +18,8 @@ const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 struct Inapplicable;
 
 /// Applies a JSON patch.
-pub(super) fn apply(original: &Value, patch: &Value) -> Result<Value, Status> {
+pub(super) fn apply(mut document: Value, patch: &Value) -> Result<Value, Status> {
     let operations = operations(patch)?;
-    let mut document = original.clone();
     let mut copied_bytes = 0;
     // By how many levels the document may have grown since it was measured: moving parts into each other, a short patch
     // could nest it deeper than any stack takes.

@@ -5,7 +5,7 @@ use crate::status::Status;
 use serde_json::{Map, Value};
 
 /// Applies a merge patch.
-pub(super) fn apply(original: &Value, patch: &Value) -> Result<Value, Status> {
+pub(super) fn apply(original: Value, patch: &Value) -> Result<Value, Status> {
     let patch = match patch {
         Value::Object(patch) => patch,
         Value::Null => return Err(Status::bad_request("Invalid JSON Patch")),
@@ -16,10 +16,9 @@ pub(super) fn apply(original: &Value, patch: &Value) -> Result<Value, Status> {
             )));
         }
     };
-    let Value::Object(original) = original else {
+    let Value::Object(mut merged) = original else {
         return Ok(without_nulls(&Value::Object(patch.clone())));
     };
-    let mut merged = original.clone();
     merge(&mut merged, patch);
     Ok(Value::Object(merged))
 }
@@ -59,15 +58,8 @@ fn without_nulls(value: &Value) -> Value {
 /// The merge patch that turns `old` into `new`.
 ///
 /// `None` if there is none: where `new` has a null field that `old` does not have in the same place (a merge patch cannot
-/// set null), or where one of the two is no object.
-pub fn merge_diff(old: &Value, new: &Value) -> Option<Value> {
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => diff(old, new).map(Value::Object),
-        _ => None,
-    }
-}
-
-fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<String, Value>> {
+/// set null).
+pub fn merge_diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<String, Value>> {
     let mut patch = Map::new();
     for key in old.keys().filter(|key| !new.contains_key(*key)) {
         patch.insert(key.clone(), Value::Null);
@@ -76,7 +68,7 @@ fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<String
         match (old.get(key), value) {
             (Some(old), value) if old == value => {}
             (Some(Value::Object(old)), Value::Object(new)) => {
-                patch.insert(key.clone(), Value::Object(diff(old, new)?));
+                patch.insert(key.clone(), Value::Object(merge_diff(old, new)?));
             }
             _ if value.is_null() || has_null_field(value) => return None,
             _ => {

@@ -89,14 +89,14 @@ pub fn decode(patch_type: PatchType, bytes: &[u8]) -> Result<Decoded, Status> {
     }
 }
 
-/// Applies a decoded patch to an object.
+/// Applies a decoded patch to an object, which is changed in place where that can be.
 ///
 /// # Errors
 /// 400 for a patch of the wrong shape, 413 for one with too many operations, 415 for a strategic patch without `schema`,
 /// 422 for one that does not apply; for apply 501, as the API server alone can do it.
 pub fn apply(
     patch_type: PatchType,
-    original: &Value,
+    original: Value,
     patch: &Value,
     schema: Option<&'static schema::Type>,
 ) -> Result<Value, Status> {

@@ -28,8 +28,11 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 type Fields = Map<String, Value>;
 
 /// Applies a strategic merge patch to an object of type `schema`.
-pub(super) fn apply(original: &Value, patch: &Value, schema: &'static Type) -> Result<Value, Status> {
-    let original = original.as_object().cloned().unwrap_or_default();
+pub(super) fn apply(original: Value, patch: &Value, schema: &'static Type) -> Result<Value, Status> {
+    let original = match original {
+        Value::Object(original) => original,
+        _ => Map::new(),
+    };
     let patch = match patch {
         Value::Object(patch) => patch.clone(),
         Value::Null => Map::new(),

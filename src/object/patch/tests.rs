@@ -22,16 +22,20 @@ fn any_json() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn a_merge_diff_turns_the_old_object_into_the_new(old in any_json(), new in any_json()) {
-        match merge_diff(&old, &new) {
-            Some(patch) => prop_assert_eq!(apply(PatchType::Merge, &old, &patch, None).unwrap(), new),
-            None => prop_assert!(!old.is_object() || new.to_string().contains("null") || !new.is_object()),
+        let (Some(old), Some(fields)) = (old.as_object(), new.as_object()) else { return Ok(()) };
+        match merge_diff(old, fields) {
+            Some(patch) => {
+                let patched = apply(PatchType::Merge, Value::Object(old.clone()), &Value::Object(patch), None);
+                prop_assert_eq!(patched.unwrap(), new);
+            }
+            None => prop_assert!(new.to_string().contains("null")),
         }
     }
 
     #[test]
     fn patches_of_any_shape_do_not_panic(document in any_json(), patch in any_json()) {
-        let _ = apply(PatchType::Merge, &document, &patch, None);
-        let _ = apply(PatchType::Json, &document, &patch, None);
+        let _ = apply(PatchType::Merge, document.clone(), &patch, None);
+        let _ = apply(PatchType::Json, document, &patch, None);
     }
 
     #[test]
@@ -44,7 +48,7 @@ proptest! {
             .into_iter()
             .map(|(op, path, from)| json!({"op": op, "path": path, "from": from, "value": value.clone()}))
             .collect();
-        let _ = apply(PatchType::Json, &document, &Value::from(patch), None);
+        let _ = apply(PatchType::Json, document, &Value::from(patch), None);
     }
 }
 
@@ -62,7 +66,7 @@ fn media_types_of_patches_tolerate_parameters() {
 #[test]
 fn too_many_operations_are_refused() {
     let patch = Value::Array(vec![json!({"op": "test", "path": "/a"}); 10_001]);
-    let status = apply(PatchType::Json, &json!({}), &patch, None).unwrap_err();
+    let status = apply(PatchType::Json, json!({}), &patch, None).unwrap_err();
     assert_eq!(status.code, 413);
     assert_eq!(
         status.message,
@@ -74,8 +78,8 @@ fn too_many_operations_are_refused() {
 fn copies_may_not_grow_the_object_without_bound() {
     let document = json!({"a": "x".repeat(1024 * 1024)});
     let copy = |n: usize| (0..n).map(|i| json!({"op": "copy", "from": "/a", "path": format!("/b{i}")})).collect();
-    assert!(apply(PatchType::Json, &document, &Value::Array(copy(2)), None).is_ok());
-    assert_eq!(apply(PatchType::Json, &document, &Value::Array(copy(3)), None).unwrap_err().code, 422);
+    assert!(apply(PatchType::Json, document.clone(), &Value::Array(copy(2)), None).is_ok());
+    assert_eq!(apply(PatchType::Json, document, &Value::Array(copy(3)), None).unwrap_err().code, 422);
 }
 
 /// Each row was answered by the Go libraries that kube-apiserver 1.36 uses: `result`, or `error`.
@@ -95,7 +99,7 @@ fn patches_give_what_the_go_libraries_give() {
                 (PatchType::Strategic, Some(schema::of(&kind).unwrap()))
             }
         };
-        let outcome = apply(patch_type, &case["original"], &case["patch"], schema);
+        let outcome = apply(patch_type, case["original"].clone(), &case["patch"], schema);
         let right = match (&outcome, case.get("result"), case["error"].as_str()) {
             (Ok(patched), Some(expected), _) => patched == expected,
             // Clients do not see why a JSON patch fails, and kube-apiserver's panics are no model.
@@ -128,8 +132,8 @@ proptest! {
             "metadata": {"labels": patched.clone(), "$deleteFromPrimitiveList/finalizers": order.clone(), "$retainKeys": metadata},
             "spec": {"containers": [patched.clone(), {"name": "a", "$patch": directive}], "$setElementOrder/containers": order},
         });
-        let _ = apply(PatchType::Strategic, &document, &patch, Some(pod));
-        let _ = apply(PatchType::Strategic, &patched, &document, Some(pod));
+        let _ = apply(PatchType::Strategic, document.clone(), &patch, Some(pod));
+        let _ = apply(PatchType::Strategic, patched, &document, Some(pod));
     }
 }
 
@@ -142,7 +146,7 @@ fn a_json_patch_cannot_nest_an_object_deeper_than_a_body_may() {
                 json!({"op": "move", "from": format!("/{level}"), "path": format!("/{}/in", level + 1)}),
             ]
         });
-        apply(PatchType::Json, &json!({"0": {}}), &Value::Array(operations.collect()), None)
+        apply(PatchType::Json, json!({"0": {}}), &Value::Array(operations.collect()), None)
     };
     assert!(nest(100).is_ok());
     assert_eq!(nest(200).unwrap_err().code, 422);
@@ -153,6 +157,6 @@ fn a_json_patch_cannot_nest_an_object_deeper_than_a_body_may() {
 fn a_strategic_patch_writes_whole_numbers_as_go_does() {
     let revision = schema::of(&crate::object::GroupVersionKind::new("apps", "v1", "ControllerRevision"));
     let object = json!({"data": {"a": [1.0, 2.5], "b": -3.0}, "revision": 1});
-    let patched = apply(PatchType::Strategic, &object, &json!({"revision": 2}), revision).unwrap();
+    let patched = apply(PatchType::Strategic, object, &json!({"revision": 2}), revision).unwrap();
     assert_eq!(patched.to_string(), r#"{"data":{"a":[1,2.5],"b":-3},"revision":2}"#);
 }

@@ -105,22 +105,10 @@ impl Amount {
     /// # Errors
     /// When it is longer than what is reckoned with here.
     pub fn plus(&self, other: &Self) -> Result<Self, String> {
-        if let (Self::Small(a, a_scale), Self::Small(b, b_scale)) = (self, other) {
-            let sum = match (a, b) {
-                (_, 0) => Some((*a, *a_scale)),
-                (0, _) => Some((*b, *b_scale)),
-                _ => {
-                    let scale = *a_scale.min(b_scale);
-                    scaled(*a, a_scale - scale)
-                        .zip(scaled(*b, b_scale - scale))
-                        .and_then(|(a, b)| Some((a.checked_add(b)?, scale)))
-                }
-            };
-            if let Some((value, scale)) = sum {
-                return Ok(Self::Small(value, scale));
-            }
+        match self.plus_small(other) {
+            Some(sum) => Ok(sum),
+            None => self.decimal().plus(&other.decimal()).map(Self::Decimal),
         }
-        self.decimal().plus(&other.decimal()).map(Self::Decimal)
     }
 
     /// The difference (`Sub`).
@@ -128,14 +116,30 @@ impl Amount {
     /// # Errors
     /// When it is longer than what is reckoned with here.
     pub fn minus(&self, other: &Self) -> Result<Self, String> {
-        let negated = match other {
-            // The smallest has no opposite, and Go takes it for its own.
-            Self::Small(value, scale) => Self::Small(value.wrapping_neg(), *scale),
-            Self::Decimal(decimal) => {
-                Self::Decimal(Decimal { is_negative: !decimal.is_negative, ..decimal.clone() })
-            }
+        // The smallest has no opposite, and Go takes it for its own.
+        let opposite = match other {
+            Self::Small(value, scale) => Some(Self::Small(value.wrapping_neg(), *scale)),
+            Self::Decimal(_) => None,
         };
-        self.plus(&negated)
+        if let Some(difference) = opposite.and_then(|opposite| self.plus_small(&opposite)) {
+            return Ok(difference);
+        }
+        let other = other.decimal();
+        self.decimal().plus(&Decimal { is_negative: !other.is_negative, ..other }).map(Self::Decimal)
+    }
+
+    /// The sum of small numbers, if it is one (`int64Amount.Add`).
+    fn plus_small(&self, other: &Self) -> Option<Self> {
+        let (Self::Small(a, a_scale), Self::Small(b, b_scale)) = (self, other) else { return None };
+        match (a, b) {
+            (_, 0) => Some(self.clone()),
+            (0, _) => Some(other.clone()),
+            _ => {
+                let scale = *a_scale.min(b_scale);
+                let sum = scaled(*a, a_scale - scale)?.checked_add(scaled(*b, b_scale - scale)?)?;
+                Some(Self::Small(sum, scale))
+            }
+        }
     }
 
     fn decimal(&self) -> Decimal {
@@ -236,7 +240,10 @@ impl Decimal {
         whole(self).cmp(&whole(other)).then_with(|| {
             let length = self.digits.len().max(other.digits.len());
             let digit = |decimal: &Self, at: usize| decimal.digits.get(at).copied().unwrap_or(0);
-            (0..length).map(|at| digit(self, at).cmp(&digit(other, at))).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+            (0..length)
+                .map(|at| digit(self, at).cmp(&digit(other, at)))
+                .find(|order| order.is_ne())
+                .unwrap_or(Ordering::Equal)
         })
     }
 

@@ -29,7 +29,7 @@ fn label_selectors_match_as_kubernetes_matches() {
     ] {
         let parsed = LabelSelector::parse(selector).unwrap();
         assert_eq!(parsed.matches(labels.as_object()), expected, "{selector} {labels}");
-        let map = serde_json::from_value(labels).unwrap();
+        let map: std::collections::BTreeMap<_, _> = serde_json::from_value(labels).unwrap();
         assert_eq!(parsed.matches_map(&map), expected, "{selector}");
     }
 }

@@ -118,9 +118,7 @@ impl Decoder {
                 return false;
             };
             match self.value(&field.shape, value, &path.then(Step::Field(schema, field))) {
-                Ok(Held::Nothing) => false,
-                Ok(Held::Empty) => !field.omits_empty,
-                Ok(Held::Something) => true,
+                Ok(held) => held != Held::Nothing,
                 Err(fatal) => {
                     result = Err(fatal);
                     true

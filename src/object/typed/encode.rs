@@ -2,22 +2,22 @@
 
 use super::scalar;
 use super::table::{self, Field, Holds, Shape, Type};
+use crate::object::Unwritten;
+use crate::object::unwritten::Within;
 use serde_json::{Map, Value};
 
-pub(super) fn document(schema: &'static Type, value: &mut Value) {
-    if let Value::Object(fields) = value {
-        encode_fields(schema, fields);
-    }
+pub(super) fn document(schema: &'static Type, value: &mut Value) -> Unwritten {
+    value.as_object_mut().map(|fields| encode_fields(schema, fields)).unwrap_or_default()
 }
 
-fn encode_fields(schema: &'static Type, fields: &mut Map<String, Value>) {
-    fields.retain(|key, value| match schema.field(key) {
-        Some(field) if is_left_out(field, value) => false,
-        Some(field) => {
-            encode(&field.shape, value);
-            true
-        }
-        None => true,
+fn encode_fields(schema: &'static Type, fields: &mut Map<String, Value>) -> Unwritten {
+    let mut unwritten = Unwritten::default();
+    fields.retain(|key, value| {
+        let Some(field) = schema.field(key) else { return true };
+        let is_left_out = is_left_out(field, value);
+        let within = if is_left_out { not_nil(&field.shape, value) } else { encode(&field.shape, value) };
+        within.into_iter().for_each(|within| unwritten.push(key, within));
+        !is_left_out
     });
     for field in schema.written() {
         if !fields.contains_key(field.name) {
@@ -26,30 +26,44 @@ fn encode_fields(schema: &'static Type, fields: &mut Map<String, Value>) {
             fields.insert(field.name.to_owned(), value);
         }
     }
+    unwritten
 }
 
-fn encode(shape: &'static Shape, value: &mut Value) {
+/// Answers with what is within, but not written.
+fn encode(shape: &'static Shape, value: &mut Value) -> Option<Within> {
     if value.is_null() {
         *value = scalar::zero(shape);
     }
     match (&shape.holds, value) {
-        (Holds::Struct(index), Value::Object(fields)) => {
-            if let Some(schema) = table::resolve(*index) {
-                encode_fields(schema, fields);
-            }
+        (Holds::Struct(index), Value::Object(fields)) => encode_fields(table::resolve(*index)?, fields).into_within(),
+        (Holds::List(shape), Value::Array(items)) => {
+            let within = items.iter_mut().enumerate().filter_map(|(index, item)| Some((index, encode(shape, item)?)));
+            let within: Vec<_> = within.collect();
+            (!within.is_empty()).then_some(Within::Items(within))
         }
-        (Holds::List(shape), Value::Array(items)) => items.iter_mut().for_each(|item| encode(shape, item)),
-        (Holds::Map(_, shape), Value::Object(entries)) => entries.values_mut().for_each(|entry| encode(shape, entry)),
+        (Holds::Map(_, shape), Value::Object(entries)) => {
+            let mut unwritten = Unwritten::default();
+            for (key, entry) in entries {
+                encode(shape, entry).into_iter().for_each(|within| unwritten.push(key, within));
+            }
+            unwritten.into_within()
+        }
         (Holds::SchemaOrBool | Holds::SchemaOrArray | Holds::SchemaOrStrings, value) => {
             let [schema, schemas, _] = table::json_schema();
             match value {
                 Value::Object(_) => encode(schema, value),
                 Value::Array(items) if items.iter().any(Value::is_object) => encode(schemas, value),
-                _ => (),
+                _ => None,
             }
         }
-        _ => (),
+        _ => None,
     }
+}
+
+/// What is left out, if Go holds more than nothing there.
+fn not_nil(shape: &Shape, value: &mut Value) -> Option<Within> {
+    let may_be_nil = matches!(shape.holds, Holds::Bytes | Holds::List(_) | Holds::Map(..));
+    (may_be_nil && !value.is_null()).then(|| Within::Here(value.take()))
 }
 
 fn is_left_out(field: &Field, value: &Value) -> bool {

@@ -16,6 +16,11 @@ pub(super) fn of(kind: &GroupVersionKind) -> Option<&'static Type> {
     table.types.get(*found.or_else(|| table.kinds.get(&("*", "*", kind.kind.as_str())))?)
 }
 
+/// Whether a kind has a type of its own, not one that all groups have.
+pub(super) fn has(kind: &GroupVersionKind) -> bool {
+    TABLE.kinds.contains_key(&(kind.group.as_str(), kind.version.as_str(), kind.kind.as_str()))
+}
+
 /// `metav1.ObjectMeta`
 pub(super) fn object_meta() -> Option<&'static Type> {
     static FOUND: LazyLock<Option<&'static Type>> =

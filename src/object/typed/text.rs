@@ -61,8 +61,7 @@ impl<'a> Reader<'a> {
             // A second one is decoded into what the first one left.
             let before = fields.remove(field.name);
             let (held, value) = self.value(&field.shape, before, &path.then(Step::Field(schema, field)))?;
-            let is_left_out = held == Held::Nothing || held == Held::Empty && field.omits_empty;
-            if !is_left_out {
+            if held != Held::Nothing {
                 fields.insert(key, value);
             }
         }

@@ -285,6 +285,7 @@ async fn who_does_not_answer_fails_closed_or_open() {
     let published: Vec<_> = attributes.annotations.take().into_iter().map(|(key, value, _)| (key, value)).collect();
     assert_eq!(published, [("imagepolicywebhook.image-policy.k8s.io/failed-open".to_owned(), "true".to_owned())]);
     assert_eq!(attributes.object, before);
+    assert_eq!(attributes.marks.take(), [("alpha.image-policy.k8s.io/failed-open", "true")]);
 
     // Past the deadline nobody is let through.
     for default_allow in [false, true] {

@@ -1,6 +1,7 @@
 //! `CreateOptions`, `UpdateOptions`, `PatchOptions` and `DeleteOptions`: from the query, for deletes also from the body.
 
-use super::{MediaType, Sent, not_registered, sent_kind};
+use super::MediaType;
+use super::check::{Sent, not_registered, sent_kind};
 use crate::object::decode::{self, go_quote};
 use crate::object::patch::PatchType;
 use crate::object::{GroupVersionKind, Object, protobuf, typed};

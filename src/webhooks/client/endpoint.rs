@@ -1,7 +1,10 @@
-//! Where a webhook is: a URL, or a Service whose address is looked up at each new connection.
+//! Where a webhook is: a URL, or a Service, which is looked up in the cluster.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Endpoints};
+use k8s_openapi::api::core::v1::ServiceSpec;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use std::net::IpAddr;
+use std::sync::Arc;
 
 /// What Go's `URL.EscapedPath` leaves as it is.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
@@ -39,7 +42,7 @@ struct Service {
 }
 
 /// Where to connect to.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// An IP address, or a name to resolve.
     pub host: String,
@@ -129,6 +132,13 @@ impl Endpoint {
         self.is_plain
     }
 
+    /// Whether it is on this machine: only there kube-apiserver offers HTTP/2 to webhooks, for what balances connections would
+    /// send all requests to one backend (`isLocalHost`).
+    pub fn is_local(&self) -> bool {
+        let is_loopback = || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        !self.is_service() && (self.host.eq_ignore_ascii_case("localhost") || is_loopback())
+    }
+
     /// `host:port`, by which a kubeconfig's users are looked up.
     pub fn target(&self) -> String {
         if self.authority.contains(':') && !self.authority.ends_with(']') {
@@ -137,6 +147,13 @@ impl Endpoint {
         // `net.JoinHostPort` puts what has a colon in brackets, even where it has some already.
         let host = &self.authority;
         if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
+    }
+
+    /// Whether an authority of an https URL is this one.
+    pub fn is_at(&self, authority: &str) -> bool {
+        let other = Self::after_scheme(false, authority, Vec::new());
+        other
+            .is_ok_and(|other| !self.is_plain && other.port == self.port && other.host.eq_ignore_ascii_case(&self.host))
     }
 
     /// The `Host` header.
@@ -149,6 +166,11 @@ impl Endpoint {
         &self.host
     }
 
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The path, cleaned and escaped.
     pub fn path(&self) -> &str {
         &self.path
@@ -159,33 +181,62 @@ impl Endpoint {
         &self.ca
     }
 
-    /// Where to connect to; a Service is looked up each time (`proxy.ResolveCluster`).
+    /// Whether it is a Service, which is looked up in the cluster.
+    pub fn is_service(&self) -> bool {
+        self.service.is_some()
+    }
+
+    /// Where to connect to. A Service is looked up each time: its own address (`proxy.ResolveCluster`), or where the
+    /// cluster knows endpoints the one of them whose `turn` it is (`proxy.ResolveEndpoint`).
     ///
     /// # Errors
     /// When there is no such Service or port, or it has no address.
-    pub fn address(&self, cluster: &Cluster) -> Result<Address, String> {
+    pub fn address(&self, cluster: &Cluster, turn: usize) -> Result<Address, String> {
         let Some(Service { namespace, name, port }) = &self.service else {
             return Ok(Address { host: self.host.clone(), port: self.port });
         };
         let service = cluster.service(namespace, name).ok_or_else(|| format!("service \"{name}\" not found"))?;
-        let spec = service.spec.as_ref();
-        let cluster_ip = spec.and_then(|spec| spec.cluster_ip.as_deref()).unwrap_or_default();
-        match spec.and_then(|spec| spec.type_.as_deref()).unwrap_or("ClusterIP") {
-            "ClusterIP" if cluster_ip == "None" => Err("cannot route to service with ClusterIP \"None\"".into()),
-            "ClusterIP" | "LoadBalancer" | "NodePort" => {
-                let ports = spec.and_then(|spec| spec.ports.as_deref()).unwrap_or_default();
-                if !ports.iter().any(|listed| listed.port == *port) {
-                    return Err(format!("no service port {port} found for service \"{name}\""));
-                }
-                Ok(Address { host: cluster_ip.to_owned(), port: self.port })
+        let no_spec = ServiceSpec::default();
+        let spec = service.spec.as_ref().unwrap_or(&no_spec);
+        let cluster_ip = spec.cluster_ip.as_deref().unwrap_or_default();
+        let slices = cluster.endpoints(namespace, name);
+        match (spec.type_.as_deref().unwrap_or("ClusterIP"), &slices) {
+            ("ClusterIP", None) if cluster_ip == "None" => {
+                Err("cannot route to service with ClusterIP \"None\"".into())
             }
-            "ExternalName" => {
-                let host = spec.and_then(|spec| spec.external_name.clone()).unwrap_or_default();
-                Ok(Address { host, port: self.port })
+            ("ExternalName", None) => {
+                Ok(Address { host: spec.external_name.clone().unwrap_or_default(), port: self.port })
             }
-            other => Err(format!("unsupported service type \"{other}\"")),
+            ("ClusterIP" | "LoadBalancer" | "NodePort", slices) => {
+                let listed = spec.ports.iter().flatten().find(|listed| listed.port == *port);
+                let listed = listed.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
+                let Some(slices) = slices else {
+                    return Ok(Address { host: cluster_ip.to_owned(), port: self.port });
+                };
+                let family = spec.ip_families.iter().flatten().next().map(String::as_str);
+                let chosen = choose(slices, listed.name.as_deref().unwrap_or_default(), family, turn);
+                chosen.ok_or_else(|| format!("no endpoints available for service \"{name}\""))
+            }
+            (other, _) => Err(format!("unsupported service type \"{other}\"")),
         }
     }
+}
+
+/// The endpoint whose turn it is among those that have the port and are ready: of the Service's first address family, else of
+/// any; who is about to go only where nobody else is.
+fn choose(slices: &[Arc<Endpoints>], port: &str, family: Option<&str>, turn: usize) -> Option<Address> {
+    [(true, false), (false, false), (true, true), (false, true)].into_iter().find_map(|(only_family, terminating)| {
+        let of_family =
+            |slice: &&Arc<Endpoints>| !only_family || family.is_none_or(|family| family == &*slice.address_type);
+        let candidates = slices.iter().filter(of_family).filter_map(|slice| {
+            let (_, number) = slice.ports.iter().find(|(name, _)| &**name == port)?;
+            let ready = slice.ready.iter().filter(move |ready| ready.is_terminating == terminating);
+            Some(ready.map(move |ready| (&ready.address, *number)))
+        });
+        let candidates = candidates.flatten();
+        let (host, port) = candidates.clone().nth(turn.checked_rem(candidates.count())?)?;
+        Some(Address { host: host.to_string(), port })
+    })
 }
 
 /// `path.Join("/", path)`, escaped.
@@ -204,6 +255,8 @@ fn escaped_path(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::FixedState;
+    use serde_json::{Value, json};
 
     #[test]
     fn urls_are_read_as_client_go_reads_them() {
@@ -245,5 +298,91 @@ mod tests {
         assert_eq!(target("https://a.example:8443/x"), "a.example:8443");
         assert_eq!(target("https://[::1]:8443/x"), "[::1]:8443");
         assert_eq!(Endpoint::service("n", "s", 443, "", Vec::new()).target(), "s.n.svc:443");
+    }
+
+    /// A cluster with the service `s` of namespace `n`, and with its slices where there are to be any.
+    fn cluster(spec: Value, slices: Option<&[Value]>) -> Arc<Cluster> {
+        let service = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec});
+        let state = FixedState { services: vec![serde_json::from_value(service).unwrap()], ..FixedState::default() };
+        Cluster::fixed(match slices {
+            None => state,
+            Some(slices) => state
+                .with::<Endpoints>(slices.iter().map(|slice| serde_json::from_value(slice.clone()).unwrap()).collect()),
+        })
+    }
+
+    fn slice(name: &str, family: &str, port: (&str, u16), endpoints: Value) -> Value {
+        let metadata = json!({"name": name, "namespace": "n", "labels": {"kubernetes.io/service-name": "s"}});
+        json!({"metadata": metadata, "addressType": family, "endpoints": endpoints,
+            "ports": [{"name": "other", "port": 1}, {"name": port.0, "port": port.1}]})
+    }
+
+    fn ready(address: &str) -> Value {
+        json!({"addresses": [address]})
+    }
+
+    fn terminating(address: &str) -> Value {
+        json!({"addresses": [address], "conditions": {"ready": true, "terminating": true}})
+    }
+
+    /// Where the first calls of port 443 go.
+    fn turns(cluster: &Cluster, count: usize) -> Result<Vec<String>, String> {
+        let endpoint = Endpoint::service("n", "s", 443, "", Vec::new());
+        let at = |turn| endpoint.address(cluster, turn).map(|Address { host, port }| format!("{host} {port}"));
+        (0..count).map(at).collect()
+    }
+
+    #[test]
+    fn a_service_is_called_at_its_own_address_as_its_type_has_it() {
+        let ports = json!([{"name": "web", "port": 443, "targetPort": 8443}]);
+        for (spec, want) in [
+            (json!({"clusterIP": "10.0.0.1", "ports": ports}), Ok("10.0.0.1 443")),
+            (json!({"type": "NodePort", "clusterIP": "fd00::1", "ports": ports}), Ok("fd00::1 443")),
+            (json!({"type": "LoadBalancer", "clusterIP": "10.0.0.1", "ports": ports}), Ok("10.0.0.1 443")),
+            (json!({"type": "ExternalName", "externalName": "a.example"}), Ok("a.example 443")),
+            (json!({"clusterIP": "None", "ports": ports}), Err("cannot route to service with ClusterIP \"None\"")),
+            (
+                json!({"clusterIP": "10.0.0.1", "ports": [{"port": 80}]}),
+                Err("no service port 443 found for service \"s\""),
+            ),
+            (json!({"type": "Odd", "clusterIP": "10.0.0.1", "ports": ports}), Err("unsupported service type \"Odd\"")),
+        ] {
+            let got = turns(&cluster(spec.clone(), None), 1).map(|turns| turns[0].clone());
+            assert_eq!(got.as_deref().map_err(String::as_str), want, "{spec}");
+        }
+        let none = Cluster::fixed(FixedState::default());
+        assert_eq!(turns(&none, 1).unwrap_err(), "service \"s\" not found");
+    }
+
+    #[test]
+    fn the_endpoints_of_a_service_take_turns() {
+        let spec = json!({"clusterIP": "10.0.0.1", "ipFamilies": ["IPv4"], "ports": [{"name": "web", "port": 443}]});
+        let web = ("web", 8443);
+        let v4 = slice("a", "IPv4", web, json!([ready("1.1.1.1"), terminating("1.1.1.9"), ready("1.1.1.2")]));
+        let more = slice("b", "IPv4", ("web", 9443), json!([ready("1.1.1.3")]));
+        let v6 = slice("c", "IPv6", web, json!([ready("::1")]));
+        let going = slice("d", "IPv4", web, json!([terminating("1.1.1.9")]));
+        let unready = slice("e", "IPv4", web, json!([{"addresses": ["1.1.1.8"], "conditions": {"ready": false}}]));
+        let elsewhere = slice("f", "IPv4", ("admin", 8443), json!([ready("1.1.1.7")]));
+        let got = |slices: &[&Value], count| {
+            let slices: Vec<Value> = slices.iter().map(|slice| (*slice).clone()).collect();
+            turns(&cluster(spec.clone(), Some(&slices)), count)
+        };
+        let all = got(&[&v4, &more, &v6, &going, &unready, &elsewhere], 4).unwrap();
+        assert_eq!(all, ["1.1.1.1 8443", "1.1.1.2 8443", "1.1.1.3 9443", "1.1.1.1 8443"]);
+        assert_eq!(got(&[&v6, &going, &unready], 2).unwrap(), ["::1 8443", "::1 8443"]);
+        assert_eq!(got(&[&going, &unready], 1).unwrap(), ["1.1.1.9 8443"]);
+        for none in [&[][..], &[&unready], &[&elsewhere]] {
+            assert_eq!(got(none, 1).unwrap_err(), "no endpoints available for service \"s\"");
+        }
+    }
+
+    #[test]
+    fn endpoints_also_answer_for_a_service_without_an_address_but_not_for_an_external_one() {
+        let slices = [slice("a", "IPv4", ("", 8443), json!([ready("1.1.1.1")]))];
+        let headless = cluster(json!({"clusterIP": "None", "ports": [{"port": 443}]}), Some(&slices));
+        assert_eq!(turns(&headless, 1).unwrap(), ["1.1.1.1 8443"]);
+        let external = cluster(json!({"type": "ExternalName", "externalName": "a.example"}), Some(&slices));
+        assert_eq!(turns(&external, 1).unwrap_err(), "unsupported service type \"ExternalName\"");
     }
 }

@@ -1,5 +1,8 @@
 //! Why a call got no answer, in the words of Go's `net`, `crypto/tls` and `crypto/x509`.
 
+use super::connection::HEAD_BYTES;
+use super::wire::FirstLine;
+use crate::object::decode::go_quote;
 use jiff::Timestamp;
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 use rustls_pki_types::{ServerName, UnixTime};
@@ -7,6 +10,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use tokio::net::TcpStream;
 
 /// Why a call got no answer.
@@ -32,16 +36,36 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The two ends of a connection.
-#[derive(Debug)]
-pub struct Route(String);
+/// The two ends of a connection, and how what came over it began.
+#[derive(Clone, Debug)]
+pub struct Route {
+    ends: Arc<str>,
+    /// The first line of an answer; under TLS, what is in it.
+    pub answer: FirstLine,
+    /// The first line of all, of what is not TLS.
+    pub beginning: FirstLine,
+}
 
 impl Route {
     /// The ends of this stream.
     pub fn of(stream: &TcpStream) -> Self {
         let text = |address: io::Result<SocketAddr>| address.map(|address| address.to_string()).unwrap_or_default();
-        Self(format!("{}->{}", text(stream.local_addr()), text(stream.peer_addr())))
+        let ends = format!("{}->{}", text(stream.local_addr()), text(stream.peer_addr()));
+        Self { ends: ends.into(), answer: FirstLine::default(), beginning: FirstLine::default() }
     }
+}
+
+/// How far an exchange came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// TLS is being agreed on.
+    Handshake,
+    /// The answer's head is waited for.
+    Head,
+    /// Anything of an HTTP/2 stream is waited for.
+    Stream,
+    /// The answer's body is read.
+    Body,
 }
 
 impl Failure {
@@ -61,40 +85,115 @@ impl Failure {
         ))
     }
 
-    /// An error of a stream; `end` is what its end means where it came.
-    pub fn of_io(error: &io::Error, route: &Route, end: &str) -> Self {
+    /// An error of a stream.
+    pub fn of_io(error: &io::Error, route: &Route, stage: Stage) -> Self {
         if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) {
-            return Self::Other(tls_error(tls));
+            return Self::Other(tls_error(tls, route));
         }
+        let ends = &route.ends;
+        let is_broken = stage == Stage::Head && !route.answer.is_empty();
+        let broken = if is_broken { BROKEN } else { "" };
         Self::Other(match error.kind() {
-            ErrorKind::UnexpectedEof => end.to_owned(),
-            ErrorKind::ConnectionReset => {
-                return Self::Reset(format!("read tcp {}: read: connection reset by peer", route.0));
+            ErrorKind::UnexpectedEof if is_broken => {
+                let malformed = malformed(&route.answer.read());
+                format!("{broken}{}", malformed.unwrap_or_else(|| "unexpected EOF".into()))
             }
-            ErrorKind::BrokenPipe => format!("write tcp {}: write: broken pipe", route.0),
+            ErrorKind::UnexpectedEof if matches!(stage, Stage::Stream | Stage::Body) => "unexpected EOF".into(),
+            ErrorKind::UnexpectedEof => "EOF".into(),
+            ErrorKind::ConnectionReset => {
+                return Self::Reset(format!("{broken}read tcp {ends}: read: connection reset by peer"));
+            }
+            // What hyper says of a chunk's length.
+            ErrorKind::InvalidInput | ErrorKind::InvalidData if stage == Stage::Body => {
+                "invalid byte in chunk length".into()
+            }
+            ErrorKind::BrokenPipe => format!("write tcp {ends}: write: broken pipe"),
             _ => error.to_string(),
         })
     }
 
-    /// An error of the HTTP layer; `end` is what the connection's end means where it came.
-    pub fn of_hyper(error: &hyper::Error, route: &Route, end: &str) -> Self {
+    /// An error of the HTTP layer.
+    pub fn of_hyper(error: &hyper::Error, route: &Route, stage: Stage) -> Self {
         let mut source = error.source();
         while let Some(inner) = source {
             if let Some(io) = inner.downcast_ref::<io::Error>() {
-                return Self::of_io(io, route, end);
+                return Self::of_io(io, route, stage);
             }
             source = inner.source();
         }
-        if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
-            return Self::Other(end.to_owned());
+        if error.is_parse_too_large() {
+            return Self::Other(format!("net/http: server response headers exceeded {HEAD_BYTES} bytes; aborted"));
         }
-        let parse = error.is_parse();
-        Self::Other(if parse {
-            format!("net/http: HTTP/1.x transport connection broken: malformed HTTP response: {error}")
-        } else {
-            error.to_string()
-        })
+        if error.is_parse() && stage == Stage::Head {
+            let malformed = malformed(&route.answer.read());
+            return Self::Other(format!("{BROKEN}{}", malformed.unwrap_or_else(|| "malformed MIME header".into())));
+        }
+        if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
+            return Self::of_io(&ErrorKind::UnexpectedEof.into(), route, stage);
+        }
+        match error.source().map(ToString::to_string).as_deref().and_then(http2_error) {
+            Some(text) => Self::Other(text),
+            None => Self::Other(error.to_string()),
+        }
     }
+}
+
+/// What Go says in front of what it cannot read.
+const BROKEN: &str = "net/http: HTTP/1.x transport connection broken: ";
+
+/// What is wrong with an answer that begins with this line, if anything is (`http.ReadResponse`).
+fn malformed(line: &str) -> Option<String> {
+    let Some((version, status)) = line.split_once(' ') else {
+        return Some(format!("malformed HTTP response {}", go_quote(line)));
+    };
+    let code = status.trim_start_matches(' ').split(' ').next().unwrap_or_default();
+    let number = |text: &str| text.len() == 1 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = version.strip_prefix("HTTP/").and_then(|version| version.split_once('.'));
+    if code.len() != 3 || !code.bytes().all(|byte| byte.is_ascii_digit()) {
+        Some(format!("malformed HTTP status code {}", go_quote(code)))
+    } else if !parts.is_some_and(|(major, minor)| number(major) && number(minor)) {
+        Some(format!("malformed HTTP version {}", go_quote(version)))
+    } else {
+        None
+    }
+}
+
+/// An error of an HTTP/2 connection or stream that the other side sent. The number of the stream is not known here.
+fn http2_error(text: &str) -> Option<String> {
+    let is_of_stream = text.starts_with("stream error received: ");
+    let reason = text.strip_prefix("stream error received: ").or(text.strip_prefix("connection error received: "))?;
+    let code = HTTP2_CODES.iter().find_map(|(words, code)| reason.starts_with(words).then_some(*code));
+    let code = code.unwrap_or("unknown error code");
+    Some(match is_of_stream {
+        true => format!("stream error: {code}; received from peer"),
+        false => format!("http2: Transport received GOAWAY from server ErrCode:{code}"),
+    })
+}
+
+/// The names of HTTP/2 error codes, by the words that hyper has for them.
+const HTTP2_CODES: [(&str, &str); 14] = [
+    ("not a result of an error", "NO_ERROR"),
+    ("unspecific protocol error", "PROTOCOL_ERROR"),
+    ("unexpected internal error", "INTERNAL_ERROR"),
+    ("flow-control protocol violated", "FLOW_CONTROL_ERROR"),
+    ("settings ACK not received", "SETTINGS_TIMEOUT"),
+    ("received frame when stream half-closed", "STREAM_CLOSED"),
+    ("frame with invalid size", "FRAME_SIZE_ERROR"),
+    ("refused stream", "REFUSED_STREAM"),
+    ("stream no longer needed", "CANCEL"),
+    ("unable to maintain the header compression context", "COMPRESSION_ERROR"),
+    ("connection established in response to a CONNECT", "CONNECT_ERROR"),
+    ("detected excessive load", "ENHANCE_YOUR_CALM"),
+    ("security properties do not meet", "INADEQUATE_SECURITY"),
+    ("endpoint requires HTTP/1.1", "HTTP_1_1_REQUIRED"),
+];
+
+/// Whether the other side has not looked at the request, and says so: another connection may serve it
+/// (`http2canRetryError`).
+pub fn is_unprocessed(error: &hyper::Error) -> bool {
+    let text = error.source().map(ToString::to_string).unwrap_or_default();
+    text.starts_with("stream error received: refused stream")
+        || text.starts_with("connection error received: not a result of an error")
 }
 
 fn system_error(error: &io::Error) -> String {
@@ -108,12 +207,15 @@ fn system_error(error: &io::Error) -> String {
     }
 }
 
-fn tls_error(error: &TlsError) -> String {
+fn tls_error(error: &TlsError, route: &Route) -> String {
     match error {
         TlsError::InvalidCertificate(why) => format!("tls: failed to verify certificate: x509: {}", x509_error(why)),
         TlsError::AlertReceived(alert) => format!("remote error: tls: {}", alert_text(*alert)),
         // What a server without TLS answers to a handshake is most often HTTP.
-        TlsError::InvalidMessage(_) => "http: server gave HTTP response to HTTPS client".into(),
+        TlsError::InvalidMessage(_) if route.beginning.starts_with(b"HTTP/") => {
+            "http: server gave HTTP response to HTTPS client".into()
+        }
+        TlsError::InvalidMessage(_) => "tls: first record does not look like a TLS handshake".into(),
         other => format!("tls: {other}"),
     }
 }
@@ -177,5 +279,42 @@ fn name_error(expected: &ServerName<'_>, presented: &[String]) -> String {
         }
         (false, true) => format!("certificate is not valid for any names, but wanted to match {wanted}"),
         (_, false) => format!("certificate is valid for {}, not {wanted}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_answer_is_quoted_as_go_quotes_it() {
+        for (line, want) in [
+            ("nonsense", Some("malformed HTTP response \"nonsense\"")),
+            ("220 smtp.example ESMTP", Some("malformed HTTP status code \"smtp.example\"")),
+            ("HTTP/1.1 20 OK", Some("malformed HTTP status code \"20\"")),
+            ("HTTP/1.1 2x0 OK", Some("malformed HTTP status code \"2x0\"")),
+            ("ICY 200 OK", Some("malformed HTTP version \"ICY\"")),
+            ("HTTP/1.1 200 OK", None),
+            ("HTTP/1.1 200", None),
+        ] {
+            assert_eq!(malformed(line).as_deref(), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn http2_errors_have_the_names_of_their_codes() {
+        for (text, want) in [
+            (
+                "stream error received: unexpected internal error encountered",
+                Some("stream error: INTERNAL_ERROR; received from peer"),
+            ),
+            (
+                "connection error received: detected excessive load generating behavior (b\"x\")",
+                Some("http2: Transport received GOAWAY from server ErrCode:ENHANCE_YOUR_CALM"),
+            ),
+            ("connection error detected: unspecific protocol error detected", None),
+        ] {
+            assert_eq!(http2_error(text).as_deref(), want, "{text}");
+        }
     }
 }

@@ -68,18 +68,22 @@ impl TokenFile {
 }
 
 impl Identity {
-    /// The headers that say it.
-    pub async fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        match &self.authorization {
-            Authorization::None => {}
-            Authorization::Fixed(value) => drop(headers.insert(AUTHORIZATION, value.clone())),
-            Authorization::File(file) => drop(headers.insert(AUTHORIZATION, file.value().await)),
+    /// Adds the headers that say it, as far as they never change.
+    pub fn add_to(&self, headers: &mut HeaderMap) {
+        if let Authorization::Fixed(value) = &self.authorization {
+            headers.insert(AUTHORIZATION, value.clone());
         }
         for (name, value) in &self.impersonation {
             headers.append(name, value.clone());
         }
-        headers
+    }
+
+    /// What the `Authorization` header says now, where that changes.
+    pub async fn changing_authorization(&self) -> Option<HeaderValue> {
+        match &self.authorization {
+            Authorization::File(file) => Some(file.value().await),
+            Authorization::None | Authorization::Fixed(_) => None,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod document;
 
+use super::environment::Proxies;
 use super::identity::{Authorization, Identity, TokenFile, bearer, secret};
 use super::tls::{Source, Tls, Trust};
 use super::{Access, Client, Endpoint};
@@ -120,7 +121,7 @@ impl Kubeconfig {
             }
             let of_user = |why: String| format!("user \"{name}\": {why}");
             let identity = identity(user).map_err(of_user)?;
-            Tls::new(Trust::Anybody, identity.certificate).map_err(of_user)?;
+            Tls::new(Trust::Anybody, identity.certificate, false).map_err(of_user)?;
         }
         Ok(())
     }
@@ -148,10 +149,11 @@ fn access(endpoint: &Endpoint, cluster: &Cluster, user: &User) -> Result<Access,
             (false, Some(bundle)) => Trust::Bundle(bundle),
             (false, None) => Trust::System,
         };
-        Some(Tls::new(trust, identity.certificate.clone())?)
+        Some(Tls::new(trust, identity.certificate.clone(), true)?)
     };
     let server_name = Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty());
-    Ok(Access { tls, server_name, identity, agent: AGENT, compression: !cluster.disable_compression })
+    let proxy = Proxies::of_environment().for_endpoint(endpoint);
+    Ok(Access { tls, server_name, identity, agent: AGENT, compression: !cluster.disable_compression, proxy })
 }
 
 fn source(data: &[u8], file: &str) -> Option<Source> {

@@ -14,6 +14,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::{fs, io};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+/// HTTP/2, as it is called in a handshake.
+pub const HTTP2: &[u8] = b"h2";
+
 /// The name that a host's certificate must have.
 ///
 /// # Errors
@@ -69,6 +72,7 @@ pub enum Trust {
 pub struct Tls {
     trust: Trust,
     certificate: Option<(Source, Source)>,
+    offers_http2: bool,
     made: Mutex<(Inputs, Arc<ClientConfig>)>,
 }
 
@@ -81,11 +85,11 @@ struct Inputs {
 }
 
 impl Tls {
-    /// Reads what it needs.
+    /// Reads what it needs. HTTP/2 may be offered besides HTTP/1.1.
     ///
     /// # Errors
     /// When there is no certificate in the bundle, or no pair in the client's certificate and key.
-    pub fn new(trust: Trust, certificate: Option<(Source, Source)>) -> Result<Self, String> {
+    pub fn new(trust: Trust, certificate: Option<(Source, Source)>, offers_http2: bool) -> Result<Self, String> {
         let mut inputs = Inputs::default();
         if let Trust::Bundle(source) = &trust {
             inputs.bundle = source.read_now()?;
@@ -94,8 +98,8 @@ impl Tls {
             inputs.certificate = of_certificate.read_now()?;
             inputs.key = of_key.read_now()?;
         }
-        let config = config(&trust, certificate.is_some(), &inputs)?;
-        Ok(Self { trust, certificate, made: Mutex::new((inputs, config)) })
+        let config = config(&trust, certificate.is_some(), &inputs, offers_http2)?;
+        Ok(Self { trust, certificate, offers_http2, made: Mutex::new((inputs, config)) })
     }
 
     /// The configuration for the next connection.
@@ -119,13 +123,18 @@ impl Tls {
         if inputs == before {
             return Ok(made);
         }
-        let config = config(&self.trust, self.certificate.is_some(), &inputs)?;
+        let config = config(&self.trust, self.certificate.is_some(), &inputs, self.offers_http2)?;
         *self.made.lock().unwrap_or_else(PoisonError::into_inner) = (inputs, config.clone());
         Ok(config)
     }
 }
 
-fn config(trust: &Trust, shows_certificate: bool, inputs: &Inputs) -> Result<Arc<ClientConfig>, String> {
+fn config(
+    trust: &Trust,
+    shows_certificate: bool,
+    inputs: &Inputs,
+    offers_http2: bool,
+) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let error = |error: &dyn std::fmt::Display| format!("unable to load root certificates: {error}");
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
@@ -146,7 +155,8 @@ fn config(trust: &Trust, shows_certificate: bool, inputs: &Inputs) -> Result<Arc
         let pair = certified_key(inputs, &provider)?;
         config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(pair));
     }
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let offered: &[&[u8]] = if offers_http2 { &[HTTP2, b"http/1.1"] } else { &[b"http/1.1"] };
+    config.alpn_protocols = offered.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

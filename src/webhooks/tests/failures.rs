@@ -2,6 +2,7 @@
 
 use super::server::{HookServer, Reply};
 use super::*;
+use crate::webhooks::client::{Clients, Endpoint};
 
 async fn failure(server: &HookServer, path: &str) -> String {
     let world = mutating(&[at(server, "w.lab.dev", path, json!({"timeoutSeconds": 1}))]);
@@ -52,6 +53,13 @@ async fn broken_answers_are_errors_with_clear_texts() {
         ("garbage", Reply::Http(200, "application/json", br#"{"hello":"world"}"#.to_vec())),
         ("text", Reply::Http(200, "text/html", b"<html>".to_vec())),
         ("gzip", Reply::Bytes(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}".to_vec())),
+        (
+            "no-gzip",
+            Reply::Bytes(
+                b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 17\r\n\r\n{\"hello\":\"world\"}"
+                    .to_vec(),
+            ),
+        ),
     ])
     .await;
     let post = |path: &str| format!("failed to call webhook: Post \"{}?timeout=1s\": ", server.url(path));
@@ -61,7 +69,8 @@ async fn broken_answers_are_errors_with_clear_texts() {
         ("/cut", format!("{body}unexpected EOF")),
         ("/chunk", format!("{body}unexpected EOF")),
         ("/huge", format!("{body}the response is longer than 8388608 bytes")),
-        ("/gzip", format!("{body}gzip: invalid header")),
+        ("/gzip", format!("{body}unexpected EOF")),
+        ("/no-gzip", format!("{body}gzip: invalid header")),
         ("/e503", "failed to call webhook: the server is currently unable to handle the request".into()),
         (
             "/e500",
@@ -71,7 +80,8 @@ async fn broken_answers_are_errors_with_clear_texts() {
     ] {
         assert_eq!(failure(&server, path).await, want, "{path}");
     }
-    assert!(failure(&server, "/nonsense").await.contains("malformed HTTP response"));
+    let nonsense = "net/http: HTTP/1.x transport connection broken: malformed HTTP status code \"smtp.example\"";
+    assert_eq!(failure(&server, "/nonsense").await, post("/nonsense") + nonsense);
     let reset = failure(&server, "/reset").await;
     assert!(reset.ends_with("read: connection reset by peer"), "{reset}");
     let text = failure(&server, "/text").await;
@@ -216,4 +226,14 @@ async fn calls_in_a_row_share_a_connection() {
         world.plugin.admit(&mut create(configmap())).await.unwrap();
     }
     assert_eq!((server.paths().len(), server.connections()), (10, 1));
+}
+
+#[tokio::test]
+async fn another_bundle_is_another_client_and_so_another_connection() {
+    let server = HookServer::start(&[]).await;
+    let clients = Clients::new(&Limits::default(), Kubeconfig::default());
+    let client = |ca: String| clients.client(Endpoint::url(&server.url("/allow"), ca.into()).unwrap()).unwrap();
+    let first = client(server.ca().to_owned());
+    assert!(Arc::ptr_eq(&first, &client(server.ca().to_owned())));
+    assert!(!Arc::ptr_eq(&first, &client(server.ca().repeat(2))));
 }

@@ -3,6 +3,8 @@
 mod answers;
 mod authentication;
 mod failures;
+mod faults;
+mod breaking;
 mod matching;
 mod mutation;
 mod patches;
@@ -13,7 +15,7 @@ mod validation;
 use super::client::Kubeconfig;
 use super::{Mutating, Validating};
 use crate::admission::metrics::Metrics;
-use crate::admission::{Annotations, Attributes, Denial, Operation, Reinvocation};
+use crate::admission::{Annotations, Attributes, Denial, Marks, Operation, Reinvocation};
 use crate::authn::UserInfo;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace};
@@ -147,6 +149,7 @@ fn create(object: Value) -> Attributes {
         annotations: Annotations::default(),
         warnings: Arc::default(),
         reinvocation: Reinvocation::default(),
+        marks: Marks::default(),
     }
 }
 

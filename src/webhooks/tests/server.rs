@@ -63,7 +63,7 @@ pub struct HookServer {
 }
 
 /// A CA: its certificate as PEM, and what signs.
-fn authority() -> (String, Issuer<'static, KeyPair>) {
+pub fn authority() -> (String, Issuer<'static, KeyPair>) {
     let key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -104,13 +104,18 @@ pub fn double<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         [value @ Value::Double(_)] => Ok(value.clone()),
         [Value::Int(value)] => Ok(Value::Double(*value as f64)),
         [Value::Uint(value)] => Ok(Value::Double(*value as f64)),
-        [Value::String(text)] => parse_double(text).map_or_else(|| unreadable("double"), |value| Ok(Value::Double(value))),
+        [Value::String(text)] => {
+            parse_double(text).map_or_else(|| unreadable("double"), |value| Ok(Value::Double(value)))
+        }
         _ => Err(Error::NoSuchOverload),
     }
 }
 
-/// `strconv.ParseFloat` of Go: as Rust's, and with hexadecimal digits, but what is too large is an error.
+/// `strconv.ParseFloat` of Go: as Rust's, and with hexadecimal digits and underscores, but what is too large is an error.
 fn parse_double(text: &str) -> Option<f64> {
+    if text.contains('_') {
+        return underscores_part_digits(text).then(|| parse_double(&text.replace('_', "")))?;
+    }
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if let Some(digits) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
         let value = parse_hexadecimal(digits)?;
@@ -122,6 +127,24 @@ fn parse_double(text: &str) -> Option<f64> {
     }
     let value: f64 = text.parse().ok()?;
     (named || value.is_finite()).then_some(value)
+}
+
+/// Whether each underscore stands between digits, or between the prefix of a base and a digit: `underscoreOK` of Go.
+fn underscores_part_digits(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let prefixed = unsigned.strip_prefix(['0']).and_then(|rest| rest.strip_prefix(['b', 'B', 'o', 'O', 'x', 'X']));
+    let hexadecimal = unsigned.get(1..2).is_some_and(|base| base.eq_ignore_ascii_case("x"));
+    let mut before = if prefixed.is_some() { '0' } else { '^' };
+    for letter in prefixed.unwrap_or(unsigned).chars() {
+        let is_digit = letter.is_ascii_digit() || hexadecimal && letter.is_ascii_hexdigit();
+        match (letter, before) {
+            _ if is_digit => before = '0',
+            ('_', '0') => before = '_',
+            ('_', _) | (_, '_') => return false,
+            _ => before = '!',
+        }
+    }
+    before != '_'
 }
 
 /// Hexadecimal digits, maybe with a point, and the exponent of two that there must be.
@@ -203,7 +226,9 @@ pub fn parse_duration(text: &str) -> Option<i64> {
 fn fraction_of(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0u64, 1f64);
     for digit in digits.bytes() {
-        let Some(next) = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0'))) else { break };
+        let Some(next) = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0'))) else {
+            break;
+        };
         if next > i64::MAX as u64 {
             break;
         }
@@ -240,7 +265,9 @@ pub fn parse_timestamp(text: &str) -> Option<(i64, u32, i32)> {
     let year = take(4, &['-'])?;
     let month = take(2, &['-'])?;
     let day = take(2, &['T'])?;
-    let hour = take(2, &[':'])?;
+    // One digit is enough for Go here, and only here.
+    let short = text.as_bytes().get("2006-01-02T1".len()) == Some(&b':');
+    let hour = take(if short { 1 } else { 2 }, &[':'])?;
     let minute = take(2, &[':'])?;
     let second = take(2, &[])?;
     let mut nanoseconds = 0;

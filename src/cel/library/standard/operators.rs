@@ -63,8 +63,14 @@ pub fn add<'a>(arguments: &[Value<'a>]) -> Result<'a> {
             shifted(time, *by)?
         }
         (
-            Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::String(_) | Value::Bytes(_) | Value::List(_)
-            | Value::Duration(_) | Value::Timestamp(..),
+            Value::Int(_)
+            | Value::Uint(_)
+            | Value::Double(_)
+            | Value::String(_)
+            | Value::Bytes(_)
+            | Value::List(_)
+            | Value::Duration(_)
+            | Value::Timestamp(..),
             _,
         ) => return Err(Error::OVERLOAD),
         _ => return Err(unknown(left, "_+_")),
@@ -106,10 +112,9 @@ pub fn subtract<'a>(arguments: &[Value<'a>]) -> Result<'a> {
             let difference = seconds.and_then(|all| all.checked_add(i64::from(*b) - i64::from(*d)));
             Value::Duration(difference.ok_or(INT_OVERFLOW)?)
         }
-        (
-            Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_) | Value::Timestamp(..),
-            _,
-        ) => return Err(Error::OVERLOAD),
+        (Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_) | Value::Timestamp(..), _) => {
+            return Err(Error::OVERLOAD);
+        }
         _ => return Err(unknown(left, "_-_")),
     })
 }
@@ -155,8 +160,14 @@ pub fn modulo<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 fn ordered<'a>(arguments: &[Value<'a>], operator: &str, holds: fn(Ordering) -> bool) -> Result<'a> {
     let [left, right] = arguments else { return Err(Error::NoSuchOverload) };
     match left {
-        Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Bool(_) | Value::String(_) | Value::Bytes(_)
-        | Value::Duration(_) | Value::Timestamp(..) => Ok(Value::Bool(holds(left.compare(right)?))),
+        Value::Int(_)
+        | Value::Uint(_)
+        | Value::Double(_)
+        | Value::Bool(_)
+        | Value::String(_)
+        | Value::Bytes(_)
+        | Value::Duration(_)
+        | Value::Timestamp(..) => Ok(Value::Bool(holds(left.compare(right)?))),
         _ => Err(unknown(left, operator)),
     }
 }
@@ -180,9 +191,7 @@ pub fn greater_equals<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 /// What cannot be compared is not in a list: `inAggregate` of cel-go.
 pub fn is_in<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
-        [value, Value::List(list)] => {
-            Ok(Value::Bool(list.iter().any(|element| value.contained_as(&element))))
-        }
+        [value, Value::List(list)] => Ok(Value::Bool(list.iter().any(|element| value.contained_as(&element)))),
         [key, Value::Map(map)] => Ok(Value::Bool(map.get(key).is_some())),
         _ => Err(Error::OVERLOAD),
     }

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 type Result<'a> = std::result::Result<Value<'a>, Error>;
 
 /// A part of a time, or of a duration where there is such a part.
-fn part<'a>(arguments: &[Value<'a>], of_time: fn(DateTime) -> i64, of_duration: Option<i64>) -> Result<'a> {
+fn part<'a>(arguments: &[Value<'a>], of_time: fn(DateTime, i64) -> i64, of_duration: Option<i64>) -> Result<'a> {
     let zone = match arguments {
         [Value::Timestamp(..)] => "UTC",
         [Value::Timestamp(..), Value::String(zone)] => zone,
@@ -20,7 +20,8 @@ fn part<'a>(arguments: &[Value<'a>], of_time: fn(DateTime) -> i64, of_duration: 
     let Some(&Value::Timestamp(seconds, nanoseconds, _)) = arguments.first() else {
         return Err(Error::NoSuchOverload);
     };
-    Ok(Value::Int(of_time(civil(seconds, nanoseconds, offset(seconds, zone)?))))
+    let (time, year) = civil(seconds, nanoseconds, offset(seconds, zone)?);
+    Ok(Value::Int(of_time(time, year)))
 }
 
 /// How many seconds a zone is east of UTC at a time. The zone is a name of the IANA database, or hours and minutes.
@@ -29,7 +30,14 @@ fn offset(seconds: i64, zone: &str) -> std::result::Result<i32, Error> {
         let found = match zone {
             "" | "UTC" => return Ok(0),
             "Local" => TimeZone::system(),
-            name => TimeZone::get(name).map_err(|_| Error::new(format!("unknown time zone {name}")))?,
+            name if name.starts_with(['/', '\\']) || name.contains("..") => {
+                return Err(Error::new("time: invalid location name"));
+            }
+            // The library does not mind the case of names.
+            name => TimeZone::get(name)
+                .ok()
+                .filter(|found| found.iana_name().is_none_or(|found| found == name))
+                .ok_or_else(|| Error::new(format!("unknown time zone {name}")))?,
         };
         // The last day there is may lie beyond the bounds of the library.
         let bounds = jiff::Timestamp::MIN.as_second()..=jiff::Timestamp::MAX.as_second();
@@ -53,41 +61,41 @@ fn number(text: &str) -> std::result::Result<i64, Error> {
 }
 
 pub fn full_year<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    part(arguments, |time| time.year().into(), None)
+    part(arguments, |_, year| year, None)
 }
 
 pub fn month<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    part(arguments, |time| i64::from(time.month()) - 1, None)
+    part(arguments, |time, _| i64::from(time.month()) - 1, None)
 }
 
 pub fn day_of_year<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    part(arguments, |time| i64::from(time.date().day_of_year()) - 1, None)
+    part(arguments, |time, _| i64::from(time.date().day_of_year()) - 1, None)
 }
 
 pub fn day_of_month<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    part(arguments, |time| i64::from(time.day()) - 1, None)
+    part(arguments, |time, _| i64::from(time.day()) - 1, None)
 }
 
 pub fn date<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    part(arguments, |time| time.day().into(), None)
+    part(arguments, |time, _| time.day().into(), None)
 }
 
 pub fn day_of_week<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    part(arguments, |time| time.date().weekday().to_sunday_zero_offset().into(), None)
+    part(arguments, |time, _| time.date().weekday().to_sunday_zero_offset().into(), None)
 }
 
 pub fn hours<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    part(arguments, |time| time.hour().into(), Some(3_600_000_000_000))
+    part(arguments, |time, _| time.hour().into(), Some(3_600_000_000_000))
 }
 
 pub fn minutes<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    part(arguments, |time| time.minute().into(), Some(60_000_000_000))
+    part(arguments, |time, _| time.minute().into(), Some(60_000_000_000))
 }
 
 pub fn seconds<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    part(arguments, |time| time.second().into(), Some(1_000_000_000))
+    part(arguments, |time, _| time.second().into(), Some(1_000_000_000))
 }
 
 pub fn milliseconds<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    part(arguments, |time| time.millisecond().into(), Some(1_000_000))
+    part(arguments, |time, _| time.millisecond().into(), Some(1_000_000))
 }

@@ -32,8 +32,8 @@ pub(super) fn format(format: &str, values: &List<'_>) -> Text {
         }
         index += 1;
         let mut bytes = rest.as_bytes();
-        let clause = clause(&mut bytes)
-            .map_err(|error| Error::new(format!("could not parse formatting clause: {error}")))?;
+        let clause =
+            clause(&mut bytes).map_err(|error| Error::new(format!("could not parse formatting clause: {error}")))?;
         // A clause is of ASCII.
         rest = &rest[rest.len() - bytes.len()..];
         let part = filled(clause, &value).map_err(|error| Error::new(format!("error during formatting: {error}")))?;

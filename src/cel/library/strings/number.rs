@@ -1,43 +1,62 @@
 //! Doubles as `golang.org/x/text/message` prints them in English.
 
-/// Larger precisions are too large for Go's formats (`tooLarge`).
-const MAX_PRECISION: u64 = 1_000_000;
+/// Larger numbers Go's formats do not take (`tooLarge`, which is asked before the last digit).
+const MAX_NUMBER: u64 = 10_000_009;
+/// Digits behind the point of a mantissa.
+const MANTISSA: usize = 6;
 
 /// `%.2f`: with commas between thousands.
 pub(super) fn fixed(value: f64, precision: u64) -> String {
-    if let Some(special) = special(value, precision) {
+    if precision > MAX_NUMBER {
+        return no_verb(value);
+    }
+    if let Some(special) = special(value) {
         return special;
     }
-    let digits = format!("{:.*}", usize::from(places(precision)), value.abs());
+    // Go keeps the largest precision in 16 bits, and has none when that is negative; the least in 8 bits.
+    let (most, least) = (precision as i16, usize::from(precision as u8));
+    let digits = match usize::try_from(most) {
+        Ok(most) => format!("{:.most$}", value.abs()),
+        Err(_) => value.abs().to_string(),
+    };
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
-    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    let mut text = sign(value).to_owned();
     for (at, digit) in whole.char_indices() {
         if at > 0 && (whole.len() - at) % 3 == 0 {
-            grouped.push(',');
+            text.push(',');
         }
-        grouped.push(digit);
+        text.push(digit);
     }
-    format!("{}{grouped}{}", sign(value), kept(fraction, precision))
+    let fraction = fraction.trim_end_matches('0');
+    if !fraction.is_empty() || least > 0 {
+        text.push_str(&format!(".{fraction:0<least$}"));
+    }
+    text
 }
 
-/// `%.2e`: with a power of ten.
-pub(super) fn scientific(value: f64, precision: u64) -> String {
-    if let Some(special) = special(value, precision) {
-        return special;
+/// `%.20e`: with a power of ten. What is given as the precision is taken for the width.
+pub(super) fn scientific(value: f64, width: u64) -> String {
+    if width > MAX_NUMBER {
+        return no_verb(value);
     }
-    let digits = format!("{:.*e}", usize::from(places(precision)), value.abs());
-    let (mantissa, exponent) = digits.split_once('e').unwrap_or((&digits, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let (minus, exponent) = exponent.strip_prefix('-').map_or(("", exponent), |size| ("\u{207b}", size));
-    let raised: String = format!("{exponent:0>2}").chars().map(superscript).collect();
-    format!("{}{whole}{}\u{202f}×\u{202f}10{minus}{raised}", sign(value), kept(fraction, precision))
+    let text = special(value).unwrap_or_else(|| {
+        let digits = format!("{:.MANTISSA$e}", value.abs());
+        let (mantissa, exponent) = digits.split_once('e').unwrap_or((&digits, "0"));
+        let (minus, exponent) = exponent.strip_prefix('-').map_or(("", exponent), |size| ("\u{207b}", size));
+        let raised: String = format!("{exponent:0>2}").chars().map(superscript).collect();
+        format!("{}{mantissa}×10{minus}{raised}", sign(value))
+    });
+    // Go keeps the width in 16 bits.
+    format!("{text:>width$}", width = usize::from(width as u16))
 }
 
-/// What has no digits, or a precision that Go's formats do not take.
-fn special(value: f64, precision: u64) -> Option<String> {
-    if precision > MAX_PRECISION {
-        return Some("%!(NOVERB)".to_owned());
-    }
+/// What Go's formats come to where they end within a clause.
+fn no_verb(value: f64) -> String {
+    format!("%!(NOVERB)%!(EXTRA float64={value})")
+}
+
+/// What has no digits.
+fn special(value: f64) -> Option<String> {
     if value.is_nan() {
         return Some("NaN".to_owned());
     }
@@ -47,18 +66,6 @@ fn special(value: f64, precision: u64) -> Option<String> {
 /// Zero has no sign.
 fn sign(value: f64) -> &'static str {
     if value < 0.0 { "-" } else { "" }
-}
-
-/// Go keeps the precision in 16 bits.
-fn places(precision: u64) -> u16 {
-    precision as u16
-}
-
-/// The fraction with its point. Zeros at the end are kept up to a precision that Go keeps in 8 bits.
-fn kept(fraction: &str, precision: u64) -> String {
-    let least = usize::from(precision as u8);
-    let length = fraction.trim_end_matches('0').len().max(least.min(fraction.len()));
-    if length == 0 { String::new() } else { format!(".{}", &fraction[..length]) }
 }
 
 fn superscript(digit: char) -> char {

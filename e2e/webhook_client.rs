@@ -1,0 +1,258 @@
+//! Webhooks that cannot be called, or answer nonsense: what callers hear of it from kube-apiserver and through the proxy.
+
+use crate::harness::{Api, Pair, User, block_on, certificates, eventually, pki, post, runtime, unique};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// What the server writes on each path before it closes the connection.
+const RAW: [(&str, &str); 18] = [
+    ("/eof", ""),
+    ("/smtp", "220 smtp.example ESMTP\r\n"),
+    ("/line", "nonsense\n"),
+    ("/code", "HTTP/1.1 2x0 OK\r\n\r\n"),
+    ("/version", "ICY 200 OK\r\n\r\n"),
+    ("/no-line", "HTTP/1.1 2"),
+    ("/half-head", "HTTP/1.1 200 OK\r\nA: b\r\n"),
+    ("/half-body", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{"),
+    ("/half-chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"),
+    ("/no-chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n"),
+    ("/no-gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 17\r\n\r\n{\"hello\":\"world\"}"),
+    ("/half-gzip", "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}"),
+    ("/html", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>"),
+    ("/type", "HTTP/1.1 200 OK\r\nContent-Type: /\r\nContent-Length: 2\r\n\r\n{}"),
+    ("/empty", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n"),
+    ("/choices", "HTTP/1.1 300 Multiple Choices\r\nContent-Length: 0\r\n\r\n"),
+    ("/nowhere", "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"),
+    ("/teapot", "HTTP/1.1 418 Teapot\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nshort"),
+];
+
+/// Redirects, by path: those as a GET end at an error, those as a POST at a refusal, and one nowhere.
+const REDIRECTS: [(&str, &str, &str); 5] = [
+    ("/moved", "301", "/teapot"),
+    ("/found", "302", "/teapot"),
+    ("/see-other", "303", "teapot"),
+    ("/permanent", "308", "/deny"),
+    ("/loop", "307", "/loop"),
+];
+
+/// A TLS server that answers each path in its way. Answers its port.
+fn serve() -> u16 {
+    let _ = runtime();
+    let pki = pki();
+    let key = PrivateKeyDer::from_pem_file(&pki.server.key).unwrap();
+    let chain = certificates(&pki.server.certificate).unwrap();
+    let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    runtime().spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let mut stream = acceptor.accept(stream).await.ok()?;
+                while let Some((path, review)) = request(&mut stream).await {
+                    answer(&mut stream, &path, &review).await?;
+                }
+                Some(())
+            });
+        }
+    });
+    port
+}
+
+/// Path and review of the next request; the review is null where there is none.
+async fn request(stream: &mut TlsStream<TcpStream>) -> Option<(String, Value)> {
+    let mut seen = Vec::new();
+    loop {
+        if stream.read_buf(&mut seen).await.ok()? == 0 {
+            return None;
+        }
+        let text = String::from_utf8_lossy(&seen);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        if body.len() >= length.unwrap_or(0) {
+            let path = head.split(' ').nth(1)?.split('?').next()?.to_owned();
+            return Some((path, serde_json::from_str(body).unwrap_or_default()));
+        }
+    }
+}
+
+/// Answers; nothing is the end of the connection.
+async fn answer(stream: &mut TlsStream<TcpStream>, path: &str, review: &Value) -> Option<()> {
+    let raw = RAW.iter().find_map(|(at, raw)| (*at == path).then(|| (*raw).to_owned()));
+    let redirect = REDIRECTS.iter().find(|(at, ..)| *at == path);
+    let redirect =
+        redirect.map(|(_, code, to)| format!("HTTP/1.1 {code} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
+    let (text, goes_on) = match (raw, redirect, path) {
+        (Some(raw), ..) => (raw, false),
+        (_, Some(redirect), _) => (redirect, true),
+        (_, _, "/hang") => {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            return None;
+        }
+        (_, _, "/reset") => {
+            socket2::SockRef::from(stream.get_ref().0).set_linger(Some(Duration::ZERO)).ok()?;
+            return None;
+        }
+        _ => {
+            let status = json!({"message": "denied by the test"});
+            let response = json!({"uid": review["request"]["uid"], "allowed": path != "/deny", "status": status});
+            let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
+            let body = body.to_string();
+            let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
+            let interim = if path == "/interim" { interim } else { "" };
+            (
+                format!(
+                    "{interim}HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                    body.len()
+                ),
+                true,
+            )
+        }
+    };
+    stream.write_all(text.as_bytes()).await.ok()?;
+    stream.flush().await.ok()?;
+    if goes_on {
+        return Some(());
+    }
+    stream.shutdown().await.ok()?;
+    None
+}
+
+/// A webhook for config maps with this label.
+fn configuration(name: &str, client: &Value) -> Value {
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": name},
+    "webhooks": [{
+        "name": "hook.e2e.test", "clientConfig": client, "timeoutSeconds": 2, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "objectSelector": {"matchLabels": {"case": name}},
+        "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+    }]})
+}
+
+/// Code and message that a create of such a config map brings, as soon as the webhook is known.
+fn heard(api: &Api, name: &str, client: &Value) -> (u16, String) {
+    let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let answer = api.send(&User::admin(), post(configurations, &configuration(name, client)));
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    let metadata = json!({"name": "one", "labels": {"case": name}});
+    let create = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    let create = post("/api/v1/namespaces/default/configmaps?dryRun=All", &create);
+    eventually(&format!("a failure of {client}"), || {
+        let answer = api.send(&User::admin(), create.clone());
+        (answer.status != 201).then(|| (answer.status, masked(&answer.message())))
+    })
+}
+
+/// Without what is never the same twice: the client's port, and the time.
+fn masked(message: &str) -> String {
+    let words = message.split(' ').map(|word| match word {
+        word if word.contains("->") => "FROM->TO:",
+        word if word.starts_with("20") && word.contains('T') => "TIME",
+        word => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn bundle(path: &Path) -> String {
+    STANDARD.encode(std::fs::read(path).unwrap())
+}
+
+fn compare(pair: &Pair, cases: &[(String, Value)]) {
+    let differences: Vec<String> = std::thread::scope(|scope| {
+        let compared: Vec<_> = cases
+            .iter()
+            .map(|(what, client)| {
+                scope.spawn(move || {
+                    let name = unique("case");
+                    let [expected, got] = pair.sides().map(|api| heard(api, &name, client));
+                    (expected != got)
+                        .then(|| format!("{what}:\n  kube-apiserver {expected:?}\n  the proxy      {got:?}"))
+                })
+            })
+            .collect();
+        compared.into_iter().filter_map(|case| case.join().unwrap()).collect()
+    });
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn failures_are_worded_as_kube_apiserver_words_them() {
+    let pair = Pair::start(&["ValidatingAdmissionWebhook"], &["--enable-aggregator-routing=true".to_owned()], &[]);
+    let service = |name: &str, spec: Value| {
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec});
+        post("/api/v1/namespaces/default/services", &service)
+    };
+    let suffix = unique("service");
+    let named = |name: &str| format!("{name}-{suffix}");
+    pair.set_up(&[
+        service(&named("idle"), json!({"ports": [{"port": 443}]})),
+        service(&named("outside"), json!({"type": "ExternalName", "externalName": "a.invalid"})),
+    ]);
+    let own = bundle(pki().ca());
+    // Each has a server to itself: kube-apiserver keeps connections to an address, whatever the path, and may find one closed.
+    let url = |path: &str| json!({"url": format!("https://127.0.0.1:{}{path}", serve()), "caBundle": own});
+    let to = |name: &str, port: u16| json!({"service": {"name": name, "namespace": "default", "port": port, "path": "/p"}, "caBundle": own});
+    let plain = block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        runtime().spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                stream.write_all(b"SSH-2.0-OpenSSH_9.9\r\n").await.ok();
+                tokio::spawn(async move { drop(stream.read_to_end(&mut Vec::new()).await) });
+            }
+        });
+        port
+    });
+    let paths = RAW.map(|(path, _)| path).into_iter().chain(REDIRECTS.map(|(path, ..)| path));
+    let mut cases: Vec<(String, Value)> =
+        paths.chain(["/hang", "/reset", "/deny"]).map(|path| (path.to_owned(), url(path))).collect();
+    cases.extend([
+        ("refused".to_owned(), json!({"url": "https://127.0.0.1:1/x", "caBundle": own})),
+        (
+            "another authority".to_owned(),
+            json!({"url": format!("https://127.0.0.1:{}/x", serve()), "caBundle": bundle(pki().front_proxy_ca())}),
+        ),
+        ("no TLS".to_owned(), json!({"url": format!("https://127.0.0.1:{plain}/x"), "caBundle": own})),
+        ("no such service".to_owned(), to("missing", 443)),
+        ("no such port".to_owned(), to(&named("idle"), 444)),
+        ("no endpoints".to_owned(), to(&named("idle"), 443)),
+        ("an external name".to_owned(), to(&named("outside"), 443)),
+    ]);
+    compare(&pair, &cases);
+}
+
+#[test]
+fn interim_answers_are_passed_over() {
+    let pair = Pair::start(&["ValidatingAdmissionWebhook"], &[], &[]);
+    let client = json!({"url": format!("https://127.0.0.1:{}/interim", serve()), "caBundle": bundle(pki().ca())});
+    let deny = json!({"url": format!("https://127.0.0.1:{}/deny", serve()), "caBundle": bundle(pki().ca())});
+    // The second is asked only about what the first let pass, if it was asked.
+    for api in pair.sides() {
+        let name = unique("interim");
+        let mut both = configuration(&name, &client);
+        let mut second = configuration(&name, &deny)["webhooks"][0].clone();
+        second["name"] = "second.e2e.test".into();
+        both["webhooks"].as_array_mut().unwrap().push(second);
+        let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+        assert_eq!(api.send(&User::admin(), post(configurations, &both)).status, 201);
+        let metadata = json!({"name": "one", "labels": {"case": name}});
+        let create = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        let create = post("/api/v1/namespaces/default/configmaps?dryRun=All", &create);
+        let message = eventually("a refusal", || {
+            let answer = api.send(&User::admin(), create.clone());
+            (answer.status != 201).then(|| answer.message())
+        });
+        assert_eq!(message, "admission webhook \"second.e2e.test\" denied the request: denied by the test");
+    }
+}

@@ -1,0 +1,20 @@
+//! Quantities: what one reader takes the other takes, the order is one, and what is added can be taken away.
+
+#![no_main]
+
+use kube_admission_proxy::object::quantity::Amount;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (&str, &str)| {
+    let (Ok(a), Ok(b)) = (Amount::parse(input.0), Amount::parse(input.1)) else { return };
+    assert_eq!(a.cmp(&b), b.cmp(&a).reverse());
+    assert_eq!(a.sign() == 0, a == Amount::whole(0));
+    let _ = (a.as_f64(), a.as_i64());
+    if let Ok(sum) = a.plus(&b) {
+        assert_eq!(b.plus(&a).as_ref(), Ok(&sum));
+        assert_eq!(sum.cmp(&a), b.cmp(&Amount::whole(0)));
+        if let Ok(difference) = sum.minus(&b) {
+            assert_eq!(difference, a);
+        }
+    }
+});

@@ -1,0 +1,265 @@
+//! Whether what a body holds is what its URL is about: the kind, the namespace, the name.
+
+use super::cannot_be_handled;
+use crate::object::decode::{self, go_quote};
+use crate::object::{GroupVersionKind, Object, protobuf, schema, structural};
+use crate::status::{Cause, Status};
+use serde_json::{Map, Value};
+
+/// `apiVersion` and `kind` as they were sent, the group and version split.
+pub(super) struct Sent {
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) kind: String,
+}
+
+impl Sent {
+    /// `copyKindDefaults`
+    pub(super) fn of_protobuf(envelope: &protobuf::Envelope<'_>, expected: &GroupVersionKind) -> Self {
+        let (group, version) = match envelope.api_version.split('/').collect::<Vec<_>>()[..] {
+            [version] => ("", version),
+            [group, version] => (group, version),
+            _ => ("", ""),
+        };
+        let (group, version) =
+            if version.is_empty() { (&*expected.group, &*expected.version) } else { (group, version) };
+        let kind = if envelope.kind.is_empty() { &expected.kind } else { &envelope.kind };
+        Self { group: group.into(), version: version.into(), kind: kind.clone() }
+    }
+
+    pub(super) fn group_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+}
+
+/// `json.SimpleMetaFactory.Interpret`.
+pub(super) fn sent_kind(value: &Value) -> Result<Sent, String> {
+    let fields = match value {
+        Value::Object(fields) => fields,
+        Value::Null => return Ok(Sent { group: String::new(), version: String::new(), kind: String::new() }),
+        other => {
+            return Err(format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct \
+                 {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+                decode::go_type(other)
+            ));
+        }
+    };
+    // encoding/json, which kube-apiserver looks with, does not mind the case.
+    let field = |name: &str| {
+        let found = fields
+            .get(name)
+            .or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
+        match found {
+            None | Some(Value::Null) => Ok(""),
+            Some(Value::String(text)) => Ok(text.as_str()),
+            Some(other) => Err(format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{name} of \
+                 type string",
+                decode::go_type(other)
+            )),
+        }
+    };
+    let (api_version, kind) = (field("apiVersion")?, field("kind")?);
+    let (group, version) = match api_version.split('/').collect::<Vec<_>>()[..] {
+        [_] => ("", api_version),
+        [group, version] => (group, version),
+        _ => return Err(format!("unexpected GroupVersion string: {api_version}")),
+    };
+    Ok(Sent { group: group.into(), version: version.into(), kind: kind.into() })
+}
+
+/// Kinds of every version, which are no resources.
+const META_KINDS: [&str; 7] =
+    ["CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent"];
+
+/// Versions that kube-apiserver decodes but does not serve by default, by group.
+const UNSERVED_VERSIONS: [(&str, &[&str]); 18] = [
+    ("admissionregistration.k8s.io", &["v1alpha1", "v1beta1"]),
+    ("apps", &["v1beta1", "v1beta2"]),
+    ("authentication.k8s.io", &["v1alpha1", "v1beta1"]),
+    ("authorization.k8s.io", &["v1beta1"]),
+    ("batch", &["v1beta1"]),
+    ("certificates.k8s.io", &["v1alpha1", "v1beta1"]),
+    ("coordination.k8s.io", &["v1alpha2", "v1beta1"]),
+    ("discovery.k8s.io", &["v1beta1"]),
+    ("events.k8s.io", &["v1beta1"]),
+    ("extensions", &["v1beta1"]),
+    ("flowcontrol.apiserver.k8s.io", &["v1beta1", "v1beta2", "v1beta3"]),
+    ("networking.k8s.io", &["v1beta1"]),
+    ("node.k8s.io", &["v1alpha1", "v1beta1"]),
+    ("policy", &["v1beta1"]),
+    ("rbac.authorization.k8s.io", &["v1alpha1", "v1beta1"]),
+    ("resource.k8s.io", &["v1alpha3", "v1beta1", "v1beta2"]),
+    ("scheduling.k8s.io", &["v1alpha1", "v1beta1"]),
+    ("storage.k8s.io", &["v1alpha1", "v1beta1"]),
+];
+
+/// Kinds that moved from one group to another.
+const MOVED_KINDS: [&str; 6] = ["DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet", "Scale"];
+
+/// Why a body's kind is not the one that its URL asks for.
+pub(super) enum Misfit {
+    /// The kind in another version.
+    Version(String),
+    /// Another kind, or one that does not exist.
+    Kind { kind: String, version: String, why: String },
+}
+
+impl Misfit {
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::Version(why) | Self::Kind { why, .. } => why,
+        }
+    }
+
+    pub(super) fn into_status(self, expected: &GroupVersionKind) -> Status {
+        match self {
+            Self::Version(message) => Status::bad_request(message),
+            Self::Kind { kind, version, why } => cannot_be_handled(&kind, &version, expected, &why),
+        }
+    }
+}
+
+pub(super) fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionKind) -> Result<(), Misfit> {
+    let kind = if sent.kind.is_empty() { &expected.kind } else { &sent.kind };
+    let unset = sent.version.is_empty() && (sent.group.is_empty() || sent.group == expected.group);
+    if unset || (sent.group == expected.group && sent.version == expected.version) {
+        if *kind == expected.kind {
+            return Ok(());
+        }
+    } else if sent.version.is_empty() {
+        let why = format!("Object 'apiVersion' is missing in '{}'", String::from_utf8_lossy(bytes));
+        return Err(Misfit::Kind { kind: kind.clone(), version: String::new(), why });
+    }
+    let sent = if unset {
+        GroupVersionKind::new(&*expected.group, &*expected.version, &**kind)
+    } else {
+        GroupVersionKind::new(&*sent.group, &*sent.version, &**kind)
+    };
+    let unserved = UNSERVED_VERSIONS.iter().any(|(group, versions)| {
+        let here = *group == sent.group && versions.contains(&sent.version.as_str());
+        here && (sent.group == expected.group || MOVED_KINDS.contains(&sent.kind.as_str()))
+    });
+    let same_kind = sent.kind == expected.kind;
+    let is_eviction = sent.kind == "Eviction" && sent.group == "policy" && sent.version == "v1beta1";
+    if same_kind && is_eviction {
+        return Ok(());
+    }
+    let registered = schema::of(&sent).is_some()
+        || META_KINDS.contains(&sent.kind.as_str())
+            && schema::kinds().any(|(kind, _)| kind.api_version() == sent.api_version())
+        || (sent.kind == "List" && sent.api_version() == "v1");
+    if same_kind && (registered || unserved) {
+        let (found, wanted) = (sent.api_version(), expected.api_version());
+        let message =
+            format!("the API version in the data ({found}) does not match the expected API version ({wanted})");
+        return Err(Misfit::Version(message));
+    }
+    let why = if registered {
+        let internal = match expected.group.as_str() {
+            "" | "events.k8s.io" => "core",
+            group => group.split('.').next().unwrap_or_default(),
+        };
+        format!("converting ({}.{}) to ({internal}.{}): unknown conversion", sent.version, sent.kind, expected.kind)
+    } else {
+        not_registered(&sent.kind, &sent.api_version())
+    };
+    Err(Misfit::Kind { kind: sent.kind, version: sent.version, why })
+}
+
+/// `runtime.notRegisteredErr`; the scheme's name is where kube-apiserver 1.36 makes it.
+pub(super) fn not_registered(kind: &str, api_version: &str) -> String {
+    let (kind, api_version) = (go_quote(kind), go_quote(api_version));
+    format!("no kind {kind} is registered for version {api_version} in scheme \"pkg/runtime/scheme.go:111\"")
+}
+
+pub(super) enum Custom {
+    Unrecognized(String),
+    Refused(Status),
+}
+
+/// Custom resources must say what they are.
+pub(super) fn check_custom(
+    bytes: &[u8],
+    sent: &Sent,
+    expected: &GroupVersionKind,
+    fields: &Map<String, Value>,
+) -> Result<(), Custom> {
+    // Whoever looked first did not mind the case; whoever reads the object does.
+    let says = |name: &str| fields.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    if !says("kind") {
+        return Err(Custom::Unrecognized(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes))));
+    }
+    if let Some(why) = structural::metadata_error(fields) {
+        return Err(Custom::Refused(cannot_be_handled(&sent.kind, &sent.version, expected, &why)));
+    }
+    let found = if says("apiVersion") { sent.group_version() } else { String::new() };
+    let wanted = expected.api_version();
+    if found != wanted {
+        let message =
+            format!("the API version in the data ({found}) does not match the expected API version ({wanted})");
+        return Err(Custom::Refused(Status::bad_request(message)));
+    }
+    if sent.kind != expected.kind {
+        // kube-apiserver notices when it validates the object, after the mutating phase.
+        let why = format!("Invalid value: {}: must be {}", go_quote(&sent.kind), expected.kind);
+        let text = format!("kind: {why}");
+        let cause = Cause { reason: "FieldValueInvalid".into(), message: why, field: "kind".into() };
+        let name = fields.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
+        let status = Status::invalid(&sent.group, &sent.kind, name.unwrap_or_default(), &text, vec![cause]);
+        return Err(Custom::Refused(status));
+    }
+    Ok(())
+}
+
+/// Makes an object's namespace that of the request; cluster-scoped resources, `namespaces` among them, have none
+/// (`rest.EnsureObjectNamespaceMatchesRequestNamespace`).
+///
+/// # Errors
+/// 400 when the object names another namespace.
+pub fn ensure_namespace(object: &mut Object, namespace: &str) -> Result<(), Status> {
+    let found = object.namespace();
+    if found == namespace {
+        return Ok(());
+    }
+    if namespace.is_empty() {
+        object.remove(&["metadata", "namespace"]);
+        return Ok(());
+    }
+    if found.is_empty() && object.set(&["metadata", "namespace"], namespace.into()) {
+        return Ok(());
+    }
+    Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
+}
+
+/// Whether an update's object has the name of the URL (`handlers.checkName`).
+///
+/// # Errors
+/// 400 when it has none or another.
+pub fn check_name(object: &Object, name: &str) -> Result<(), Status> {
+    let found = object.name();
+    if found.is_empty() {
+        let message = format!("the name of the object ({name} based on URL) was undeterminable: name must be provided");
+        return Err(Status::bad_request(message));
+    }
+    if found != name {
+        let message = format!("the name of the object ({found}) does not match the name on the URL ({name})");
+        return Err(Status::bad_request(message));
+    }
+    Ok(())
+}
+
+/// Whether a new object has a name or a `generateName` (`validation.ValidateObjectMetaAccessor`). kube-apiserver checks
+/// this only after the mutating phase.
+///
+/// # Errors
+/// 422 when it has neither.
+pub fn check_new_name(object: &Object, kind: &GroupVersionKind) -> Result<(), Status> {
+    if !object.name().is_empty() || !object.generate_name().is_empty() {
+        return Ok(());
+    }
+    let why = "Required value: name or generateName is required";
+    let cause = Cause { reason: "FieldValueRequired".into(), message: why.into(), field: "metadata.name".into() };
+    Err(Status::invalid(&kind.group, &kind.kind, "", &format!("metadata.name: {why}"), vec![cause]))
+}

@@ -1,0 +1,107 @@
+//! What a body is said to be: the `Content-Type` of a create or update.
+
+use crate::status::Status;
+
+/// Parameters of a media type; nobody has a use for more than one or two.
+const MAX_PARAMETERS: usize = 16;
+
+/// In what form an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MediaType {
+    /// `application/json`.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
+}
+
+impl MediaType {
+    /// As a `Content-Type` header has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+}
+
+/// What kube-apiserver says it accepts, in its order.
+const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// The same for custom resources.
+pub(super) const ACCEPTED_OF_CUSTOM: [&str; 2] = ["application/json", "application/yaml"];
+
+/// From a `Content-Type` header; none is JSON (`negotiation.NegotiateInputSerializer`).
+///
+/// # Errors
+/// 415 for what kube-apiserver does not read either, CBOR without its feature gate among it.
+pub fn media_type(content_type: Option<&str>) -> Result<MediaType, Status> {
+    let unsupported = || Status::unsupported_media_type(&ACCEPTED);
+    let content_type = content_type.unwrap_or_default();
+    if content_type.is_empty() {
+        return Ok(MediaType::Json);
+    }
+    let (media_type, parameters) = match content_type.split_once(';') {
+        Some((media_type, parameters)) => (media_type, Some(parameters)),
+        None => (content_type, None),
+    };
+    if !parameters.is_none_or(are_parameters) {
+        return Err(unsupported());
+    }
+    match media_type.trim().to_ascii_lowercase().as_str() {
+        "application/json" => Ok(MediaType::Json),
+        "application/yaml" => Ok(MediaType::Yaml),
+        "application/vnd.kubernetes.protobuf" => Ok(MediaType::Protobuf),
+        _ => Err(unsupported()),
+    }
+}
+
+/// `name=value` pairs after semicolons, and one more semicolon at the end (Go's `mime.ParseMediaType`).
+fn are_parameters(text: &str) -> bool {
+    let is_token = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte))
+    };
+    let mut seen: Vec<(String, &str)> = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let Some((name, after)) = rest.split_once('=') else { return false };
+        let name = name.trim().to_ascii_lowercase();
+        let length = match after.strip_prefix('"') {
+            Some(quoted) => match end_of_quoted(quoted) {
+                Some(end) => end + 2,
+                None => return false,
+            },
+            None => after.find([';', ' ', '\t']).unwrap_or(after.len()),
+        };
+        let (value, after) = after.split_at(length);
+        if !is_token(&name) || !value.starts_with('"') && !is_token(value) {
+            return false;
+        }
+        // A parameter may be said again, but not otherwise.
+        match seen.iter().find(|(other, _)| *other == name) {
+            Some((_, other)) if other.trim_matches('"') != value.trim_matches('"') => return false,
+            Some(_) => {}
+            None if seen.len() == MAX_PARAMETERS => return false,
+            None => seen.push((name, value)),
+        }
+        let after = after.trim_start();
+        rest = match after.strip_prefix(';') {
+            Some(after) => after.trim_start(),
+            None if after.is_empty() => "",
+            None => return false,
+        };
+    }
+    true
+}
+
+/// Where the closing quote stands.
+fn end_of_quoted(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    text.bytes().position(|byte| {
+        let ends = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        ends
+    })
+}

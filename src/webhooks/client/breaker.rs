@@ -1,0 +1,301 @@
+//! A circuit breaker for each endpoint, which kube-apiserver does not have: off unless asked for.
+//!
+//! What counts is silence: a call without any answer in the time that the hook has. Any answer, even an error, shows that
+//! somebody is there. So a request cannot open the breaker by what is in it, unless it makes the webhook fall silent; nor by
+//! being short of time itself.
+
+use crate::admission::metrics::Metrics;
+use crate::config::Limits;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// When breakers open, and when they let somebody try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Calls in a row without an answer that open one.
+    pub failures: usize,
+    /// In which time.
+    pub window: Duration,
+    /// How long an open one refuses calls before it lets one try.
+    pub probe_interval: Duration,
+}
+
+/// The breakers of one plugin's endpoints.
+pub struct Breakers {
+    settings: Settings,
+    /// How many endpoints have one at most.
+    capacity: usize,
+    /// `type` of the metrics.
+    kind: &'static str,
+    metrics: Arc<Metrics>,
+    /// How many breakers there are of each name.
+    tracked: Mutex<HashMap<Arc<str>, usize>>,
+}
+
+impl Breakers {
+    /// As the limits say; none if they are off.
+    pub fn new(limits: &Limits, kind: &'static str, metrics: Arc<Metrics>) -> Option<Arc<Self>> {
+        let settings = Settings {
+            failures: limits.webhook_breaker_failures,
+            window: limits.webhook_breaker_window,
+            probe_interval: limits.webhook_breaker_probe_interval,
+        };
+        let capacity = limits.webhook_breakers;
+        (settings.failures > 0).then(|| Arc::new(Self { settings, capacity, kind, metrics, tracked: Mutex::default() }))
+    }
+
+    /// The breaker of an endpoint; none if there are too many already.
+    pub fn track(self: &Arc<Self>, endpoint: String) -> Option<Breaker> {
+        let mut tracked = lock(&self.tracked);
+        if tracked.values().sum::<usize>() >= self.capacity {
+            tracing::warn!(endpoint, "too many webhook endpoints: this one gets no circuit breaker");
+            return None;
+        }
+        let endpoint: Arc<str> = endpoint.into();
+        *tracked.entry(endpoint.clone()).or_default() += 1;
+        drop(tracked);
+        self.metrics.set_webhook_breaker(&endpoint, self.kind, false);
+        Some(Breaker { breakers: self.clone(), endpoint, state: Mutex::default() })
+    }
+}
+
+/// The breaker of one endpoint.
+pub struct Breaker {
+    breakers: Arc<Breakers>,
+    endpoint: Arc<str>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// When the last calls failed; at most as many as open it.
+    failures: VecDeque<Instant>,
+    open: Option<Open>,
+}
+
+struct Open {
+    /// Why the last call failed.
+    last: String,
+    /// When somebody may try.
+    next_probe: Instant,
+    is_probed: bool,
+}
+
+impl Breaker {
+    /// Lets a call pass, or says why it must not be made.
+    ///
+    /// # Errors
+    /// When too many calls before got no answer, and it is not this one's turn to try again.
+    pub fn enter(&self) -> Result<Permit<'_>, String> {
+        let mut state = lock(&self.state);
+        let is_probe = match &mut state.open {
+            None => false,
+            Some(open) if !open.is_probed && Instant::now() >= open.next_probe => {
+                open.is_probed = true;
+                true
+            }
+            Some(open) => {
+                let calls = self.breakers.settings.failures;
+                let text = format!(
+                    "the circuit breaker is open: {calls} calls in a row got no answer, the last: {}",
+                    open.last
+                );
+                drop(state);
+                self.breakers.metrics.observe_webhook_breaker_rejection(&self.endpoint, self.breakers.kind);
+                return Err(text);
+            }
+        };
+        Ok(Permit { breaker: self, is_probe })
+    }
+
+    fn answered(&self) {
+        let mut state = lock(&self.state);
+        state.failures.clear();
+        if state.open.take().is_some() {
+            drop(state);
+            self.breakers.metrics.set_webhook_breaker(&self.endpoint, self.breakers.kind, false);
+            tracing::info!(endpoint = &*self.endpoint, "webhook answers again: its circuit breaker is closed");
+        }
+    }
+
+    fn failed(&self, why: String) {
+        let Settings { failures, window, probe_interval } = self.breakers.settings;
+        let (mut state, now) = (lock(&self.state), Instant::now());
+        if let Some(open) = &mut state.open {
+            // Also a call that began before it opened shows that nobody is there.
+            (open.last, open.next_probe) = (why, now + probe_interval);
+            return;
+        }
+        state.failures.push_back(now);
+        while state.failures.front().is_some_and(|first| now.duration_since(*first) > window) {
+            state.failures.pop_front();
+        }
+        if state.failures.len() < failures {
+            return;
+        }
+        state.failures.clear();
+        tracing::warn!(
+            endpoint = &*self.endpoint,
+            calls = failures,
+            reason = why,
+            "webhook gives no answers: its circuit breaker is open"
+        );
+        state.open = Some(Open { last: why, next_probe: now + probe_interval, is_probed: false });
+        drop(state);
+        self.breakers.metrics.set_webhook_breaker(&self.endpoint, self.breakers.kind, true);
+    }
+}
+
+impl Drop for Breaker {
+    fn drop(&mut self) {
+        let mut tracked = lock(&self.breakers.tracked);
+        let Some(count) = tracked.get_mut(&self.endpoint) else { return };
+        *count -= 1;
+        if *count == 0 {
+            tracked.remove(&self.endpoint);
+            self.breakers.metrics.forget_webhook_breaker(&self.endpoint, self.breakers.kind);
+        }
+    }
+}
+
+/// One call that was let through. Dropped without a word, it says nothing of the endpoint.
+pub struct Permit<'a> {
+    breaker: &'a Breaker,
+    is_probe: bool,
+}
+
+impl Permit<'_> {
+    /// There was an answer.
+    pub fn answered(self) {
+        self.breaker.answered();
+    }
+
+    /// There was none.
+    pub fn failed(self, why: String) {
+        self.breaker.failed(why);
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if self.is_probe
+            && let Some(open) = &mut lock(&self.breaker.state).open
+        {
+            open.is_probed = false;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus::{Registry, TextEncoder};
+
+    struct World {
+        registry: Registry,
+        breakers: Arc<Breakers>,
+    }
+
+    fn world(failures: usize) -> World {
+        let registry = Registry::new();
+        let metrics = Arc::new(Metrics::new(&registry).unwrap());
+        let limits = Limits {
+            webhook_breaker_failures: failures,
+            webhook_breaker_window: Duration::from_secs(30),
+            webhook_breaker_probe_interval: Duration::from_secs(5),
+            webhook_breakers: 2,
+            ..Limits::default()
+        };
+        World { breakers: Breakers::new(&limits, "admit", metrics).unwrap(), registry }
+    }
+
+    impl World {
+        fn metrics(&self) -> Vec<String> {
+            let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
+            text.lines().filter(|line| line.contains("breaker") && !line.starts_with('#')).map(str::to_owned).collect()
+        }
+    }
+
+    fn fail(breaker: &Breaker, times: usize) {
+        for _ in 0..times {
+            breaker.enter().map_err(drop).unwrap().failed("silence".into());
+        }
+    }
+
+    fn open_text(breaker: &Breaker) -> String {
+        breaker.enter().map(drop).unwrap_err()
+    }
+
+    #[test]
+    fn there_is_none_unless_asked_for() {
+        let metrics = Arc::new(Metrics::new(&Registry::new()).unwrap());
+        assert!(Breakers::new(&Limits::default(), "admit", metrics).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_opens_after_failures_in_a_row_and_closes_after_one_answer() {
+        let world = world(3);
+        let breaker = world.breakers.track("https://a/x".into()).unwrap();
+        fail(&breaker, 2);
+        breaker.enter().map_err(drop).unwrap().answered();
+        fail(&breaker, 2);
+        assert!(breaker.enter().is_ok());
+        fail(&breaker, 1);
+        assert_eq!(
+            open_text(&breaker),
+            "the circuit breaker is open: 3 calls in a row got no answer, the last: silence"
+        );
+        assert_eq!(
+            world.metrics(),
+            [
+                r#"kube_admission_proxy_webhook_circuit_breaker_open{endpoint="https://a/x",type="admit"} 1"#,
+                r#"kube_admission_proxy_webhook_circuit_breaker_rejected_calls_total{endpoint="https://a/x",type="admit"} 1"#,
+            ]
+        );
+
+        tokio::time::advance(Duration::from_secs(5)).await;
+        let probe = breaker.enter().map_err(drop).unwrap();
+        open_text(&breaker);
+        probe.failed("still silence".into());
+        assert!(open_text(&breaker).ends_with("the last: still silence"));
+
+        tokio::time::advance(Duration::from_secs(5)).await;
+        drop(breaker.enter().map_err(drop).unwrap());
+        let probe = breaker.enter().map_err(drop).unwrap();
+        probe.answered();
+        fail(&breaker, 2);
+        assert!(breaker.enter().is_ok());
+        assert!(world.metrics()[0].ends_with(" 0"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_that_are_long_ago_do_not_count() {
+        let world = world(3);
+        let breaker = world.breakers.track("a".into()).unwrap();
+        fail(&breaker, 2);
+        tokio::time::advance(Duration::from_secs(31)).await;
+        fail(&breaker, 2);
+        assert!(breaker.enter().is_ok());
+        fail(&breaker, 1);
+        open_text(&breaker);
+    }
+
+    #[test]
+    fn as_many_are_tracked_as_may_be_and_none_that_is_gone() {
+        let world = world(1);
+        let first = world.breakers.track("a".into()).unwrap();
+        let second = world.breakers.track("a".into()).unwrap();
+        assert!(world.breakers.track("b".into()).is_none());
+        drop(first);
+        assert_eq!(world.metrics().len(), 1);
+        drop(second);
+        assert!(world.metrics().is_empty() && lock(&world.breakers.tracked).is_empty());
+        assert!(world.breakers.track("b".into()).is_some());
+    }
+}

@@ -1,0 +1,189 @@
+//! What an endpoint is sent: headers made once, and a body in pieces that other requests share.
+
+use super::endpoint::Endpoint;
+use super::identity::Identity;
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HOST, REFERER, USER_AGENT};
+use http::uri::{Authority, Parts, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
+use http_body::{Body, Frame, SizeHint};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// What all requests to an endpoint have in common.
+pub struct Template {
+    authority: Authority,
+    headers: HeaderMap,
+}
+
+/// One request, whichever connection it goes out on.
+#[derive(Clone)]
+pub struct Target {
+    /// POST; GET where a redirect has made it so.
+    pub method: Method,
+    /// Where at the endpoint.
+    pub path: PathAndQuery,
+    /// The body.
+    pub body: Chunks,
+    /// Where a redirect came from.
+    pub referer: Option<HeaderValue>,
+}
+
+impl Target {
+    /// A review for a path, which is told its timeout.
+    ///
+    /// # Errors
+    /// When the path can be in no request.
+    pub fn post(path: &str, timeout_seconds: u64, body: Chunks) -> Result<Self, String> {
+        let path = PathAndQuery::from_maybe_shared(format!("{path}?timeout={timeout_seconds}s"));
+        let path = path.map_err(|error| error.to_string())?;
+        Ok(Self { method: Method::POST, path, body, referer: None })
+    }
+}
+
+impl Template {
+    /// For requests of this identity, as far as it does not change.
+    ///
+    /// # Errors
+    /// When the endpoint's host can be in no request.
+    pub fn new(
+        endpoint: &Endpoint,
+        identity: &Identity,
+        agent: &'static str,
+        compression: bool,
+    ) -> Result<Self, String> {
+        let authority = Authority::try_from(endpoint.authority()).map_err(|error| error.to_string())?;
+        let host = HeaderValue::try_from(endpoint.authority()).map_err(|error| error.to_string())?;
+        let mut headers = HeaderMap::with_capacity(8);
+        headers.insert(HOST, host);
+        headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if compression {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        identity.add_to(&mut headers);
+        Ok(Self { authority, headers })
+    }
+
+    /// The request, for HTTP/1.1 or HTTP/2; `authorization` replaces what the template says.
+    pub fn request(
+        &self,
+        target: &Target,
+        is_http2: bool,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Request<Chunks>, String> {
+        let mut headers = self.headers.clone();
+        let uri = if is_http2 {
+            // There it is a part of the URI.
+            headers.remove(HOST);
+            let mut parts = Parts::default();
+            parts.scheme = Some(Scheme::HTTPS);
+            parts.authority = Some(self.authority.clone());
+            parts.path_and_query = Some(target.path.clone());
+            Uri::from_parts(parts).map_err(|error| error.to_string())?
+        } else {
+            Uri::from(target.path.clone())
+        };
+        if let Some(authorization) = authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        if let Some(referer) = &target.referer {
+            headers.insert(REFERER, referer.clone());
+        }
+        if target.body.is_empty() {
+            headers.remove(CONTENT_TYPE);
+        }
+        let mut request = Request::new(target.body.clone());
+        *request.method_mut() = target.method.clone();
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+}
+
+/// A body in pieces that are shared with other requests.
+#[derive(Clone, Debug, Default)]
+pub struct Chunks {
+    chunks: [Bytes; 4],
+    next: usize,
+}
+
+impl Chunks {
+    /// A body of these pieces.
+    pub fn new(chunks: [Bytes; 4]) -> Self {
+        Self { chunks, next: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.chunks.iter().all(Bytes::is_empty)
+    }
+}
+
+impl Body for Chunks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        while self.next < self.chunks.len() {
+            let next = self.next;
+            self.next += 1;
+            let chunk = std::mem::take(&mut self.chunks[next]);
+            if !chunk.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(chunk))));
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.chunks.iter().skip(self.next).all(Bytes::is_empty)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let left = self.chunks.iter().skip(self.next).map(|chunk| chunk.len() as u64).sum();
+        SizeHint::with_exact(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn a_body_is_its_pieces_without_the_empty_ones() {
+        let body = Chunks::new(["a".into(), Bytes::new(), "bc".into(), Bytes::new()]);
+        assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(3), false));
+        let mut frames = Vec::new();
+        let mut sent = body.clone();
+        while let Some(Ok(frame)) = sent.frame().await {
+            frames.push(frame.into_data().unwrap());
+        }
+        assert_eq!(frames, ["a", "bc"]);
+        assert!(sent.is_end_stream() && Chunks::default().is_end_stream());
+        assert_eq!(body.size_hint().exact(), Some(3));
+    }
+
+    #[test]
+    fn the_host_is_a_header_or_a_part_of_the_uri() {
+        let endpoint = Endpoint::service("n", "s", 443, "/p", Vec::new());
+        let template = Template::new(&endpoint, &Identity::default(), "agent", true).unwrap();
+        let target =
+            Target::post(endpoint.path(), 10, Chunks::new(["{}".into(), Bytes::new(), Bytes::new(), Bytes::new()]))
+                .unwrap();
+        let older = template.request(&target, false, None).unwrap();
+        assert_eq!(
+            (older.uri().to_string(), &older.headers()[HOST]),
+            ("/p?timeout=10s".into(), &HeaderValue::from_static("s.n.svc:443"))
+        );
+        assert_eq!(
+            (&older.headers()[USER_AGENT], &older.headers()[CONTENT_TYPE]),
+            (&HeaderValue::from_static("agent"), &HeaderValue::from_static("application/json"))
+        );
+        let newer = template.request(&target, true, Some(&HeaderValue::from_static("Bearer t"))).unwrap();
+        assert_eq!(newer.uri().to_string(), "https://s.n.svc:443/p?timeout=10s");
+        assert!(!newer.headers().contains_key(HOST) && newer.headers()[AUTHORIZATION] == "Bearer t");
+    }
+}

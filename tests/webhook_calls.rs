@@ -1,0 +1,136 @@
+//! What calls of webhooks cost this process: allocations, memory and connections. The counts are of this thread, on which
+//! everything but the webhook runs; `allocations.rs` says how bounds are kept.
+
+#![allow(clippy::unwrap_used)]
+
+mod front;
+mod hook;
+
+use allocation_counter::{AllocationInfo, measure};
+use bytes::Bytes;
+use front::Front;
+use hook::Hook;
+use kube_admission_proxy::admission::{Annotations, Attributes, CallerAuthorizer, Operation, Reinvocation, Warnings};
+use kube_admission_proxy::authn::UserInfo;
+use kube_admission_proxy::authz::Decision;
+use kube_admission_proxy::embedded;
+use kube_admission_proxy::object::{GroupVersionKind, GroupVersionResource, Object};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+const JSON: &str = "application/json";
+const WARM_UP: usize = 10;
+const ROUNDS: usize = 10;
+/// Hooks of the namespace `ten`.
+const TEN: usize = 10;
+
+/// The chain in front of namespaces with different webhooks: `none`, one `validating`, one `mutating`, and `ten` that validate.
+struct World {
+    runtime: Runtime,
+    front: Front,
+    hooks: [Hook; 3],
+}
+
+impl World {
+    fn new() -> Self {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let hooks = [Hook::start(), Hook::start(), Hook::start()];
+        let server = embedded::Server::new(embedded::Limits::default());
+        let front = runtime.block_on(async {
+            let first = Front::new(&server, |transport| transport).await;
+            let create = async |path: &str, body: String| {
+                let (code, answer) = first.ask("POST", path, JSON, Bytes::from(body)).await;
+                assert_eq!(code, 201, "{}", String::from_utf8_lossy(&answer));
+            };
+            for name in ["none", "validating", "mutating", "ten"] {
+                create("/api/v1/namespaces", json!({"metadata": {"name": name}}).to_string()).await;
+            }
+            let [validating, mutating, ten] = &hooks;
+            for (kind, configuration) in [
+                ("validating", validating.configuration("Validating", "validating", "/", 1)),
+                ("mutating", mutating.configuration("Mutating", "mutating", "/label", 1)),
+                ("validating", ten.configuration("Validating", "ten", "/", TEN)),
+            ] {
+                let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations");
+                create(&path, configuration).await;
+            }
+            Front::new(&server, |transport| transport).await
+        });
+        Self { runtime, front, hooks }
+    }
+
+    /// What the chain sees of a create of a config map with so much in it.
+    fn attributes(&self, namespace: &str, bytes: usize) -> Attributes {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": namespace},
+            "data": {"x": "y".repeat(bytes)}});
+        Attributes {
+            operation: Operation::Create,
+            kind: GroupVersionKind::new("", "v1", "ConfigMap"),
+            resource: GroupVersionResource::new("", "v1", "configmaps"),
+            subresource: String::new(),
+            namespace: namespace.to_owned(),
+            name: "c".to_owned(),
+            object: Object::from_value(object),
+            old_object: None,
+            options: None,
+            dry_run: false,
+            user: Arc::new(UserInfo::anonymous()),
+            authorizer: CallerAuthorizer::fixed(|_| Decision::default()),
+            deadline: Instant::now() + Duration::from_secs(600),
+            annotations: Annotations::default(),
+            warnings: Arc::new(Warnings::default()),
+            reinvocation: Reinvocation::default(),
+        }
+    }
+
+    /// The cheapest of some creates in this namespace.
+    fn cheapest(&self, namespace: &str, bytes: usize) -> AllocationInfo {
+        let mut cheapest: Option<AllocationInfo> = None;
+        for round in 0..WARM_UP + ROUNDS {
+            let mut attributes = self.attributes(namespace, bytes);
+            let cost = measure(|| {
+                let admitted = self.runtime.block_on(async {
+                    self.front.pipeline.chain.admit(&mut attributes).await?;
+                    self.front.pipeline.chain.validate(&attributes).await
+                });
+                assert!(admitted.is_ok(), "{admitted:?}");
+            });
+            let is_cheaper = cheapest.is_none_or(|cheapest| cost.count_total < cheapest.count_total);
+            if round >= WARM_UP && is_cheaper {
+                cheapest = Some(cost);
+            }
+        }
+        cheapest.unwrap()
+    }
+}
+
+#[test]
+fn a_call_costs_no_more_than_it_did() {
+    let world = World::new();
+    let none = world.cheapest("none", 1000).count_total;
+    let counts = [
+        ("a validating call", world.cheapest("validating", 1000).count_total - none, 60),
+        ("a mutating call with a patch", world.cheapest("mutating", 1000).count_total - none, 240),
+    ];
+    for (what, count, bound) in counts {
+        println!("{what}: {count} allocations, at most {bound}");
+    }
+
+    const MEBIBYTE: usize = 1 << 20;
+    let alone = world.cheapest("none", MEBIBYTE).bytes_max;
+    let ten = world.cheapest("ten", MEBIBYTE).bytes_max - alone;
+    println!("{TEN} hooks that see 1 MiB: {} KiB at the peak", ten >> 10);
+
+    let connections = world.hooks.each_ref().map(Hook::connections);
+    println!("connections: {connections:?}");
+    for (what, count, bound) in counts {
+        assert!(count <= bound, "{what}: {count} allocations, more than {bound}");
+    }
+    // The body is there once, however many hooks are sent it; the rest is what is under way to them.
+    assert!(ten <= 2 * MEBIBYTE as u64, "{ten} bytes");
+    // Calls one after the other share one connection; ten at a time have ten.
+    assert!(connections[0] == 1 && connections[1] == 1 && connections[2] <= TEN, "{connections:?}");
+}
