@@ -73,7 +73,7 @@ impl Projection for Parameter {
         object.metadata.managed_fields = None;
         let metadata = &object.metadata;
         let key = key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
-        (key, Self::new(serde_json::to_value(object).unwrap_or_default()))
+        (key.into_owned(), Self::new(serde_json::to_value(object).unwrap_or_default()))
     }
 }
 
@@ -220,7 +220,7 @@ impl Parameters {
         let objects = objects.map(|object| {
             let object = Parameter::new(object.clone());
             let (namespace, name) = object.identity();
-            (key(namespace, name), object)
+            (key(namespace, name).into_owned(), object)
         });
         let cache = Arc::new(Cache::fixed(objects, true));
         Self { kind: kind.clone(), lookup: Arc::new(watch::Sender::new(lookup)), cache, _watch: None }
