@@ -8,6 +8,7 @@ RUN_DIR := target/run
 ASSETS := target/e2e-assets
 VENV := target/e2e-python
 CLIENTGO := target/e2e-assets/clientgo
+WEBHOOK := target/e2e-assets/agnhost-webhook
 KUBERNETES_VERSION := 1.36.3
 
 .DEFAULT_GOAL := build
@@ -68,6 +69,11 @@ $(ASSETS)/kube-apiserver $(ASSETS)/kubectl: $(ASSETS)/%: e2e/assets/go.mod e2e/a
 $(ASSETS)/etcd: e2e/assets/go.mod e2e/assets/go.sum
 	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$@ go.etcd.io/etcd/server/v3
 
+# The webhook of Kubernetes' own tests.
+$(WEBHOOK): e2e/assets/go.mod e2e/assets/go.sum e2e/assets/webhook/main.go
+	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for a webhook server" >&2; exit 1; }
+	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$@ ./webhook
+
 # What client-go is made to do.
 $(CLIENTGO): e2e/clientgo/main.go e2e/clientgo/go.mod e2e/clientgo/go.sum
 	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for client-go" >&2; exit 1; }
@@ -79,9 +85,9 @@ $(VENV)/ready: e2e/requirements.txt
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement e2e/requirements.txt
 	touch $@
 
-e2e: e2e-assets $(VENV)/ready $(CLIENTGO) ## Real clients through the proxy, in front of the embedded and of a real API server.
+e2e: e2e-assets $(VENV)/ready $(CLIENTGO) $(WEBHOOK) ## Real clients through the proxy, in front of the embedded and of a real API server.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
-		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" $(CARGO) test --test e2e -- $(ARGS)
+		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" $(CARGO) test --test e2e -- $(ARGS)
 
 bench: build e2e-assets ## The figures, as ratios in one run; needs nginx and h2load. ARGS names parts of it.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/bench.py $(ARGS)

@@ -9,7 +9,7 @@ mod front;
 use bytes::Bytes;
 use front::{Front, POD_JSON, POD_PROTOBUF};
 use kube_admission_proxy::admission::{
-    Annotations, Attributes, CallerAuthorizer, Marks, Operation, Reinvocation, Warnings,
+    Annotations, Attributes, Budget, CallerAuthorizer, Marks, Operation, Reinvocation, Warnings,
 };
 use kube_admission_proxy::authn::UserInfo;
 use kube_admission_proxy::authz::Decision;
@@ -84,6 +84,7 @@ fn attributes(object: &Object, namespace: &str) -> Attributes {
         user: Arc::new(UserInfo::anonymous()),
         authorizer: CallerAuthorizer::fixed(|_| Decision::default()),
         deadline: Instant::now() + Duration::from_secs(600),
+        budget: Budget::default(),
         annotations: Annotations::default(),
         warnings: Arc::new(Warnings::default()),
         reinvocation: Reinvocation::default(),

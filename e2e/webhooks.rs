@@ -1,6 +1,6 @@
 //! Webhooks, in front of both kinds of API server.
 
-use crate::harness::{Api, Proxy, User, Webhook, admitting, eventually, get, post, upstream};
+use crate::harness::{Api, Proxy, User, Webhook, admitting, eventually, folder, get, post, upstream};
 use serde_json::{Value, json};
 
 fn config_map(name: &str) -> Value {
@@ -86,4 +86,59 @@ fn a_webhook_that_breaks_refuses_the_write() {
         assert!(answer.message().starts_with(start), "{}", answer.text());
         assert_eq!(proxy.send(&User::admin(), get(&format!("{maps}/one"))).status, 404);
     }
+}
+
+#[test]
+fn shadows_decide_nothing_and_slow_hooks_do_not_add_up() {
+    let folder = folder("shadows");
+    let (log, policy) = (folder.join("audit.log"), folder.join("policy.yaml"));
+    std::fs::write(&policy, "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}").unwrap();
+    let flags = [
+        format!("--audit-log-path={}", log.display()),
+        format!("--audit-policy-file={}", policy.display()),
+        "--admission-timeout=1s".to_owned(),
+        "--shadow-webhooks=of-others".to_owned(),
+    ];
+    let proxy = Proxy::before(upstream(), &flags.each_ref().map(String::as_str));
+    let (webhook, namespace) = (Webhook::start(), proxy.namespace("shadow"));
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let put_in = |kind: &str, name: &str, paths: &[&str], change: &dyn Fn(&mut Value)| {
+        let mut configuration = webhook.configuration(kind, name, &namespace, paths);
+        change(&mut configuration);
+        let path = format!("{group}/{}webhookconfigurations", kind.to_lowercase());
+        let answer = proxy.send(&User::admin(), post(&path, &configuration));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+    };
+    put_in("Mutating", "annotated", &["/label/shadow/1"], &|configuration| {
+        configuration["metadata"]["annotations"] = json!({"shadow.kube-admission-proxy.dev/hooks": "hook-0.e2e.test"});
+    });
+    put_in("Validating", "of-others", &["/deny"], &|_| ());
+    put_in("Mutating", "slow", &["/held/1", "/held/2", "/held/3"], &|configuration| {
+        for hook in configuration["webhooks"].as_array_mut().unwrap() {
+            (hook["failurePolicy"], hook["timeoutSeconds"]) = (json!("Ignore"), json!(30));
+        }
+    });
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let asked = |name: &str| {
+        webhook.take();
+        let answer = proxy.send(&User::developer(), post(&format!("{maps}?dryRun=All"), &config_map(name)));
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        assert_eq!(answer.json()["metadata"]["labels"], Value::Null);
+        webhook.take().len()
+    };
+    eventually("webhooks that are known", || (asked("quick") == 5).then_some(()));
+    // The first of the slow ones takes all the time there is; the others are not asked any more.
+    assert_eq!(asked("held"), 2);
+    webhook.release();
+    let texts = ["\"decision\\\":\\\"changed", "\"decision\\\":\\\"denied", "\\\"paths\\\":[\\\"/metadata/labels\\\"]"];
+    eventually("the shadows in the audit log", || {
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        texts.iter().all(|text| log.contains(text.trim_start_matches('"'))).then_some(())
+    });
+    let (_, metrics) = proxy.health("/metrics").unwrap();
+    for decision in ["changed", "denied"] {
+        let name = format!("admission_proxy_shadow_decisions_total{{decision=\"{decision}\",kind=\"webhook\"");
+        assert!(metrics.contains(&name), "{metrics}");
+    }
+    assert!(proxy.output().contains("shadow decision"), "{}", proxy.output());
 }

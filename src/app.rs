@@ -8,13 +8,15 @@ use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Need};
 use crate::config::kubeconfig::Kubeconfig;
-use crate::config::{self, AuditLog, AuthorizationMode, Config, Limits, UpstreamIdentity};
+use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Limits, UpstreamIdentity};
 use crate::embedded;
 use crate::pipeline::{Gateway, InFlight, Pipeline};
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
-use crate::upstream::{self, Body, BoxError, Forwarder, Identity, Probe, Remote, SharedTransport, kube_client};
+use crate::upstream::{
+    self, Body, BoxError, Doubled, Forwarder, Identity, Probe, Remote, SharedTransport, kube_client,
+};
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
 use http_body_util::BodyExt;
@@ -296,6 +298,10 @@ fn pipeline(
         waiting => Err(format!("not synced: {waiting:?}")),
     });
 
+    if let Some(doubled) = doubled(config, &upstream) {
+        checks.advise("webhooks-called-once", move || doubled.check());
+    }
+
     let metrics = Arc::new(Metrics::new(registry).context("admission metrics")?);
     let chain = Chain::build(&config.admission.plugins, metrics.clone(), |spec| Environment {
         cluster: cluster.clone(),
@@ -304,13 +310,14 @@ fn pipeline(
         metrics: metrics.clone(),
         feature_gates: &config.admission.feature_gates,
         default_tolerations: config.admission.default_tolerations,
+        shadow_webhooks: &config.admission.shadow_webhooks,
         discovery: discovery.clone(),
     })?;
     let chain = Arc::new(chain);
     let told = chain.clone();
-    checks.note("admission-policies", move || match told.problems() {
+    checks.advise("admission-policies", move || match told.problems() {
         problems if problems.is_empty() => Ok(()),
-        problems => Err(problems.join("; ")),
+        problems => Err(problems.join("; ").replace('\n', " ")),
     });
     Ok(Pipeline {
         authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
@@ -328,6 +335,17 @@ fn pipeline(
         audit,
         in_flight: InFlight::new(limits.requests_inflight, limits.mutating_requests_inflight),
         limits: limits.clone(),
+    })
+}
+
+/// Whether webhooks are called here and by the API server behind.
+fn doubled(config: &Config, upstream: &Upstream) -> Option<Doubled> {
+    let config::Upstream::Remote { calls_webhooks, .. } = &config.upstream else { return None };
+    let plugins: Vec<&'static str> = config.admission.plugins.iter().map(|spec| spec.name).collect();
+    Some(match calls_webhooks {
+        CallsWebhooks::Auto => Doubled::watch(upstream.transport.clone(), &plugins, config.limits.call_timeout),
+        CallsWebhooks::Yes => Doubled::known(true, &plugins),
+        CallsWebhooks::No => Doubled::known(false, &plugins),
     })
 }
 

@@ -20,6 +20,7 @@ mod duration;
 
 pub mod admission;
 pub mod plugins;
+pub mod manifests;
 pub mod webhooks;
 pub mod policies;
 pub mod conversion;

@@ -10,7 +10,9 @@ use allocation_counter::{AllocationInfo, measure};
 use bytes::Bytes;
 use front::Front;
 use hook::Hook;
-use kube_admission_proxy::admission::{Annotations, Attributes, CallerAuthorizer, Operation, Reinvocation, Warnings};
+use kube_admission_proxy::admission::{
+    Annotations, Attributes, Budget, CallerAuthorizer, Marks, Operation, Reinvocation, Warnings,
+};
 use kube_admission_proxy::authn::UserInfo;
 use kube_admission_proxy::authz::Decision;
 use kube_admission_proxy::embedded;
@@ -80,9 +82,11 @@ impl World {
             user: Arc::new(UserInfo::anonymous()),
             authorizer: CallerAuthorizer::fixed(|_| Decision::default()),
             deadline: Instant::now() + Duration::from_secs(600),
+            budget: Budget::default(),
             annotations: Annotations::default(),
             warnings: Arc::new(Warnings::default()),
             reinvocation: Reinvocation::default(),
+            marks: Marks::default(),
         }
     }
 
@@ -94,7 +98,7 @@ impl World {
             let cost = measure(|| {
                 let admitted = self.runtime.block_on(async {
                     self.front.pipeline.chain.admit(&mut attributes).await?;
-                    self.front.pipeline.chain.validate(&attributes).await
+                    self.front.pipeline.chain.validate(&mut attributes).await
                 });
                 assert!(admitted.is_ok(), "{admitted:?}");
             });

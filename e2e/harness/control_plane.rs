@@ -81,8 +81,24 @@ impl ControlPlane {
         Self::with_store(name, flags)
     }
 
+    /// Starts one that must not come up; what it printed.
+    pub fn refusal(flags: &[String]) -> String {
+        let (_, mut process) = Self::spawn(&unique("refusal"), flags);
+        assert!(!process.wait().success(), "it runs with {flags:?}");
+        process.output()
+    }
+
     fn with_store(name: String, flags: &[String]) -> Self {
-        let folder = folder(&name);
+        let (api, mut process) = Self::spawn(&name, flags);
+        eventually("a kube-apiserver that is ready", || {
+            process.must_run();
+            api.try_send(&User::admin(), get("/readyz")).ok().filter(|answer| answer.status == 200)
+        });
+        Self { api, name, _process: process }
+    }
+
+    fn spawn(name: &str, flags: &[String]) -> (Api, Process) {
+        let folder = folder(name);
         let api = Api { port: free_port() };
         let pki = pki();
         let path = |path: &PathBuf| path.display().to_string();
@@ -111,12 +127,8 @@ impl ControlPlane {
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
             "--authorization-mode=Node,RBAC".to_owned(),
         ]);
-        let mut process = Process::start(command.args(flags), folder.join("kube-apiserver.log"));
-        eventually("a kube-apiserver that is ready", || {
-            process.must_run();
-            api.try_send(&User::admin(), get("/readyz")).ok().filter(|answer| answer.status == 200)
-        });
-        Self { api, name, _process: process }
+        let process = Process::start(command.args(flags), folder.join("kube-apiserver.log"));
+        (api, process)
     }
 
     /// The group `developers` may do everything but escalate.

@@ -22,6 +22,7 @@ pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
 pub use pair::Pair;
 pub use pki::pki;
+pub use process::Program;
 pub use proxy::Proxy;
 pub use relay::Relay;
 pub use webhook::{Review, Webhook};

@@ -13,6 +13,20 @@ pub struct Process {
     log: PathBuf,
 }
 
+/// A foreign server that this environment variable names.
+pub struct Program {
+    _process: Process,
+}
+
+impl Program {
+    /// Starts it; `name` is the folder's and the log's.
+    pub fn start(variable: &str, name: &str, arguments: &[String]) -> Self {
+        let program = std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run `make e2e`"));
+        let log = super::folder(name).join(format!("{name}.log"));
+        Self { _process: Process::start(Command::new(program).args(arguments), log) }
+    }
+}
+
 impl Process {
     /// Starts it.
     pub fn start(command: &mut Command, log: PathBuf) -> Self {

@@ -49,6 +49,13 @@ impl Proxy {
         Self::bare(&[], flags).ready()
     }
 
+    /// One that must not come up; what it printed.
+    pub fn refusal(flags: &[&str]) -> String {
+        let mut proxy = Self::start(&[], flags);
+        assert_eq!(proxy.wait().code(), Some(1), "{}", proxy.output());
+        proxy.output()
+    }
+
     fn start(upstream: &[String], flags: &[&str]) -> Self {
         let pki = pki();
         let certificates = [

@@ -189,7 +189,7 @@ async fn answer(
                 let _ = tokio::task::spawn_blocking(move || meddler(&one)).await;
             }
         }
-        ["held"] if review["request"]["name"] == "held" => {
+        ["held", ..] if review["request"]["name"] == "held" => {
             let _ = holds.wait_for(|released| *released).await;
         }
         _ => {}

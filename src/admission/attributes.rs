@@ -1,6 +1,6 @@
 //! `admission.Attributes`: what plugins see of a request.
 
-use super::{Annotations, CallerAuthorizer, Warnings};
+use super::{Annotations, Budget, CallerAuthorizer, Warnings};
 use crate::authn::UserInfo;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use std::any::Any;
@@ -63,6 +63,8 @@ pub struct Attributes {
     pub authorizer: CallerAuthorizer,
     /// Until when the whole request must be through.
     pub deadline: Instant,
+    /// What the chain may take of that.
+    pub budget: Budget,
     /// Audit annotations of the phase that runs.
     pub annotations: Annotations,
     /// Warnings for the client.
@@ -74,6 +76,11 @@ pub struct Attributes {
 }
 
 impl Attributes {
+    /// Until when a webhook may be waited for, however long it may take by itself.
+    pub fn call_deadline(&self) -> Instant {
+        self.budget.end().map_or(self.deadline, |end| end.min(self.deadline))
+    }
+
     /// The name that errors use (`admission.extractResourceName`): of the request, else of the object, else its
     /// `generateName`, else `Unknown`.
     pub fn name_for_errors(&self) -> &str {

@@ -94,7 +94,7 @@ impl Chain {
     /// # Errors
     /// The first plugin's refusal.
     pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Status> {
-        let started = Instant::now();
+        let (started, _running) = (Instant::now(), attributes.budget.run());
         let mut result = self.admit_once(attributes).await;
         if result.is_ok() && attributes.reinvocation.requested {
             attributes.reinvocation.is_reinvoke = true;
@@ -120,7 +120,7 @@ impl Chain {
     /// # Errors
     /// The first plugin's refusal.
     pub async fn validate(&self, attributes: &mut Attributes) -> Result<(), Status> {
-        let started = Instant::now();
+        let (started, _running) = (Instant::now(), attributes.budget.run());
         let mut unmarked = None;
         let result = self.validate_once(attributes, &mut unmarked).await;
         if unmarked.is_some() {

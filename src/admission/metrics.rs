@@ -2,7 +2,8 @@
 //!
 //! The `_summary` of the steps is left out: a dashboard that needs quantiles has the histogram.
 
-use super::Operation;
+use super::{Operation, shadow};
+use crate::manifests;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -76,6 +77,8 @@ pub struct Metrics {
     condition_errors: IntCounterVec,
     condition_exclusions: IntCounterVec,
     condition_seconds: HistogramVec,
+    manifests: manifests::Metrics,
+    shadows: shadow::Metrics,
 }
 
 fn histogram(
@@ -184,12 +187,24 @@ impl Metrics {
                 CONDITION_LATENCIES,
                 condition,
             )?,
+            manifests: manifests::Metrics::new(registry)?,
+            shadows: shadow::Metrics::new(registry)?,
         })
     }
 
     /// Where plugins register what they count themselves.
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// What is counted of plugins' files.
+    pub fn manifests(&self) -> &manifests::Metrics {
+        &self.manifests
+    }
+
+    /// What is counted of hooks in shadow mode.
+    pub fn shadows(&self) -> &shadow::Metrics {
+        &self.shadows
     }
 
     /// How long a whole phase (`admit` or `validate`) takes that ends in this way.

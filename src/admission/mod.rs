@@ -5,15 +5,18 @@
 
 mod annotations;
 mod attributes;
+mod budget;
 mod caller;
 mod denial;
 pub mod chain;
 pub mod metrics;
+pub mod shadow;
 mod spec;
 mod warnings;
 
 pub use annotations::{Annotations, Level};
 pub use attributes::{Attributes, Marks, Operation, Reinvocation};
+pub use budget::Budget;
 pub use caller::CallerAuthorizer;
 pub use chain::Chain;
 pub use denial::Denial;

@@ -101,6 +101,8 @@ pub struct Environment<'a> {
     pub feature_gates: &'a FeatureGates,
     /// How long pods stay on nodes that are not well, by default.
     pub default_tolerations: DefaultTolerations,
+    /// The webhooks that decide nothing.
+    pub shadow_webhooks: &'a super::shadow::Shadows,
     /// What resources there are.
     pub discovery: Arc<Discovery>,
 }

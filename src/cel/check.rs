@@ -221,13 +221,11 @@ impl Checker<'_> {
                 return self.overload(id, function, declarations, &types, false);
             }
             types.insert(0, (of.id, self.check(of)));
-        } else if let Some(name) = function.strip_prefix('.') {
-            *function = name.into();
         }
-        match environment.function(function) {
-            Some(declarations) => self.overload(id, function, declarations, &types, target.is_some()),
-            None => self.undeclared(id, function),
-        }
+        let name = function.strip_prefix('.').filter(|_| target.is_none()).unwrap_or(function);
+        let Some(declarations) = environment.function(name) else { return self.undeclared(id, function) };
+        *function = name.into();
+        self.overload(id, function, declarations, &types, target.is_some())
     }
 
     /// The type of what a call comes to: `resolveOverload`.

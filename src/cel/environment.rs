@@ -53,8 +53,11 @@ impl Messages for Table {
         self.0.contains_key(name)
     }
 
+    /// A word of the language may be used for its escaped name: `recognizeKeywordAsFieldName`.
     fn field(&self, name: &str, field: &str) -> Option<Type> {
-        self.0.get(name)?.get(field).cloned()
+        let fields = self.0.get(name)?;
+        let escaped = || super::schema::is_reserved(field).then(|| fields.get(&*format!("__{field}__"))).flatten();
+        fields.get(field).or_else(escaped).cloned()
     }
 }
 

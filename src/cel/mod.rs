@@ -16,6 +16,7 @@ pub mod plan;
 pub mod re2;
 pub mod schema;
 pub mod source;
+pub mod typecheck;
 pub mod types;
 pub mod value;
 

@@ -65,7 +65,7 @@ fn foreign(source: &str) -> Result<(cel::IdedExpr, cel::common::ast::SourceInfo)
 /// operators.
 pub fn stack_bytes(source: &str) -> usize {
     const BASE: usize = 96 << 20;
-    const EACH: usize = 24 << 10;
+    const EACH: usize = 12 << 10;
     let operators = source.bytes().filter(|byte| b"+-*/%<>=!.[(?{i".contains(byte)).count();
     BASE + EACH * operators
 }

@@ -33,7 +33,9 @@ impl Declared {
 
     /// What a built-in kind declares; none of other kinds.
     pub fn of_kind(kind: &GroupVersionKind) -> Option<Self> {
-        Some(of_type(builtin::of(kind)?, &mut Vec::new()))
+        let mut fields = of_type(builtin::of(kind)?, &mut Vec::new());
+        add_identity(&mut fields);
+        Some(Self::Object(fields))
     }
 
     /// The type, when the object's is called by this name, with the types that are within it: `MaybeAssignTypeName`.
@@ -56,14 +58,10 @@ impl Declared {
 
 /// The name by which expressions know a property; none if they cannot: `cel.Escape`.
 pub fn escape(property: &str) -> Option<String> {
-    const RESERVED: &[&str] = &[
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
-        "package", "namespace", "return", "var", "void", "while",
-    ];
     if property.is_empty() || property.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&property) {
+    if is_reserved(property) {
         return Some(format!("__{property}__"));
     }
     let mut escaped = String::with_capacity(property.len());
@@ -79,6 +77,34 @@ pub fn escape(property: &str) -> Option<String> {
         }
     }
     Some(escaped)
+}
+
+/// Whether the language keeps a word for itself: `celReservedSymbols`.
+pub fn is_reserved(word: &str) -> bool {
+    const RESERVED: &[&str] = &[
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ];
+    RESERVED.contains(&word)
 }
 
 /// The property that expressions know by this name; none if it is no escaped name: `cel.Unescape`.
@@ -117,7 +143,9 @@ fn of_schema(schema: &Value, is_resource: bool, depth: usize) -> Option<Declared
     if has("x-kubernetes-int-or-string") || text("format") == "int-or-string" {
         return Some(Declared::Value(Type::Dyn));
     }
-    let below = |schema: &Value| of_schema(schema, schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)), depth + 1);
+    let below = |schema: &Value| {
+        of_schema(schema, schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)), depth + 1)
+    };
     Some(match text("type") {
         "array" => Declared::List(Box::new(below(schema.get("items").filter(|items| items.is_object())?)?)),
         "object" => {
@@ -148,7 +176,9 @@ fn of_schema(schema: &Value, is_resource: bool, depth: usize) -> Option<Declared
 /// The type and name of a resource can be seen whatever its schema says of them: `WithTypeAndObjectMeta`.
 fn add_identity(fields: &mut BTreeMap<String, Declared>) {
     let string = || Declared::Value(Type::String);
-    let is_string = |fields: &BTreeMap<String, Declared>, name: &str| matches!(fields.get(name), Some(Declared::Value(Type::String)));
+    let is_string = |fields: &BTreeMap<String, Declared>, name: &str| {
+        matches!(fields.get(name), Some(Declared::Value(Type::String)))
+    };
     let named = matches!(fields.get("metadata"), Some(Declared::Object(metadata))
         if is_string(metadata, "name") && is_string(metadata, "generateName"));
     if named && is_string(fields, "kind") && is_string(fields, "apiVersion") {
@@ -161,12 +191,12 @@ fn add_identity(fields: &mut BTreeMap<String, Declared>) {
 }
 
 /// `within` are the types around: one that contains itself is an object without fields there, as `PopulateRefs` has it.
-fn of_type(of: &'static builtin::Type, within: &mut Vec<&'static str>) -> Declared {
+fn of_type(of: &'static builtin::Type, within: &mut Vec<&'static str>) -> BTreeMap<String, Declared> {
     within.push(of.name);
     let fields = of.fields().iter().filter_map(|field| Some((escape(field.name)?, of_shape(&field.shape, within)?)));
     let fields = fields.collect();
     within.pop();
-    Declared::Object(fields)
+    fields
 }
 
 fn of_shape(shape: &Shape, within: &mut Vec<&'static str>) -> Option<Declared> {
@@ -185,13 +215,15 @@ fn of_shape(shape: &Shape, within: &mut Vec<&'static str>) -> Option<Declared> {
         Shape::List(items) => Declared::List(Box::new(of_shape(items, within)?)),
         Shape::Map(values) => Declared::Map(Box::new(of_shape(values, within)?)),
         Shape::Object(reference) => of_reference(*reference, within)?,
+        // Within schemas it is a choice of types, elsewhere an object of which nothing is known.
+        Shape::Any if within.last().is_some_and(|name| name.ends_with(".JSONSchemaProps")) => return None,
         Shape::Any => Declared::Object(BTreeMap::new()),
     })
 }
 
 fn of_reference(reference: TypeReference, within: &mut Vec<&'static str>) -> Option<Declared> {
     let of = reference.resolve()?;
-    Some(if within.contains(&of.name) { Declared::Object(BTreeMap::new()) } else { of_type(of, within) })
+    Some(Declared::Object(if within.contains(&of.name) { BTreeMap::new() } else { of_type(of, within) }))
 }
 
 #[cfg(test)]
@@ -206,7 +238,9 @@ mod tests {
         let object = declared.declare("Object1", &mut table);
         let environment = Environment::new(Arc::new(table)).variable("self", object);
         let checked = environment.check(source);
-        checked.map(|checked| checked.output().to_string()).map_err(|error| error.0.lines().next().unwrap_or_default().to_owned())
+        checked
+            .map(|checked| checked.output().to_string())
+            .map_err(|error| error.0.lines().next().unwrap_or_default().to_owned())
     }
 
     #[test]
@@ -271,6 +305,7 @@ mod tests {
             ("self.metadata.creationTimestamp", "timestamp"),
             ("self.metadata.labels", "map(string, string)"),
             ("self.metadata.__namespace__", "string"),
+            ("self.metadata.namespace", "string"),
         ] {
             assert_eq!(typed(&deployment, source).as_deref(), Ok(of), "{source}");
         }

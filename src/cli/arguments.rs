@@ -1,6 +1,6 @@
 //! What can be typed. Names, defaults and syntax are kube-apiserver's where it has the flag.
 
-use crate::config::{UpstreamIdentity, ValidationView};
+use crate::config::{CallsWebhooks, UpstreamIdentity, ValidationView};
 use crate::duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use std::net::{IpAddr, SocketAddr};
@@ -70,6 +70,14 @@ pub(super) struct Admission {
     /// How long a pod stays on a node that is unreachable, where it does not say itself.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, allow_negative_numbers = true)]
     pub(super) default_unreachable_toleration_seconds: i64,
+    /// Time for the calls of webhooks in all phases on one object. Hooks that are still to be called then count as timed out:
+    /// their failurePolicy decides. 0 for as long as each of them may take.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    pub(super) admission_timeout: Duration,
+    /// Webhooks that are called but decide nothing, by their configuration or as configuration/webhook: what they would
+    /// have decided is counted, logged and in the audit log. The annotation shadow.kube-admission-proxy.dev/hooks says the same.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) shadow_webhooks: Vec<String>,
     /// What the validating phase sees where a webhook looks: the object as it would be stored, for which the write is
     /// tried first (dryRun=All); or the one that is submitted, without that round trip.
     #[arg(long, value_name = "VIEW", value_parser = validation_view(), default_value = "stored")]
@@ -180,6 +188,9 @@ pub(super) struct Upstream {
     /// credentials it presented.
     #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
     pub(super) upstream_identity: UpstreamIdentity,
+    /// Whether it calls webhooks itself, which is warned of: each would be called twice. auto looks at its metrics.
+    #[arg(long, value_name = "WHETHER", value_parser = calls_webhooks(), default_value = "auto")]
+    pub(super) upstream_calls_webhooks: CallsWebhooks,
     /// Where a kubeconfig for the API server inside this process is written, if the server's certificate and the
     /// clients' authority are its own [default: ./kube-admission-proxy.kubeconfig].
     #[arg(long, value_name = "FILE")]
@@ -211,6 +222,15 @@ fn validation_view() -> impl clap::builder::TypedValueParser<Value = ValidationV
     PossibleValuesParser::new(["stored", "submitted"]).map(|text| match text.as_str() {
         "submitted" => ValidationView::Submitted,
         _ => ValidationView::Stored,
+    })
+}
+
+fn calls_webhooks() -> impl clap::builder::TypedValueParser<Value = CallsWebhooks> {
+    use clap::builder::{PossibleValuesParser, TypedValueParser};
+    PossibleValuesParser::new(["auto", "yes", "no"]).map(|text| match text.as_str() {
+        "yes" => CallsWebhooks::Yes,
+        "no" => CallsWebhooks::No,
+        _ => CallsWebhooks::Auto,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::arguments::{self, Serve};
 use crate::admission::Spec;
+use crate::admission::shadow::Shadows;
 use crate::config::admission::{self, Admission, DefaultTolerations};
 use crate::config::{
     Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, Config, ConfigError,
@@ -21,6 +22,7 @@ const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
 pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, ConfigError> {
     let limits = Limits {
         request_timeout: flags.serving.request_timeout,
+        admission_timeout: Some(flags.admission.admission_timeout).filter(|timeout| !timeout.is_zero()),
         requests_inflight: flags.serving.max_requests_inflight,
         mutating_requests_inflight: flags.serving.max_mutating_requests_inflight,
         webhook_breaker_failures: usize::try_from(flags.admission.webhook_circuit_breaker_failures)
@@ -65,6 +67,7 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
     admission.feature_gates =
         FeatureGates::parse(&gates).map_err(|reason| ConfigError::flag("feature-gates", gates, reason))?;
     admission.routes_to_endpoints = flags.enable_aggregator_routing;
+    admission.shadow_webhooks = Shadows::new(list(&flags.shadow_webhooks));
     admission.default_tolerations = DefaultTolerations {
         not_ready_seconds: flags.default_not_ready_toleration_seconds,
         unreachable_seconds: flags.default_unreachable_toleration_seconds,
@@ -171,7 +174,7 @@ fn upstream(flags: &arguments::Upstream) -> Result<Upstream, ConfigError> {
         let reason = "has no effect with --upstream-kubeconfig";
         return Err(ConfigError::flag("write-kubeconfig", path.display().to_string(), reason));
     }
-    Ok(Upstream::Remote { kubeconfig, identity })
+    Ok(Upstream::Remote { kubeconfig, identity, calls_webhooks: flags.upstream_calls_webhooks })
 }
 
 fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
@@ -376,6 +379,13 @@ mod tests {
 
     #[test]
     fn the_other_examples_are_read_too() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/config/admission-manifests.yaml");
+        let config = parse(&[&format!("--admission-control-config-file={file}")]).unwrap();
+        for (plugin, folder) in [("MutatingAdmissionWebhook", "mutating"), ("ValidatingAdmissionWebhook", "validating")]
+        {
+            let given = &config.admission.configuration(plugin).unwrap().value["staticManifestsDir"];
+            assert_eq!(given, &format!("/etc/kube-admission-proxy/{folder}"));
+        }
         crate::authn::StaticTokens::parse(include_bytes!("../../config/tokens.csv")).unwrap();
         let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/config/audit-policy.yaml");
         crate::audit::Policy::from_file(Path::new(policy)).unwrap();

@@ -2,6 +2,7 @@
 
 use super::cache::{Projection, key, namespaced_key};
 use super::{Namespace, Need};
+use crate::admission::shadow;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingWebhookConfiguration,
 };
@@ -15,6 +16,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
 
 impl From<KubeNamespace> for Namespace {
     fn from(namespace: KubeNamespace) -> Self {
@@ -59,12 +61,18 @@ fn slim(metadata: ObjectMeta) -> ObjectMeta {
     }
 }
 
+/// Metadata with the one annotation that is looked at.
+fn of_webhooks(mut metadata: ObjectMeta) -> ObjectMeta {
+    let annotation = metadata.annotations.as_mut().and_then(|annotations| annotations.remove_entry(shadow::ANNOTATION));
+    ObjectMeta { annotations: annotation.map(|annotation| BTreeMap::from([annotation])), ..slim(metadata) }
+}
+
 impl Projection for MutatingWebhookConfiguration {
     const NEED: Need = Need::MutatingWebhooks;
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        object.metadata = slim(object.metadata);
+        object.metadata = of_webhooks(object.metadata);
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
 }
@@ -74,7 +82,7 @@ impl Projection for ValidatingWebhookConfiguration {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        object.metadata = slim(object.metadata);
+        object.metadata = of_webhooks(object.metadata);
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
 }
@@ -321,6 +329,12 @@ mod tests {
         let hook = serde_json::from_value(json!({"metadata": metadata, "webhooks": []})).unwrap();
         let (_, hook) = ValidatingWebhookConfiguration::project(hook);
         assert_eq!(serde_json::to_value(hook).unwrap()["metadata"], json!({"name": "a", "namespace": "n", "uid": "u"}));
+        let marked = json!({"name": "a", "annotations": {"a": "b", shadow::ANNOTATION: "true"}});
+        let (_, hook) = ValidatingWebhookConfiguration::project(
+            serde_json::from_value(json!({"metadata": marked, "webhooks": []})).unwrap(),
+        );
+        let kept = json!({"name": "a", "annotations": {shadow::ANNOTATION: "true"}});
+        assert_eq!(serde_json::to_value(hook).unwrap()["metadata"], kept);
         let spec = json!({"clusterIP": "10.0.0.1", "selector": {"a": "b"}});
         let service = json!({"metadata": metadata, "spec": spec, "status": {"loadBalancer": {}}});
         let (key, service) = Service::project(serde_json::from_value(service).unwrap());

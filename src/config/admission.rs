@@ -2,6 +2,7 @@
 
 use super::admission_file;
 use super::{ConfigError, FeatureGates};
+use crate::admission::shadow::Shadows;
 use crate::admission::{BuildError, Spec};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,6 +20,8 @@ pub struct Admission {
     pub default_tolerations: DefaultTolerations,
     /// Whether webhooks of a Service are called at its endpoints (`--enable-aggregator-routing`).
     pub routes_to_endpoints: bool,
+    /// The webhooks that decide nothing.
+    pub shadow_webhooks: Shadows,
 }
 
 /// `tolerationSeconds` of the tolerations that DefaultTolerationSeconds adds, in seconds; may be negative.
@@ -76,8 +79,15 @@ impl Admission {
             })?,
             None => Vec::new(),
         };
-        let (feature_gates, default_tolerations) = Default::default();
-        Ok(Self { plugins, configurations, feature_gates, default_tolerations, routes_to_endpoints: false })
+        let (feature_gates, default_tolerations, shadow_webhooks) = Default::default();
+        Ok(Self {
+            plugins,
+            configurations,
+            feature_gates,
+            default_tolerations,
+            shadow_webhooks,
+            routes_to_endpoints: false,
+        })
     }
 
     /// The plugin's own configuration, if the file has one.

@@ -26,6 +26,8 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// Time for a write, whatever it asks for (`requestTimeoutUpperBound`).
     pub mutating_timeout: Duration,
+    /// Time for the calls of webhooks in all phases on one object (`--admission-timeout`); none for as long as each may take.
+    pub admission_timeout: Option<Duration>,
     /// Reads in flight (`--max-requests-inflight`); 0 for any number.
     pub requests_inflight: usize,
     /// Writes in flight (`--max-mutating-requests-inflight`); 0 for any number.
@@ -124,6 +126,7 @@ impl Default for Limits {
             collection_bytes: 64 * MEBIBYTE,
             request_timeout: seconds(60),
             mutating_timeout: seconds(34),
+            admission_timeout: None,
             requests_inflight: 400,
             mutating_requests_inflight: 200,
             upgrades: 4096,

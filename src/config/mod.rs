@@ -131,6 +131,18 @@ pub enum ValidationView {
     Submitted,
 }
 
+/// Whether the API server behind calls webhooks itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallsWebhooks {
+    /// Its metrics say so, if they can be read.
+    #[default]
+    Auto,
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+}
+
 /// The API server behind.
 #[derive(Clone, Debug)]
 pub enum Upstream {
@@ -145,6 +157,8 @@ pub enum Upstream {
         kubeconfig: PathBuf,
         /// As whom requests reach it.
         identity: UpstreamIdentity,
+        /// Whether it calls webhooks itself.
+        calls_webhooks: CallsWebhooks,
     },
 }
 

@@ -2,7 +2,7 @@
 
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
-use crate::admission::{Annotations, Attributes, Marks, Operation, Reinvocation};
+use crate::admission::{Annotations, Attributes, Budget, Marks, Operation, Reinvocation};
 use crate::object::Object;
 use crate::request::RequestInfo;
 use crate::request::query::{query_pairs, query_values};
@@ -40,6 +40,7 @@ impl Pipeline {
         }
         let options = connect_options(&target, query);
         let warnings = exchange.warnings.clone();
+        let budget = Budget::new(self.limits.admission_timeout);
         let attributes = |options: &Object| Attributes {
             operation: Operation::Connect,
             kind: target.kind().clone(),
@@ -54,6 +55,7 @@ impl Pipeline {
             user: caller.user.clone(),
             authorizer: self.authorizer_of(caller),
             deadline: Instant::now() + self.limits.mutating_timeout,
+            budget: budget.clone(),
             annotations: Annotations::default(),
             warnings: warnings.clone(),
             reinvocation: Reinvocation::default(),

@@ -134,7 +134,7 @@ impl Path {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
         let cluster = Cluster::fixed(FixedState::default());
         let limits = Limits::default();
-        let gates = FeatureGates::default();
+        let (gates, shadows) = (FeatureGates::default(), Default::default());
         let chain = Chain::build(&[&WITNESS], metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
@@ -142,6 +142,7 @@ impl Path {
             metrics: metrics.clone(),
             feature_gates: &gates,
             default_tolerations: DefaultTolerations::default(),
+            shadow_webhooks: &shadows,
             discovery: discovery.clone(),
         });
         let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, 1, Drain::new());

@@ -4,7 +4,7 @@ use super::gateway::{Answer, with_body};
 use super::owner_references::Seen;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
-use crate::admission::{Annotations, Attributes, Marks, Operation, Reinvocation, Warnings};
+use crate::admission::{Annotations, Attributes, Budget, Marks, Operation, Reinvocation, Warnings};
 use crate::cluster::CustomResource;
 use crate::object::decode::go_quote;
 use crate::object::structural::Structural;
@@ -168,6 +168,7 @@ impl<'a> Write<'a> {
             user: self.caller.user.clone(),
             authorizer: self.pipeline.authorizer_of(self.caller),
             deadline: self.deadline,
+            budget: Budget::new(self.pipeline.limits.admission_timeout),
             annotations: Annotations::default(),
             warnings: self.warnings.clone(),
             reinvocation: Reinvocation::default(),

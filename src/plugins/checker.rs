@@ -1,6 +1,8 @@
 //! The one way in which plugins are tested: feed a request, look at what becomes of the object.
 
-use crate::admission::{Annotations, Attributes, CallerAuthorizer, Denial, Marks, Operation, Plugin, Reinvocation};
+use crate::admission::{
+    Annotations, Attributes, Budget, CallerAuthorizer, Denial, Marks, Operation, Plugin, Reinvocation,
+};
 use crate::authn::UserInfo;
 use crate::authz::{self, Decision};
 use crate::cluster::{Cluster, FixedState, Namespace};
@@ -153,6 +155,7 @@ pub(crate) fn attributes(
         user: Arc::new(UserInfo { username: "alice".into(), ..UserInfo::default() }),
         authorizer: Default::default(),
         deadline: Instant::now() + Duration::from_secs(34),
+        budget: Budget::default(),
         annotations: Annotations::default(),
         warnings: Arc::default(),
         reinvocation: Reinvocation::default(),

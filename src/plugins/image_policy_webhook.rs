@@ -88,7 +88,7 @@ impl Plugin for ImagePolicyWebhook {
 
 impl ImagePolicyWebhook {
     async fn ask(&self, spec: &str, attributes: &Attributes) -> Result<Verdict, CallFailure> {
-        let answer = self.backend.post(review::body(spec).into(), attributes.deadline).await?;
+        let answer = self.backend.post(review::body(spec).into(), attributes.call_deadline()).await?;
         Verdict::read(&answer).map_err(CallFailure::Other)
     }
 

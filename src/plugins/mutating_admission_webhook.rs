@@ -2,7 +2,7 @@
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::Need;
-use crate::webhooks::{Mutating, config};
+use crate::webhooks::{Mutating, config, manifests};
 use async_trait::async_trait;
 
 /// MutatingAdmissionWebhook's facts.
@@ -21,10 +21,11 @@ pub static SPEC: Spec = Spec {
 struct MutatingAdmissionWebhook(Mutating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    let users = config::users(environment.configuration)?;
+    let config = config::read(environment.configuration, environment.feature_gates)?;
+    let manifests = manifests(config.manifests, SPEC.name, environment)?;
     let Environment { cluster, discovery, metrics, limits, .. } = environment;
-    let plugin = Mutating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, users);
-    Ok(Box::new(MutatingAdmissionWebhook(plugin)))
+    let hooks = Mutating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
+    Ok(Box::new(MutatingAdmissionWebhook(hooks.with_shadows(environment.shadow_webhooks.clone()))))
 }
 
 #[async_trait]

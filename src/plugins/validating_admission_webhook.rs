@@ -2,7 +2,7 @@
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::Need;
-use crate::webhooks::{Validating, config};
+use crate::webhooks::{Validating, config, manifests};
 use async_trait::async_trait;
 
 /// ValidatingAdmissionWebhook's facts.
@@ -21,10 +21,11 @@ pub static SPEC: Spec = Spec {
 struct ValidatingAdmissionWebhook(Validating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    let users = config::users(environment.configuration)?;
+    let config = config::read(environment.configuration, environment.feature_gates)?;
+    let manifests = manifests(config.manifests, SPEC.name, environment)?;
     let Environment { cluster, discovery, metrics, limits, .. } = environment;
-    let plugin = Validating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, users);
-    Ok(Box::new(ValidatingAdmissionWebhook(plugin)))
+    let hooks = Validating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, config.users, manifests);
+    Ok(Box::new(ValidatingAdmissionWebhook(hooks.with_shadows(environment.shadow_webhooks.clone()))))
 }
 
 #[async_trait]

@@ -89,5 +89,7 @@ pub fn create() -> Attributes {
         annotations: Annotations::default(),
         warnings: Arc::default(),
         reinvocation: Reinvocation::default(),
+        marks: Default::default(),
+        budget: Default::default(),
     }
 }

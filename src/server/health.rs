@@ -22,18 +22,10 @@ type Probe = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 struct Check {
     name: &'static str,
-    kind: CheckKind,
+    of_life: bool,
+    /// Whether it only says what could be better.
+    is_advice: bool,
     probe: Probe,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum CheckKind {
-    /// Of liveness, and of readiness.
-    Life,
-    /// Of readiness.
-    Readiness,
-    /// Told by readiness, which it does not change.
-    Note,
 }
 
 /// The named checks of liveness and readiness. Clones share them.
@@ -57,17 +49,17 @@ impl Checks {
 
     /// Adds a check of liveness, which is one of readiness too. It must be quick; why it fails is only logged.
     pub fn live(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        self.add(Check { name, kind: CheckKind::Life, probe: Box::new(probe) });
+        self.add(Check { name, of_life: true, is_advice: false, probe: Box::new(probe) });
     }
 
     /// Adds a check of readiness.
     pub fn ready(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        self.add(Check { name, kind: CheckKind::Readiness, probe: Box::new(probe) });
+        self.add(Check { name, of_life: false, is_advice: false, probe: Box::new(probe) });
     }
 
-    /// Adds something that `/readyz?verbose` tells, reason included, and that does not keep the server from being ready.
-    pub fn note(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        self.add(Check { name, kind: CheckKind::Note, probe: Box::new(probe) });
+    /// Adds something to readiness that does not fail it: what could be better is said in the lines of `verbose`.
+    pub fn advise(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.add(Check { name, of_life: false, is_advice: true, probe: Box::new(probe) });
     }
 
     fn add(&self, check: Check) {
@@ -77,7 +69,7 @@ impl Checks {
     /// Whether everything is ready.
     pub fn is_ready(&self) -> bool {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        checks.iter().filter(|check| check.kind != CheckKind::Note).all(|check| (check.probe)().is_ok())
+        checks.iter().all(|check| check.is_advice || (check.probe)().is_ok())
     }
 
     /// `healthz.handleRootHealth`: whether all is well, and the lines that say so.
@@ -88,7 +80,7 @@ impl Checks {
         let mut unknown: Vec<&String> = excluded.iter().collect();
         let (mut lines, mut failed) = (String::new(), false);
         for check in self.0.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            if endpoint == "livez" && check.kind != CheckKind::Life {
+            if endpoint == "livez" && !check.of_life {
                 continue;
             }
             let name = check.name;
@@ -96,8 +88,8 @@ impl Checks {
                 unknown.retain(|unknown| *unknown != name);
                 writeln!(lines, "[+]{name} excluded: ok")
             } else if let Err(reason) = (check.probe)() {
-                if check.kind == CheckKind::Note {
-                    lines += &format!("[!]{name}: {}\n", reason.replace('\n', " "));
+                if check.is_advice {
+                    let _ = writeln!(lines, "[+]{name} ok: warning: {reason}");
                     continue;
                 }
                 failed = true;
@@ -124,13 +116,13 @@ impl Checks {
     /// One check by its name (`healthz.adaptCheckToHandler`).
     fn one(&self, endpoint: &str, name: &str) -> (StatusCode, String) {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(check) =
-            checks.iter().find(|check| check.name == name && (check.kind == CheckKind::Life || endpoint != "livez"))
+        let Some(check) = checks.iter().find(|check| check.name == name && (check.of_life || endpoint != "livez"))
         else {
             return (StatusCode::NOT_FOUND, "404 page not found\n".into());
         };
         match (check.probe)() {
             Ok(()) => (StatusCode::OK, "ok".into()),
+            Err(reason) if check.is_advice => (StatusCode::OK, format!("ok: warning: {reason}\n")),
             Err(reason) => (StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n")),
         }
     }
@@ -241,6 +233,17 @@ mod tests {
         ] {
             assert_eq!(ask(checks, path).await, (code, body.to_owned()), "{path}");
         }
+    }
+
+    #[tokio::test]
+    async fn advice_is_given_without_failing_anything() {
+        let checks = checks(Ok(()));
+        checks.advise("once", || Err("twice".into()));
+        assert!(checks.is_ready());
+        assert_eq!(ask(&checks, "/readyz").await, (200, "ok".to_owned()));
+        let lines = "[+]ping ok\n[+]shutdown ok\n[+]upstream ok\n[+]once ok: warning: twice\nreadyz check passed\n";
+        assert_eq!(ask(&checks, "/readyz?verbose").await, (200, lines.to_owned()));
+        assert_eq!(ask(&checks, "/readyz/once").await, (200, "ok: warning: twice\n".to_owned()));
     }
 
     #[tokio::test]

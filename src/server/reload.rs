@@ -6,6 +6,7 @@
 use arc_swap::{ArcSwap, Guard};
 use notify::{EventKind, RecursiveMode, Watcher};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -70,17 +71,74 @@ where
     T: Send + Sync + 'static,
     E: std::fmt::Display + Send + 'static,
 {
+    start(Watched::Files(paths), load)
+}
+
+/// The same of whatever files are in a folder, but not in folders below it.
+///
+/// # Errors
+/// When the first `load` fails.
+pub fn watch_folder<T, E>(
+    folder: PathBuf,
+    load: impl Fn() -> Result<T, E> + Send + Sync + 'static,
+) -> Result<Reloading<T>, E>
+where
+    T: Send + Sync + 'static,
+    E: std::fmt::Display + Send + 'static,
+{
+    start(Watched::Folder(folder), load)
+}
+
+/// What is followed.
+#[derive(Debug)]
+enum Watched {
+    Files(Vec<PathBuf>),
+    Folder(PathBuf),
+}
+
+impl Watched {
+    /// The files that there are now.
+    fn files(&self) -> Cow<'_, [PathBuf]> {
+        match self {
+            Self::Files(paths) => Cow::Borrowed(paths),
+            Self::Folder(folder) => {
+                let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+                let is_file = |path: &PathBuf| path.metadata().is_ok_and(|metadata| metadata.is_file());
+                let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_file).collect();
+                files.sort();
+                Cow::Owned(files)
+            }
+        }
+    }
+
+    fn directories(&self) -> BTreeSet<&Path> {
+        match self {
+            Self::Files(paths) => paths.iter().map(|path| directory(path)).collect(),
+            Self::Folder(folder) => BTreeSet::from([folder.as_path()]),
+        }
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn start<T, E>(watched: Watched, load: impl Fn() -> Result<T, E> + Send + Sync + 'static) -> Result<Reloading<T>, E>
+where
+    T: Send + Sync + 'static,
+    E: std::fmt::Display + Send + 'static,
+{
     // Taken and watched before the first load, so that no change falls between the two.
-    let seen = fingerprint(&paths);
+    let seen = fingerprint(&watched);
     let changed = Arc::new(Notify::new());
-    let watcher = watch_directories(&paths, Arc::clone(&changed));
+    let watcher = watch_directories(&watched, Arc::clone(&changed));
     let current = Arc::new(ArcSwap::from_pointee(load()?));
-    let task = tokio::spawn(follow(paths, seen, Arc::new(load), Arc::clone(&current), changed, watcher));
+    let task = tokio::spawn(follow(watched, seen, Arc::new(load), Arc::clone(&current), changed, watcher));
     Ok(Reloading { current, task: Some(task) })
 }
 
 async fn follow<T, E>(
-    paths: Vec<PathBuf>,
+    watched: Watched,
     mut seen: [u8; 32],
     load: Arc<impl Fn() -> Result<T, E> + Send + Sync + 'static>,
     current: Arc<ArcSwap<T>>,
@@ -90,13 +148,13 @@ async fn follow<T, E>(
     T: Send + Sync + 'static,
     E: std::fmt::Display + Send + 'static,
 {
-    let paths = Arc::new(paths);
+    let watched = Arc::new(watched);
     let mut failed = false;
     loop {
         if tokio::time::timeout(POLL_INTERVAL, changed.notified()).await.is_ok() {
             tokio::time::sleep(CHANGE_DELAY).await;
         }
-        let (files, load) = (Arc::clone(&paths), Arc::clone(&load));
+        let (files, load) = (Arc::clone(&watched), Arc::clone(&load));
         let attempt = tokio::task::spawn_blocking(move || {
             let now = fingerprint(&files);
             (now != seen || failed).then(|| (now, load()))
@@ -107,17 +165,21 @@ async fn follow<T, E>(
         match result {
             Ok(value) => {
                 current.store(Arc::new(value));
-                tracing::info!(files = ?paths, "reloaded");
+                tracing::info!(files = ?watched, "reloaded");
             }
-            Err(error) => tracing::error!(files = ?paths, %error, "cannot reload; keeping what was loaded before"),
+            Err(error) => tracing::error!(files = ?watched, %error, "cannot reload; keeping what was loaded before"),
         }
     }
 }
 
 /// A digest of the files' contents, so that nothing secret is kept. A file that cannot be read counts as such.
-fn fingerprint(paths: &[PathBuf]) -> [u8; 32] {
+fn fingerprint(watched: &Watched) -> [u8; 32] {
     let mut digest = Sha256::new();
-    for path in paths {
+    for path in watched.files().iter() {
+        if matches!(watched, Watched::Folder(_)) {
+            digest.update(path.as_os_str().as_encoded_bytes());
+            digest.update([0]);
+        }
         match std::fs::read(path) {
             Ok(content) => {
                 digest.update((content.len() as u64).to_be_bytes());
@@ -131,10 +193,12 @@ fn fingerprint(paths: &[PathBuf]) -> [u8; 32] {
 
 /// Whether an event may be a change of one of the files. Other files of their directory may change as often as they
 /// like: a log beside a certificate must not have the certificate read for each of its lines.
-fn concerns(event: &notify::Event, names: &BTreeSet<OsString>) -> bool {
+/// Without names, whatever is in the directory is one of the files.
+fn concerns(event: &notify::Event, names: Option<&BTreeSet<OsString>>) -> bool {
     // Reading the files is an event too, and must not lead to reading them again.
     let is_change = !matches!(event.kind, EventKind::Access(_));
     let is_named = |path: &PathBuf| {
+        let Some(names) = names else { return true };
         path.file_name().is_some_and(|name| {
             // What the kubelet swaps below the files is called `..data`, and its versions `..` and their time.
             names.contains(name) || name.as_encoded_bytes().starts_with(b"..")
@@ -143,20 +207,17 @@ fn concerns(event: &notify::Event, names: &BTreeSet<OsString>) -> bool {
     event.need_rescan() || (is_change && event.paths.iter().any(is_named))
 }
 
-fn watch_directories(paths: &[PathBuf], changed: Arc<Notify>) -> Option<notify::RecommendedWatcher> {
-    let names: BTreeSet<OsString> = paths.iter().filter_map(|path| path.file_name()).map(OsString::from).collect();
+fn watch_directories(watched: &Watched, changed: Arc<Notify>) -> Option<notify::RecommendedWatcher> {
+    let names: Option<BTreeSet<OsString>> = match watched {
+        Watched::Files(paths) => Some(paths.iter().filter_map(|path| path.file_name()).map(OsString::from).collect()),
+        Watched::Folder(_) => None,
+    };
     let on_event = move |event: notify::Result<notify::Event>| {
-        if event.map_or(true, |event| concerns(&event, &names)) {
+        if event.map_or(true, |event| concerns(&event, names.as_ref())) {
             changed.notify_one();
         }
     };
-    let directories: BTreeSet<&Path> = paths
-        .iter()
-        .map(|path| match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        })
-        .collect();
+    let directories = watched.directories();
     let watching = notify::recommended_watcher(on_event).and_then(|mut watcher| {
         for directory in directories {
             watcher.watch(directory, RecursiveMode::NonRecursive)?;
@@ -244,12 +305,16 @@ mod tests {
             (modify, "/certs/access.log", false),
             (modify, "/certs", false),
         ] {
-            assert_eq!(concerns(&notify::Event::new(kind).add_path(path.into()), &names), wanted, "{kind:?} {path}");
+            assert_eq!(
+                concerns(&notify::Event::new(kind).add_path(path.into()), Some(&names)),
+                wanted,
+                "{kind:?} {path}"
+            );
         }
         let renamed =
             notify::Event::new(modify).add_path("/certs/tls.crt.new".into()).add_path("/certs/tls.crt".into());
-        assert!(concerns(&renamed, &names));
-        assert!(concerns(&notify::Event::new(EventKind::Other).set_flag(Flag::Rescan), &names));
+        assert!(concerns(&renamed, Some(&names)));
+        assert!(concerns(&notify::Event::new(EventKind::Other).set_flag(Flag::Rescan), Some(&names)));
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ mod pool;
 mod probe;
 mod remote;
 mod upgrade;
+mod webhooks;
 
 pub use client::kube_client;
 pub use connect::Bounds;
@@ -16,6 +17,7 @@ pub use forward::Forwarder;
 pub use identity::{ClientCredentials, Identity, RequestHeaders};
 pub use probe::Probe;
 pub use remote::{Remote, RemoteError};
+pub use webhooks::Doubled;
 
 use async_trait::async_trait;
 use bytes::Bytes;

@@ -2,8 +2,8 @@
 
 use super::answer::{self, AnswerError, Response};
 use super::client::Answer;
-use super::hook::{Hook, SideEffects};
-use super::review::Review;
+use super::hook::{Hook, ReviewVersion, SideEffects};
+use super::review::{Request, Review};
 use crate::admission::Attributes;
 use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
 use crate::cluster::Cluster;
@@ -52,6 +52,22 @@ impl Caller {
     }
 }
 
+/// A call that may be made: what is sent, and until when.
+pub struct Prepared {
+    version: ReviewVersion,
+    request: Request,
+    deadline: Instant,
+    /// Whether that is all the time that the hook asks for.
+    is_whole: bool,
+}
+
+impl Prepared {
+    /// The object in it, as JSON.
+    pub fn object(&self) -> &[u8] {
+        self.request.object()
+    }
+}
+
 /// Calls a hook and takes in its annotations and warnings.
 ///
 /// # Errors
@@ -63,6 +79,22 @@ pub async fn call(
     review: &Review,
     cluster: &Cluster,
 ) -> Result<Response, CallError> {
+    let prepared = prepare(hook, attributes, review)?;
+    let response = exchange(caller, hook, &prepared, cluster).await?;
+    for (key, value) in &response.audit_annotations {
+        attributes.annotations.add(format!("{}/{key}", hook.name), value);
+    }
+    for warning in &response.warnings {
+        attributes.warnings.add(warning);
+    }
+    verdict(hook, response)
+}
+
+/// What is to be sent.
+///
+/// # Errors
+/// When the hook cannot be sent this request.
+pub fn prepare(hook: &Hook, attributes: &Attributes, review: &Review) -> Result<Prepared, CallError> {
     if attributes.dry_run {
         match hook.side_effects {
             SideEffects::None => {}
@@ -78,19 +110,35 @@ pub async fn call(
             "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)";
         return Err(CallError::calling(reason, 400));
     };
-    let request = review.request(version);
-    let answer = send(hook, attributes, &request.body, cluster).await?;
-    let response =
-        answer::read(&answer, version, &request.uid, caller == Caller::Mutating).map_err(|error| match error {
+    let of_hook = Instant::now() + hook.timeout;
+    let deadline = of_hook.min(attributes.call_deadline());
+    Ok(Prepared { version, request: review.request(version), deadline, is_whole: deadline == of_hook })
+}
+
+/// Sends it and reads the answer, whatever it says.
+///
+/// # Errors
+/// When there is no answer, or none that is valid.
+pub async fn exchange(
+    caller: Caller,
+    hook: &Hook,
+    prepared: &Prepared,
+    cluster: &Cluster,
+) -> Result<Response, CallError> {
+    let answer = send(hook, prepared, cluster).await?;
+    answer::read(&answer, prepared.version, &prepared.request.uid, caller == Caller::Mutating).map_err(|error| {
+        match error {
             AnswerError::Call(why, code) => CallError::calling(format!("failed to call webhook: {why}"), code),
             AnswerError::Invalid(why) => CallError::calling(format!("received invalid webhook response: {why}"), 503),
-        })?;
-    for (key, value) in &response.audit_annotations {
-        attributes.annotations.add(format!("{}/{key}", hook.name), value);
-    }
-    for warning in &response.warnings {
-        attributes.warnings.add(warning);
-    }
+        }
+    })
+}
+
+/// The answer of a hook that lets the request pass.
+///
+/// # Errors
+/// The refusal.
+pub fn verdict(hook: &Hook, response: Response) -> Result<Response, CallError> {
     if response.allowed {
         Ok(response)
     } else {
@@ -98,29 +146,23 @@ pub async fn call(
     }
 }
 
-async fn send(
-    hook: &Hook,
-    attributes: &Attributes,
-    body: &[bytes::Bytes; 4],
-    cluster: &Cluster,
-) -> Result<Answer, CallError> {
+async fn send(hook: &Hook, prepared: &Prepared, cluster: &Cluster) -> Result<Answer, CallError> {
+    let Prepared { request, deadline, .. } = prepared;
     let client = hook.client.as_ref();
     let client = client.map_err(|why| CallError::calling(format!("could not get REST client: {why}"), 500))?;
     let failed = |why: String| CallError::calling(format!("failed to call webhook: {why}"), 503);
-    let now = Instant::now();
-    let of_hook = now + hook.timeout;
-    let deadline = of_hook.min(attributes.deadline);
-    let left = deadline.saturating_duration_since(now);
+    let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(failed("context deadline exceeded".into()));
     }
     let permit = client.enter().map_err(failed)?;
     let timeout_seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-    let answer = client.post(cluster, body.clone(), timeout_seconds, deadline).await.map_err(|error| error.to_string());
+    let answer =
+        client.post(cluster, request.body.clone(), timeout_seconds, *deadline).await.map_err(|error| error.to_string());
     match (&answer, permit) {
         (Ok(_), Some(permit)) => permit.answered(),
         // A request that had less time than the hook says nothing of the hook.
-        (Err(why), Some(permit)) if deadline == of_hook || Instant::now() < deadline => permit.failed(why.clone()),
+        (Err(why), Some(permit)) if prepared.is_whole || Instant::now() < *deadline => permit.failed(why.clone()),
         _ => {}
     }
     answer.map_err(failed)

@@ -2,22 +2,32 @@
 
 use super::client::Kubeconfig;
 use crate::admission::BuildError;
-use crate::config::PluginConfiguration;
+use crate::config::{FeatureGates, PluginConfiguration};
+use crate::manifests;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "WebhookAdmissionConfiguration";
 
-/// The users as whom webhooks are called: those of the kubeconfig that the configuration names, or none.
+/// What the file says.
+#[derive(Default)]
+pub struct Configuration {
+    /// As whom webhooks are called: the users of the kubeconfig that is named, or none.
+    pub users: Kubeconfig,
+    /// Where webhook configurations are that are no objects of the API.
+    pub manifests: Option<PathBuf>,
+}
+
+/// Reads a plugin's configuration, if there is one.
 ///
 /// # Errors
-/// For another kind, an unknown field, a kubeconfig that cannot be used, and the field whose feature this version does not have.
-pub fn users(configuration: Option<&PluginConfiguration>) -> Result<Kubeconfig, BuildError> {
-    let Some(configuration) = configuration else { return Ok(Kubeconfig::default()) };
+/// For another kind, an unknown field, a kubeconfig that cannot be used, and a folder of manifests that may not be used.
+pub fn read(configuration: Option<&PluginConfiguration>, gates: &FeatureGates) -> Result<Configuration, BuildError> {
+    let mut read = Configuration::default();
+    let Some(configuration) = configuration else { return Ok(read) };
     let wrong = |text: String| BuildError(format!("{}: {text}", configuration.origin));
     let error = |text: String| Err(wrong(text));
-    let mut users = Kubeconfig::default();
     let Some(fields) = configuration.value.as_object() else { return error("must be an object".into()) };
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
     if (text("apiVersion"), text("kind")) != (API_VERSION, KIND) {
@@ -33,15 +43,15 @@ pub fn users(configuration: Option<&PluginConfiguration>) -> Result<Kubeconfig, 
                 Value::Null => {}
                 Value::String(path) if path.is_empty() => {}
                 Value::String(path) if field == "kubeConfigFile" => {
-                    users = kubeconfig(path).map_err(|why| wrong(format!("kubeConfigFile: {why}")))?;
+                    read.users = kubeconfig(path).map_err(|why| wrong(format!("kubeConfigFile: {why}")))?;
                 }
-                Value::String(_) => return error(format!("{field}: is not supported yet")),
+                Value::String(path) => read.manifests = manifests::folder(path, gates).map_err(wrong)?,
                 _ => return error(format!("{field}: must be a string")),
             },
             unknown => return error(format!("unknown field \"{unknown}\"")),
         }
     }
-    Ok(users)
+    Ok(read)
 }
 
 fn kubeconfig(path: &str) -> Result<Kubeconfig, String> {
@@ -60,12 +70,12 @@ mod tests {
 
     fn checked(value: Value) -> Result<(), String> {
         let configuration = PluginConfiguration { origin: "f".into(), directory: "/".into(), value };
-        users(Some(&configuration)).map(drop).map_err(|error| error.to_string())
+        read(Some(&configuration), &FeatureGates::default()).map(drop).map_err(|error| error.to_string())
     }
 
     #[test]
     fn an_empty_configuration_is_accepted() {
-        assert!(users(None).is_ok());
+        assert!(read(None, &FeatureGates::default()).is_ok());
         assert!(checked(json!({"apiVersion": API_VERSION, "kind": KIND})).is_ok());
         assert!(checked(json!({"apiVersion": API_VERSION, "kind": KIND, "kubeConfigFile": ""})).is_ok());
     }
@@ -105,7 +115,8 @@ mod tests {
         assert_eq!(with("kubeConfigFile", json!("x")), relative);
         let missing = with("kubeConfigFile", json!("/not/there"));
         assert!(missing.starts_with("f: kubeConfigFile: open /not/there: "), "{missing}");
-        assert_eq!(with("staticManifestsDir", json!("/x")), "f: staticManifestsDir: is not supported yet");
+        let off = "staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled";
+        assert_eq!(with("staticManifestsDir", json!("/x")), format!("f: staticManifestsDir: Forbidden: {off}"));
         assert_eq!(with("kubeconfigFile", json!("/x")), "f: unknown field \"kubeconfigFile\"");
         assert!(
             checked(json!({"apiVersion": "apiserver.config.k8s.io/v1alpha1", "kind": "WebhookAdmission"})).is_err()

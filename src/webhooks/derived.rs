@@ -3,6 +3,9 @@
 use arc_swap::ArcSwap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Configurations from files, and those from the API; each list is the same `Arc` as long as nothing in it changes.
+pub type Both<C> = (Arc<Vec<Arc<C>>>, Arc<Vec<Arc<C>>>);
+
 /// A `T` made of an `S`.
 #[derive(Debug)]
 pub struct Derived<S, T> {

@@ -3,7 +3,9 @@
 use super::client::{Client, Clients, Endpoint};
 use super::criteria::Criteria;
 use super::index::Index;
-use crate::admission::Operation;
+use super::matching::is_exempt;
+use crate::admission::shadow::{self, Shadows};
+use crate::admission::{Attributes, Operation};
 use crate::policies::Conditions;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -53,8 +55,12 @@ pub enum SideEffects {
 /// One webhook, ready to be matched and called.
 #[derive(Debug)]
 pub struct Hook {
-    /// `<configuration>/<hook>/<n-th of that name>`.
+    /// `<configuration>/<hook>/<n-th of that name>`, and `manifest/` before it where the configuration is from a file.
     pub uid: String,
+    /// Whether its configuration is from a file.
+    pub is_static: bool,
+    /// Whether it is called without deciding anything.
+    pub is_shadow: bool,
     /// Name of its configuration.
     pub configuration: String,
     /// Its own name.
@@ -132,7 +138,7 @@ impl<'a> From<&'a ValidatingWebhook> for Fields<'a> {
 }
 
 impl Hook {
-    fn new(uid: String, configuration: &str, fields: &Fields<'_>, clients: &Clients) -> Self {
+    fn new(uid: String, configuration: &str, is_static: bool, fields: &Fields<'_>, clients: &Clients) -> Self {
         let known = |version: &String| match &**version {
             "v1" => Some(ReviewVersion::V1),
             "v1beta1" => Some(ReviewVersion::V1Beta1),
@@ -140,6 +146,8 @@ impl Hook {
         };
         Self {
             uid,
+            is_static,
+            is_shadow: false,
             configuration: configuration.to_owned(),
             name: fields.name.to_owned(),
             ignores_failure: fields.failure_policy == Some("Ignore"),
@@ -190,47 +198,82 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Compiles MutatingWebhookConfigurations.
-    pub fn mutating(configurations: &[Arc<MutatingWebhookConfiguration>], clients: &Clients) -> Self {
-        Self::compile(
-            clients,
-            configurations.iter().map(|configuration| {
-                let name = configuration.metadata.name.as_deref().unwrap_or_default();
-                (name, configuration.webhooks.iter().flatten().map(Fields::from).collect())
-            }),
-        )
+    /// Compiles MutatingWebhookConfigurations from files and from the API.
+    pub fn mutating(
+        manifests: &[Arc<MutatingWebhookConfiguration>],
+        stored: &[Arc<MutatingWebhookConfiguration>],
+        clients: &Clients,
+    ) -> Self {
+        Self::compile(clients, [manifests, stored], |configuration| {
+            let name = configuration.metadata.name.as_deref().unwrap_or_default();
+            let hooks = configuration.webhooks.iter().flatten().map(Fields::from).collect();
+            (name, shadow::annotation(&configuration.metadata), hooks)
+        })
     }
 
-    /// Compiles ValidatingWebhookConfigurations.
-    pub fn validating(configurations: &[Arc<ValidatingWebhookConfiguration>], clients: &Clients) -> Self {
-        Self::compile(
-            clients,
-            configurations.iter().map(|configuration| {
-                let name = configuration.metadata.name.as_deref().unwrap_or_default();
-                (name, configuration.webhooks.iter().flatten().map(Fields::from).collect())
-            }),
-        )
+    /// Compiles ValidatingWebhookConfigurations from files and from the API.
+    pub fn validating(
+        manifests: &[Arc<ValidatingWebhookConfiguration>],
+        stored: &[Arc<ValidatingWebhookConfiguration>],
+        clients: &Clients,
+    ) -> Self {
+        Self::compile(clients, [manifests, stored], |configuration| {
+            let name = configuration.metadata.name.as_deref().unwrap_or_default();
+            let hooks = configuration.webhooks.iter().flatten().map(Fields::from).collect();
+            (name, shadow::annotation(&configuration.metadata), hooks)
+        })
     }
 
-    fn compile<'a>(clients: &Clients, configurations: impl Iterator<Item = (&'a str, Vec<Fields<'a>>)>) -> Self {
-        let mut sorted: Vec<_> = configurations.collect();
-        sorted.sort_by_key(|(name, _)| *name);
+    /// Those from files come first (`compositeWebhookSource`).
+    fn compile<C>(
+        clients: &Clients,
+        [manifests, stored]: [&[Arc<C>]; 2],
+        fields: impl Fn(&C) -> (&str, Option<&str>, Vec<Fields<'_>>),
+    ) -> Self {
         let mut all = Vec::new();
-        for (configuration, hooks) in &sorted {
-            let mut seen: HashMap<&str, usize> = HashMap::new();
-            for fields in hooks {
-                let nth = seen.entry(fields.name).or_default();
-                let uid = format!("{configuration}/{}/{nth}", fields.name);
-                *nth += 1;
-                all.push(Hook::new(uid, configuration, fields, clients));
+        for (of, is_static) in [(manifests, true), (stored, false)] {
+            let mut sorted: Vec<_> = of.iter().map(|configuration| fields(configuration)).collect();
+            sorted.sort_by_key(|(name, ..)| *name);
+            let prefix = if is_static { "manifest/" } else { "" };
+            for (configuration, shadows, hooks) in &sorted {
+                let mut seen: HashMap<&str, usize> = HashMap::new();
+                for fields in hooks {
+                    let nth = seen.entry(fields.name).or_default();
+                    let uid = format!("{prefix}{configuration}/{}/{nth}", fields.name);
+                    *nth += 1;
+                    let is_shadow = shadow::is_annotated(fields.name, *shadows);
+                    all.push(Hook { is_shadow, ..Hook::new(uid, configuration, is_static, fields, clients) });
+                }
             }
         }
         let index = Index::new(all.iter().map(|hook| hook.criteria.rules()));
         Self { all, index }
     }
 
+    /// Hooks that these name decide nothing.
+    #[must_use]
+    pub fn with_shadows(mut self, shadows: &Shadows) -> Self {
+        for hook in &mut self.all {
+            hook.is_shadow |= shadows.contain(&hook.configuration, &hook.name);
+        }
+        self
+    }
+
+    /// The hook at this position.
+    pub fn at(&self, position: usize) -> Option<&Hook> {
+        self.all.get(position)
+    }
+
     /// The hooks that may want such a request, each with its position among all.
-    pub fn candidates(&self, resource: &str, operation: Operation) -> impl Iterator<Item = (usize, &Hook)> {
+    pub fn candidates(&self, resource: &str, operation: Operation) -> impl Iterator<Item = (usize, &Hook)> + use<'_> {
         self.index.candidates(resource, operation).filter_map(|position| Some((position, self.all.get(position)?)))
+    }
+
+    /// Those that may want this request. What configures admission itself only hooks from files see, so that nobody locks himself
+    /// out (`Webhook.Dispatch`).
+    pub fn candidates_for(&self, attributes: &Attributes) -> impl Iterator<Item = (usize, &Hook)> + use<'_> {
+        let only_static = is_exempt(attributes);
+        let candidates = self.candidates(&attributes.resource.resource, attributes.operation);
+        candidates.filter(move |(_, hook)| !only_static || hook.is_static)
     }
 }

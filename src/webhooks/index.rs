@@ -68,7 +68,7 @@ impl Index {
     }
 
     /// The positions of the lists that may take such a request, ascending.
-    pub fn candidates(&self, resource: &str, operation: Operation) -> impl Iterator<Item = usize> {
+    pub fn candidates(&self, resource: &str, operation: Operation) -> impl Iterator<Item = usize> + use<'_> {
         self.by_resource.get(resource).unwrap_or(&self.any_resource).of(operation).iter().copied()
     }
 }

@@ -15,11 +15,15 @@ mod review;
 mod client;
 mod answer;
 mod call;
+mod shadow;
 pub(crate) mod patch;
 mod mutating;
 mod validating;
 #[cfg(test)]
 pub(crate) mod tests;
+
+/// The configurations of a kind that a folder has.
+pub type Manifests<C> = Source<Vec<Arc<C>>>;
 
 /// What a plugin needs to ask a backend of its own.
 pub mod backend {
@@ -30,3 +34,30 @@ pub mod backend {
 
 pub use mutating::Mutating;
 pub use validating::Validating;
+
+use crate::admission::{BuildError, Environment};
+use crate::manifests::Source;
+use crate::manifests::webhooks::{Configuration, load};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Follows the folder that a plugin's configuration names, if it names one.
+///
+/// # Errors
+/// When what is there cannot be used.
+pub fn manifests<C>(
+    folder: Option<PathBuf>,
+    plugin: &'static str,
+    environment: &Environment<'_>,
+) -> Result<Manifests<C>, BuildError>
+where
+    C: Configuration + Send + Sync + 'static,
+{
+    let Some(folder) = folder else { return Ok(Source::default()) };
+    let place = folder.clone();
+    let followed = Source::follow(folder, plugin, environment.metrics.manifests().clone(), |folder| load::<C>(folder));
+    followed.map_err(|why| {
+        let why = why.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        BuildError(format!("failed to load static webhook manifests from {place:?}: {why}"))
+    })
+}

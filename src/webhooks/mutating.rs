@@ -1,14 +1,17 @@
 //! MutatingAdmissionWebhook's calls: one after the other, each with the object as patched so far (`mutatingDispatcher`).
 
+use super::Manifests;
 use super::answer::Response;
 use super::call::{CallError, Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
-use super::derived::Derived;
+use super::derived::{Both, Derived};
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, Wanted, is_exempt, meets_conditions};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
 use super::review::Review;
+use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
+use crate::admission::shadow::Shadows as ShadowNames;
 use crate::admission::{Attributes, Denial, Level};
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
@@ -39,7 +42,9 @@ pub struct Mutating {
     metrics: Arc<Metrics>,
     clients: Clients,
     converter: Converter,
-    hooks: Derived<Arc<Vec<Arc<MutatingWebhookConfiguration>>>, Hooks>,
+    shadows: ShadowNames,
+    manifests: Manifests<MutatingWebhookConfiguration>,
+    hooks: Derived<Both<MutatingWebhookConfiguration>, Hooks>,
 }
 
 /// What the two passes tell each other (`webhookReinvokeContext`).
@@ -60,22 +65,33 @@ impl Reinvocation {
 }
 
 impl Mutating {
-    /// With this state of the cluster; hooks are called as these users.
+    /// With this state of the cluster and these configurations from files; hooks are called as these users.
     pub fn new(
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
         metrics: Arc<Metrics>,
         limits: &Limits,
         users: Kubeconfig,
+        manifests: Manifests<MutatingWebhookConfiguration>,
     ) -> Self {
         let converter = Converter::new(cluster.clone(), discovery, limits);
         let clients = Clients::new(limits, users).with_breakers(limits, Caller::Mutating.label(), metrics.clone());
-        Self { cluster, metrics, clients, converter, hooks: Derived::default() }
+        let shadows = ShadowNames::default();
+        Self { cluster, metrics, clients, converter, shadows, manifests, hooks: Derived::default() }
+    }
+
+    /// The hooks that these name decide nothing.
+    #[must_use]
+    pub fn with_shadows(self, shadows: ShadowNames) -> Self {
+        Self { shadows, ..self }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
-        let compile = |present: &Arc<Vec<_>>, _: &Hooks| Hooks::mutating(present, &self.clients);
-        self.hooks.get(|| self.cluster.mutating_webhooks(), Arc::ptr_eq, compile)
+        let present = || (self.manifests.load(), self.cluster.mutating_webhooks());
+        let same = |a: &Both<_>, b: &Both<_>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
+        self.hooks.get(present, same, |(manifests, stored), _| {
+            Hooks::mutating(manifests, stored, &self.clients).with_shadows(&self.shadows)
+        })
     }
 
     /// Calls the hooks that want the request; they may change its object.
@@ -83,14 +99,16 @@ impl Mutating {
     /// # Errors
     /// The first hook's refusal, or its failure where it minds.
     pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
-        if is_exempt(attributes) {
+        // What only hooks from files see does not wait for others.
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return Ok(());
         }
-        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+        if !is_exempt && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let hooks = self.hooks();
-        if hooks.candidates(&attributes.resource.resource, attributes.operation).next().is_none() {
+        if hooks.candidates_for(attributes).next().is_none() {
             return Ok(());
         }
         let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
@@ -106,37 +124,37 @@ impl Mutating {
 
     /// Whether a hook may want the request, whatever is in the object by then.
     pub fn may_want(&self, attributes: &Attributes) -> bool {
-        if is_exempt(attributes) {
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return false;
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = hooks.candidates(&attributes.resource.resource, attributes.operation);
-        !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.rules_may_match(&hook.criteria, attributes))
+        let mut candidates = hooks.candidates_for(attributes);
+        !is_exempt && !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.rules_may_match(&hook.criteria, attributes))
     }
 
     async fn dispatch(
         &self,
-        hooks: &Hooks,
+        hooks: &Arc<Hooks>,
         attributes: &mut Attributes,
         again: &mut Reinvocation,
     ) -> Result<(), Denial> {
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
         let mut versioned = Versioned::new(&self.converter);
+        let mut shadows = Shadows::default();
         // What the last hook was sent, without its uid.
         let mut shown: Option<(Wanted, Review)> = None;
-        let resource = attributes.resource.resource.clone();
-        for (index, hook) in hooks.candidates(&resource, attributes.operation) {
-            let wanted = matcher.wants(&hook.criteria, attributes, versioned.object(attributes)).await?;
-            let Some(wanted) = wanted else { continue };
-            if !hook.conditions.is_empty() {
-                let kind = wanted.kind(attributes).clone();
-                let converted = versioned.convert(attributes, &kind).await;
-                converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
-                let view = (&kind, versioned.object(attributes), versioned.old_object(attributes));
-                if !meets_conditions("admit", hook, attributes, view, &self.metrics).await? {
+        for (index, hook) in hooks.candidates_for(attributes) {
+            let wanted = match self.wants(hook, attributes, &mut matcher, &mut versioned).await {
+                Ok(Some(wanted)) => wanted,
+                Ok(None) => continue,
+                Err(_) if hook.is_shadow && attributes.reinvocation.is_reinvoke => continue,
+                Err(denial) if hook.is_shadow => {
+                    shadows.undecided(Caller::Mutating, (hook, index), denial, attributes);
                     continue;
                 }
-            }
+                Err(denial) => return Err(denial),
+            };
             // A hook that the first pass did not call is not called in the second.
             if attributes.reinvocation.is_reinvoke && !again.again.contains(&hook.uid) {
                 continue;
@@ -156,6 +174,10 @@ impl Mutating {
                     &mut other.insert((wanted, review)).1
                 }
             };
+            if hook.is_shadow {
+                shadows.call(Caller::Mutating, (hooks, index), attributes, review, &self.cluster);
+                continue;
+            }
             let started = Instant::now();
             let key = Key::new(attributes, index);
             let called = self.call(hook, attributes, &mut versioned, review, &key).await;
@@ -183,7 +205,29 @@ impl Mutating {
                 }
             }
         }
+        shadows.finish(attributes, &self.metrics).await;
         versioned.finish(attributes).await.map_err(|why| Status::plain(why).into())
+    }
+
+    /// As what the hook wants the request, if it is to be called.
+    async fn wants(
+        &self,
+        hook: &Hook,
+        attributes: &mut Attributes,
+        matcher: &mut Matcher<'_>,
+        versioned: &mut Versioned<'_>,
+    ) -> Result<Option<Wanted>, Denial> {
+        let wanted = matcher.wants(&hook.criteria, attributes, versioned.object(attributes)).await?;
+        if hook.conditions.is_empty() {
+            return Ok(wanted);
+        }
+        let Some(wanted) = wanted else { return Ok(None) };
+        let kind = wanted.kind(attributes).clone();
+        let converted = versioned.convert(attributes, &kind).await;
+        converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
+        let view = (&kind, versioned.object(attributes), versioned.old_object(attributes));
+        let is_meant = meets_conditions("admit", hook, attributes, view, &self.metrics).await?;
+        Ok(if is_meant { Some(wanted) } else { None })
     }
 
     /// Calls one hook and applies its patch. Answers whether that changed the object.

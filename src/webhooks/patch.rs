@@ -49,6 +49,12 @@ impl Patch {
         self.0.is_empty()
     }
 
+    /// Where its operations change something.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        let changes = self.0.iter().filter(|operation| operation.get("op").is_none_or(|op| op != "test"));
+        changes.filter_map(|operation| operation.get("path").and_then(Value::as_str))
+    }
+
     /// Applies it.
     ///
     /// # Errors

@@ -30,6 +30,14 @@ pub struct Request {
     pub body: [Bytes; 4],
 }
 
+impl Request {
+    /// The object in it, as JSON.
+    pub fn object(&self) -> &[u8] {
+        let [_, _, object, _] = &self.body;
+        object
+    }
+}
+
 #[derive(Serialize)]
 struct Kind<'a> {
     group: &'a str,

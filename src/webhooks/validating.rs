@@ -1,12 +1,15 @@
 //! ValidatingAdmissionWebhook's calls: all at once, all awaited (`validatingDispatcher`).
 
+use super::Manifests;
 use super::call::{Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
-use super::derived::Derived;
+use super::derived::{Both, Derived};
 use super::hook::{Hook, Hooks};
 use super::matching::{Matcher, Wanted, is_exempt, meets_conditions};
 use super::review::Review;
+use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
+use crate::admission::shadow::Shadows as ShadowNames;
 use crate::admission::{Attributes, Denial};
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
@@ -28,26 +31,39 @@ pub struct Validating {
     metrics: Arc<Metrics>,
     clients: Clients,
     converter: Converter,
-    hooks: Derived<Arc<Vec<Arc<ValidatingWebhookConfiguration>>>, Hooks>,
+    shadows: ShadowNames,
+    manifests: Manifests<ValidatingWebhookConfiguration>,
+    hooks: Derived<Both<ValidatingWebhookConfiguration>, Hooks>,
 }
 
 impl Validating {
-    /// With this state of the cluster; hooks are called as these users.
+    /// With this state of the cluster and these configurations from files; hooks are called as these users.
     pub fn new(
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
         metrics: Arc<Metrics>,
         limits: &Limits,
         users: Kubeconfig,
+        manifests: Manifests<ValidatingWebhookConfiguration>,
     ) -> Self {
         let converter = Converter::new(cluster.clone(), discovery, limits);
         let clients = Clients::new(limits, users).with_breakers(limits, Caller::Validating.label(), metrics.clone());
-        Self { cluster, metrics, clients, converter, hooks: Derived::default() }
+        let shadows = ShadowNames::default();
+        Self { cluster, metrics, clients, converter, shadows, manifests, hooks: Derived::default() }
+    }
+
+    /// The hooks that these name decide nothing.
+    #[must_use]
+    pub fn with_shadows(self, shadows: ShadowNames) -> Self {
+        Self { shadows, ..self }
     }
 
     fn hooks(&self) -> Arc<Hooks> {
-        let compile = |present: &Arc<Vec<_>>, _: &Hooks| Hooks::validating(present, &self.clients);
-        self.hooks.get(|| self.cluster.validating_webhooks(), Arc::ptr_eq, compile)
+        let present = || (self.manifests.load(), self.cluster.validating_webhooks());
+        let same = |a: &Both<_>, b: &Both<_>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
+        self.hooks.get(present, same, |(manifests, stored), _| {
+            Hooks::validating(manifests, stored, &self.clients).with_shadows(&self.shadows)
+        })
     }
 
     /// Calls the hooks that want the request.
@@ -55,36 +71,57 @@ impl Validating {
     /// # Errors
     /// The refusal, or the failure that it minds, of the hook that is through with it first.
     pub async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
-        if is_exempt(attributes) {
+        // What only hooks from files see does not wait for others.
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return Ok(());
         }
-        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+        if !is_exempt && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let hooks = self.hooks();
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
         let mut called = Vec::new();
         let mut reviews: Vec<(Wanted, Review)> = Vec::new();
-        for (_, hook) in hooks.candidates(&attributes.resource.resource, attributes.operation) {
-            let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await?;
-            let Some(wanted) = wanted else { continue };
-            if !self.meets_conditions(hook, attributes, &wanted).await? {
-                continue;
-            }
-            let review = reviews.iter().position(|(as_what, _)| *as_what == wanted);
-            called.push((hook, review.unwrap_or(reviews.len())));
-            if review.is_none() {
-                let review = self.review(attributes, &wanted).await?;
-                reviews.push((wanted, review));
+        let mut shadows = Shadows::default();
+        let mut shadowing = Vec::new();
+        for (index, hook) in hooks.candidates_for(attributes) {
+            let wanted = match self.wants(hook, attributes, &mut matcher).await {
+                Ok(Some(wanted)) => wanted,
+                Ok(None) => continue,
+                Err(denial) if hook.is_shadow => {
+                    shadows.undecided(Caller::Validating, (hook, index), denial, attributes);
+                    continue;
+                }
+                Err(denial) => return Err(denial),
+            };
+            let review = match reviews.iter().position(|(as_what, _)| *as_what == wanted) {
+                Some(position) => position,
+                None => {
+                    let review = self.review(attributes, &wanted).await?;
+                    reviews.push((wanted, review));
+                    reviews.len() - 1
+                }
+            };
+            if hook.is_shadow {
+                shadowing.push((index, review));
+            } else {
+                called.push((hook, review));
             }
         }
-        if called.is_empty() {
+        if called.is_empty() && shadowing.is_empty() {
+            shadows.finish(attributes, &self.metrics).await;
             return Ok(());
         }
         if Instant::now() >= attributes.deadline {
             return Err(Status::timeout("request did not complete within requested timeout").into());
         }
         let of = |position: usize| reviews.get(position).map(|(_, review)| review);
+        for (index, review) in shadowing {
+            if let Some(review) = of(review) {
+                shadows.call(Caller::Validating, (&hooks, index), attributes, review, &self.cluster);
+            }
+        }
         let calls = called.iter().filter_map(|(hook, review)| Some((*hook, of(*review)?))).enumerate();
         let calls = calls.map(|(index, (hook, review))| self.call(index, hook, attributes, review));
         let mut calls: FuturesUnordered<_> = calls.collect();
@@ -94,20 +131,30 @@ impl Validating {
                 first = refusal;
             }
         }
+        shadows.finish(attributes, &self.metrics).await;
         first.map_or(Ok(()), |status| Err(status.into()))
     }
 
-    async fn meets_conditions(&self, hook: &Hook, attributes: &Attributes, wanted: &Wanted) -> Result<bool, Status> {
+    /// As what the hook wants the request, if it is to be called.
+    async fn wants(
+        &self,
+        hook: &Hook,
+        attributes: &Attributes,
+        matcher: &mut Matcher<'_>,
+    ) -> Result<Option<Wanted>, Denial> {
+        let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await?;
         if hook.conditions.is_empty() {
-            return Ok(true);
+            return Ok(wanted);
         }
+        let Some(wanted) = wanted else { return Ok(None) };
         let kind = wanted.kind(attributes);
         let converted = self.converter.objects(attributes, kind).await.map_err(Status::internal_error)?;
         let (object, old_object) = match &converted {
             Some(converted) => (converted.object.as_ref(), converted.old_object.as_ref()),
             None => (attributes.object.as_ref(), attributes.old_object.as_deref()),
         };
-        meets_conditions("validating", hook, attributes, (kind, object, old_object), &self.metrics).await
+        let is_meant = meets_conditions("validating", hook, attributes, (kind, object, old_object), &self.metrics);
+        Ok(if is_meant.await? { Some(wanted) } else { None })
     }
 
     /// What hooks are sent that want the request so.
@@ -123,12 +170,13 @@ impl Validating {
 
     /// Whether a hook may want the request; its matchConditions are not asked.
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
-        if is_exempt(attributes) {
+        let is_exempt = is_exempt(attributes);
+        if is_exempt && !self.manifests.is_followed() {
             return false;
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = hooks.candidates(&attributes.resource.resource, attributes.operation);
-        !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(&hook.criteria, attributes))
+        let mut candidates = hooks.candidates_for(attributes);
+        !is_exempt && !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(&hook.criteria, attributes))
     }
 
     async fn call(&self, index: usize, hook: &Hook, attributes: &Attributes, review: &Review) -> Option<Status> {

@@ -47,7 +47,7 @@ impl Front {
         let cluster = Cluster::start(client.clone(), &needs, cluster::Limits::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
-        let (limits, gates) = (Limits::default(), FeatureGates::default());
+        let (limits, gates, shadows) = (Limits::default(), FeatureGates::default(), Default::default());
         let chain = Chain::build(&on, metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
@@ -55,6 +55,7 @@ impl Front {
             metrics: metrics.clone(),
             feature_gates: &gates,
             default_tolerations: DefaultTolerations::default(),
+            shadow_webhooks: &shadows,
             discovery: discovery.clone(),
         });
         let drain = Drain::new();

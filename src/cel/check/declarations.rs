@@ -2,7 +2,7 @@
 
 use crate::cel::function::Function;
 use crate::cel::types::Type;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 /// The functions of an environment by name.
@@ -61,8 +61,8 @@ fn read(name: &str, id: &'static str, signature: &str) -> Option<Declaration> {
         types.push(read_type(argument)?);
     }
     let result = read_type(result)?;
-    let mut parameters = BTreeSet::new();
-    types.iter().chain([&result]).for_each(|of| collect_parameters(of, &mut parameters));
+    let mut parameters = Vec::new();
+    [&result].into_iter().chain(&types).for_each(|of| collect_parameters(of, &mut parameters));
     Some(Declaration {
         id,
         method: !before.is_empty(),
@@ -72,9 +72,10 @@ fn read(name: &str, id: &'static str, signature: &str) -> Option<Declaration> {
     })
 }
 
-fn collect_parameters(of: &Type, into: &mut BTreeSet<Arc<str>>) {
+fn collect_parameters(of: &Type, into: &mut Vec<Arc<str>>) {
     match of {
-        Type::Parameter(name) => drop(into.insert(name.clone())),
+        Type::Parameter(name) if into.contains(name) => {}
+        Type::Parameter(name) => into.push(name.clone()),
         _ => of.parameters().into_iter().for_each(|of| collect_parameters(of, into)),
     }
 }

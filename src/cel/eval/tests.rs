@@ -128,14 +128,25 @@ fn lists_and_maps_grow_in_linear_time() {
 }
 
 #[test]
+fn lists_do_not_double_without_end() {
+    let doubled = (0..40).fold("a.size()".to_owned(), |within, _| format!("[a + a].map(a, {within})"));
+    let program = compile(&format!("[[1]].map(a, {doubled})"));
+    let error = program.evaluate(&[], &LIMITS).value.unwrap_err();
+    assert_eq!(error.to_string(), "the result is too large");
+}
+
+#[test]
 fn deep_expressions_do_not_end_the_stack() {
-    let nested = format!("{}true{}", "[1].all(a, ".repeat(200), ")".repeat(200));
-    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
-        let program = compile(&nested);
-        let outcome = program.evaluate(&[], &LIMITS);
-        matches!(outcome.value, Ok(Value::Bool(true)))
-    });
-    assert!(thread.unwrap().join().unwrap());
+    // The first ones are evaluated on the stack that there is.
+    for depth in [8, 10, 12, 14, 16, 30, 200] {
+        let nested = format!("{}true{}", "[1].all(a, ".repeat(depth), ")".repeat(depth));
+        let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
+            let program = compile(&nested);
+            let outcome = program.evaluate(&[], &LIMITS);
+            matches!(outcome.value, Ok(Value::Bool(true)))
+        });
+        assert!(thread.unwrap().join().unwrap(), "{depth}");
+    }
 }
 
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! Parts, orders and flat forms of lists, `ext.Lists` of cel-go in version 3.
 
+mod order;
+
 use super::lists::is_comparable;
 use super::{MAX_ELEMENTS, PER_CALL_LIMIT, Result, overload, size, too_large};
 use crate::cel::function::Function;
@@ -188,7 +190,7 @@ fn distinct<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     Ok(Value::list(distinct))
 }
 
-/// A list in the order of its keys (`sortListByAssociatedKeys`). Equal keys keep their order.
+/// A list in the order of its keys (`sortListByAssociatedKeys`).
 fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Result<'a> {
     if list.len() != keys.len() {
         return Err(Error::new(format!(
@@ -207,36 +209,6 @@ fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Result<'a> {
         return Err(Error::new("list elements must have the same type"));
     }
     let mut order: Vec<usize> = (0..keys.len()).collect();
-    merge_sort(&mut order, &|a, b| keys[a].compare(&keys[b]) == Ok(Ordering::Less));
+    order::sort(&mut order, |a, b| keys[*a].compare(&keys[*b]) == Ok(Ordering::Less));
     Ok(Value::list(order.into_iter().filter_map(|at| list.get(at)).collect()))
-}
-
-/// `sort.Slice` sorts so few by insertion, which shows where there is no order: doubles that are no numbers.
-const INSERTED: usize = 12;
-
-/// Sorts whatever `less` says. The standard library's sorts may panic where it contradicts itself.
-fn merge_sort(order: &mut [usize], less: &dyn Fn(usize, usize) -> bool) {
-    if order.len() <= INSERTED {
-        for end in 1..order.len() {
-            let mut at = end;
-            while at > 0 && less(order[at], order[at - 1]) {
-                order.swap(at, at - 1);
-                at -= 1;
-            }
-        }
-        return;
-    }
-    let (left, right) = order.split_at_mut(order.len() / 2);
-    merge_sort(left, less);
-    merge_sort(right, less);
-    let (left, right) = (left.to_vec(), right.to_vec());
-    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
-    for place in order {
-        let takes_right = match (left.peek(), right.peek()) {
-            (Some(left), Some(right)) => less(*right, *left),
-            (left, _) => left.is_none(),
-        };
-        let next = if takes_right { right.next() } else { left.next() };
-        *place = next.unwrap_or(*place);
-    }
 }

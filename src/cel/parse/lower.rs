@@ -66,9 +66,11 @@ impl<'a> Lowering<'a> {
         match &mut expression.kind {
             Kind::Literal(_) | Kind::Ident(_) => Some(()),
             Kind::Select { operand, .. } => self.renumber(operand, at),
-            Kind::Call { target, arguments, .. } => {
-                target.iter_mut().map(|target| &mut **target).chain(arguments).try_for_each(|part| self.renumber(part, at))
-            }
+            Kind::Call { target, arguments, .. } => target
+                .iter_mut()
+                .map(|target| &mut **target)
+                .chain(arguments)
+                .try_for_each(|part| self.renumber(part, at)),
             Kind::List { elements, .. } => elements.iter_mut().try_for_each(|element| self.renumber(element, at)),
             Kind::Map(entries) => entries.iter_mut().try_for_each(|entry| {
                 entry.id = self.number(at);

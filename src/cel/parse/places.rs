@@ -59,6 +59,9 @@ fn syntax_error(error: &ParseError, source: &Source<'_>, tokens: &[char], ended:
             errors.add(None, format!("error recovery token lookahead limit exceeded: {}", super::MAX_SKIPPED));
         }
         ended.push(offset);
+    } else if closes(message) {
+        ended.push(offset);
+        errors.add(position, message);
     } else if let Some(input) = message.strip_prefix("Syntax error: no viable alternative at input '")
         && let Some(word) = ["true'", "false'", "null'"].iter().find(|word| input.chars().skip(1).eq(word.chars()))
     {
@@ -80,6 +83,16 @@ fn syntax_error(error: &ParseError, source: &Source<'_>, tokens: &[char], ended:
     } else if !message.starts_with("No `") && !message.starts_with("Incomplete ") {
         errors.add(position, message);
     }
+}
+
+/// Whether an error of the parser ends the innermost list, map or call.
+fn closes(message: &str) -> bool {
+    let ends = |text: &str| [")'", "]'", "}'"].iter().any(|end| text.starts_with(end));
+    let missing = message.strip_prefix("Syntax error: missing '");
+    let expected = message
+        .strip_prefix("Syntax error: mismatched input '")
+        .and_then(|rest| Some(rest.split_once("expecting {'")?.1));
+    missing.is_some_and(ends) || expected.is_some_and(ends)
 }
 
 /// Where the minus of a negative number is that ends before this code point: one that no operand stands before.
@@ -107,7 +120,9 @@ fn wanted(text: &[char], ended: &[usize]) -> &'static str {
     let mut at = 0;
     let mut ended = ended.iter().peekable();
     while let Some(c) = text.get(at).copied() {
+        let mut skips = false;
         while ended.next_if(|end| **end <= at).is_some() {
+            skips = true;
             let nested = open.len() > 1;
             match open.last_mut() {
                 Some(inner) if inner.conditions > 0 => inner.conditions -= 1,
@@ -115,6 +130,13 @@ fn wanted(text: &[char], ended: &[usize]) -> &'static str {
                 Some(_) if nested => drop(open.pop()),
                 _ => {}
             }
+        }
+        if skips {
+            // What cannot follow either is skipped, and opens nothing.
+            while text.get(at).is_some_and(|c| !"+-*/%=<>&|.[?,)]}:".contains(*c)) {
+                at += if matches!(text[at], '\'' | '"') { string_length(&text[at..], ' ') } else { 1 };
+            }
+            continue;
         }
         let Some(inner) = open.last_mut() else { break };
         at += match c {

@@ -3,7 +3,7 @@
 //! Nothing here recurses. Groups are not kept apart: whoever asks for a match never asks for its parts.
 
 use super::{Error, MAX_HEIGHT, class};
-use regex_syntax::hir::{Class, Dot, Hir, Look, Repetition};
+use regex_syntax::hir::{Capture, Class, Dot, Hir, HirKind, Look, Repetition};
 
 pub(super) const INVALID_ESCAPE: &str = "invalid escape sequence";
 pub(super) const TOO_LARGE: &str = "expression too large";
@@ -223,7 +223,12 @@ impl<'p> Parser<'p> {
         if height > MAX_HEIGHT {
             return Err(Error::new(TOO_DEEP, self.pattern));
         }
-        let repetition = Repetition { min: from, max: to, greedy: !is_lazy, sub: Box::new(part.tree) };
+        // Written without parentheses, `(a+)?` would be another pattern.
+        let tree = match part.tree.kind() {
+            HirKind::Repetition(_) => Hir::capture(Capture { index: 1, name: None, sub: Box::new(part.tree) }),
+            _ => part.tree,
+        };
+        let repetition = Repetition { min: from, max: to, greedy: !is_lazy, sub: Box::new(tree) };
         self.push_node(Node { tree: Hir::repetition(repetition), repeats, height });
         Ok(())
     }

@@ -149,3 +149,65 @@ fn identical(a: &Value<'_>, b: &Value<'_>) -> bool {
         (a, b) => a.type_name() == b.type_name() && a.equals(b).unwrap_or(false),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cel::value::Lazy;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    #[test]
+    fn numbers_compare_across_types() {
+        use Ordering::{Equal, Greater, Less};
+        for (a, b, expected) in [
+            (Value::Int(1), Value::Uint(1), Some(Equal)),
+            (Value::Int(-1), Value::Uint(0), Some(Less)),
+            (Value::Uint(u64::MAX), Value::Int(i64::MAX), Some(Greater)),
+            (Value::Double(1.0), Value::Int(1), Some(Equal)),
+            (Value::Double(1e19), Value::Int(i64::MAX), Some(Greater)),
+            (Value::Double(-0.5), Value::Uint(0), Some(Less)),
+            // As doubles, the two are the same.
+            (Value::Int(9_007_199_254_740_993), Value::Double(9_007_199_254_740_992.0), Some(Equal)),
+            (Value::Double(f64::NAN), Value::Double(1.0), None),
+            (Value::Int(1), Value::Double(f64::NAN), None),
+            (Value::Int(1), Value::text("1"), None),
+            (Value::Null, Value::Null, None),
+        ] {
+            assert_eq!(a.compare(&b).ok(), expected, "{a} {b}");
+            assert_eq!(b.compare(&a).ok(), expected.map(Ordering::reverse), "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn values_of_json_and_of_expressions_are_equal() {
+        let json = json!({"list": [1, "a", null], "map": {"k": 1.0}});
+        let made = Value::map([
+            (Value::text("list"), Value::list(vec![Value::Double(1.0), Value::text("a"), Value::Null])),
+            (Value::text("map"), Value::map([(Value::text("k"), Value::Uint(1))])),
+        ]);
+        assert_eq!(Value::json(&json).equals(&made), Ok(true));
+        assert_eq!(made.equals(&Value::json(&json)), Ok(true));
+        assert_eq!(Value::Null.equals(&Value::Bool(false)), Ok(false));
+        assert_eq!(Value::Double(f64::NAN).equals(&Value::Double(f64::NAN)), Ok(false));
+    }
+
+    #[test]
+    fn fields_of_objects_are_equal_only_by_type() {
+        let object = |value| {
+            let fields = vec![("a".into(), value)];
+            Value::Struct(Arc::new(Struct::new("Object".into(), fields).unwrap()))
+        };
+        assert_eq!(object(Value::Int(1)).equals(&object(Value::Int(1))), Ok(true));
+        assert_eq!(object(Value::Int(1)).equals(&object(Value::Double(1.0))), Ok(false));
+        assert_eq!(object(Value::list(vec![])).equals(&object(Value::list(vec![]))), Ok(false));
+    }
+
+    #[test]
+    fn values_are_shared_between_threads() {
+        fn is_shared<T: Send + Sync>() {}
+        is_shared::<Value<'static>>();
+        is_shared::<Box<dyn Lazy>>();
+        is_shared::<crate::cel::Program>();
+    }
+}

@@ -252,3 +252,31 @@ impl<'a> FromIterator<(Value<'a>, Value<'a>)> for Entries<'a> {
         made
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_find_keys_however_many_there_are() {
+        for count in [0, 1, SCANNED, SCANNED + 1, 100] {
+            let mut entries: Entries<'_> =
+                (0..count as i64).map(|key| (Value::Int(key), Value::Int(key * 2))).collect();
+            entries.insert(Value::Int(0), Value::Int(-1));
+            assert_eq!(entries.iter().count(), count.max(1));
+            assert!(matches!(entries.get(&Value::Double(0.0)), Some(Value::Int(-1))));
+            assert!(entries.get(&Value::Uint(count as u64 + 1)).is_none());
+            assert!(entries.insert_new(Value::Uint(0), Value::Null).is_err());
+            entries.remove(&Value::Int(0));
+            assert!(entries.get(&Value::Int(0)).is_none());
+            assert_eq!(entries.get(&Value::Uint(1)).is_some(), count > 1);
+        }
+    }
+
+    #[test]
+    fn doubles_find_integers_but_not_the_reverse() {
+        let entries: Entries<'_> = [(Value::Double(1.0), Value::Null)].into_iter().collect();
+        assert!(entries.get(&Value::Double(1.0)).is_some());
+        assert!(entries.get(&Value::Int(1)).is_none());
+    }
+}

@@ -16,7 +16,7 @@ fn as_users(server: &HookServer, path: &str, kubeconfig: Kubeconfig) -> Validati
     let hooks = [at(server, "w.lab.dev", path, json!({}))];
     let configuration = configuration::<ValidatingWebhookConfiguration>(&hooks);
     let cluster = Cluster::fixed(FixedState { validating_webhooks: vec![configuration], ..default_state() });
-    Validating::new(cluster, discovery(), metrics().1, &Limits::default(), kubeconfig)
+    Validating::new(cluster, discovery(), metrics().1, &Limits::default(), kubeconfig, Manifests::default())
 }
 
 #[tokio::test]

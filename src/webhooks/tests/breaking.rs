@@ -11,7 +11,8 @@ fn limits(failures: usize) -> Limits {
 fn world(limits: &Limits, hooks: &[Value]) -> World<Validating> {
     let (registry, metrics) = metrics();
     let state = FixedState { validating_webhooks: vec![configuration(hooks)], ..default_state() };
-    World { plugin: Validating::new(Cluster::fixed(state), metrics, limits, Kubeconfig::default()), registry }
+    let (cluster, users) = (Cluster::fixed(state), Kubeconfig::default());
+    World { plugin: Validating::new(cluster, discovery(), metrics, limits, users, Manifests::default()), registry }
 }
 
 async fn heard(world: &World<Validating>) -> Result<(), String> {

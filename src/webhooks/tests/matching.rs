@@ -15,7 +15,8 @@ async fn wanted(hooks: &[Value], attributes: &Attributes) -> Result<Vec<String>,
 async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) -> Result<Vec<String>, Status> {
     let cluster = Cluster::fixed(state);
     let configuration: MutatingWebhookConfiguration = configuration(hooks);
-    let hooks = Hooks::mutating(&[Arc::new(configuration)], &Clients::new(&Limits::default(), Kubeconfig::default()));
+    let hooks =
+        Hooks::mutating(&[], &[Arc::new(configuration)], &Clients::new(&Limits::default(), Kubeconfig::default()));
     let converter = Converter::new(cluster.clone(), discovery(), &Limits::default());
     let mut matcher = Matcher::new(&cluster, &converter);
     let mut names = Vec::new();
@@ -324,7 +325,8 @@ async fn the_kinds_that_configure_admission_are_exempt() {
 fn requests_for_other_resources_meet_no_hook() {
     let configuration: MutatingWebhookConfiguration =
         configuration(&[with(json!({})), with(rule(&["*"], &["*"], &["DELETE"], &["*"], "*"))]);
-    let hooks = Hooks::mutating(&[Arc::new(configuration)], &Clients::new(&Limits::default(), Kubeconfig::default()));
+    let hooks =
+        Hooks::mutating(&[], &[Arc::new(configuration)], &Clients::new(&Limits::default(), Kubeconfig::default()));
     let positions =
         |resource: &str, operation| hooks.candidates(resource, operation).map(|(at, _)| at).collect::<Vec<_>>();
     assert_eq!(positions("configmaps", Operation::Create), [0]);
@@ -340,7 +342,8 @@ fn configurations_are_called_by_name_and_hooks_of_one_name_are_told_apart() {
         configuration.metadata.name = Some(name.into());
         Arc::new(configuration)
     };
-    let hooks = Hooks::mutating(&[named("b"), named("a")], &Clients::new(&Limits::default(), Kubeconfig::default()));
+    let hooks =
+        Hooks::mutating(&[], &[named("b"), named("a")], &Clients::new(&Limits::default(), Kubeconfig::default()));
     let uids: Vec<_> = hooks.candidates("configmaps", Operation::Create).map(|(_, hook)| &*hook.uid).collect();
     assert_eq!(uids, ["a/w/0", "a/w/1", "b/w/0", "b/w/1"]);
 }

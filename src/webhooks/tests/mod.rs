@@ -10,12 +10,13 @@ mod mutation;
 mod patches;
 mod payload;
 pub(crate) mod server;
+mod shadow;
 mod validation;
 
 use super::client::Kubeconfig;
-use super::{Mutating, Validating};
+use super::{Manifests, Mutating, Validating};
 use crate::admission::metrics::Metrics;
-use crate::admission::{Annotations, Attributes, Denial, Marks, Operation, Reinvocation};
+use crate::admission::{Annotations, Attributes, Budget, Denial, Marks, Operation, Reinvocation};
 use crate::authn::UserInfo;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace};
@@ -115,7 +116,8 @@ fn mutating(hooks: &[Value]) -> World<Mutating> {
 fn mutating_in(state: FixedState) -> World<Mutating> {
     let (registry, metrics) = metrics();
     let (cluster, limits) = (Cluster::fixed(state), Limits::default());
-    World { plugin: Mutating::new(cluster, discovery(), metrics, &limits, Kubeconfig::default()), registry }
+    let (users, manifests) = (Kubeconfig::default(), Manifests::default());
+    World { plugin: Mutating::new(cluster, discovery(), metrics, &limits, users, manifests), registry }
 }
 
 fn validating(hooks: &[Value]) -> World<Validating> {
@@ -126,7 +128,8 @@ fn validating(hooks: &[Value]) -> World<Validating> {
 fn validating_in(state: FixedState) -> World<Validating> {
     let (registry, metrics) = metrics();
     let (cluster, limits) = (Cluster::fixed(state), Limits::default());
-    World { plugin: Validating::new(cluster, discovery(), metrics, &limits, Kubeconfig::default()), registry }
+    let (users, manifests) = (Kubeconfig::default(), Manifests::default());
+    World { plugin: Validating::new(cluster, discovery(), metrics, &limits, users, manifests), registry }
 }
 
 /// A create of a configmap.
@@ -146,6 +149,7 @@ fn create(object: Value) -> Attributes {
         user: Arc::new(UserInfo { username: "alice".into(), groups: vec!["dev".into()], ..UserInfo::default() }),
         authorizer: Default::default(),
         deadline: Instant::now() + Duration::from_secs(30),
+        budget: Budget::default(),
         annotations: Annotations::default(),
         warnings: Arc::default(),
         reinvocation: Reinvocation::default(),

@@ -302,3 +302,66 @@ pub fn parse_timestamp(text: &str) -> Option<(i64, u32, i32)> {
     let seconds = i64::from(days) * 86_400 + hour * 3_600 + minute * 60 + second - i64::from(offset);
     Some((seconds, nanoseconds, offset))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_durations_as_go_does() {
+        for (text, expected) in [
+            ("1h2m3.5s", Some(3_723_500_000_000)),
+            ("-1.5h", Some(-5_400_000_000_000)),
+            (".5s", Some(500_000_000)),
+            ("1.s", Some(1_000_000_000)),
+            ("0", Some(0)),
+            ("1µs", Some(1_000)),
+            ("-9223372036854775808ns", Some(i64::MIN)),
+            ("9223372036854775808ns", None),
+            ("1d", None),
+            ("1", None),
+            ("", None),
+            (".s", None),
+            ("1h -1m", None),
+        ] {
+            assert_eq!(parse_duration(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_times_as_go_does() {
+        for (text, expected) in [
+            ("1970-01-01T00:00:00Z", Some((0, 0, 0))),
+            ("2024-02-29T12:30:45.5+02:00", Some((1_709_202_645, 500_000_000, 7200))),
+            ("2024-02-29T1:30:45Z", Some((1_709_170_245, 0, 0))),
+            ("2023-02-29T00:00:00Z", None),
+            ("2024-01-01T24:00:00Z", None),
+            ("2024-01-01T00:00:60Z", None),
+            ("2024-01-01T00:00:00", None),
+            ("2024-01-01t00:00:00z", None),
+            ("2024-01-01T00:00:00+0200", None),
+        ] {
+            assert_eq!(parse_timestamp(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn reads_doubles_as_go_does() {
+        for (text, expected) in [
+            ("1e3", Some(1000.0)),
+            ("1_000", Some(1000.0)),
+            ("0x1.8p1", Some(3.0)),
+            ("-Infinity", Some(f64::NEG_INFINITY)),
+            (".5", Some(0.5)),
+            ("1e309", None),
+            ("1__0", None),
+            ("_1", None),
+            ("0x1", None),
+            ("+nan", None),
+            (" 1", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_double(text), expected, "{text}");
+        }
+    }
+}

@@ -57,7 +57,7 @@ pub fn add<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         (Value::Double(a), Value::Double(b)) => Value::Double(a + b),
         (Value::String(a), Value::String(b)) => Value::string([&**a, &**b].concat()),
         (Value::Bytes(a), Value::Bytes(b)) => Value::Bytes([&**a, &**b].concat().into()),
-        (Value::List(a), Value::List(b)) => concatenated(a, b),
+        (Value::List(a), Value::List(b)) => concatenated(a, b)?,
         (Value::Duration(a), Value::Duration(b)) => Value::Duration(a.checked_add(*b).ok_or(INT_OVERFLOW)?),
         (Value::Duration(by), time @ Value::Timestamp(..)) | (time @ Value::Timestamp(..), Value::Duration(by)) => {
             shifted(time, *by)?
@@ -77,14 +77,18 @@ pub fn add<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     })
 }
 
-fn concatenated<'a>(a: &List<'a>, b: &List<'a>) -> Value<'a> {
+/// In cel-go this costs 1, however long the lists are, since nothing is copied: so there is a bound of our own.
+fn concatenated<'a>(a: &List<'a>, b: &List<'a>) -> Result<'a> {
     if a.is_empty() {
-        return Value::List(b.clone());
+        return Ok(Value::List(b.clone()));
     }
     if b.is_empty() {
-        return Value::List(a.clone());
+        return Ok(Value::List(a.clone()));
     }
-    Value::List(List::Values(Arc::new(a.iter().chain(b.iter()).collect())))
+    if a.len() + b.len() > crate::cel::library::MAX_ELEMENTS {
+        return crate::cel::library::too_large();
+    }
+    Ok(Value::List(List::Values(Arc::new(a.iter().chain(b.iter()).collect()))))
 }
 
 /// A time plus a duration; it keeps its offset.

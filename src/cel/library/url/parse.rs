@@ -162,7 +162,7 @@ impl Url {
         }
         if self.opaque.is_empty() {
             let has_host = !self.host.is_empty() || self.user.is_some();
-            if (has_scheme || has_host) && (has_host || !self.has_no_host) {
+            if has_host || has_scheme && !self.has_no_host {
                 if has_host || !self.path.is_empty() {
                     text.extend(b"//");
                 }

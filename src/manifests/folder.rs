@@ -1,0 +1,137 @@
+//! A folder's files, cut into documents (`manifest.LoadFiles`).
+
+use super::go_error;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One document, and the file that it is in.
+#[derive(Debug, PartialEq)]
+pub(super) struct Document {
+    pub(super) file: PathBuf,
+    pub(super) text: Vec<u8>,
+}
+
+/// What a folder holds.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Contents {
+    /// In the order of the files' names.
+    pub(super) documents: Vec<Document>,
+    /// `sha256:…` of all the text; empty where there is none.
+    pub(super) hash: String,
+}
+
+/// Reads the YAML and JSON files that are in the folder itself.
+///
+/// # Errors
+/// When something there cannot be read.
+pub(super) fn read(folder: &Path) -> Result<Contents, String> {
+    let unreadable = |error: &std::io::Error| {
+        let why = go_error(error);
+        format!("failed to read manifest directory {folder:?}: open {}: {why}", folder.display())
+    };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| unreadable(&error))? {
+        let entry = entry.map_err(|error| unreadable(&error))?;
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !is_folder && is_manifest(Path::new(&entry.file_name())) {
+            names.push(entry.file_name());
+        }
+    }
+    names.sort();
+    let (mut documents, mut digest, mut is_empty) = (Vec::new(), Sha256::new(), true);
+    for name in names {
+        let file = folder.join(name);
+        let text = fs::read(&file)
+            .map_err(|error| format!("failed to read file {file:?}: open {}: {}", file.display(), go_error(&error)))?;
+        if text.is_empty() {
+            continue;
+        }
+        is_empty = false;
+        digest.update(&text);
+        digest.update([0]);
+        let texts =
+            documents_of(&text).map_err(|why| format!("failed to split YAML documents in file {file:?}: {why}"))?;
+        documents.extend(texts.into_iter().map(|text| Document { file: file.clone(), text }));
+    }
+    let hash = if is_empty { String::new() } else { sha256_text(&digest.finalize()) };
+    Ok(Contents { documents, hash })
+}
+
+/// `sha256:` and the digest in hexadecimal.
+pub(super) fn sha256_text(digest: &[u8]) -> String {
+    digest.iter().fold("sha256:".to_owned(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Whether the file's name says that it is one.
+fn is_manifest(name: &Path) -> bool {
+    let extension = name.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+    matches!(extension.as_deref(), Some("yaml" | "yml" | "json"))
+}
+
+/// The documents between lines that begin with `---`, without white space around them and without empty ones
+/// (`utilyaml.YAMLReader`).
+fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let mut documents = Vec::new();
+    let mut current: Vec<u8> = Vec::new();
+    let mut finish = |document: &[u8]| {
+        let document = document.trim_ascii();
+        if !document.is_empty() {
+            documents.push(document.to_vec());
+        }
+    };
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        if let Some(rest) = line.strip_prefix(b"---") {
+            let rest = rest.trim_ascii();
+            if !rest.is_empty() && !rest.starts_with(b"#") {
+                return Err(format!("invalid Yaml document separator: {}", String::from_utf8_lossy(rest)));
+            }
+            if !current.is_empty() {
+                finish(&current);
+                current.clear();
+                continue;
+            }
+        }
+        // A separator that separates nothing stays, as in Go.
+        current.extend_from_slice(line);
+    }
+    finish(&current);
+    Ok(documents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_in_order_and_cut_at_separators() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        assert_eq!(read(folder.path()).unwrap(), Contents::default());
+        write("b.YAML", "x: 1\n---\ny: 2\n--- # why\n\n");
+        write("a.json", "{}");
+        write("empty.yml", "");
+        write("notes.txt", "x");
+        fs::create_dir(folder.path().join("c.yaml")).unwrap();
+        let contents = read(folder.path()).unwrap();
+        let texts: Vec<_> = contents
+            .documents
+            .iter()
+            .map(|document| (document.file.file_name().unwrap().to_str().unwrap(), &*document.text))
+            .collect();
+        assert_eq!(texts, [("a.json", &b"{}"[..]), ("b.YAML", b"x: 1"), ("b.YAML", b"y: 2")]);
+        let hash = sha256_text(&Sha256::digest(b"{}\0x: 1\n---\ny: 2\n--- # why\n\n\0"));
+        assert_eq!(contents.hash, hash);
+    }
+
+    #[test]
+    fn separators_are_lines_of_their_own() {
+        assert_eq!(documents_of(b"---\nx: 1\n").unwrap(), [b"---\nx: 1".to_vec()]);
+        assert_eq!(documents_of(b"x: ---\n").unwrap(), [b"x: ---".to_vec()]);
+        assert_eq!(documents_of(b"x: 1\n---y\n").unwrap_err(), "invalid Yaml document separator: y");
+    }
+}

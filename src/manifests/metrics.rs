@@ -1,0 +1,103 @@
+//! `apiserver_manifest_admission_config_controller_*`: kube-apiserver's names and labels
+//! (`admission/plugin/manifest/metrics`).
+
+use super::folder::sha256_text;
+use jiff::Timestamp;
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use sha2::{Digest, Sha256};
+
+const PREFIX: &str = "apiserver_manifest_admission_config_controller_";
+
+/// What is counted of folders that are followed.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    reloads: IntCounterVec,
+    last_reload: GaugeVec,
+    last_config: IntGaugeVec,
+    /// The label of this server.
+    id_hash: String,
+}
+
+impl Metrics {
+    /// Registers all of them.
+    ///
+    /// # Errors
+    /// When one of the names is registered already.
+    pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let options = |name: &str, help: &str| Opts::new(format!("{PREFIX}{name}"), help);
+        let labels = &["status", "plugin", "apiserver_id_hash"];
+        let metrics = Self {
+            reloads: IntCounterVec::new(
+                options("automatic_reloads_total", "[ALPHA] Reloads of admission manifests, by how they ended."),
+                labels,
+            )?,
+            last_reload: GaugeVec::new(
+                options("automatic_reload_last_timestamp_seconds", "[ALPHA] When manifests were last reloaded."),
+                labels,
+            )?,
+            last_config: IntGaugeVec::new(
+                options("last_config_info", "[ALPHA] The hash of the manifests that are in use."),
+                &["plugin", "apiserver_id_hash", "hash"],
+            )?,
+            id_hash: sha256_text(&Sha256::digest(server_id(&host_name()))),
+        };
+        registry.register(Box::new(metrics.reloads.clone()))?;
+        registry.register(Box::new(metrics.last_reload.clone()))?;
+        registry.register(Box::new(metrics.last_config.clone()))?;
+        Ok(metrics)
+    }
+
+    /// A plugin's manifests cannot be used.
+    pub(super) fn failed(&self, plugin: &str) {
+        self.count("failure", plugin);
+    }
+
+    /// A plugin's manifests have this hash now.
+    pub(super) fn loaded(&self, plugin: &str, before: Option<&str>, hash: &str) {
+        self.count("success", plugin);
+        if let Some(before) = before {
+            // It is there unless somebody else took it, and gone is what it shall be.
+            let _ = self.last_config.remove_label_values(&[plugin, &self.id_hash, before]);
+        }
+        self.last_config.with_label_values(&[plugin, &*self.id_hash, hash]).set(1);
+    }
+
+    fn count(&self, status: &str, plugin: &str) {
+        let labels = [status, plugin, &*self.id_hash];
+        self.reloads.with_label_values(&labels).inc();
+        self.last_reload.with_label_values(&labels).set(Timestamp::now().as_duration().as_secs_f64());
+    }
+}
+
+/// The name of this machine; empty where it has none.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::env::var("HOSTNAME"));
+    name.unwrap_or_default().trim().to_owned()
+}
+
+/// How kube-apiserver names itself (`genericapiserver.NewConfig`).
+fn server_id(host_name: &str) -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut digest = Sha256::new();
+    for part in [host_name, "kube-apiserver"] {
+        digest.update(u16::try_from(part.len()).unwrap_or(u16::MAX).to_be_bytes());
+        digest.update(part);
+    }
+    let digest = digest.finalize();
+    let bit =
+        |at: usize| digest.get(at / 8).filter(|_| at < 128).map_or(0, |byte| usize::from(byte >> (7 - at % 8) & 1));
+    let letter = |start: usize| (start..start + 5).fold(0, |value, at| value << 1 | bit(at));
+    let letters = (0..128).step_by(5).filter_map(|start| LETTERS.get(letter(start))).map(|letter| char::from(*letter));
+    format!("apiserver-{}", letters.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_named_as_kube_apiserver_names_itself() {
+        // base32(sha256(00 03 "lab" 00 0e "kube-apiserver")[:16]), in lower case and without padding.
+        assert_eq!(server_id("lab"), "apiserver-fxyybb3dhyfnee2rrgbb77ggn4");
+    }
+}

@@ -1,0 +1,134 @@
+//! What a folder comes to for one plugin: its objects by kind, each name once.
+
+use super::document::{self, Read};
+use super::{SUFFIX, folder};
+use crate::object::Object;
+use crate::object::decode::go_quote;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why a folder cannot be used: in kube-apiserver's words, with the file, the object and the field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LoadError(pub String);
+
+/// The objects of a folder.
+#[derive(Debug, Default)]
+pub struct Set {
+    /// By kind, then by name.
+    objects: BTreeMap<&'static str, BTreeMap<String, Object>>,
+    hash: String,
+}
+
+/// What is asked of the objects of one plugin's folder.
+pub struct Rules<'a> {
+    /// The kinds that may be there.
+    pub kinds: &'static [&'static str],
+    /// What is wrong with an object, as the API would say it: `field: text`, one each.
+    pub validate: &'a dyn Fn(&str, &Object) -> Vec<String>,
+    /// What is wrong with it because it is in a file.
+    pub constrain: &'a dyn Fn(&str, &Object, &Path) -> Result<(), String>,
+}
+
+impl Set {
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// At the first thing that is wrong in it.
+    pub fn load(folder: &Path, rules: &Rules<'_>) -> Result<Self, LoadError> {
+        let contents = folder::read(folder).map_err(LoadError)?;
+        let mut set = Self { hash: contents.hash, ..Self::default() };
+        let mut files = BTreeMap::new();
+        for document in &contents.documents {
+            let file = &document.file;
+            set.accept(&document.text, file, rules, &mut files)
+                .map_err(|why| LoadError(format!("error loading {}: {why}", file.display())))?;
+        }
+        Ok(set)
+    }
+
+    fn accept<'a>(
+        &mut self,
+        text: &[u8],
+        file: &'a Path,
+        rules: &Rules<'_>,
+        files: &mut BTreeMap<(&'static str, String), &'a Path>,
+    ) -> Result<(), String> {
+        let (kind, objects) = match document::read(text, rules.kinds)? {
+            Read::Objects(kind, objects) => (kind.kind, objects),
+            Read::Other(found) => return Err(format!("unsupported resource type {found}")),
+            Read::List(items) => {
+                return items.iter().try_for_each(|item| {
+                    document::read(item, rules.kinds).map_err(|why| format!("failed to decode list item: {why}"))?;
+                    self.accept(item, file, rules, files)
+                });
+            }
+        };
+        let Some(kind) = rules.kinds.iter().copied().find(|known| **known == *kind) else { return Ok(()) };
+        for object in &objects {
+            if let Some(faults) = validation_text(&(rules.validate)(kind, object)) {
+                return Err(format!("{kind} {}: {faults}", go_quote(object.name())));
+            }
+        }
+        for object in objects {
+            let name = object.name().to_owned();
+            check_name(&name, file)?;
+            if let Some(before) = files.insert((kind, name.clone()), file) {
+                return Err(format!("duplicate name {name:?} found in file {file:?} (previously seen in {before:?})"));
+            }
+            (rules.constrain)(kind, &object, file)?;
+            self.objects.entry(kind).or_default().insert(name, object);
+        }
+        Ok(())
+    }
+
+    /// `sha256:…` of what was read; empty where nothing was.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// The objects of a kind, sorted by name.
+    pub fn objects(&self, kind: &str) -> impl Iterator<Item = &Object> {
+        self.objects.get(kind).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Takes the objects of a kind, sorted by name, as their type.
+    ///
+    /// # Errors
+    /// When the type has a field that the kind has not in this way, which does not happen to what was decoded as it.
+    pub fn take<T: DeserializeOwned>(&mut self, kind: &str) -> Result<Arc<Vec<Arc<T>>>, LoadError> {
+        let objects = self.objects.remove(kind).unwrap_or_default().into_iter().map(|(name, object)| {
+            let typed = serde_json::from_value(object.into_value());
+            typed.map(Arc::new).map_err(|error| LoadError(format!("{kind} {name:?}: {error}")))
+        });
+        Ok(Arc::new(objects.collect::<Result<_, _>>()?))
+    }
+}
+
+/// `ValidateManifestName`, but for what is there twice.
+fn check_name(name: &str, file: &Path) -> Result<(), String> {
+    if name.is_empty() {
+        return Err(format!("resource in file {file:?} must have a name"));
+    }
+    if !name.ends_with(SUFFIX) {
+        return Err(format!("{name:?} in file {file:?} must have a name ending with {SUFFIX:?}"));
+    }
+    Ok(())
+}
+
+/// `ErrorList.ToAggregate`: each fault once; several in brackets.
+fn validation_text(faults: &[String]) -> Option<String> {
+    let mut once: Vec<&str> = Vec::with_capacity(faults.len());
+    for fault in faults {
+        if !once.contains(&fault.as_str()) {
+            once.push(fault);
+        }
+    }
+    match once.as_slice() {
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
+}

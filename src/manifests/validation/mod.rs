@@ -1,0 +1,103 @@
+//! What the API says of admission configurations (`kubernetes/pkg/apis/admissionregistration/validation`), fault by fault.
+//!
+//! It reads defaulted objects that were decoded as their kind: what has another type than the kind's cannot be there.
+//! Expressions are not looked at here: that is for who compiles them.
+
+mod metadata;
+mod rules;
+mod selector;
+mod url;
+mod webhook;
+pub mod policy;
+
+pub use webhook::configuration;
+
+use crate::object::decode::go_quote;
+use serde_json::Value;
+
+/// The faults of an object in the texts of `field.Error`, in the order in which they were found.
+#[derive(Debug, Default)]
+pub struct Faults(pub Vec<String>);
+
+impl Faults {
+    fn add(&mut self, field: &str, kind: &str, detail: &str) {
+        let colon = if detail.is_empty() { "" } else { ": " };
+        self.0.push(format!("{field}: {kind}{colon}{detail}"));
+    }
+
+    /// `field.Required`
+    fn required(&mut self, field: &str, detail: &str) {
+        self.add(field, "Required value", detail);
+    }
+
+    /// `field.Invalid` of a text.
+    fn invalid(&mut self, field: &str, value: &str, detail: &str) {
+        self.add(field, &format!("Invalid value: {}", go_quote(value)), detail);
+    }
+
+    /// `field.Invalid` of anything else.
+    fn invalid_value(&mut self, field: &str, value: impl std::fmt::Display, detail: &str) {
+        self.add(field, &format!("Invalid value: {value}"), detail);
+    }
+
+    /// `field.Forbidden`
+    fn forbidden(&mut self, field: &str, detail: &str) {
+        self.add(field, "Forbidden", detail);
+    }
+
+    /// `field.Duplicate`
+    fn duplicate(&mut self, field: &str, value: &str) {
+        self.add(field, &format!("Duplicate value: {}", go_quote(value)), "");
+    }
+
+    /// `field.NotSupported`, unless the value is one of those that are.
+    fn one_of(&mut self, field: &str, value: &str, supported: &[&str]) {
+        if !supported.contains(&value) {
+            let supported: Vec<_> = supported.iter().map(|value| go_quote(value)).collect();
+            let detail = format!("supported values: {}", supported.join(", "));
+            self.add(field, &format!("Unsupported value: {}", go_quote(value)), &detail);
+        }
+    }
+}
+
+/// The text of a field; empty where there is none.
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The text of a field that may be missing.
+fn given<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
+    value.get(field).and_then(Value::as_str)
+}
+
+/// The items of a list; none where it is missing.
+fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The texts of a list.
+fn texts<'a>(value: &'a Value, field: &str) -> Vec<&'a str> {
+    items(value, field).iter().map(|item| item.as_str().unwrap_or_default()).collect()
+}
+
+/// `content.IsDNS1035Label`
+fn dns_1035_label_errors(label: &str) -> Vec<String> {
+    const MAX_BYTES: usize = 63;
+    let mut errors = Vec::new();
+    if label.len() > MAX_BYTES {
+        errors.push(format!("must be no more than {MAX_BYTES} bytes"));
+    }
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label = label.bytes().all(is_inner)
+        && label.starts_with(|first: char| first.is_ascii_lowercase())
+        && !label.ends_with('-');
+    if !is_label {
+        errors.push(
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, \
+             and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
+             '[a-z]([-a-z0-9]*[a-z0-9])?')"
+                .to_owned(),
+        );
+    }
+    errors
+}

@@ -1,0 +1,149 @@
+//! Policies and their bindings, but for what takes compiling: expressions, and what they evaluate to.
+
+use super::webhook::match_conditions;
+use super::{Faults, dns_1035_label_errors, given, items, metadata, rules, selector, text, texts};
+use crate::object::Object;
+use crate::object::selector::subdomain_errors;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+/// What is wrong with a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy (`validateValidatingAdmissionPolicySpec`).
+pub fn policy(kind: &str, object: &Object) -> Faults {
+    let mut faults = Faults::default();
+    metadata::check(object.get(&["metadata"]).unwrap_or(&Value::Null), &mut faults);
+    let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
+    match given(spec, "failurePolicy") {
+        Some(value) => faults.one_of("spec.failurePolicy", value, &["Fail", "Ignore"]),
+        None => faults.required("spec.failurePolicy", ""),
+    }
+    if let Some(kind) = spec.get("paramKind").filter(|kind| !kind.is_null()) {
+        param_kind(kind, &mut faults);
+    }
+    match spec.get("matchConstraints").filter(|constraints| !constraints.is_null()) {
+        Some(constraints) => {
+            resources(constraints, "spec.matchConstraints", &mut faults);
+            if items(constraints, "resourceRules").is_empty() {
+                faults.required("spec.matchConstraints.resourceRules", "");
+            }
+        }
+        None => faults.required("spec.matchConstraints", ""),
+    }
+    match_conditions(spec, "spec.matchConditions", &mut faults);
+    let is_validating = kind == "ValidatingAdmissionPolicy";
+    if is_validating && items(spec, "validations").is_empty() && items(spec, "auditAnnotations").is_empty() {
+        for field in ["spec.validations", "spec.auditAnnotations"] {
+            faults.required(field, "validations or auditAnnotations must contain at least one item");
+        }
+    }
+    if !is_validating && items(spec, "mutations").is_empty() {
+        faults.required("spec.mutations", "mutations must contain at least one item");
+    }
+    faults
+}
+
+/// What is wrong with a binding of either kind (`validateValidatingAdmissionPolicyBindingSpec`).
+pub fn binding(kind: &str, object: &Object) -> Faults {
+    let mut faults = Faults::default();
+    metadata::check(object.get(&["metadata"]).unwrap_or(&Value::Null), &mut faults);
+    let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
+    let name = text(spec, "policyName");
+    if name.is_empty() {
+        faults.required("spec.policyName", "");
+    } else {
+        subdomain_errors(name).iter().for_each(|error| faults.invalid("spec.policyName", name, error));
+    }
+    if let Some(matched) = spec.get("matchResources").filter(|matched| !matched.is_null()) {
+        resources(matched, "spec.matchResources", &mut faults);
+    }
+    if kind == "ValidatingAdmissionPolicyBinding" {
+        actions(&texts(spec, "validationActions"), &mut faults);
+    }
+    faults
+}
+
+/// `validateParamKind`
+fn param_kind(kind: &Value, faults: &mut Faults) {
+    const FIELD: &str = "spec.paramKind.apiVersion";
+    let api_version = text(kind, "apiVersion");
+    match api_version.split('/').collect::<Vec<_>>()[..] {
+        _ if api_version.is_empty() => faults.required(FIELD, ""),
+        ["", ""] | [_, ""] => faults.invalid(FIELD, api_version, "version must be specified"),
+        [version] => joined(FIELD, version, &dns_1035_label_errors(version), "", faults),
+        [group, version] => {
+            let errors = if group.is_empty() { Vec::new() } else { subdomain_errors(group) };
+            joined(FIELD, group, &errors, "", faults);
+            joined(FIELD, version, &dns_1035_label_errors(version), "", faults);
+        }
+        _ => faults.invalid(FIELD, api_version, &format!("unexpected GroupVersion string: {api_version}")),
+    }
+    let name = text(kind, "kind");
+    if name.is_empty() {
+        return faults.required("spec.paramKind.kind", "");
+    }
+    let errors = dns_1035_label_errors(&name.to_lowercase());
+    joined("spec.paramKind.kind", name, &errors, "may have mixed case, but should otherwise match: ", faults);
+}
+
+fn joined(field: &str, value: &str, errors: &[String], before: &str, faults: &mut Faults) {
+    if !errors.is_empty() {
+        faults.invalid(field, value, &format!("{before}{}", errors.join(",")));
+    }
+}
+
+/// `validateMatchResources`
+fn resources(matched: &Value, path: &str, faults: &mut Faults) {
+    match given(matched, "matchPolicy") {
+        Some(value) => faults.one_of(&format!("{path}.matchPolicy"), value, &["Equivalent", "Exact"]),
+        None => faults.required(&format!("{path}.matchPolicy"), ""),
+    }
+    for name in ["namespaceSelector", "objectSelector"] {
+        match matched.get(name) {
+            None | Some(Value::Null) => faults.required(&format!("{path}.{name}"), ""),
+            Some(_) => selector::check(matched, path, name, faults),
+        }
+    }
+    for name in ["resourceRules", "excludeResourceRules"] {
+        for (index, rule) in items(matched, name).iter().enumerate() {
+            named_rule(rule, &format!("{path}.{name}[{index}]"), faults);
+        }
+    }
+}
+
+/// `validateNamedRuleWithOperations`
+fn named_rule(rule: &Value, path: &str, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    for (index, name) in texts(rule, "resourceNames").into_iter().enumerate() {
+        let field = format!("{path}.resourceNames[{index}]");
+        if matches!(name, "." | "..") {
+            faults.invalid(&field, name, &format!("may not be '{name}'"));
+        }
+        for part in ["/", "%"].into_iter().filter(|part| name.contains(part)) {
+            faults.invalid(&field, name, &format!("may not contain '{part}'"));
+        }
+        if !seen.insert(name) {
+            faults.duplicate(&field, name);
+        }
+    }
+    rules::check(rule, path, faults);
+}
+
+/// `validateValidationActions`
+fn actions(actions: &[&str], faults: &mut Faults) {
+    const FIELD: &str = "spec.validationActions";
+    let mut seen = HashSet::new();
+    for (index, action) in actions.iter().enumerate() {
+        let field = format!("{FIELD}[{index}]");
+        faults.one_of(&field, action, &["Audit", "Deny", "Warn"]);
+        if !seen.insert(*action) {
+            faults.duplicate(&field, action);
+        }
+    }
+    if seen.contains("Deny") && seen.contains("Warn") {
+        let why = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
+                   response and headers serves no purpose)";
+        faults.invalid_value(FIELD, json!(actions), why);
+    }
+    if seen.is_empty() {
+        faults.required(FIELD, "at least one validation action is required");
+    }
+}

@@ -1,0 +1,154 @@
+//! Where a webhook is (`webhook.ValidateWebhookURL`, `ValidateWebhookService`).
+
+use super::{Faults, given, text};
+use crate::object::decode::go_quote;
+use crate::object::selector::subdomain_errors;
+use serde_json::Value;
+
+const FORM: &str = "; desired format: https://host[/path]";
+
+/// Says what is wrong with a clientConfig.
+pub(super) fn check(config: &Value, path: &str, faults: &mut Faults) {
+    match (given(config, "url"), config.get("service").filter(|service| !service.is_null())) {
+        (Some(url), None) => self::url(url, &format!("{path}.url"), faults),
+        (None, Some(service)) => self::service(service, &format!("{path}.service"), faults),
+        _ => faults.required(path, "exactly one of url or service is required"),
+    }
+}
+
+fn url(url: &str, field: &str, faults: &mut Faults) {
+    let parsed = match Parsed::new(url) {
+        Ok(parsed) => parsed,
+        Err(why) => {
+            let why = format!("url must be a valid URL: parse {}: {why}{FORM}", go_quote(url));
+            return faults.required(field, &why);
+        }
+    };
+    if parsed.scheme != "https" {
+        faults.invalid(field, &parsed.scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
+    }
+    if parsed.host.is_empty() {
+        faults.invalid(field, "", &format!("host must be specified{FORM}"));
+    }
+    if let Some(user) = parsed.user {
+        faults.invalid(field, user, "user information is not permitted in the URL");
+    }
+    if !parsed.fragment.is_empty() {
+        faults.invalid(field, parsed.fragment, "fragments are not permitted in the URL");
+    }
+    if !parsed.query.is_empty() {
+        faults.invalid(field, parsed.query, "query parameters are not permitted in the URL");
+    }
+}
+
+fn service(service: &Value, field: &str, faults: &mut Faults) {
+    for name in ["name", "namespace"] {
+        if text(service, name).is_empty() {
+            faults.required(&format!("{field}.{name}"), "");
+        }
+    }
+    let port = service.get("port").and_then(Value::as_i64).unwrap_or_default();
+    if !(1..=65535).contains(&port) {
+        let why = "port is not valid: must be between 1 and 65535, inclusive";
+        faults.invalid_value(&format!("{field}.port"), port, why);
+    }
+    let (field, path) = (format!("{field}.path"), text(service, "path"));
+    match path {
+        "" | "/" => return,
+        "//" => return faults.invalid(&field, path, "segment[0] may not be empty"),
+        _ if !path.starts_with('/') => faults.invalid(&field, path, "must start with a '/'"),
+        _ => {}
+    }
+    // Whatever the first character is, it is taken for the slash.
+    let rest = path.char_indices().nth(1).and_then(|(at, _)| path.get(at..)).unwrap_or_default();
+    for (index, segment) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
+        if segment.is_empty() {
+            faults.invalid(&field, path, &format!("segment[{index}] may not be empty"));
+            continue;
+        }
+        for error in subdomain_errors(segment) {
+            faults.invalid(&field, path, &format!("segment[{index}]: {error}"));
+        }
+    }
+}
+
+/// A URL as Go's `url.Parse` takes it apart.
+struct Parsed<'a> {
+    scheme: String,
+    user: Option<&'a str>,
+    host: &'a str,
+    query: &'a str,
+    fragment: &'a str,
+}
+
+impl<'a> Parsed<'a> {
+    fn new(url: &'a str) -> Result<Self, String> {
+        if url.bytes().any(|byte| byte < b' ' || byte == 0x7f) {
+            return Err("net/url: invalid control character in URL".into());
+        }
+        let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
+        check_escapes(fragment)?;
+        let (scheme, rest) = scheme(url)?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (mut user, mut host, mut path) = (None, "", rest);
+        if let Some(rest) = rest.strip_prefix("//") {
+            let authority;
+            (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+            (user, host) = match authority.rsplit_once('@') {
+                Some((user, host)) => (Some(user), host),
+                None => (None, authority),
+            };
+            check_host(host)?;
+        } else if scheme.is_empty() && rest.split('/').next().is_some_and(|first| first.contains(':')) {
+            return Err("first path segment in URL cannot contain colon".into());
+        }
+        check_escapes(path)?;
+        Ok(Self { scheme: scheme.to_ascii_lowercase(), user, host, query, fragment })
+    }
+}
+
+/// `url.getScheme`
+fn scheme(url: &str) -> Result<(&str, &str), String> {
+    for (at, byte) in url.bytes().enumerate() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' => {}
+            b'0'..=b'9' | b'+' | b'-' | b'.' if at > 0 => {}
+            b':' if at == 0 => return Err("missing protocol scheme".into()),
+            b':' => return Ok((&url[..at], &url[at + 1..])),
+            _ => break,
+        }
+    }
+    Ok(("", url))
+}
+
+/// `url.parseHost`
+fn check_host(host: &str) -> Result<(), String> {
+    let port = if host.starts_with('[') {
+        let Some((_, after)) = host.rsplit_once(']') else { return Err("missing ']' in host".into()) };
+        after
+    } else {
+        host.rfind(':').map_or("", |colon| &host[colon..])
+    };
+    let is_port = port.is_empty()
+        || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    if !is_port {
+        return Err(format!("invalid port {} after host", go_quote(port)));
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() || "-_.~$&+,/:;=?@!'()*[]<>\"%".contains(c);
+    match host.chars().find(|c| !allowed(*c)) {
+        Some(c) => Err(format!("invalid character {} in host name", go_quote(&c.to_string()))),
+        None => Ok(()),
+    }
+}
+
+/// `url.unescape`, as far as it finds faults.
+fn check_escapes(text: &str) -> Result<(), String> {
+    for (at, _) in text.match_indices('%') {
+        let rest = &text.as_bytes()[at..];
+        if rest.len() < 3 || !rest[1..3].iter().all(u8::is_ascii_hexdigit) {
+            let shown = String::from_utf8_lossy(&rest[..rest.len().min(3)]);
+            return Err(format!("invalid URL escape {}", go_quote(&shown)));
+        }
+    }
+    Ok(())
+}

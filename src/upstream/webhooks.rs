@@ -1,0 +1,163 @@
+//! Whether the API server behind calls webhooks itself: then each is called twice.
+//!
+//! Nothing in the API says which admission plugins a server runs, but a kube-apiserver's metrics name those that it asked.
+
+use super::{SharedTransport, chain, client, empty};
+use http::{HeaderValue, Request, header};
+use http_body_util::BodyExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+const PATH: &str = "/metrics";
+/// What counts how often a plugin was asked.
+const COUNT: &[u8] = b"apiserver_admission_controller_admission_duration_seconds_count{";
+/// The plugins that call webhooks.
+const PLUGINS: [&str; 2] = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
+/// How often it is asked again: it may have been started anew.
+const INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// How much of the metrics is read; they are not kept.
+const BYTES: usize = 256 << 20;
+/// The longest line that is looked at.
+const LINE_BYTES: usize = 64 << 10;
+
+/// Which of the plugins that call webhooks here the API server behind runs, too. Dropping it ends the asking.
+#[derive(Debug)]
+pub struct Doubled {
+    found: Arc<[AtomicBool; 2]>,
+    _task: Option<AbortOnDropHandle<()>>,
+}
+
+impl Doubled {
+    /// Asks at once, and then every hour, for those of `plugins` that call webhooks. Where the answer cannot be read, nothing is
+    /// known. Must be called inside a tokio runtime.
+    pub fn watch(transport: SharedTransport, plugins: &[&'static str], patience: Duration) -> Self {
+        let mine = PLUGINS.map(|plugin| plugins.contains(&plugin));
+        let found: Arc<[AtomicBool; 2]> = Arc::default();
+        let seen = Arc::clone(&found);
+        let asking = async move {
+            let mut ticks = interval(INTERVAL);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let answer =
+                    timeout(patience, ask(&transport)).await.unwrap_or_else(|_| Err("no answer in time".into()));
+                match answer {
+                    Ok(names) => note(&seen, [names[0] && mine[0], names[1] && mine[1]]),
+                    Err(why) => tracing::info!(
+                        why,
+                        "cannot tell whether the API server behind calls webhooks itself; \
+                         --upstream-calls-webhooks says so"
+                    ),
+                }
+            }
+        };
+        Self { found, _task: Some(AbortOnDropHandle::new(tokio::spawn(asking))) }
+    }
+
+    /// Takes it for granted that it does, or does not.
+    pub fn known(calls: bool, plugins: &[&'static str]) -> Self {
+        let found: Arc<[AtomicBool; 2]> = Arc::default();
+        note(&found, PLUGINS.map(|plugin| calls && plugins.contains(&plugin)));
+        Self { found, _task: None }
+    }
+
+    /// Whether webhooks are called once.
+    ///
+    /// # Errors
+    /// What is to be done about those that are called twice.
+    pub fn check(&self) -> Result<(), String> {
+        let names = PLUGINS.iter().zip(&*self.found).filter(|(_, found)| found.load(Ordering::Relaxed));
+        let names: Vec<&str> = names.map(|(name, _)| *name).collect();
+        if names.is_empty() { Ok(()) } else { Err(advice(&names.join(","))) }
+    }
+}
+
+fn advice(names: &str) -> String {
+    format!("webhooks are called twice: {names} runs here and in the API server behind; switch it off in one of them")
+}
+
+fn note(found: &[AtomicBool; 2], names: [bool; 2]) {
+    let was = found.each_ref().map(|found| found.load(Ordering::Relaxed));
+    for (found, is) in found.iter().zip(names) {
+        found.store(is, Ordering::Relaxed);
+    }
+    let named: Vec<&str> = PLUGINS.into_iter().zip(names).filter(|(_, is)| *is).map(|(name, _)| name).collect();
+    if !named.is_empty() && was != names {
+        tracing::warn!("{}", advice(&named.join(",")));
+    }
+}
+
+/// Which of the plugins the metrics name.
+async fn ask(transport: &SharedTransport) -> Result<[bool; 2], String> {
+    let mut request = Request::new(empty());
+    *request.uri_mut() = http::Uri::from_static(PATH);
+    request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(client::USER_AGENT));
+    let response = transport.send(request).await.map_err(|error| chain(&error))?;
+    if !response.status().is_success() {
+        return Err(format!("{PATH} is answered with {}", response.status().as_u16()));
+    }
+    let mut body = response.into_body();
+    let (mut names, mut line, mut read) = ([false; 2], Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| error.to_string())?;
+        let Some(data) = frame.data_ref() else { continue };
+        read += data.len();
+        if read > BYTES {
+            return Err(format!("{PATH} is longer than {BYTES} bytes"));
+        }
+        for byte in data {
+            match byte {
+                b'\n' => {
+                    look(&line, &mut names);
+                    line.clear();
+                }
+                byte if line.len() < LINE_BYTES => line.push(*byte),
+                _ => {}
+            }
+        }
+    }
+    look(&line, &mut names);
+    Ok(names)
+}
+
+fn look(line: &[u8], names: &mut [bool; 2]) {
+    let Some(labels) = line.strip_prefix(COUNT).and_then(|labels| std::str::from_utf8(labels).ok()) else { return };
+    for (name, found) in PLUGINS.into_iter().zip(names) {
+        *found |= labels.contains(&format!("name=\"{name}\""));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::{from_fn, full};
+    use http::Response;
+
+    fn server(status: u16, text: &'static str) -> SharedTransport {
+        from_fn(move |request| {
+            assert_eq!(request.uri(), "/metrics");
+            async move { Ok(Response::builder().status(status).body(full(text)).unwrap()) }
+        })
+    }
+
+    #[tokio::test]
+    async fn plugins_are_known_by_the_metrics_of_who_asked_them() {
+        let text = "# HELP x\napiserver_admission_controller_admission_duration_seconds_count\
+                    {name=\"ValidatingAdmissionWebhook\",operation=\"CREATE\",rejected=\"false\",type=\"validate\"} 3\n\
+                    apiserver_admission_controller_admission_duration_seconds_count{name=\"LimitRanger\"} 1";
+        assert_eq!(ask(&server(200, text)).await, Ok([false, true]));
+        assert_eq!(ask(&server(200, "")).await, Ok([false, false]));
+        assert_eq!(ask(&server(403, text)).await, Err("/metrics is answered with 403".to_owned()));
+    }
+
+    #[test]
+    fn what_is_called_twice_is_said() {
+        let both = ["MutatingAdmissionWebhook", "LimitRanger"];
+        assert_eq!(Doubled::known(false, &both).check(), Ok(()));
+        assert_eq!(Doubled::known(true, &["LimitRanger"]).check(), Ok(()));
+        assert_eq!(Doubled::known(true, &both).check(), Err(advice("MutatingAdmissionWebhook")));
+    }
+}
