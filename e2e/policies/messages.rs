@@ -12,7 +12,10 @@ fn a_failed_validation_says_what_the_policy_says() {
         ("plain", json!({"expression": "false"})),
         ("trimmed", json!({"expression": "  object.data.a == '2'\n  "})),
         ("message", json!({"expression": "false", "message": "  said with \"quotes\"  "})),
-        ("made", json!({"expression": "false", "message": "m", "messageExpression": "'a is ' + string(object.data.a)"})),
+        (
+            "made",
+            json!({"expression": "false", "message": "m", "messageExpression": "'a is ' + string(object.data.a)"}),
+        ),
         ("padded", json!({"expression": "false", "messageExpression": "'  padded  '"})),
         ("lines", json!({"expression": "false", "message": "m", "messageExpression": "'two\\nlines'"})),
         ("blank", json!({"expression": "false", "messageExpression": "'   '"})),

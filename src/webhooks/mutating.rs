@@ -130,7 +130,8 @@ impl Mutating {
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = hooks.candidates_for(attributes);
-        !is_exempt && !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.rules_may_match(&hook.criteria, attributes))
+        !is_exempt && !self.cluster.is_synced()
+            || candidates.any(|(_, hook)| matcher.rules_may_match(&hook.criteria, attributes))
     }
 
     async fn dispatch(

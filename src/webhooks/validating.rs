@@ -176,7 +176,8 @@ impl Validating {
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = hooks.candidates_for(attributes);
-        !is_exempt && !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(&hook.criteria, attributes))
+        !is_exempt && !self.cluster.is_synced()
+            || candidates.any(|(_, hook)| matcher.may_want(&hook.criteria, attributes))
     }
 
     async fn call(&self, index: usize, hook: &Hook, attributes: &Attributes, review: &Review) -> Option<Status> {

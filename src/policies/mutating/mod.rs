@@ -437,7 +437,8 @@ impl Invocation<'_> {
         match mutation {
             Mutation::Apply(_) => {
                 names::check(&value).map_err(Refusal::Error)?;
-                let patch = Go::of(&value).map_err(|_| Refusal::Error("invalid return type: *dynamic.ObjectVal".into()))?;
+                let patch =
+                    Go::of(&value).map_err(|_| Refusal::Error("invalid return type: *dynamic.ObjectVal".into()))?;
                 let node = match kind {
                     Kind::BuiltIn(r#type) => Node::Type(r#type, None),
                     Kind::Custom(custom) => {
