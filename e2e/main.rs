@@ -21,6 +21,7 @@ mod kubectl;
 mod lifecycle;
 mod manifests;
 mod plugins;
+mod policies;
 mod policy_library;
 mod races;
 mod subresources;

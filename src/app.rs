@@ -266,6 +266,7 @@ fn cluster_limits(limits: &Limits) -> cluster::Limits {
         list_timeout: limits.list_timeout,
         ready_timeout: limits.cache_sync_timeout,
         definition_ttl: limits.definition_ttl,
+        parameter_kinds: limits.policy_parameter_kinds,
     }
 }
 
@@ -312,6 +313,12 @@ fn pipeline(
         shadow_webhooks: &config.admission.shadow_webhooks,
         discovery: discovery.clone(),
     })?;
+    let chain = Arc::new(chain);
+    let told = chain.clone();
+    checks.advise("admission-policies", move || match told.problems() {
+        problems if problems.is_empty() => Ok(()),
+        problems => Err(problems.join("; ").replace('\n', " ")),
+    });
     Ok(Pipeline {
         authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
         impersonation: Impersonation::new(limits.impersonation_checks),

@@ -22,6 +22,7 @@ pub mod admission;
 pub mod plugins;
 pub mod manifests;
 pub mod webhooks;
+pub mod policies;
 pub mod conversion;
 
 pub mod object;

@@ -68,7 +68,7 @@ pub struct Pipeline {
     /// What is known of the cluster.
     pub cluster: Arc<Cluster>,
     /// The admission plugins.
-    pub chain: Chain,
+    pub chain: Arc<Chain>,
     /// What the validating phase sees.
     pub validation_view: ValidationView,
     /// The way to the API server.

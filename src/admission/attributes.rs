@@ -87,7 +87,7 @@ impl Attributes {
         if !self.name.is_empty() {
             return &self.name;
         }
-        let Some(object) = &self.object else { return "Unknown/errorGettingName" };
+        let Some(object) = &self.object else { return "Unknown" };
         // The options of a connect are the one kind of object without metadata.
         if self.operation == Operation::Connect {
             return "Unknown/errorGettingName";

@@ -39,6 +39,31 @@ impl CallerAuthorizer {
             Answerer::Fixed(rule) => Ok(rule(attributes)),
         }
     }
+
+    /// The same about a service account.
+    ///
+    /// # Errors
+    /// When there is no answer: also where only callers can ask, about themselves.
+    pub async fn check_service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+        attributes: &Attributes,
+    ) -> Result<Decision, ReviewError> {
+        match &self.0 {
+            Answerer::Upstream { authorizer, .. } => {
+                authorizer.check(&service_account(namespace, name), attributes, None).await
+            }
+            Answerer::Fixed(rule) => Ok(rule(attributes)),
+        }
+    }
+}
+
+/// `serviceaccount.UserInfo`
+fn service_account(namespace: &str, name: &str) -> UserInfo {
+    let group = format!("system:serviceaccounts:{namespace}");
+    let groups = vec!["system:serviceaccounts".to_owned(), group];
+    UserInfo { username: format!("system:serviceaccount:{namespace}:{name}"), groups, ..UserInfo::default() }
 }
 
 impl Default for CallerAuthorizer {

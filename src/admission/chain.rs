@@ -149,6 +149,11 @@ impl Chain {
         Ok(())
     }
 
+    /// What is wrong with what plugins read of the cluster.
+    pub fn problems(&self) -> Vec<String> {
+        self.plugins.iter().flat_map(|enabled| enabled.plugin.problems()).collect()
+    }
+
     /// Whether a plugin's validating phase may look at the object as it would be stored.
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         let validate = |enabled: &&Enabled| enabled.spec.phases.validate() && enabled.spec.handles(attributes);

@@ -54,4 +54,9 @@ pub trait Plugin: Send + Sync {
     fn looks_at_managed_fields(&self, _attributes: &Attributes) -> bool {
         false
     }
+
+    /// What is wrong with what it reads of the cluster, for operators: policies that do not compile.
+    fn problems(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

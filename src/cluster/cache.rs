@@ -23,7 +23,7 @@ pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
     /// Whether an API server may lack the resource, or keep it from the proxy. What the cache does not hold is looked up then.
     const MAY_BE_ABSENT: bool = false;
     /// The object as the API server sends it.
-    type Object: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static;
+    type Object: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static;
 
     /// The object's key and what is kept of it.
     fn project(object: Self::Object) -> (String, Self);
@@ -117,6 +117,7 @@ pub(super) struct Cache<P> {
     store: RwLock<Store<P>>,
     sorted: ArcSwapOption<Vec<Arc<P>>>,
     synced: watch::Sender<bool>,
+    changes: watch::Sender<u64>,
     last_error: Mutex<Option<String>>,
 }
 
@@ -126,6 +127,7 @@ impl<P: Projection> Cache<P> {
             store: RwLock::new(Store { by_key: BTreeMap::new(), by_index: BTreeMap::new() }),
             sorted: ArcSwapOption::default(),
             synced: watch::Sender::new(false),
+            changes: watch::Sender::new(0),
             last_error: Mutex::default(),
         }
     }
@@ -181,11 +183,23 @@ impl<P: Projection> Cache<P> {
         *self.synced.borrow()
     }
 
-    /// Keeps the cache in step with the API server. A list that stalls for `list_timeout` is begun anew.
-    pub(super) async fn follow(&self, api: kube::Api<P::Object>, list_timeout: Duration) {
+    /// How often the objects changed so far, and when they do.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Keeps the cache of a kind in step with the API server; objects are `prepare`d before they are looked at. A list that
+    /// stalls for `list_timeout` is begun anew.
+    pub(super) async fn follow(
+        &self,
+        kind: &str,
+        api: kube::Api<P::Object>,
+        prepare: impl Fn(&mut P::Object),
+        list_timeout: Duration,
+    ) {
         loop {
             let config = watcher::Config::default().page_size(P::PAGE);
-            let mut events = pin!(watcher(api.clone(), config).default_backoff());
+            let mut events = pin!(watcher(api.clone(), config).default_backoff().modify(&prepare));
             let mut listed = None;
             loop {
                 let is_listing = listed.is_some() || !self.is_synced();
@@ -195,7 +209,7 @@ impl<P: Projection> Cache<P> {
                     Ok(Some(Err(error))) => {
                         let code = refusal(&error);
                         if code != Some(404) || !P::MAY_BE_ABSENT {
-                            self.note(&error.to_string());
+                            self.note(kind, &error.to_string());
                         }
                         if P::MAY_BE_ABSENT && matches!(code, Some(401 | 403 | 404)) {
                             self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
@@ -203,7 +217,7 @@ impl<P: Projection> Cache<P> {
                     }
                     Ok(None) => break,
                     Err(_) => {
-                        self.note("the list takes too long");
+                        self.note(kind, "the list takes too long");
                         break;
                     }
                 }
@@ -211,9 +225,8 @@ impl<P: Projection> Cache<P> {
         }
     }
 
-    fn note(&self, error: &str) {
-        let kind = <P::Object as kube::Resource>::kind(&());
-        tracing::warn!(%kind, error, "watch of the API server failed; trying again");
+    fn note(&self, kind: &str, error: &str) {
+        tracing::warn!(kind, error, "watch of the API server failed; trying again");
         *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_owned());
     }
 
@@ -246,6 +259,7 @@ impl<P: Projection> Cache<P> {
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
         if change(&mut store) {
             self.sorted.store(None);
+            self.changes.send_modify(|changes| *changes += 1);
         }
     }
 }
@@ -269,6 +283,10 @@ impl<P: Projection> Kept for Cache<P> {
 
     fn synced(&self) -> watch::Receiver<bool> {
         self.synced.subscribe()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes()
     }
 }
 

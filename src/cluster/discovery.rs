@@ -176,18 +176,20 @@ impl Discovery {
     /// The resources that a kind is served as, and whether they are namespaced; after one refresh (bounded in rate) if there
     /// is none.
     pub async fn of_kind(&self, kind: &GroupVersionKind) -> Vec<(String, bool)> {
-        let known = || -> Vec<(String, bool)> {
-            let table = self.shared.table.load();
-            let resources = table.0.get(&kind.group).and_then(|versions| versions.get(&kind.version));
-            let of_kind = resources.into_iter().flatten().filter(|(_, resource)| resource.kind == *kind);
-            of_kind.map(|(name, resource)| (name.clone(), resource.namespaced)).collect()
-        };
-        let found = known();
+        let found = self.known_kind(kind);
         if !found.is_empty() || self.tasks.is_empty() {
             return found;
         }
         self.refresh().await;
-        known()
+        self.known_kind(kind)
+    }
+
+    /// The same from what is known.
+    pub fn known_kind(&self, kind: &GroupVersionKind) -> Vec<(String, bool)> {
+        let table = self.shared.table.load();
+        let resources = table.0.get(&kind.group).and_then(|versions| versions.get(&kind.version));
+        let of_kind = resources.into_iter().flatten().filter(|(_, resource)| resource.kind == *kind);
+        of_kind.map(|(name, resource)| (name.clone(), resource.namespaced)).collect()
     }
 
     /// The versions in which a group serves a resource, sorted by version.

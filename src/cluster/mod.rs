@@ -6,13 +6,16 @@ mod projections;
 mod texts;
 mod custom_resources;
 mod quotas;
+mod parameters;
 mod endpoints;
 pub mod discovery;
 
 pub use endpoints::Endpoints;
+pub use parameters::{Parameter, Parameters};
 pub use pods::PodPage;
 
 use crate::object::Object;
+use crate::policies::Binding;
 use crate::status::Status;
 use crate::upstream::chain;
 use cache::Cache;
@@ -20,7 +23,10 @@ pub(crate) use cache::Projection;
 pub(crate) use custom_resources::Definition;
 use custom_resources::Definitions;
 pub use custom_resources::{Conversion, ConversionWebhook, CustomResource};
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace as KubeNamespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Service,
     ServiceAccount,
@@ -44,6 +50,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 pub use texts::Texts;
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 /// What a segment of a path does not have as it is (RFC 3986, `unreserved`).
@@ -96,12 +103,27 @@ pub enum Need {
     DeviceClasses,
     /// ResourceClaims: whose they are.
     ResourceClaims,
+    /// ValidatingAdmissionPolicies.
+    ValidatingPolicies,
+    /// ValidatingAdmissionPolicyBindings.
+    ValidatingBindings,
+    /// MutatingAdmissionPolicies.
+    MutatingPolicies,
+    /// MutatingAdmissionPolicyBindings.
+    MutatingBindings,
+    /// Objects of a kind that policies take their parameters from; started on demand.
+    Parameters,
 }
 
 impl Need {
-    /// Starts its cache.
-    fn start(self, client: &kube::Client, limits: Limits, watches: &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn Kept> {
-        match self {
+    /// Starts its cache, unless that is started on demand.
+    fn start(
+        self,
+        client: &kube::Client,
+        limits: Limits,
+        watches: &mut Vec<AbortOnDropHandle<()>>,
+    ) -> Option<Arc<dyn Kept>> {
+        Some(match self {
             Self::Namespaces => spawn::<Namespace>(client, limits, watches),
             Self::MutatingWebhooks => spawn::<MutatingWebhookConfiguration>(client, limits, watches),
             Self::ValidatingWebhooks => spawn::<ValidatingWebhookConfiguration>(client, limits, watches),
@@ -124,7 +146,12 @@ impl Need {
             Self::CustomResourceDefinitions => spawn::<Definition>(client, limits, watches),
             Self::DeviceClasses => spawn::<DeviceClass>(client, limits, watches),
             Self::ResourceClaims => spawn::<OwnedClaim>(client, limits, watches),
-        }
+            Self::ValidatingPolicies => spawn::<ValidatingAdmissionPolicy>(client, limits, watches),
+            Self::ValidatingBindings => spawn::<Binding<ValidatingAdmissionPolicyBinding>>(client, limits, watches),
+            Self::MutatingPolicies => spawn::<MutatingAdmissionPolicy>(client, limits, watches),
+            Self::MutatingBindings => spawn::<Binding<MutatingAdmissionPolicyBinding>>(client, limits, watches),
+            Self::Parameters => return None,
+        })
     }
 }
 
@@ -133,7 +160,9 @@ pub(crate) trait Kept: Any + Debug + Send + Sync {
     /// Why it is not synced; none if it is.
     fn problem(&self) -> Option<String>;
     /// Whether it is synced, and when it comes to be.
-    fn synced(&self) -> tokio::sync::watch::Receiver<bool>;
+    fn synced(&self) -> watch::Receiver<bool>;
+    /// How often its objects changed so far, and when they do.
+    fn changes(&self) -> watch::Receiver<u64>;
 }
 
 /// What is kept of a Namespace.
@@ -147,6 +176,8 @@ pub struct Namespace {
     pub annotations: Texts,
     /// Whether `status.phase` is `Terminating`.
     pub terminating: bool,
+    /// The whole as JSON, without managed fields and owners; empty where only the rest is known.
+    pub whole: Box<str>,
 }
 
 /// How long the cluster's own calls may take.
@@ -160,6 +191,8 @@ pub struct Limits {
     pub ready_timeout: Duration,
     /// How long it is remembered what the API server said of a definition that its cache lacks.
     pub definition_ttl: Duration,
+    /// Kinds that policies may take parameters from at the same time.
+    pub parameter_kinds: usize,
 }
 
 impl Default for Limits {
@@ -169,6 +202,7 @@ impl Default for Limits {
             list_timeout: Duration::from_secs(90),
             ready_timeout: Duration::from_secs(10),
             definition_ttl: Duration::from_secs(5),
+            parameter_kinds: 256,
         }
     }
 }
@@ -190,6 +224,8 @@ pub struct FixedState {
     pub pods: Option<Vec<Object>>,
     /// Whether the caches never get their first list.
     pub unsynced: bool,
+    /// Objects of any kind, which policies may take their parameters from.
+    pub parameters: Vec<serde_json::Value>,
     /// What the API server answers to the first updates of a quota's status, instead of doing them.
     pub refused_updates: Vec<Status>,
     /// The caches of other kinds.
@@ -221,6 +257,7 @@ pub struct Cluster {
     limits: Limits,
     caches: HashMap<Need, Arc<dyn Kept>>,
     definitions: Definitions,
+    parameters: parameters::Registry,
     /// Whether every cache was seen to hold its first list, which it does not lose again.
     seen_synced: AtomicBool,
     /// [`FixedState::refused_updates`].
@@ -229,10 +266,29 @@ pub struct Cluster {
     _watches: Vec<AbortOnDropHandle<()>>,
 }
 
+/// Tells when objects change.
+pub struct Changes(Vec<watch::Receiver<u64>>);
+
+impl Changes {
+    /// Waits for a change since the last call. Answers whether there was one: not when there is nothing left that could change.
+    pub async fn next(&mut self) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let changes = self.0.iter_mut().map(|changes| Box::pin(changes.changed()));
+        futures_util::future::select_all(changes).await.0.is_ok()
+    }
+}
+
 /// Who answers what is asked past the caches.
 enum Live {
     ApiServer(kube::Client),
-    Fixed(Mutex<BTreeMap<String, Arc<Namespace>>>, HashMap<Need, Arc<dyn Kept>>, Option<Vec<Object>>),
+    Fixed {
+        namespaces: Mutex<BTreeMap<String, Arc<Namespace>>>,
+        cached: HashMap<Need, Arc<dyn Kept>>,
+        pods: Option<Vec<Object>>,
+        parameters: Vec<serde_json::Value>,
+    },
 }
 
 impl Cluster {
@@ -241,13 +297,16 @@ impl Cluster {
         let mut watches = Vec::new();
         let mut caches = HashMap::new();
         for need in needs {
-            caches.entry(*need).or_insert_with(|| need.start(&client, limits, &mut watches));
+            if !caches.contains_key(need) {
+                caches.extend(need.start(&client, limits, &mut watches).map(|cache| (*need, cache)));
+            }
         }
         Arc::new(Self {
             live: Live::ApiServer(client),
             limits,
             caches,
             definitions: Definitions::new(),
+            parameters: Default::default(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::default(),
             _watches: watches,
@@ -269,13 +328,14 @@ impl Cluster {
         let validating = fixed::<ValidatingWebhookConfiguration>(state.validating_webhooks, synced);
         caches.insert(Need::ValidatingWebhooks, Arc::new(validating));
         caches.insert(Need::Services, Arc::new(fixed::<Service>(state.services, synced)));
-        let live = Live::Fixed(Mutex::new(namespaces), live, state.pods);
-        let definitions = Definitions::new();
+        let (pods, parameters) = (state.pods, state.parameters);
+        let live = Live::Fixed { namespaces: Mutex::new(namespaces), cached: live, pods, parameters };
         Arc::new(Self {
             live,
             limits: Limits::default(),
             caches,
-            definitions,
+            definitions: Definitions::new(),
+            parameters: Default::default(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::new(state.refused_updates.into()),
             _watches: Vec::new(),
@@ -310,9 +370,12 @@ impl Cluster {
     ///
     /// # Errors
     /// When the API server could not be asked, or refused.
-    pub(crate) async fn find_live<P: Projection>(&self, namespace: &str, name: &str) -> Result<Option<Arc<P>>, Status> {
+    pub(crate) async fn find_live<P: Projection>(&self, namespace: &str, name: &str) -> Result<Option<Arc<P>>, Status>
+    where
+        P::Object: Resource<DynamicType = ()>,
+    {
         let client = match &self.live {
-            Live::Fixed(_, live, _) => {
+            Live::Fixed { cached: live, .. } => {
                 return Ok(of_kind::<P>(live).and_then(|cache| cache.find(&cache::key(namespace, name))));
             }
             Live::ApiServer(client) => client,
@@ -331,9 +394,12 @@ impl Cluster {
     ///
     /// # Errors
     /// When the API server could not be asked, or refused.
-    pub(crate) async fn list_live<P: Projection>(&self, namespace: &str) -> Result<Vec<Arc<P>>, Status> {
+    pub(crate) async fn list_live<P: Projection>(&self, namespace: &str) -> Result<Vec<Arc<P>>, Status>
+    where
+        P::Object: Resource<DynamicType = ()>,
+    {
         let client = match &self.live {
-            Live::Fixed(_, live, _) => {
+            Live::Fixed { cached: live, .. } => {
                 return Ok(of_kind::<P>(live).map(|cache| cache.in_namespace(namespace)).unwrap_or_default());
             }
             Live::ApiServer(client) => client,
@@ -356,7 +422,9 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
         match &self.live {
-            Live::Fixed(live, ..) => Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()),
+            Live::Fixed { namespaces: live, .. } => {
+                Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned())
+            }
             Live::ApiServer(client) => {
                 let api: Api<KubeNamespace> = Api::all(client.clone());
                 let found = self.call(api.get_opt(name)).await.map_err(CallError::into_status)?;
@@ -371,7 +439,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub async fn create_namespace(&self, name: &str) -> Result<(), Status> {
         match &self.live {
-            Live::Fixed(live, ..) => {
+            Live::Fixed { namespaces: live, .. } => {
                 let namespace = || Arc::new(Namespace { name: name.to_owned(), ..Namespace::default() });
                 live.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert_with(namespace);
                 Ok(())
@@ -424,6 +492,11 @@ impl Cluster {
         self.caches.iter().filter_map(|(need, cache)| Some((*need, cache.problem()?))).collect()
     }
 
+    /// The changes of these kinds' objects from now on.
+    pub fn changes(&self, needs: &[Need]) -> Changes {
+        Changes(needs.iter().filter_map(|need| self.caches.get(need)).map(|cache| cache.changes()).collect())
+    }
+
     /// Waits until [`Self::is_synced`], at most 10 s as `admission.Handler.WaitForReady`; answers whether it came so far.
     pub async fn wait_synced(&self) -> bool {
         if self.is_synced() {
@@ -446,7 +519,10 @@ fn of_kind<P: Projection>(caches: &HashMap<Need, Arc<dyn Kept>>) -> Option<&Cach
 }
 
 /// The path of a kind's objects.
-fn path<P: Projection>(namespace: &str) -> String {
+fn path<P: Projection>(namespace: &str) -> String
+where
+    P::Object: Resource<DynamicType = ()>,
+{
     P::Object::url_path(&(), (!namespace.is_empty()).then_some(namespace))
 }
 
@@ -454,10 +530,13 @@ fn spawn<P: Projection>(
     client: &kube::Client,
     limits: Limits,
     watches: &mut Vec<AbortOnDropHandle<()>>,
-) -> Arc<dyn Kept> {
+) -> Arc<dyn Kept>
+where
+    P::Object: Resource<DynamicType = ()>,
+{
     let cache = Arc::new(Cache::<P>::new());
     let (followed, api) = (cache.clone(), Api::all(client.clone()));
-    let task = async move { followed.follow(api, limits.list_timeout).await };
+    let task = async move { followed.follow(&P::Object::kind(&()), api, |_| (), limits.list_timeout).await };
     watches.push(AbortOnDropHandle::new(tokio::spawn(task)));
     cache
 }

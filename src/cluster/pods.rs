@@ -43,7 +43,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused.
     pub async fn live_pods(&self, namespace: &str, next: Option<&str>) -> Result<PodPage, Status> {
         match &self.live {
-            Live::Fixed(.., pods) => {
+            Live::Fixed { pods, .. } => {
                 let pods = pods.as_ref().ok_or_else(|| Status::service_unavailable("there is no API server"))?;
                 Ok(page_of(pods, namespace, next))
             }

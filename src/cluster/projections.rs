@@ -3,7 +3,9 @@
 use super::cache::{Projection, key, namespaced_key};
 use super::{Namespace, Need};
 use crate::admission::shadow;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingAdmissionPolicy, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace as KubeNamespace, Node, NodeSpec, NodeStatus, PersistentVolume, PersistentVolumeClaim, Pod,
     PodSpec, ResourceQuota, Service, ServiceAccount, ServiceSpec,
@@ -18,13 +20,22 @@ use std::collections::BTreeMap;
 
 impl From<KubeNamespace> for Namespace {
     fn from(namespace: KubeNamespace) -> Self {
+        let whole = whole(&namespace);
         Self {
+            whole,
             name: namespace.metadata.name.unwrap_or_default(),
             labels: namespace.metadata.labels.unwrap_or_default().into(),
             annotations: namespace.metadata.annotations.unwrap_or_default().into(),
             terminating: namespace.status.and_then(|status| status.phase).is_some_and(|phase| phase == "Terminating"),
         }
     }
+}
+
+/// `cel.CreateNamespaceObject`, as text: most policies do not look at it.
+fn whole(namespace: &KubeNamespace) -> Box<str> {
+    let metadata = ObjectMeta { managed_fields: None, owner_references: None, ..namespace.metadata.clone() };
+    let namespace = KubeNamespace { metadata, spec: namespace.spec.clone(), status: namespace.status.clone() };
+    serde_json::to_string(&namespace).unwrap_or_default().into()
 }
 
 impl Projection for Namespace {
@@ -72,6 +83,29 @@ impl Projection for ValidatingWebhookConfiguration {
 
     fn project(mut object: Self) -> (String, Self) {
         object.metadata = of_webhooks(object.metadata);
+        (object.metadata.name.clone().unwrap_or_default(), object)
+    }
+}
+
+impl Projection for ValidatingAdmissionPolicy {
+    const NEED: Need = Need::ValidatingPolicies;
+    const MAY_BE_ABSENT: bool = true;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = slim(object.metadata);
+        object.status = None;
+        (object.metadata.name.clone().unwrap_or_default(), object)
+    }
+}
+
+impl Projection for MutatingAdmissionPolicy {
+    const NEED: Need = Need::MutatingPolicies;
+    const MAY_BE_ABSENT: bool = true;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = slim(object.metadata);
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
 }

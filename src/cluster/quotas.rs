@@ -75,7 +75,7 @@ impl Cluster {
     /// When the API server could not be asked, or refused: with a conflict where the quota has changed.
     pub(crate) async fn update_quota_status(&self, quota: &ResourceQuota) -> Result<Arc<ResourceQuota>, Status> {
         let client = match &self.live {
-            Live::Fixed(_, live, ..) => return self.update_fixed(of_kind(live), quota),
+            Live::Fixed { cached: live, .. } => return self.update_fixed(of_kind(live), quota),
             Live::ApiServer(client) => client,
         };
         let body = serde_json::to_vec(quota).map_err(Status::internal_error)?;

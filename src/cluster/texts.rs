@@ -13,6 +13,11 @@ impl Texts {
         let at = self.0.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
         self.0.get(at).map(|(_, text)| &**text)
     }
+
+    /// Every key with its text, sorted by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, text)| (&**key, &**text))
+    }
 }
 
 impl From<BTreeMap<String, String>> for Texts {

@@ -74,6 +74,8 @@ pub struct Limits {
     pub cache_sync_timeout: Duration,
     /// How long it is remembered what the API server said of a CustomResourceDefinition that is not in the cache yet.
     pub definition_ttl: Duration,
+    /// Kinds that policies take parameters from; each is watched as long as a policy names it.
+    pub policy_parameter_kinds: usize,
     /// Webhook clients that are kept.
     pub webhook_clients: u64,
     /// Bytes of a webhook's answer, also after decompression.
@@ -147,6 +149,7 @@ impl Default for Limits {
             conflict_retries: 64,
             cache_sync_timeout: seconds(10),
             definition_ttl: seconds(5),
+            policy_parameter_kinds: 256,
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
             webhook_breaker_failures: 0,

@@ -51,9 +51,28 @@ struct Node {
     has_defaults: bool,
     /// Whether it or what is below it is an embedded resource.
     has_embedded: bool,
+    kind: Option<Kind>,
+    is_int_or_string: bool,
     list_type: Option<Box<str>>,
     list_map_keys: Box<[Box<str>]>,
     map_type: Option<Box<str>>,
+}
+
+/// `type`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// With properties, or any keys.
+    Object,
+    /// A list.
+    Array,
+    /// Text.
+    String,
+    /// A number without fraction.
+    Integer,
+    /// Any number.
+    Number,
+    /// True or false.
+    Boolean,
 }
 
 /// `additionalProperties`
@@ -160,6 +179,36 @@ impl<'a> Schema<'a> {
         }
     }
 
+    /// Its type; none where the schema does not say, or where there may be several.
+    pub fn kind(self) -> Option<Kind> {
+        self.node.kind.filter(|_| !self.node.is_int_or_string)
+    }
+
+    /// Whether fields that it does not name are kept.
+    pub fn preserves_unknown_fields(self) -> bool {
+        self.node.preserves
+    }
+
+    /// Whether it is a whole object, with an apiVersion, a kind and metadata.
+    pub fn is_embedded_resource(self) -> bool {
+        self.node.is_embedded
+    }
+
+    /// Whether it names no fields and says nothing of others.
+    pub fn is_free_form(self) -> bool {
+        self.node.properties.is_empty() && self.node.additional.is_none()
+    }
+
+    /// Whether all keys may be used, with anything under them.
+    pub fn takes_anything(self) -> bool {
+        matches!(self.node.additional, Some(Additional::Any))
+    }
+
+    /// The default, if there is one.
+    pub fn default(self) -> Option<&'a Value> {
+        self.node.default.as_ref()
+    }
+
     /// `atomic`, `set` or `map`; a list without is atomic.
     pub fn list_type(self) -> Option<&'a str> {
         self.node.list_type.as_deref()
@@ -175,13 +224,15 @@ impl<'a> Schema<'a> {
         self.node.map_type.as_deref()
     }
 
-    fn property(self, name: &str) -> Option<Self> {
+    /// The schema of a field that it names.
+    pub fn property(self, name: &str) -> Option<Self> {
         let properties = &self.node.properties;
         let at = properties.binary_search_by(|(other, _)| (**other).cmp(name)).ok()?;
         self.all.schema(properties.get(at)?.1)
     }
 
-    fn items(self) -> Option<Self> {
+    /// The schema of a list's items.
+    pub fn items(self) -> Option<Self> {
         self.all.schema(self.node.items?)
     }
 

@@ -21,8 +21,8 @@ use async_trait::async_trait;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Labels what it admits, refuses what is labelled `refuse`, and remembers what it saw last. It looks at what would be
 /// stored where the label `look` says so.
@@ -152,7 +152,7 @@ impl Path {
             authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client)))),
             discovery,
             cluster,
-            chain: chain.unwrap(),
+            chain: Arc::new(chain.unwrap()),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
             audit: Audit::off(),

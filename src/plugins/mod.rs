@@ -35,7 +35,9 @@ pub mod pod_group_workload_exists;
 pub mod node_declared_feature_validator;
 pub mod job_validation;
 pub mod pod_resize_validator;
+pub mod mutating_admission_policy;
 pub mod mutating_admission_webhook;
+pub mod validating_admission_policy;
 pub mod validating_admission_webhook;
 pub mod resource_quota;
 pub mod always_deny;
@@ -83,7 +85,9 @@ pub static ALL: &[&Spec] = &[
     &node_declared_feature_validator::SPEC,
     &job_validation::SPEC,
     &pod_resize_validator::SPEC,
+    &mutating_admission_policy::SPEC,
     &mutating_admission_webhook::SPEC,
+    &validating_admission_policy::SPEC,
     &validating_admission_webhook::SPEC,
     &resource_quota::SPEC,
     &always_deny::SPEC,

@@ -1,15 +1,15 @@
 //! Webhook configurations, compiled once per change: matchers prepared, and an index by resource and operation.
 
 use super::client::{Client, Clients, Endpoint};
+use super::criteria::Criteria;
+use super::index::Index;
 use super::matching::is_exempt;
-use super::rules::Rule;
 use crate::admission::shadow::{self, Shadows};
 use crate::admission::{Attributes, Operation};
-use crate::object::GroupVersionResource;
-use crate::object::selector::LabelSelector as Selector;
+use crate::policies::Conditions;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
+    MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
     ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -73,16 +73,10 @@ pub struct Hook {
     pub side_effects: SideEffects,
     /// The first version that it accepts and that is known here.
     pub review_version: Option<ReviewVersion>,
-    /// Whether a rule also means the resources that are equivalent to those it names.
-    pub equivalent: bool,
     /// Which requests it wants.
-    pub rules: Vec<Rule>,
-    /// From which namespaces; or what is wrong with the selector.
-    pub namespace_selector: Result<Selector, String>,
-    /// For which objects; or what is wrong with the selector.
-    pub object_selector: Result<Selector, String>,
-    /// Whether it has matchConditions.
-    pub has_match_conditions: bool,
+    pub criteria: Criteria,
+    /// What else must hold for it to be called.
+    pub conditions: Conditions,
     /// Whether it is called again when a later change asks for it.
     pub reinvocable: bool,
     /// Where it is; or why it cannot be called.
@@ -101,7 +95,7 @@ struct Fields<'a> {
     side_effects: &'a str,
     timeout_seconds: Option<i32>,
     review_versions: &'a [String],
-    has_match_conditions: bool,
+    match_conditions: &'a [MatchCondition],
     reinvocation_policy: Option<&'a str>,
 }
 
@@ -118,7 +112,7 @@ impl<'a> From<&'a MutatingWebhook> for Fields<'a> {
             side_effects: &hook.side_effects,
             timeout_seconds: hook.timeout_seconds,
             review_versions: &hook.admission_review_versions,
-            has_match_conditions: hook.match_conditions.as_ref().is_some_and(|conditions| !conditions.is_empty()),
+            match_conditions: hook.match_conditions.as_deref().unwrap_or_default(),
             reinvocation_policy: hook.reinvocation_policy.as_deref(),
         }
     }
@@ -137,7 +131,7 @@ impl<'a> From<&'a ValidatingWebhook> for Fields<'a> {
             side_effects: &hook.side_effects,
             timeout_seconds: hook.timeout_seconds,
             review_versions: &hook.admission_review_versions,
-            has_match_conditions: hook.match_conditions.as_ref().is_some_and(|conditions| !conditions.is_empty()),
+            match_conditions: hook.match_conditions.as_deref().unwrap_or_default(),
             reinvocation_policy: None,
         }
     }
@@ -166,32 +160,17 @@ impl Hook {
                 _ => SideEffects::Some,
             },
             review_version: fields.review_versions.iter().find_map(known),
-            equivalent: matches!(fields.match_policy, None | Some("Equivalent")),
-            rules: fields.rules.iter().map(Rule::new).collect(),
-            namespace_selector: selector(fields.namespace_selector),
-            object_selector: selector(fields.object_selector),
-            has_match_conditions: fields.has_match_conditions,
+            criteria: Criteria::of_webhook(
+                fields.rules,
+                fields.match_policy,
+                fields.namespace_selector,
+                fields.object_selector,
+            ),
+            conditions: Conditions::of_webhook(fields.match_conditions, fields.failure_policy),
             reinvocable: fields.reinvocation_policy == Some("IfNeeded"),
             client: endpoint(fields.name, fields.client_config).and_then(|endpoint| clients.client(endpoint)),
         }
     }
-}
-
-impl Hook {
-    /// Whether a rule names the resource, which is the request's own or an equivalent of it.
-    pub fn matches(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
-        self.rules.iter().any(|rule| rule.matches(attributes, resource))
-    }
-
-    /// Whether a rule may name an equivalent of the request's resource.
-    pub fn concerns_equivalents(&self, attributes: &Attributes) -> bool {
-        self.equivalent && self.rules.iter().any(|rule| rule.concerns(attributes))
-    }
-}
-
-/// A selector that is not given is the API's default, which selects everything.
-fn selector(selector: Option<&LabelSelector>) -> Result<Selector, String> {
-    selector.map_or_else(|| Ok(Selector::everything()), |selector| Selector::from_api(Some(selector)))
 }
 
 /// Where the hook is (`ClientManager.hookClientConfig`).
@@ -215,35 +194,7 @@ fn endpoint(name: &str, config: &WebhookClientConfig) -> Result<Endpoint, String
 #[derive(Debug, Default)]
 pub struct Hooks {
     all: Vec<Hook>,
-    /// By resource name: the hooks with a rule that names it or any.
-    by_resource: HashMap<String, ByOperation>,
-    /// The hooks with a rule for any resource.
-    any_resource: ByOperation,
-}
-
-/// Positions in the list of all hooks, by operation, ascending.
-#[derive(Clone, Debug, Default)]
-struct ByOperation([Vec<usize>; 4]);
-
-const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
-
-impl ByOperation {
-    fn of(&self, operation: Operation) -> &[usize] {
-        let [create, update, delete, connect] = &self.0;
-        match operation {
-            Operation::Create => create,
-            Operation::Update => update,
-            Operation::Delete => delete,
-            Operation::Connect => connect,
-        }
-    }
-
-    fn collect(hooks: &[Hook], wanted: impl Fn(&str) -> bool) -> Self {
-        Self(OPERATIONS.map(|operation| {
-            let wants = |rule: &Rule| rule.has_operation(operation) && rule.resource_names().any(&wanted);
-            (0..hooks.len()).filter(|&position| hooks[position].rules.iter().any(wants)).collect()
-        }))
-    }
+    index: Index,
 }
 
 impl Hooks {
@@ -295,14 +246,8 @@ impl Hooks {
                 }
             }
         }
-        let any_resource = ByOperation::collect(&all, |name| name == "*");
-        let mut by_resource = HashMap::new();
-        for name in all.iter().flat_map(|hook| &hook.rules).flat_map(Rule::resource_names) {
-            if name != "*" && !by_resource.contains_key(name) {
-                by_resource.insert(name.to_owned(), ByOperation::collect(&all, |other| other == "*" || other == name));
-            }
-        }
-        Self { all, by_resource, any_resource }
+        let index = Index::new(all.iter().map(|hook| hook.criteria.rules()));
+        Self { all, index }
     }
 
     /// Hooks that these name decide nothing.
@@ -321,8 +266,7 @@ impl Hooks {
 
     /// The hooks that may want such a request, each with its position among all.
     pub fn candidates(&self, resource: &str, operation: Operation) -> impl Iterator<Item = (usize, &Hook)> + use<'_> {
-        let positions = self.by_resource.get(resource).unwrap_or(&self.any_resource).of(operation);
-        positions.iter().filter_map(|&position| Some((position, self.all.get(position)?)))
+        self.index.candidates(resource, operation).filter_map(|position| Some((position, self.all.get(position)?)))
     }
 
     /// Those that may want this request. What configures admission itself only hooks from files see, so that nobody locks himself

@@ -1,10 +1,14 @@
-//! Whether a hook is to be called for a request (`generic.Webhook.ShouldCallHook`).
+//! Whether a hook, a policy or a binding is for a request (`generic.Webhook.ShouldCallHook`, `matching.Matcher.Matches`).
 
+use super::criteria::Criteria;
 use super::hook::Hook;
-use crate::admission::{Attributes, Denial, Operation};
+use crate::admission::metrics::{MatchConditions, Metrics};
+use crate::admission::{Attributes, Operation};
 use crate::cluster::{Cluster, Namespace};
 use crate::conversion::{Converter, Equivalent};
+use crate::object::selector::LabelSelector;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::policies::{Verdict, View};
 use crate::status::Status;
 use std::sync::Arc;
 
@@ -23,7 +27,7 @@ pub fn is_exempt(attributes: &Attributes) -> bool {
     attributes.kind.group == "admissionregistration.k8s.io" && EXEMPT_KINDS.contains(&&*attributes.kind.kind)
 }
 
-/// As what a hook wants a request (`generic.WebhookInvocation`).
+/// As what a hook or a policy wants a request (`generic.WebhookInvocation`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// As what it is.
@@ -50,7 +54,7 @@ impl Wanted {
     }
 }
 
-/// Matches one request against hooks; it looks its namespace up at most once, and what its resource is equivalent to.
+/// Matches one request against hooks or policies; it looks its namespace up at most once, and what its resource is equivalent to.
 pub struct Matcher<'a> {
     cluster: &'a Cluster,
     converter: &'a Converter,
@@ -59,64 +63,68 @@ pub struct Matcher<'a> {
 }
 
 impl<'a> Matcher<'a> {
-    /// For one pass over the hooks.
+    /// For one pass over them.
     pub fn new(cluster: &'a Cluster, converter: &'a Converter) -> Self {
         Self { cluster, converter, namespace: None, equivalents: None }
     }
 
-    /// As what the hook wants the request, if it is to be called. `object` is the request's in the version that the hook
-    /// before wanted.
+    /// As what a request is wanted, if it is. `object` is the request's in the version that was wanted before.
     ///
     /// # Errors
-    /// When that cannot be told of a hook whose rules match.
+    /// When that cannot be told of a request that the rules take.
     pub async fn wants(
         &mut self,
-        hook: &Hook,
+        criteria: &Criteria,
         attributes: &Attributes,
         object: Option<&Object>,
-    ) -> Result<Option<Wanted>, Denial> {
-        let Some(wanted) = self.match_rules(hook, attributes).await? else { return Ok(None) };
-        let namespace = self.namespace_matches(hook, attributes, object).await;
+    ) -> Result<Option<Wanted>, Status> {
+        let Some(wanted) = self.match_rules(criteria, attributes).await? else { return Ok(None) };
+        let namespace = self.namespace_matches(&criteria.namespaces, attributes, object).await;
         if let Ok(false) = namespace {
             return Ok(None);
         }
-        let object = object_matches(hook, attributes, object);
+        let object = object_matches(&criteria.objects, attributes, object);
         if let Ok(false) = object {
             return Ok(None);
         }
-        namespace.map_err(|status| Denial::Status(Box::new(status)))?;
-        object.map_err(|error| Denial::from(Status::internal_error(error)))?;
-        if hook.has_match_conditions {
-            let resource = &attributes.resource;
-            let why = format!("matchConditions of webhook \"{}\" are not supported yet", hook.name);
-            return Err(Status::forbidden(&resource.group, &resource.resource, &attributes.name, &why).into());
-        }
+        namespace?;
+        object.map_err(Status::internal_error)?;
         Ok(Some(wanted))
     }
 
     /// Its own resource first; then those that it is equivalent to, in the order of the rules.
-    async fn match_rules(&mut self, hook: &Hook, attributes: &Attributes) -> Result<Option<Wanted>, Status> {
-        if hook.matches(attributes, &attributes.resource) {
+    async fn match_rules(&mut self, criteria: &Criteria, attributes: &Attributes) -> Result<Option<Wanted>, Status> {
+        let resource = &attributes.resource;
+        if criteria.excludes(attributes, resource) {
+            return Ok(None);
+        }
+        let is_named = criteria.names(attributes, resource);
+        let may_be_excluded = criteria.may_exclude_equivalents(attributes);
+        if !may_be_excluded && is_named {
             return Ok(Some(Wanted::AsItIs));
         }
-        if !hook.concerns_equivalents(attributes) {
+        if !may_be_excluded && !criteria.concerns_equivalents(attributes) {
             return Ok(None);
         }
         let equivalents = match &mut self.equivalents {
             Some(found) => found,
-            none => none.insert(self.converter.equivalents(&attributes.resource, &attributes.subresource).await?),
+            none => none.insert(self.converter.equivalents(resource, &attributes.subresource).await?),
         };
-        let named = hook
-            .rules
-            .iter()
-            .find_map(|rule| equivalents.iter().find(|equivalent| rule.matches(attributes, &equivalent.resource)));
-        Ok(named.cloned().map(Wanted::As))
+        if may_be_excluded && equivalents.iter().any(|other| criteria.excludes(attributes, &other.resource)) {
+            return Ok(None);
+        }
+        if is_named {
+            return Ok(Some(Wanted::AsItIs));
+        }
+        let may_be_named = criteria.concerns_equivalents(attributes);
+        let named = criteria.first_named(attributes, equivalents, |equivalent| &equivalent.resource);
+        Ok(named.filter(|_| may_be_named).cloned().map(Wanted::As))
     }
 
-    /// Whether the hook may be called, as far as can be told without asking anybody.
-    pub fn may_want(&self, hook: &Hook, attributes: &Attributes) -> bool {
+    /// Whether a request may be wanted, as far as can be told without asking anybody.
+    pub fn may_want(&self, criteria: &Criteria, attributes: &Attributes) -> bool {
         let namespace = self.cluster.namespace(&attributes.namespace);
-        let outside = match (&hook.namespace_selector, namespace) {
+        let outside = match (&criteria.namespaces, namespace) {
             // A namespace's own labels may become others.
             (Ok(selector), Some(namespace)) if attributes.resource.resource != "namespaces" => {
                 !selector.is_empty() && !selector.matches_map(&namespace.labels)
@@ -124,24 +132,27 @@ impl<'a> Matcher<'a> {
             _ => false,
         };
         !outside
-            && self.rules_may_match(hook, attributes)
-            && object_matches(hook, attributes, attributes.object.as_ref()) != Ok(false)
+            && self.rules_may_match(criteria, attributes)
+            && object_matches(&criteria.objects, attributes, attributes.object.as_ref()) != Ok(false)
     }
 
-    /// Whether the hook's rules may match, whatever is in the object.
-    pub fn rules_may_match(&self, hook: &Hook, attributes: &Attributes) -> bool {
-        if hook.matches(attributes, &attributes.resource) {
+    /// Whether rules may match, whatever is in the object.
+    pub fn rules_may_match(&self, criteria: &Criteria, attributes: &Attributes) -> bool {
+        if criteria.excludes(attributes, &attributes.resource) {
+            return false;
+        }
+        if criteria.names(attributes, &attributes.resource) {
             return true;
         }
         let known = || self.converter.known_equivalents(&attributes.resource, &attributes.subresource);
-        hook.concerns_equivalents(attributes)
-            && known().is_none_or(|known| known.iter().any(|one| hook.matches(attributes, &one.resource)))
+        criteria.concerns_equivalents(attributes)
+            && known().is_none_or(|known| known.iter().any(|one| criteria.names(attributes, &one.resource)))
     }
 
     /// `namespace.Matcher.MatchNamespaceSelector`.
     async fn namespace_matches(
         &mut self,
-        hook: &Hook,
+        selector: &Result<LabelSelector, String>,
         attributes: &Attributes,
         object: Option<&Object>,
     ) -> Result<bool, Status> {
@@ -149,7 +160,7 @@ impl<'a> Matcher<'a> {
         if attributes.namespace.is_empty() && !is_namespaces {
             return Ok(true);
         }
-        let selector = hook.namespace_selector.as_ref().map_err(Status::internal_error)?;
+        let selector = selector.as_ref().map_err(Status::internal_error)?;
         if selector.is_empty() {
             return Ok(true);
         }
@@ -162,7 +173,11 @@ impl<'a> Matcher<'a> {
         Ok(selector.matches_map(&namespace.labels))
     }
 
-    async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
+    /// A namespace, from the cache or else from the API server.
+    ///
+    /// # Errors
+    /// When there is none, or the API server cannot be asked.
+    pub async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
         if let Some(asked) = &self.namespace {
             return asked.clone();
         }
@@ -181,8 +196,12 @@ impl<'a> Matcher<'a> {
 }
 
 /// `object.Matcher.MatchObjectSelector`: by the new or by the old object. A connect's options have no metadata to look at.
-fn object_matches(hook: &Hook, attributes: &Attributes, object: Option<&Object>) -> Result<bool, String> {
-    let selector = hook.object_selector.as_ref().map_err(Clone::clone)?;
+fn object_matches(
+    selector: &Result<LabelSelector, String>,
+    attributes: &Attributes,
+    object: Option<&Object>,
+) -> Result<bool, String> {
+    let selector = selector.as_ref().map_err(Clone::clone)?;
     if selector.is_empty() {
         return Ok(true);
     }
@@ -191,4 +210,27 @@ fn object_matches(hook: &Hook, attributes: &Attributes, object: Option<&Object>)
     }
     let objects = [object, attributes.old_object.as_deref()];
     Ok(objects.into_iter().flatten().any(|object| selector.matches(object.labels())))
+}
+
+/// Whether a hook's matchConditions let it be called. `step` is what metrics call it.
+///
+/// # Errors
+/// When nobody can tell, and the hook minds.
+pub async fn meets_conditions(
+    step: &'static str,
+    hook: &Hook,
+    attributes: &Attributes,
+    (kind, object, old_object): (&GroupVersionKind, Option<&Object>, Option<&Object>),
+    metrics: &Metrics,
+) -> Result<bool, Status> {
+    let Attributes { operation, resource, name, .. } = attributes;
+    let labels = MatchConditions { name: &hook.name, kind: "webhook", step, operation: *operation };
+    match hook.conditions.ask(attributes, View { kind, resource, object, old_object }, &labels, metrics).await {
+        Verdict::Matches => Ok(true),
+        Verdict::Excluded => {
+            metrics.observe_match_condition_exclusion(&labels);
+            Ok(false)
+        }
+        Verdict::Failed(why) => Err(Status::forbidden(&resource.group, &resource.resource, name, &why)),
+    }
 }

@@ -5,16 +5,18 @@
 //! equivalent of it is shown the objects in that version, and its patch is taken back from there: `conversion/`.
 
 pub mod config;
-mod rules;
+pub(crate) mod rules;
+pub(crate) mod index;
 mod hook;
-mod compiled;
-mod matching;
+pub(crate) mod derived;
+pub(crate) mod criteria;
+pub(crate) mod matching;
 mod review;
 mod client;
 mod answer;
 mod call;
 mod shadow;
-mod patch;
+pub(crate) mod patch;
 mod mutating;
 mod validating;
 #[cfg(test)]

@@ -4,9 +4,9 @@ use super::Manifests;
 use super::answer::Response;
 use super::call::{CallError, Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
-use super::compiled::{Compiled, Configurations};
+use super::derived::{Both, Derived};
 use super::hook::{Hook, Hooks};
-use super::matching::{Matcher, Wanted, is_exempt};
+use super::matching::{Matcher, Wanted, is_exempt, meets_conditions};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
 use super::review::Review;
 use super::shadow::Shadows;
@@ -44,7 +44,7 @@ pub struct Mutating {
     converter: Converter,
     shadows: ShadowNames,
     manifests: Manifests<MutatingWebhookConfiguration>,
-    compiled: Compiled<MutatingWebhookConfiguration>,
+    hooks: Derived<Both<MutatingWebhookConfiguration>, Hooks>,
 }
 
 /// What the two passes tell each other (`webhookReinvokeContext`).
@@ -77,7 +77,7 @@ impl Mutating {
         let converter = Converter::new(cluster.clone(), discovery, limits);
         let clients = Clients::new(limits, users).with_breakers(limits, Caller::Mutating.label(), metrics.clone());
         let shadows = ShadowNames::default();
-        Self { cluster, metrics, clients, converter, shadows, manifests, compiled: Compiled::default() }
+        Self { cluster, metrics, clients, converter, shadows, manifests, hooks: Derived::default() }
     }
 
     /// The hooks that these name decide nothing.
@@ -87,8 +87,9 @@ impl Mutating {
     }
 
     fn hooks(&self) -> Arc<Hooks> {
-        let present = || Configurations { manifests: self.manifests.load(), stored: self.cluster.mutating_webhooks() };
-        self.compiled.hooks(present, |manifests, stored| {
+        let present = || (self.manifests.load(), self.cluster.mutating_webhooks());
+        let same = |a: &Both<_>, b: &Both<_>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
+        self.hooks.get(present, same, |(manifests, stored), _| {
             Hooks::mutating(manifests, stored, &self.clients).with_shadows(&self.shadows)
         })
     }
@@ -129,7 +130,8 @@ impl Mutating {
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = hooks.candidates_for(attributes);
-        !is_exempt && !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.rules_may_match(hook, attributes))
+        !is_exempt && !self.cluster.is_synced()
+            || candidates.any(|(_, hook)| matcher.rules_may_match(&hook.criteria, attributes))
     }
 
     async fn dispatch(
@@ -144,7 +146,7 @@ impl Mutating {
         // What the last hook was sent, without its uid.
         let mut shown: Option<(Wanted, Review)> = None;
         for (index, hook) in hooks.candidates_for(attributes) {
-            let wanted = match matcher.wants(hook, attributes, versioned.object(attributes)).await {
+            let wanted = match self.wants(hook, attributes, &mut matcher, &mut versioned).await {
                 Ok(Some(wanted)) => wanted,
                 Ok(None) => continue,
                 Err(_) if hook.is_shadow && attributes.reinvocation.is_reinvoke => continue,
@@ -206,6 +208,27 @@ impl Mutating {
         }
         shadows.finish(attributes, &self.metrics).await;
         versioned.finish(attributes).await.map_err(|why| Status::plain(why).into())
+    }
+
+    /// As what the hook wants the request, if it is to be called.
+    async fn wants(
+        &self,
+        hook: &Hook,
+        attributes: &mut Attributes,
+        matcher: &mut Matcher<'_>,
+        versioned: &mut Versioned<'_>,
+    ) -> Result<Option<Wanted>, Denial> {
+        let wanted = matcher.wants(&hook.criteria, attributes, versioned.object(attributes)).await?;
+        if hook.conditions.is_empty() {
+            return Ok(wanted);
+        }
+        let Some(wanted) = wanted else { return Ok(None) };
+        let kind = wanted.kind(attributes).clone();
+        let converted = versioned.convert(attributes, &kind).await;
+        converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
+        let view = (&kind, versioned.object(attributes), versioned.old_object(attributes));
+        let is_meant = meets_conditions("admit", hook, attributes, view, &self.metrics).await?;
+        Ok(if is_meant { Some(wanted) } else { None })
     }
 
     /// Calls one hook and applies its patch. Answers whether that changed the object.

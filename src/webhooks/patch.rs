@@ -39,6 +39,11 @@ impl Patch {
         }
     }
 
+    /// From its operations, which are JSON objects.
+    pub fn new(operations: Vec<Value>) -> Self {
+        Self(operations)
+    }
+
     /// Whether it has no operations.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -202,7 +207,8 @@ pub fn patch_annotation(configuration: &str, webhook: &str, patch: &[u8]) -> Opt
     ))
 }
 
-fn go_json(text: &str) -> String {
+/// A text as Go writes it into JSON.
+pub fn go_json(text: &str) -> String {
     compact(&Value::from(text).to_string())
 }
 

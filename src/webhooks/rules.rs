@@ -5,22 +5,24 @@ use crate::object::GroupVersionResource;
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 
 /// One rule, compiled.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Rule {
     operations: Operations,
     groups: Names,
     versions: Names,
     resources: Vec<(String, String)>,
     scope: Scope,
+    /// Names of objects; none is any object.
+    object_names: Box<[String]>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Names {
     any: bool,
     listed: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Scope {
     All,
     Namespaced,
@@ -69,7 +71,14 @@ impl Rule {
                 Some("Cluster") => Scope::Cluster,
                 Some(_) => Scope::Unknown,
             },
+            object_names: [].into(),
         }
+    }
+
+    /// The same for objects of these names only, unless there are none; an object without a name yet is none of them.
+    pub fn for_objects(mut self, names: &[String]) -> Self {
+        self.object_names = names.into();
+        self
     }
 
     /// The resources that it names, without their subresources; `*` is any.
@@ -92,6 +101,7 @@ impl Rule {
         self.has_operation(attributes.operation)
             && self.scope_matches(attributes)
             && self.names(&attributes.resource.resource, &attributes.subresource)
+            && (self.object_names.is_empty() || self.object_names.contains(&attributes.name))
     }
 
     fn names(&self, resource: &str, subresource: &str) -> bool {

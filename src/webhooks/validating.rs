@@ -3,9 +3,9 @@
 use super::Manifests;
 use super::call::{Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
-use super::compiled::{Compiled, Configurations};
+use super::derived::{Both, Derived};
 use super::hook::{Hook, Hooks};
-use super::matching::{Matcher, Wanted, is_exempt};
+use super::matching::{Matcher, Wanted, is_exempt, meets_conditions};
 use super::review::Review;
 use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
@@ -33,7 +33,7 @@ pub struct Validating {
     converter: Converter,
     shadows: ShadowNames,
     manifests: Manifests<ValidatingWebhookConfiguration>,
-    compiled: Compiled<ValidatingWebhookConfiguration>,
+    hooks: Derived<Both<ValidatingWebhookConfiguration>, Hooks>,
 }
 
 impl Validating {
@@ -49,7 +49,7 @@ impl Validating {
         let converter = Converter::new(cluster.clone(), discovery, limits);
         let clients = Clients::new(limits, users).with_breakers(limits, Caller::Validating.label(), metrics.clone());
         let shadows = ShadowNames::default();
-        Self { cluster, metrics, clients, converter, shadows, manifests, compiled: Compiled::default() }
+        Self { cluster, metrics, clients, converter, shadows, manifests, hooks: Derived::default() }
     }
 
     /// The hooks that these name decide nothing.
@@ -59,9 +59,9 @@ impl Validating {
     }
 
     fn hooks(&self) -> Arc<Hooks> {
-        let present =
-            || Configurations { manifests: self.manifests.load(), stored: self.cluster.validating_webhooks() };
-        self.compiled.hooks(present, |manifests, stored| {
+        let present = || (self.manifests.load(), self.cluster.validating_webhooks());
+        let same = |a: &Both<_>, b: &Both<_>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
+        self.hooks.get(present, same, |(manifests, stored), _| {
             Hooks::validating(manifests, stored, &self.clients).with_shadows(&self.shadows)
         })
     }
@@ -86,7 +86,7 @@ impl Validating {
         let mut shadows = Shadows::default();
         let mut shadowing = Vec::new();
         for (index, hook) in hooks.candidates_for(attributes) {
-            let wanted = match matcher.wants(hook, attributes, attributes.object.as_ref()).await {
+            let wanted = match self.wants(hook, attributes, &mut matcher).await {
                 Ok(Some(wanted)) => wanted,
                 Ok(None) => continue,
                 Err(denial) if hook.is_shadow => {
@@ -135,6 +135,28 @@ impl Validating {
         first.map_or(Ok(()), |status| Err(status.into()))
     }
 
+    /// As what the hook wants the request, if it is to be called.
+    async fn wants(
+        &self,
+        hook: &Hook,
+        attributes: &Attributes,
+        matcher: &mut Matcher<'_>,
+    ) -> Result<Option<Wanted>, Denial> {
+        let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await?;
+        if hook.conditions.is_empty() {
+            return Ok(wanted);
+        }
+        let Some(wanted) = wanted else { return Ok(None) };
+        let kind = wanted.kind(attributes);
+        let converted = self.converter.objects(attributes, kind).await.map_err(Status::internal_error)?;
+        let (object, old_object) = match &converted {
+            Some(converted) => (converted.object.as_ref(), converted.old_object.as_ref()),
+            None => (attributes.object.as_ref(), attributes.old_object.as_deref()),
+        };
+        let is_meant = meets_conditions("validating", hook, attributes, (kind, object, old_object), &self.metrics);
+        Ok(if is_meant.await? { Some(wanted) } else { None })
+    }
+
     /// What hooks are sent that want the request so.
     async fn review(&self, attributes: &Attributes, wanted: &Wanted) -> Result<Review, Status> {
         let converted = self.converter.objects(attributes, wanted.kind(attributes)).await;
@@ -154,7 +176,8 @@ impl Validating {
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = hooks.candidates_for(attributes);
-        !is_exempt && !self.cluster.is_synced() || candidates.any(|(_, hook)| matcher.may_want(hook, attributes))
+        !is_exempt && !self.cluster.is_synced()
+            || candidates.any(|(_, hook)| matcher.may_want(&hook.criteria, attributes))
     }
 
     async fn call(&self, index: usize, hook: &Hook, attributes: &Attributes, review: &Review) -> Option<Status> {

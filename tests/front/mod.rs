@@ -66,7 +66,7 @@ impl Front {
             authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client)))),
             discovery,
             cluster,
-            chain: chain.unwrap(),
+            chain: Arc::new(chain.unwrap()),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
             audit: Audit::off(),

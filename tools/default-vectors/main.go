@@ -6,11 +6,6 @@
 // One line an object, `{"input":OBJECT,"output":OBJECT}`: the manifests read, then random objects of every kind, -count of
 // each. A time that is the present's is `now`. With -check, lines of objects are read instead, and written with what is made
 // of them, or with the error that refuses them.
-//
-// With -versions, the lines are random objects of the kinds that have several versions, and each of these in every other
-// version, which is src/object/convert/vectors.gz:
-//
-//	go run -modfile=../../e2e/assets/go.mod . -versions -count 8 | gzip -9n > ../../src/object/convert/vectors.gz
 package main
 
 import (
@@ -54,25 +49,12 @@ func main() {
 	count := flag.Int("count", 14, "random objects of every kind")
 	seed := flag.Uint64("seed", 1, "seed of the random objects")
 	check := flag.Bool("check", false, "read objects, one a line")
-	versions := flag.Bool("versions", false, "objects in another version")
 	flag.Parse()
 	apiextensions.Install(schemes["apiextensions.k8s.io"])
 	apiregistration.Install(schemes["apiregistration.k8s.io"])
 
 	out := bufio.NewWriter(os.Stdout)
 	defer out.Flush()
-	if *versions {
-		random := filler{Rand: rand.New(rand.NewPCG(*seed, *seed))}
-		for _, kind := range kinds {
-			for _, other := range equivalents(kind) {
-				for i := range *count {
-					random.empty = 90 - 80*i/max(1, *count-1)
-					writeConverted(out, random.object(kind), kind, other)
-				}
-			}
-		}
-		return
-	}
 	if *check {
 		lines := bufio.NewScanner(os.Stdin)
 		lines.Buffer(nil, 1<<26)
@@ -102,42 +84,6 @@ func main() {
 			}
 		}
 	}
-}
-
-// The other kinds that are stored as this one is.
-func equivalents(kind schema.GroupVersionKind) (others []schema.GroupVersionKind) {
-	for _, other := range kinds {
-		isEvent := kind.Kind == "Event" && other.Kind == "Event"
-		if other != kind && (other.GroupKind() == kind.GroupKind() || isEvent) {
-			others = append(others, other)
-		}
-	}
-	return others
-}
-
-// What a webhook sees of an object that it wants in another version. What is lost on the way to the internal version and back
-// (a status of autoscaling/v1 without annotations) is lost here before.
-func writeConverted(out io.Writer, text []byte, kind, other schema.GroupVersionKind) {
-	_, input, err := through(text)
-	if err != nil || len(input) > longest {
-		return
-	}
-	internal := schema.GroupVersion{Group: kind.Group, Version: runtime.APIVersionInternal}
-	hub, _, err := serializer.NewCodecFactory(legacyscheme.Scheme).UniversalDecoder(internal).Decode(input, nil, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	versioned, err := legacyscheme.Scheme.New(other)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := legacyscheme.Scheme.Convert(hub, versioned, nil); err != nil {
-		log.Fatal(err)
-	}
-	versioned.GetObjectKind().SetGroupVersionKind(other)
-	line := append([]byte(`{"input":`), input...)
-	line = append(append(append(line, `,"output":`...), encoded(versioned)...), "}\n"...)
-	_, _ = out.Write(line)
 }
 
 func write(out io.Writer, text []byte, complain bool) {

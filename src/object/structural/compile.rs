@@ -1,6 +1,6 @@
 //! From an `openAPIV3Schema` to what decoding needs of it (`structuralschema.NewStructural`, `PruneDefaults`).
 
-use super::{Additional, Id, Node, Properties, Structural, embedded, numbers, prune, unknown::Unknown};
+use super::{Additional, Id, Kind, Node, Properties, Structural, embedded, numbers, prune, unknown::Unknown};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -85,6 +85,8 @@ impl Compiler {
             nullable: is_true("nullable"),
             preserves: is_true("x-kubernetes-preserve-unknown-fields"),
             is_embedded: is_true("x-kubernetes-embedded-resource"),
+            kind: schema.get("type").and_then(Value::as_str).and_then(kind),
+            is_int_or_string: is_true("x-kubernetes-int-or-string"),
             list_type: text("x-kubernetes-list-type"),
             list_map_keys: list_map_keys.into_iter().flatten().filter_map(Value::as_str).map(Box::from).collect(),
             map_type: text("x-kubernetes-map-type"),
@@ -189,6 +191,18 @@ impl Compiler {
         nodes.shrink_to_fit();
         Structural { nodes, root: Some(root), preserves }
     }
+}
+
+fn kind(name: &str) -> Option<Kind> {
+    Some(match name {
+        "object" => Kind::Object,
+        "array" => Kind::Array,
+        "string" => Kind::String,
+        "integer" => Kind::Integer,
+        "number" => Kind::Number,
+        "boolean" => Kind::Boolean,
+        _ => return None,
+    })
 }
 
 /// What no structural schema has (`validateUnsupportedFields`).

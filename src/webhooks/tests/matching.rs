@@ -21,9 +21,9 @@ async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) 
     let mut matcher = Matcher::new(&cluster, &converter);
     let mut names = Vec::new();
     for (_, hook) in hooks.candidates(&attributes.resource.resource, attributes.operation) {
-        let wanted = matcher.wants(hook, attributes, attributes.object.as_ref()).await;
-        if let Some(wanted) = wanted.map_err(|denial| denial.into_status(attributes))? {
-            assert!(matcher.may_want(hook, attributes));
+        let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await;
+        if let Some(wanted) = wanted? {
+            assert!(matcher.may_want(&hook.criteria, attributes));
             names.push(match wanted {
                 Wanted::AsItIs => hook.name.clone(),
                 Wanted::As(other) => format!("{} as {}, Kind={}", hook.name, other.kind.api_version(), other.kind.kind),
@@ -257,13 +257,48 @@ async fn a_hook_for_another_version_of_an_aggregated_api_refuses() {
     assert_eq!(status.message, format!("Internal error occurred: Internal error occurred: {why}"));
 }
 
+/// What becomes of a create of a configmap, with a hook that cannot be called and these conditions.
+async fn with_conditions(conditions: &[&str], failure_policy: &str) -> (World<Validating>, Result<(), Status>) {
+    let conditions: Vec<_> = conditions.iter().map(|source| json!({"name": "c", "expression": source})).collect();
+    let fields = json!({"matchConditions": conditions, "failurePolicy": failure_policy});
+    let world = validating(&[with(fields)]);
+    let attributes = create(configmap());
+    let result = world.plugin.validate(&attributes).await.map_err(|denial| denial.into_status(&attributes));
+    (world, result)
+}
+
 #[tokio::test]
-async fn match_conditions_are_refused_rather_than_ignored() {
-    let hooks = [with(json!({"matchConditions": [{"name": "x", "expression": "true"}]}))];
-    let status = wanted(&hooks, &create(configmap())).await.unwrap_err();
-    assert_eq!(status.code, 403);
-    assert!(status.message.starts_with("configmaps \"c\" is forbidden: matchConditions of webhook \"w\""), "{status}");
-    assert!(wanted(&hooks, &request(Operation::Create, "", "v1", "pods", "", "default")).await.unwrap().is_empty());
+async fn a_condition_that_is_false_leaves_the_request_out() {
+    let (world, result) = with_conditions(&["true", "request.name != 'c'", "object.data.x == 'y'"], "Fail").await;
+    assert_eq!(result, Ok(()));
+    let labels = r#"{kind="webhook",name="w",operation="CREATE",type="validating"}"#;
+    for name in ["exclusions_total", "evaluation_errors_total", "evaluation_seconds_count"] {
+        let expected = u8::from(name != "evaluation_errors_total");
+        let line = format!("apiserver_admission_match_condition_{name}{labels} {expected}");
+        assert!(world.metric(&line) || expected == 0, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn conditions_that_nobody_can_tell_of_are_a_failure_or_leave_the_request_out() {
+    let conditions = ["object.data.x == 'y'", "true"];
+    let (world, result) = with_conditions(&conditions, "Fail").await;
+    let status = result.unwrap_err();
+    assert_eq!((status.code, &*status.reason), (403, "Forbidden"));
+    assert_eq!(
+        status.message,
+        "configmaps \"c\" is forbidden: expression 'object.data.x == 'y'' resulted in error: no such key: data"
+    );
+    assert!(world.metric(
+        r#"apiserver_admission_match_condition_evaluation_errors_total{kind="webhook",name="w",operation="CREATE",type="validating"} 1"#
+    ));
+    assert_eq!(with_conditions(&conditions, "Ignore").await.1, Ok(()));
+}
+
+#[tokio::test]
+async fn a_hook_whose_conditions_hold_is_called() {
+    let (_, result) = with_conditions(&["object.metadata.name == 'c' && request.operation == 'CREATE'"], "Fail").await;
+    assert!(result.unwrap_err().message.contains("failed calling webhook"));
 }
 
 #[tokio::test]

@@ -1,0 +1,42 @@
+//! MutatingAdmissionPolicy: let the policies in the cluster change an object. What it does is in `policies/`.
+
+use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::policies::{MUTATING_NEEDS, Mutating, config};
+use async_trait::async_trait;
+
+/// MutatingAdmissionPolicy's facts.
+pub static SPEC: Spec = Spec {
+    name: "MutatingAdmissionPolicy",
+    default_on: true,
+    phases: Phases::Mutating,
+    operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::CONNECT),
+    resources: Resources::All,
+    needs: MUTATING_NEEDS,
+    configuration: Some("MutatingAdmissionPolicyConfiguration"),
+    about: "Changes objects as mutating admission policies say.",
+    build,
+};
+
+struct MutatingAdmissionPolicy(Mutating);
+
+fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+    config::check(environment.configuration, "MutatingAdmissionPolicyConfiguration")?;
+    let Environment { cluster, discovery, metrics, limits, .. } = environment;
+    let policies = Mutating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits);
+    Ok(Box::new(MutatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
+}
+
+#[async_trait]
+impl Plugin for MutatingAdmissionPolicy {
+    async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
+        self.0.admit(attributes).await
+    }
+
+    fn looks_at_managed_fields(&self, attributes: &Attributes) -> bool {
+        self.0.may_want(attributes)
+    }
+
+    fn problems(&self) -> Vec<String> {
+        self.0.problems()
+    }
+}

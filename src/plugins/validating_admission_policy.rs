@@ -1,0 +1,42 @@
+//! ValidatingAdmissionPolicy: ask the policies in the cluster whether a request may be. What it does is in `policies/`.
+
+use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::policies::{VALIDATING_NEEDS, Validating, config};
+use async_trait::async_trait;
+
+/// ValidatingAdmissionPolicy's facts.
+pub static SPEC: Spec = Spec {
+    name: "ValidatingAdmissionPolicy",
+    default_on: true,
+    phases: Phases::Validating,
+    operations: Operations::ALL,
+    resources: Resources::All,
+    needs: VALIDATING_NEEDS,
+    configuration: Some("ValidatingAdmissionPolicyConfiguration"),
+    about: "Refuses, warns of and audits what validating admission policies do not allow.",
+    build,
+};
+
+struct ValidatingAdmissionPolicy(Validating);
+
+fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
+    config::check(environment.configuration, "ValidatingAdmissionPolicyConfiguration")?;
+    let Environment { cluster, discovery, metrics, limits, .. } = environment;
+    let policies = Validating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits);
+    Ok(Box::new(ValidatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
+}
+
+#[async_trait]
+impl Plugin for ValidatingAdmissionPolicy {
+    async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+        self.0.validate(attributes).await
+    }
+
+    fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+        self.0.looks_at_stored(attributes)
+    }
+
+    fn problems(&self) -> Vec<String> {
+        self.0.problems()
+    }
+}

@@ -1,0 +1,133 @@
+//! Bindings: what is kept of each, compiled when it is read. There may be a hundred thousand.
+
+use crate::cluster::{Need, Projection};
+use crate::object::selector::LabelSelector;
+use crate::webhooks::criteria::Criteria;
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchResources, MutatingAdmissionPolicyBinding, ParamRef, ValidatingAdmissionPolicyBinding,
+};
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+/// What becomes of a failed validation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The request is refused.
+    Deny,
+    /// The client is warned.
+    Warn,
+    /// The audit event says so.
+    Audit,
+}
+
+impl Action {
+    /// As a binding writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deny => "Deny",
+            Self::Warn => "Warn",
+            Self::Audit => "Audit",
+        }
+    }
+}
+
+/// Where a binding's parameters are (`paramRef`).
+#[derive(Debug, PartialEq)]
+pub struct ParameterReference {
+    /// One object's name.
+    pub name: Option<Box<str>>,
+    /// Their namespace, if it is not that of the request.
+    pub namespace: Option<Box<str>>,
+    /// Or objects with these labels.
+    pub selector: Option<Result<LabelSelector, String>>,
+    /// Whether it is an error that there is none.
+    pub must_exist: bool,
+}
+
+impl From<ParamRef> for ParameterReference {
+    fn from(reference: ParamRef) -> Self {
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty()).map(Box::from);
+        Self {
+            name: given(reference.name),
+            namespace: given(reference.namespace),
+            selector: reference.selector.map(|selector| LabelSelector::from_api(Some(&selector))),
+            must_exist: reference.parameter_not_found_action.as_deref() == Some("Deny"),
+        }
+    }
+}
+
+/// A binding of the kind `A`.
+#[derive(Debug)]
+pub struct Binding<A> {
+    /// Its name.
+    pub name: Box<str>,
+    /// The name of its policy.
+    pub policy: Box<str>,
+    /// Where its parameters are.
+    pub parameters: Option<Box<ParameterReference>>,
+    /// Which of the policy's requests it is for; all if not given.
+    pub criteria: Option<Box<Criteria>>,
+    /// What becomes of failed validations, in the order of the binding.
+    pub actions: Box<[Action]>,
+    api: PhantomData<fn() -> A>,
+}
+
+impl<A> PartialEq for Binding<A> {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |binding: &Self| (&binding.name, &binding.policy) == (&other.name, &other.policy);
+        parts(self)
+            && self.parameters == other.parameters
+            && self.criteria == other.criteria
+            && self.actions == other.actions
+    }
+}
+
+impl<A> Binding<A> {
+    fn new(
+        name: Option<String>,
+        policy: Option<String>,
+        parameters: Option<ParamRef>,
+        resources: Option<MatchResources>,
+        actions: &[String],
+    ) -> Self {
+        let action = |name: &String| match &**name {
+            "Deny" => Some(Action::Deny),
+            "Warn" => Some(Action::Warn),
+            "Audit" => Some(Action::Audit),
+            _ => None,
+        };
+        Self {
+            name: name.unwrap_or_default().into(),
+            policy: policy.unwrap_or_default().into(),
+            parameters: parameters.map(|reference| Box::new(reference.into())),
+            criteria: resources.map(|resources| Box::new(resources.into())),
+            actions: actions.iter().filter_map(action).collect(),
+            api: PhantomData,
+        }
+    }
+}
+
+impl Projection for Binding<ValidatingAdmissionPolicyBinding> {
+    const NEED: Need = Need::ValidatingBindings;
+    const MAY_BE_ABSENT: bool = true;
+    type Object = ValidatingAdmissionPolicyBinding;
+
+    fn project(object: ValidatingAdmissionPolicyBinding) -> (String, Self) {
+        let key = object.metadata.name.clone().unwrap_or_default();
+        let spec = object.spec;
+        let (policy, actions) = (Some(spec.policy_name), spec.validation_actions);
+        (key, Self::new(object.metadata.name, policy, spec.param_ref, spec.match_resources, &actions))
+    }
+}
+
+impl Projection for Binding<MutatingAdmissionPolicyBinding> {
+    const NEED: Need = Need::MutatingBindings;
+    const MAY_BE_ABSENT: bool = true;
+    type Object = MutatingAdmissionPolicyBinding;
+
+    fn project(object: MutatingAdmissionPolicyBinding) -> (String, Self) {
+        let key = object.metadata.name.clone().unwrap_or_default();
+        let spec = object.spec.unwrap_or_default();
+        (key, Self::new(object.metadata.name, spec.policy_name, spec.param_ref, spec.match_resources, &[]))
+    }
+}

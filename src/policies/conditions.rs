@@ -1,0 +1,184 @@
+//! `matchConditions` of policies and webhooks (`matchconditions.matcher`).
+
+use super::expression::{CONDITIONS_COST, Compiler, Declarations, Expression, OUT_OF_BUDGET, Series, Stop};
+use super::request::{Looks, Shown};
+use super::reviews::Reviews;
+use super::variables::{Variable, Variables};
+use super::versions::View;
+use crate::admission::Attributes;
+use crate::admission::metrics::{MatchConditions as Labels, Metrics};
+use crate::cel::value::Review;
+use crate::cel::{Type, Value};
+use k8s_openapi::api::admissionregistration::v1::MatchCondition;
+use serde_json::Value as Json;
+use std::time::Instant;
+
+/// Compiled matchConditions.
+#[derive(Debug, Default)]
+pub struct Conditions {
+    all: Box<[Expression]>,
+    /// Whether an error leaves the request out rather than being one.
+    ignores_failure: bool,
+    looks: Looks,
+}
+
+/// What the conditions say of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is meant.
+    Matches,
+    /// It is not.
+    Excluded,
+    /// Nobody can tell, and whose conditions they are minds.
+    Failed(String),
+}
+
+/// What is evaluated beside the request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside<'a> {
+    /// The policy's variables.
+    pub variables: &'a [Variable],
+    /// Its parameters.
+    pub parameters: Option<&'a Json>,
+    /// What its expressions look at.
+    pub looks: Looks,
+}
+
+impl Conditions {
+    /// Compiles conditions.
+    pub fn compile(
+        conditions: &[MatchCondition],
+        compiler: &Compiler,
+        declarations: Declarations,
+        ignores_failure: bool,
+    ) -> Self {
+        let compile = |condition: &MatchCondition| compiler.compile(&condition.expression, declarations, &[Type::Bool]);
+        let all: Box<[_]> = conditions.iter().map(compile).collect();
+        let looks = Looks { at_namespace: false, ..Looks::of(all.iter()) };
+        Self { all, ignores_failure, looks }
+    }
+
+    /// Compiles those of a webhook.
+    pub fn of_webhook(conditions: &[MatchCondition], failure_policy: Option<&str>) -> Self {
+        if conditions.is_empty() {
+            return Self::default();
+        }
+        let declarations = Declarations { authorizer: true, ..Declarations::default() };
+        Self::compile(conditions, &Compiler::default(), declarations, failure_policy == Some("Ignore"))
+    }
+
+    /// Evaluates a webhook's, as often as that takes: each time one needs an access review, that is asked for.
+    pub async fn ask(
+        &self,
+        attributes: &Attributes,
+        view: View<'_>,
+        labels: &Labels<'_>,
+        metrics: &Metrics,
+    ) -> Verdict {
+        if self.is_empty() {
+            return Verdict::Matches;
+        }
+        let reviews = Reviews::new(attributes.authorizer.clone());
+        loop {
+            let verdict = {
+                let shown = Shown::new(attributes, view, None, &reviews);
+                self.evaluate(&shown, Beside { looks: self.looks, ..Beside::default() }, labels, metrics)
+            };
+            match verdict {
+                Ok(verdict) => return verdict,
+                Err(review) => reviews.ask(*review).await,
+            }
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The expressions.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        self.all.iter()
+    }
+
+    /// Evaluates them. One that is false leaves the request out, whatever is wrong with the others.
+    ///
+    /// # Errors
+    /// When an access review has to be asked for first.
+    pub fn evaluate(
+        &self,
+        shown: &Shown<'_>,
+        beside: Beside<'_>,
+        labels: &Labels<'_>,
+        metrics: &Metrics,
+    ) -> Result<Verdict, Box<Review>> {
+        if self.is_empty() {
+            return Ok(Verdict::Matches);
+        }
+        let started = Instant::now();
+        // They are told of the resource that was asked for, whatever it is shown as.
+        let shown = &shown.on_its_own_resource();
+        let slots = shown.slots(Looks { at_namespace: false, ..beside.looks }, beside.parameters);
+        let slots = super::expression::Slots { namespace: Value::Null, ..slots };
+        let variables = Variables::new(beside.variables, slots, shown.limits());
+        let results = self.run(&variables, shown);
+        let verdict = match results {
+            Err(Stop::Review(review)) => return Err(review),
+            Err(Stop::OutOfBudget) => self.failed(OUT_OF_BUDGET.to_owned()),
+            Ok(results) => {
+                let mut errors: Vec<String> = Vec::new();
+                let mut excluded = false;
+                for result in results {
+                    match result {
+                        Ok(true) => {}
+                        Ok(false) => {
+                            excluded = true;
+                            break;
+                        }
+                        Err(why) => {
+                            metrics.observe_match_condition_error(labels);
+                            errors.push(why);
+                        }
+                    }
+                }
+                match (excluded, errors.is_empty()) {
+                    (true, _) => Verdict::Excluded,
+                    (false, true) => Verdict::Matches,
+                    (false, false) => self.failed(aggregate(errors)),
+                }
+            }
+        };
+        if verdict != Verdict::Matches {
+            metrics.observe_match_conditions(labels, started.elapsed());
+        }
+        Ok(verdict)
+    }
+
+    /// Evaluates all of them, also after a false one: the budget is for all.
+    fn run<'a>(&'a self, variables: &'a Variables<'a>, shown: &Shown<'_>) -> Result<Vec<Result<bool, String>>, Stop> {
+        let mut series = Series::new(variables, shown.limits(), CONDITIONS_COST);
+        let evaluate = |expression| {
+            let evaluated = series.evaluate(expression)?;
+            Ok(evaluated.value.map(|value| !matches!(value, Value::Bool(false))))
+        };
+        self.all.iter().map(evaluate).collect()
+    }
+
+    fn failed(&self, why: String) -> Verdict {
+        if self.ignores_failure { Verdict::Excluded } else { Verdict::Failed(why) }
+    }
+}
+
+/// `utilerrors.NewAggregate`: each text once.
+fn aggregate(errors: Vec<String>) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for error in errors {
+        if !texts.contains(&error) {
+            texts.push(error);
+        }
+    }
+    match texts.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}

@@ -1,0 +1,262 @@
+//! Expressions of policies and webhooks: compiled once, evaluated with the values of a request and a budget
+//! (`cel.compiler`, `cel.evaluationActivation`).
+
+use super::variables::{Variable, Variables};
+use crate::cel::library::jsonpatch;
+use crate::cel::messages::{Admission, VARIABLES};
+use crate::cel::value::{Map, Review};
+use crate::cel::{Environment, Error, Limits, Program, Type, Value};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Cost of one evaluation at most (`PerCallLimit`).
+pub const EXPRESSION_COST: u64 = 1_000_000;
+/// Cost of a policy's expressions for one binding and parameter at most (`RuntimeCELCostBudget`).
+pub const POLICY_COST: u64 = 10_000_000;
+/// Cost of matchConditions at most (`RuntimeCELCostBudgetMatchConditions`).
+pub const CONDITIONS_COST: u64 = 2_500_000;
+
+/// What is said of the budget when it is spent.
+pub const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// Which variables expressions may use beside those that all may (`OptionalVariableDeclarations`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Declarations {
+    /// `params`
+    pub parameters: bool,
+    /// `authorizer` and `authorizer.requestResource`
+    pub authorizer: bool,
+    /// `variables`
+    pub variables: bool,
+    /// `Object` and `JSONPatch`
+    pub patches: bool,
+}
+
+/// A compiled expression, or why it is none.
+#[derive(Debug)]
+pub struct Expression {
+    source: Box<str>,
+    declarations: Declarations,
+    program: Result<Program, String>,
+}
+
+impl Expression {
+    /// Its text.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Why it does not compile.
+    pub fn compile_error(&self) -> Option<&str> {
+        self.program.as_ref().err().map(String::as_str)
+    }
+
+    /// What it comes to; unknown where it does not compile.
+    fn output(&self) -> Type {
+        self.program.as_ref().map_or(Type::Dyn, |program| program.output.clone())
+    }
+
+    /// Whether a name may be used in it.
+    pub fn mentions(&self, name: &str) -> bool {
+        self.source.contains(name)
+    }
+
+    /// Evaluates it without a look at the budget.
+    pub(super) fn run<'a>(&'a self, slots: &Slots<'a>, limits: &Limits) -> (Result<Value<'a>, Failure>, u64) {
+        match &self.program {
+            Err(why) => (Err(Failure::Compilation(why.clone())), 0),
+            Ok(program) => {
+                let outcome = program.evaluate(&slots.of(self.declarations), limits);
+                (outcome.value.map_err(Failure::Evaluation), outcome.cost)
+            }
+        }
+    }
+}
+
+/// Why an expression has no value.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// It does not compile.
+    Compilation(String),
+    /// It does not evaluate.
+    Evaluation(Error),
+}
+
+/// Compiles the expressions of one policy or webhook.
+#[derive(Debug, Default)]
+pub struct Compiler {
+    messages: Admission,
+    has_parameters: bool,
+}
+
+impl Compiler {
+    /// For a policy with or without a paramKind.
+    pub fn new(has_parameters: bool) -> Self {
+        Self { messages: Admission::default().with_variables(), has_parameters }
+    }
+
+    /// Compiles the policy's variables; each may use those before it, and all that is compiled later may use them.
+    pub fn variables<'a>(&mut self, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Box<[Variable]> {
+        let declarations = Declarations { authorizer: true, variables: true, ..Declarations::default() };
+        let compile = |(name, source): (&str, &str)| {
+            let expression = self.compile(source, declarations, &[]);
+            self.messages.add_variable(name, &expression.output());
+            Variable { name: name.into(), expression }
+        };
+        variables.map(compile).collect()
+    }
+
+    /// Compiles an expression that must come to one of these types; to any if none is given.
+    pub fn compile(&self, source: &str, declarations: Declarations, types: &[Type]) -> Expression {
+        let declarations = Declarations { parameters: self.has_parameters, ..declarations };
+        let messages = self.messages.clone();
+        let messages = if declarations.patches { messages.with_patches() } else { messages };
+        let program = environment(messages, declarations)
+            .compile(source)
+            .map_err(|error| format!("compilation failed: {error}"))
+            .and_then(|program| match types.is_empty() || types.contains(&program.output) {
+                true => Ok(program),
+                false => Err(wrong_type(types, &program.output)),
+            });
+        Expression { source: source.into(), declarations, program }
+    }
+}
+
+fn wrong_type(types: &[Type], found: &Type) -> String {
+    let texts: Vec<String> = types.iter().map(Type::declaration).collect();
+    let found = found.declaration();
+    match texts.as_slice() {
+        [one] => format!("must evaluate to {one} but got {found}"),
+        several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
+    }
+}
+
+/// The environment of these declarations; [`Slots::of`] has the order of its variables.
+fn environment(messages: Admission, declarations: Declarations) -> Environment {
+    let mut environment = Environment::new(Arc::new(messages))
+        .variable("object", Type::Dyn)
+        .variable("oldObject", Type::Dyn)
+        .variable("namespaceObject", Type::object("kubernetes.Namespace"))
+        .variable("request", Type::object("kubernetes.AdmissionRequest"));
+    if declarations.variables {
+        environment = environment.variable("variables", Type::object(VARIABLES));
+    }
+    if declarations.parameters {
+        environment = environment.variable("params", Type::Dyn);
+    }
+    if declarations.authorizer {
+        environment = environment
+            .variable("authorizer", Type::opaque("kubernetes.authorization.Authorizer"))
+            .variable("authorizer.requestResource", Type::opaque("kubernetes.authorization.ResourceCheck"));
+    }
+    if declarations.patches {
+        environment = environment.library(jsonpatch::FUNCTIONS);
+    }
+    environment
+}
+
+/// The values of variables.
+#[derive(Clone, Debug)]
+pub struct Slots<'a> {
+    /// `object`
+    pub object: Value<'a>,
+    /// `oldObject`
+    pub old_object: Value<'a>,
+    /// `namespaceObject`
+    pub namespace: Value<'a>,
+    /// `request`
+    pub request: Value<'a>,
+    /// `params`
+    pub parameters: Value<'a>,
+    /// `authorizer` and `authorizer.requestResource`; unbound where there is none.
+    pub authorizer: Option<[Value<'static>; 2]>,
+    /// `variables`
+    pub variables: Option<Map<'a>>,
+}
+
+impl<'a> Slots<'a> {
+    fn of(&self, declarations: Declarations) -> Vec<Option<Value<'a>>> {
+        let mut slots = Vec::with_capacity(8);
+        slots.extend([&self.object, &self.old_object, &self.namespace, &self.request].map(|value| Some(value.clone())));
+        if declarations.variables {
+            slots.push(self.variables.clone().map(Value::Map));
+        }
+        if declarations.parameters {
+            slots.push(Some(self.parameters.clone()));
+        }
+        if declarations.authorizer {
+            let both = self.authorizer.clone().map(|both| both.map(Some));
+            slots.extend(both.unwrap_or_default());
+        }
+        slots
+    }
+}
+
+/// Why a series of evaluations cannot go on.
+#[derive(Debug, PartialEq)]
+pub enum Stop {
+    /// The budget is spent.
+    OutOfBudget,
+    /// An access review has to be asked for first.
+    Review(Box<Review>),
+}
+
+/// What came of one expression.
+#[derive(Debug)]
+pub struct Evaluated<'a> {
+    /// Its value, or what is wrong with it (`EvaluationResult.Error`).
+    pub value: Result<Value<'a>, String>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// A series of evaluations with one budget (`ConditionEvaluator.ForInput`).
+#[derive(Debug)]
+pub struct Series<'a> {
+    variables: &'a Variables<'a>,
+    limits: Limits,
+    budget: u64,
+}
+
+impl<'a> Series<'a> {
+    /// Over these variables, which are found anew; at most this cost in all.
+    pub fn new(variables: &'a Variables<'a>, limits: Limits, budget: u64) -> Self {
+        Self { variables, limits, budget }
+    }
+
+    /// What is left of the budget.
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
+    /// Evaluates one expression.
+    ///
+    /// # Errors
+    /// When nothing goes on.
+    pub fn evaluate(&mut self, expression: &'a Expression) -> Result<Evaluated<'a>, Stop> {
+        if let Some(why) = expression.compile_error() {
+            return Ok(Evaluated { value: Err(format!("compilation error: {why}")), elapsed: Duration::ZERO });
+        }
+        let started = Instant::now();
+        let (value, cost) = expression.run(self.variables.slots(), &self.limits);
+        let elapsed = started.elapsed();
+        let value = match value {
+            Ok(value) => Ok(value),
+            Err(Failure::Evaluation(Error::Review(review))) => return Err(Stop::Review(review)),
+            Err(failure) => Err(format!("expression '{}' resulted in error: {}", expression.source, text(&failure))),
+        };
+        for cost in [self.variables.take_cost(), cost] {
+            self.budget = self.budget.checked_sub(cost).ok_or(Stop::OutOfBudget)?;
+        }
+        Ok(Evaluated { value, elapsed })
+    }
+}
+
+/// A failure in cel-go's words.
+pub(super) fn text(failure: &Failure) -> String {
+    match failure {
+        Failure::Compilation(why) => why.clone(),
+        Failure::Evaluation(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,105 @@
+//! `apiserver_validating_admission_policy_*` and `apiserver_mutating_admission_policy_*`: kube-apiserver's names, labels and buckets.
+
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use std::time::Duration;
+
+const BUCKETS: [f64; 5] = [0.000_000_5, 0.001, 0.01, 0.1, 1.0];
+
+/// What went wrong with an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorType {
+    /// Nothing.
+    None,
+    /// It does not compile.
+    Compile,
+    /// It does not evaluate, or does not hold.
+    Invalid,
+    /// It costs too much.
+    OutOfBudget,
+}
+
+impl ErrorType {
+    /// Of a message (`ErrorType`).
+    pub fn of(message: &str) -> Self {
+        if message.starts_with("compilation") {
+            Self::Compile
+        } else if message.starts_with("validation failed due to running out of cost budget") {
+            Self::OutOfBudget
+        } else {
+            Self::Invalid
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "no_error",
+            Self::Compile => "compile_error",
+            Self::Invalid => "invalid_error",
+            Self::OutOfBudget => "out_of_budget",
+        }
+    }
+}
+
+/// Checks of policies.
+#[derive(Debug)]
+pub struct Checks {
+    total: IntCounterVec,
+    seconds: HistogramVec,
+}
+
+impl Checks {
+    /// Registers those of validating policies.
+    ///
+    /// # Errors
+    /// When one of the names is registered already.
+    pub fn validating(registry: &Registry) -> prometheus::Result<Self> {
+        let labels = ["policy", "policy_binding", "error_type", "enforcement_action"];
+        Self::register(registry, "validating", ("BETA", "validation"), &labels)
+    }
+
+    /// Registers those of mutating policies.
+    ///
+    /// # Errors
+    /// When one of the names is registered already.
+    pub fn mutating(registry: &Registry) -> prometheus::Result<Self> {
+        Self::register(registry, "mutating", ("ALPHA", "mutation"), &["policy", "policy_binding", "error_type"])
+    }
+
+    fn register(
+        registry: &Registry,
+        kind: &str,
+        (stability, what): (&str, &str),
+        labels: &[&str],
+    ) -> prometheus::Result<Self> {
+        let name = |end: &str| format!("apiserver_{kind}_admission_policy_check_{end}");
+        let help = format!("[{stability}] Checks by admission policies of {kind} kind, by policy and binding.");
+        let total = IntCounterVec::new(Opts::new(name("total"), help), labels)?;
+        let help = format!("[{stability}] How long a single {what} expression took, by policy and binding.");
+        let options = HistogramOpts::new(name("duration_seconds"), help).buckets(BUCKETS.to_vec());
+        let seconds = HistogramVec::new(options, labels)?;
+        registry.register(Box::new(total.clone()))?;
+        registry.register(Box::new(seconds.clone()))?;
+        Ok(Self { total, seconds })
+    }
+
+    /// A validation that failed, or an error that was ignored (`allow`).
+    pub fn observe_validation(
+        &self,
+        (policy, binding): (&str, &str),
+        error: ErrorType,
+        action: &str,
+        elapsed: Duration,
+    ) {
+        self.observe(&[policy, binding, error.as_str(), action], elapsed);
+    }
+
+    /// A mutation, whatever came of it.
+    pub fn observe_mutation(&self, (policy, binding): (&str, &str), error: ErrorType, elapsed: Duration) {
+        self.observe(&[policy, binding, error.as_str()], elapsed);
+    }
+
+    fn observe(&self, labels: &[&str], elapsed: Duration) {
+        self.total.with_label_values(labels).inc();
+        self.seconds.with_label_values(labels).observe(elapsed.as_secs_f64());
+    }
+}

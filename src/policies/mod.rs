@@ -1,0 +1,54 @@
+//! Admission policies: rules in the Common Expression Language, kept in the cluster.
+//!
+//! The two plugins in `plugins/` are thin: they hand a request to [`Validating`] or [`Mutating`]. Policies are compiled when
+//! they change (`source.rs`), so that a request pays only for those that name its resource. An evaluation is synchronous and
+//! borrows the request; where it needs an access review it stops, and is begun again with the answer (`reviews.rs`).
+
+mod expression;
+mod variables;
+mod reviews;
+mod request;
+mod conditions;
+mod binding;
+mod source;
+mod parameters;
+mod versions;
+mod metrics;
+mod validating;
+mod mutating;
+pub mod config;
+#[cfg(test)]
+mod testing;
+
+pub use binding::Binding;
+pub use conditions::{Conditions, Verdict};
+pub use mutating::Mutating;
+pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
+pub use validating::Validating;
+pub use versions::View;
+
+use crate::admission::Attributes;
+
+/// Resources that policies never see: to refuse these would break the cluster (`exclusion.Excluded`).
+const NEVER_SEEN: [(&str, &str); 6] = [
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+];
+
+/// Resources that policies of the API do not see, so that nobody locks himself out (`generic.admissionResources`).
+const POLICIES: [&str; 4] = [
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+];
+
+/// Whether policies of the API do not see the request.
+fn is_exempt(attributes: &Attributes) -> bool {
+    let (group, resource) = (&*attributes.resource.group, &*attributes.resource.resource);
+    NEVER_SEEN.contains(&(group, resource)) || (group == "admissionregistration.k8s.io" && POLICIES.contains(&resource))
+}

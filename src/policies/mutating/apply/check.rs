@@ -1,0 +1,212 @@
+//! Whether a value is of its type, and what of it would be replaced as a whole (`typed.validatingObjectWalker`, `findAtomics`).
+
+use super::go::Go;
+use super::node::{Atom, FieldType, Items, ListType, MapType, Node, Scalar};
+use crate::object::decode::go_quote;
+use serde_json::Value as Json;
+
+/// Errors of a value, each with the path to it.
+pub type Errors = Vec<(String, String)>;
+
+/// What a value's errors are in one text (`typed.ValidationErrors.Error`).
+pub fn text(errors: &Errors) -> String {
+    let line = |(path, why): &(String, String)| match path.as_str() {
+        "" => why.clone(),
+        path => format!("{path}: {why}"),
+    };
+    match errors.as_slice() {
+        [one] => line(one),
+        several => {
+            let lines: Vec<_> = several.iter().map(line).collect();
+            format!("errors:\n  {}", lines.join("\n  "))
+        }
+    }
+}
+
+/// What tells an item of a list apart from others.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Element {
+    /// Its keys, by name.
+    Keys(Vec<(String, Json)>),
+    /// What it is.
+    Value(Json),
+}
+
+impl Element {
+    /// As a part of a path.
+    pub fn path(&self) -> String {
+        let value = |value: &Json| match value {
+            Json::String(text) => go_quote(text),
+            other => other.to_string(),
+        };
+        match self {
+            Self::Value(item) => format!("[={}]", value(item)),
+            Self::Keys(keys) => {
+                let keys: Vec<_> = keys.iter().map(|(name, key)| format!("{name}={}", value(key))).collect();
+                format!("[{}]", keys.join(","))
+            }
+        }
+    }
+}
+
+/// What tells an item apart (`listItemToPathElement`).
+///
+/// # Errors
+/// When nothing does.
+pub fn element(list: &ListType<'_>, item: &Json) -> Result<Element, String> {
+    match &list.items {
+        Items::Atomic => Err("invalid indexing of non-associative list".into()),
+        Items::Set => match item {
+            Json::Object(_) => Err("associative list without keys has an element that's a map type".into()),
+            Json::Array(_) => Err("not supported: associative list with lists as elements".into()),
+            Json::Null => Err("associative list without keys has an element that's an explicit null".into()),
+            item => Ok(Element::Value(item.clone())),
+        },
+        Items::Keys(names) => {
+            let fields = match item {
+                Json::Null => return Err("associative list with keys may not have a null element".into()),
+                Json::Object(fields) => fields,
+                _ => return Err("associative list with keys may not have non-map elements".into()),
+            };
+            let of_type = list.element.atom().map;
+            let mut keys = Vec::new();
+            for &name in names {
+                let default = || of_type.as_ref()?.default(name).map(std::borrow::Cow::into_owned);
+                keys.extend(fields.get(name).cloned().or_else(default).map(|key| (name.to_owned(), key)));
+            }
+            if keys.is_empty() {
+                let names: Vec<_> = names.iter().map(|name| go_quote(name)).collect();
+                return Err(format!(
+                    "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
+                    names.join(" ")
+                ));
+            }
+            keys.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Ok(Element::Keys(keys))
+        }
+    }
+}
+
+/// Finds what in a value is not of its type.
+pub struct Checker {
+    /// Whether items may be in a list twice.
+    pub allows_duplicates: bool,
+}
+
+impl Checker {
+    /// The errors of a value.
+    pub fn check(&self, node: Node<'_>, value: &Go) -> Errors {
+        let Atom { scalar, list, map } = node.atom();
+        match (value, scalar, list, map) {
+            (Go::Map(fields), _, _, Some(map)) => self.check_fields(&map, fields),
+            (Go::List(items), _, Some(list), _) => self.check_items(&list, items),
+            (Go::Bool(_) | Go::Int(_) | Go::Double(_) | Go::String(_), Some(scalar), _, _) => {
+                check_scalar(scalar, value)
+            }
+            (value, _, _, Some(_)) => one(format!("expected map, got {}", value.shown())),
+            (value, Some(scalar), ..) => check_scalar(scalar, value),
+            (value, None, Some(_), None) => one(format!("expected list, got {}", value.shown())),
+            (_, None, None, None) => Errors::new(),
+        }
+    }
+
+    fn check_fields(&self, map: &MapType<'_>, fields: &std::collections::BTreeMap<String, Go>) -> Errors {
+        let mut errors = Errors::new();
+        for (name, value) in fields {
+            let node = match map.field(name) {
+                FieldType::Named(node) | FieldType::Other(node) => node,
+                FieldType::Unknown => {
+                    errors.push((format!(".{name}"), "field not declared in schema".into()));
+                    return errors;
+                }
+            };
+            errors.extend(below(&format!(".{name}"), self.check(node, value)));
+        }
+        errors
+    }
+
+    fn check_items(&self, list: &ListType<'_>, items: &[Go]) -> Errors {
+        let (mut errors, mut seen) = (Errors::new(), Vec::new());
+        for (index, item) in items.iter().enumerate() {
+            let mut path = format!("[{index}]");
+            if !matches!(list.items, Items::Atomic) {
+                match element(list, &item.clone().into_json()) {
+                    Err(why) => {
+                        errors.extend(one(format!("element {index}: {why}")));
+                        return errors;
+                    }
+                    Ok(element) => {
+                        path = element.path();
+                        if seen.contains(&element) && !self.allows_duplicates {
+                            errors.extend(one(format!("duplicate entries for key {path}")));
+                        }
+                        seen.push(element);
+                    }
+                }
+            }
+            errors.extend(below(&path, self.check(list.element, item)));
+        }
+        errors
+    }
+}
+
+fn one(why: String) -> Errors {
+    vec![(String::new(), why)]
+}
+
+fn below(path: &str, errors: Errors) -> Errors {
+    errors.into_iter().map(|(rest, why)| (format!("{path}{rest}"), why)).collect()
+}
+
+fn check_scalar(scalar: Scalar, value: &Go) -> Errors {
+    let why = match (scalar, value) {
+        (Scalar::Numeric | Scalar::Untyped, Go::Int(_) | Go::Double(_))
+        | (Scalar::String | Scalar::Untyped, Go::String(_))
+        | (Scalar::Boolean | Scalar::Untyped, Go::Bool(_)) => return Errors::new(),
+        (Scalar::Numeric, value) => format!("expected numeric (int or float), got {}", value.type_name()),
+        (Scalar::String, value) => format!("expected string, got {}", value.detailed()),
+        (Scalar::Boolean, value) => format!("expected boolean, got {}", value.shown()),
+        (Scalar::Untyped, value) => format!("expected any scalar, got {}", value.shown()),
+    };
+    one(why)
+}
+
+/// The paths of what a patch would replace as a whole.
+pub fn atomics(node: Node<'_>, value: &Go) -> Vec<String> {
+    let mut found = Vec::new();
+    find_atomics(node, value, &mut String::new(), &mut found);
+    found
+}
+
+fn find_atomics(node: Node<'_>, value: &Go, path: &mut String, found: &mut Vec<String>) {
+    let atom = node.atom();
+    let length = path.len();
+    match value {
+        Go::Map(fields) => {
+            let Some(map) = atom.map else { return };
+            if map.is_atomic {
+                found.push(path.clone());
+            }
+            for (name, value) in fields {
+                if let FieldType::Named(node) = map.field(name) {
+                    path.push('.');
+                    path.push_str(name);
+                    find_atomics(node, value, path, found);
+                    path.truncate(length);
+                }
+            }
+        }
+        Go::List(items) => {
+            let Some(list) = atom.list else { return };
+            if matches!(list.items, Items::Atomic) {
+                found.push(path.clone());
+            }
+            for (index, item) in items.iter().enumerate() {
+                path.push_str(&format!("[{index}]"));
+                find_atomics(list.element, item, path, found);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}

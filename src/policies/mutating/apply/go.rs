@@ -1,0 +1,178 @@
+//! What an expression came to, as the Go value that kube-apiserver merges: its types show in errors.
+
+use crate::cel::Value;
+use crate::cel::value::{List, Map};
+use serde_json::{Map as JsonMap, Value as Json};
+use std::collections::BTreeMap;
+
+/// A Go value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Go {
+    /// `structpb.NullValue`, a number: no schema takes it.
+    Null,
+    /// `bool`
+    Bool(bool),
+    /// `int64`
+    Int(i64),
+    /// `uint64`
+    Uint(u64),
+    /// `float64`
+    Double(f64),
+    /// `string`
+    String(String),
+    /// `[]uint8`
+    Bytes(Vec<u8>),
+    /// `time.Duration`, in nanoseconds
+    Duration(i64),
+    /// `time.Time`, or a value of a library, which no schema takes either.
+    Other(String),
+    /// `[]interface{}`
+    List(Vec<Go>),
+    /// `map[string]interface{}`
+    Map(BTreeMap<String, Go>),
+}
+
+impl Go {
+    /// `ref.Val.Value`.
+    ///
+    /// # Errors
+    /// For a map with keys that are no strings.
+    pub fn of(value: &Value<'_>) -> Result<Self, String> {
+        Ok(match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Int(value) => Self::Int(*value),
+            Value::Uint(value) => Self::Uint(*value),
+            Value::Double(value) => Self::Double(*value),
+            Value::String(text) => Self::String(text.to_string()),
+            Value::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
+            Value::Duration(nanoseconds) => Self::Duration(*nanoseconds),
+            Value::List(List::Json(items)) => Self::List(items.iter().map(Self::of_json).collect()),
+            Value::List(List::Values(items)) => Self::List(items.iter().map(Self::of).collect::<Result<_, _>>()?),
+            Value::Map(Map::Json(fields)) => Self::of_fields(fields),
+            Value::Map(Map::Values(entries)) => {
+                let entries = entries.iter().map(|(key, value)| match key {
+                    Value::String(key) => Ok((key.to_string(), Self::of(value)?)),
+                    key => Err(format!("map key {key:?} is not a string")),
+                });
+                Self::Map(entries.collect::<Result<_, _>>()?)
+            }
+            Value::Struct(made) => {
+                let fields = made.fields.iter().map(|(name, value)| Ok((name.to_string(), Self::of(value)?)));
+                Self::Map(fields.collect::<Result<_, String>>()?)
+            }
+            Value::Optional(Some(value)) => Self::of(value)?,
+            other => Self::Other(format!("{other:?}")),
+        })
+    }
+
+    fn of_fields(fields: &JsonMap<String, Json>) -> Self {
+        Self::Map(fields.iter().map(|(name, value)| (name.clone(), Self::of_json(value))).collect())
+    }
+
+    /// Of JSON.
+    pub fn of_json(value: &Json) -> Self {
+        match value {
+            Json::Null => Self::Null,
+            Json::Bool(value) => Self::Bool(*value),
+            Json::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(number), _) => Self::Int(number),
+                (None, Some(number)) => Self::Uint(number),
+                (None, None) => Self::Double(number.as_f64().unwrap_or_default()),
+            },
+            Json::String(text) => Self::String(text.clone()),
+            Json::Array(items) => Self::List(items.iter().map(Self::of_json).collect()),
+            Json::Object(fields) => Self::of_fields(fields),
+        }
+    }
+
+    /// As JSON, for what a schema took.
+    pub fn into_json(self) -> Json {
+        match self {
+            Self::Null | Self::Bytes(_) | Self::Other(_) => Json::Null,
+            Self::Bool(value) => value.into(),
+            Self::Int(value) | Self::Duration(value) => value.into(),
+            Self::Uint(value) => value.into(),
+            Self::Double(value) => double(value),
+            Self::String(text) => text.into(),
+            Self::List(items) => items.into_iter().map(Self::into_json).collect(),
+            Self::Map(fields) => fields.into_iter().map(|(name, value)| (name, value.into_json())).collect(),
+        }
+    }
+
+    /// `%T`
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "structpb.NullValue",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int64",
+            Self::Uint(_) => "uint64",
+            Self::Double(_) => "float64",
+            Self::String(_) => "string",
+            Self::Bytes(_) => "[]uint8",
+            Self::Duration(_) => "time.Duration",
+            Self::Other(_) => "time.Time",
+            Self::List(_) => "[]interface {}",
+            Self::Map(_) => "map[string]interface {}",
+        }
+    }
+
+    /// `%v` of the `value.Value` around it.
+    pub fn shown(&self) -> String {
+        format!("&{{{}}}", self.plain())
+    }
+
+    fn plain(&self) -> String {
+        match self {
+            Self::Null => "NULL_VALUE".into(),
+            Self::Bool(value) => value.to_string(),
+            Self::Int(value) => value.to_string(),
+            Self::Uint(value) => value.to_string(),
+            Self::Double(value) => value.to_string(),
+            Self::String(text) | Self::Other(text) => text.clone(),
+            Self::Bytes(bytes) => format!("{bytes:?}").replace(',', ""),
+            Self::Duration(value) => format!("{}s", *value as f64 / 1e9),
+            Self::List(items) => format!("[{}]", items.iter().map(Self::plain).collect::<Vec<_>>().join(" ")),
+            Self::Map(fields) => {
+                let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{name}:{}", value.plain())).collect();
+                format!("map[{}]", fields.join(" "))
+            }
+        }
+    }
+
+    /// `%#v` of the `value.Value` around it.
+    pub fn detailed(&self) -> String {
+        format!("&value.valueUnstructured{{Value:{}}}", self.literal())
+    }
+
+    fn literal(&self) -> String {
+        match self {
+            Self::Null => "0".into(),
+            Self::Bool(value) => value.to_string(),
+            Self::Int(value) | Self::Duration(value) => value.to_string(),
+            Self::Uint(value) => format!("{value:#x}"),
+            Self::Double(value) => value.to_string(),
+            Self::String(text) => crate::object::decode::go_quote(text),
+            Self::Other(text) => text.clone(),
+            Self::Bytes(bytes) => {
+                let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
+                format!("[]uint8{{{}}}", bytes.join(", "))
+            }
+            Self::List(items) => {
+                format!("[]interface {{}}{{{}}}", items.iter().map(Self::literal).collect::<Vec<_>>().join(", "))
+            }
+            Self::Map(fields) => {
+                let literal = |(name, value): (&String, &Self)| format!("{name:?}:{}", value.literal());
+                format!("map[string]interface {{}}{{{}}}", fields.iter().map(literal).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}
+
+/// A number without a fraction is written without one.
+fn double(value: f64) -> Json {
+    match value.fract() == 0.0 && value.abs() < 9e15 {
+        true => Json::from(value as i64),
+        false => Json::from(value),
+    }
+}

@@ -1,0 +1,53 @@
+//! An apply configuration merged into an object, without field managers (`patch.ApplyStructuredMergeDiff`).
+
+mod check;
+mod go;
+mod merge;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use crate::object::{GroupVersionKind, Object};
+use check::{Checker, atomics, text};
+pub use go::Go;
+pub use node::Node;
+
+/// Merges what an expression came to into the object.
+///
+/// # Errors
+/// With the text of kube-apiserver, after `error applying patch: `.
+pub fn apply(node: Node<'_>, kind: &GroupVersionKind, object: &Object, mut patch: Go) -> Result<Object, String> {
+    if let Go::Map(fields) = &mut patch {
+        fields.insert("apiVersion".into(), Go::String(kind.api_version()));
+        fields.insert("kind".into(), Go::String(kind.kind.clone()));
+    }
+    let errors = Checker { allows_duplicates: false }.check(node, &patch);
+    if !errors.is_empty() {
+        return Err(format!("failed to convert patch object to typed object: {}", text(&errors)));
+    }
+    let atomics = atomics(node, &patch);
+    if !atomics.is_empty() {
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
+            atomics.join(", ")
+        ));
+    }
+    let before = object.clone().into_value();
+    // What is of a built-in kind was decoded as such.
+    let errors = if matches!(node, Node::Whole(_)) { check_live(node, &before) } else { check::Errors::new() };
+    if !errors.is_empty() {
+        return Err(format!("failed to convert original object to typed object: {}", text(&errors)));
+    }
+    let merged = merge::merge(node, before, patch.into_json());
+    Object::from_value(merged).ok_or_else(|| "failed to convert typed object to object: it is no object".into())
+}
+
+/// What in an object, as it is, is not of its type; null is of every type there.
+fn check_live(node: Node<'_>, object: &serde_json::Value) -> check::Errors {
+    let mut object = object.clone();
+    crate::object::discard_nulls(&mut object);
+    match Go::of_json(&object) {
+        Go::Map(fields) => Checker { allows_duplicates: true }.check(node, &Go::Map(fields)),
+        _ => check::Errors::new(),
+    }
+}

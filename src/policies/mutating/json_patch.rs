@@ -1,0 +1,105 @@
+//! A JSON patch that an expression made (`patch.jsonPatcher`).
+
+use super::apply::Go;
+use super::names;
+use crate::cel::Value;
+use crate::cel::value::{List, Struct};
+use crate::object::Object;
+use crate::webhooks::patch::Patch;
+use serde_json::{Map as JsonMap, Value as Json};
+
+/// Applies a list of operations to an object; `None` where one of its tests fails, which leaves the object as it is.
+///
+/// # Errors
+/// When an operation is none, or does not apply.
+pub fn apply(object: &Object, operations: &Value<'_>) -> Result<Option<Json>, String> {
+    let patch = Patch::new(list(operations)?);
+    match patch.apply(object) {
+        Ok(patched) => Ok(Some(patched)),
+        Err(why) if why.ends_with(": test failed") => Ok(None),
+        Err(why) => Err(format!("JSON Patch: {why}")),
+    }
+}
+
+fn list(operations: &Value<'_>) -> Result<Vec<Json>, String> {
+    match operations {
+        Value::List(List::Values(operations)) => operations.iter().map(operation).collect(),
+        Value::List(List::Json([])) => Ok(Vec::new()),
+        _ => Err("type mismatch: JSONPatchType.expression should evaluate to array".into()),
+    }
+}
+
+fn operation(value: &Value<'_>) -> Result<Json, String> {
+    let Value::Struct(made) = value else {
+        return Err("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch".into());
+    };
+    let mut operation = JsonMap::new();
+    for field in ["op", "path", "from"] {
+        let text = text(made, field);
+        if !(field == "from" && text.is_empty()) {
+            operation.insert(field.into(), text.into());
+        }
+    }
+    if let Some((_, value)) = made.fields.iter().find(|(name, _)| &**name == "value") {
+        names::check(value)?;
+        let value = json(value).map_err(|why| {
+            format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
+        })?;
+        operation.insert("value".into(), value);
+    }
+    Ok(Json::Object(operation))
+}
+
+fn text(made: &Struct<'_>, field: &str) -> String {
+    let value = made.fields.iter().find(|(name, _)| **name == *field).map(|(_, value)| value);
+    match value {
+        Some(Value::String(text)) => text.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// As JSON. In an `Object{…}`, which Go converts field by field, some values have none.
+fn json(value: &Value<'_>) -> Result<Json, String> {
+    let Value::Struct(made) = value else { return value.to_json().map_err(|error| error.to_string()) };
+    let fields = made.fields.iter().map(|(name, value)| match value {
+        Value::Null => Err("proto: invalid type: structpb.NullValue".to_owned()),
+        Value::Duration(_) | Value::Timestamp(..) => {
+            Err(format!("proto: invalid type: {}", Go::of(value)?.type_name()))
+        }
+        Value::Int(value) => Ok((name.to_string(), Json::from(*value))),
+        value => Ok((name.to_string(), json(value)?)),
+    });
+    fields.collect::<Result<JsonMap<_, _>, _>>().map(Json::Object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    fn operation(op: &'static str, path: &'static str, value: Option<Value<'static>>) -> Value<'static> {
+        let mut fields: Vec<(Arc<str>, Value<'static>)> =
+            vec![("op".into(), Value::text(op)), ("path".into(), Value::text(path))];
+        fields.extend(value.map(|value| ("value".into(), value)));
+        Value::Struct(Arc::new(Struct { name: "JSONPatch".into(), fields }))
+    }
+
+    fn patched(operations: Vec<Value<'static>>) -> Result<Option<Json>, String> {
+        let object = Object::from_value(json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
+        apply(&object, &Value::list(operations))
+    }
+
+    #[test]
+    fn a_failed_test_leaves_the_object_alone() {
+        let text = |text| Some(Value::text(text));
+        let add = || operation("add", "/metadata/labels/c", Some(Value::Int(1 << 53)));
+        let labels = json!({"metadata": {"labels": {"a": "b", "c": "9007199254740992"}}});
+        assert_eq!(patched(vec![operation("test", "/metadata/labels/a", text("b")), add()]), Ok(Some(labels)));
+        assert_eq!(patched(vec![add(), operation("test", "/metadata/labels/a", text("x"))]), Ok(None));
+        assert_eq!(
+            patched(vec![operation("remove", "/metadata/labels/x", None)]).unwrap_err(),
+            "JSON Patch: error in remove for path: '/metadata/labels/x': Unable to remove nonexistent key: x: missing value"
+        );
+    }
+}

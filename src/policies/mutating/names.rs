@@ -1,0 +1,34 @@
+//! Whether the types of an `Object{…}` within another are called as its fields are (`CheckTypeNamesMatchFieldPathNames`).
+
+use crate::cel::Value;
+use crate::cel::value::{List, Map};
+
+/// Checks a value.
+///
+/// # Errors
+/// With every name that is another one.
+pub fn check(value: &Value<'_>) -> Result<(), String> {
+    let Value::Struct(made) = value else { return Ok(()) };
+    let mut errors = Vec::new();
+    collect(value, &made.name, &mut errors);
+    if errors.is_empty() { Ok(()) } else { Err(format!("type mismatch: {}", errors.join("\n"))) }
+}
+
+fn collect(value: &Value<'_>, expected: &str, errors: &mut Vec<String>) {
+    match value {
+        Value::Struct(made) => {
+            if *made.name != *expected {
+                errors.push(format!(
+                    "unexpected type name {:?}, expected {expected:?}, which matches field name path from root Object type",
+                    &*made.name
+                ));
+            }
+            for (field, value) in &made.fields {
+                collect(value, &format!("{expected}.{field}"), errors);
+            }
+        }
+        Value::List(List::Values(items)) => items.iter().for_each(|item| collect(item, expected, errors)),
+        Value::Map(Map::Values(entries)) => entries.iter().for_each(|(_, value)| collect(value, expected, errors)),
+        _ => {}
+    }
+}

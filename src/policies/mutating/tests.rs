@@ -1,0 +1,104 @@
+//! Policies over a cluster that does not change.
+
+use super::*;
+use crate::cluster::FixedState;
+use crate::policies::Binding;
+use crate::policies::testing::*;
+use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy;
+use serde_json::{Value, json};
+
+fn world_in(state: FixedState, policies: Vec<Value>) -> World<Mutating> {
+    let count = policies.len();
+    let policies = policies.into_iter().enumerate();
+    let policies = policies.map(|(at, spec)| api::<MutatingAdmissionPolicy>(&format!("p{at}"), spec)).collect();
+    let bindings = (0..count).map(|at| api(&format!("b{at}"), json!({"policyName": format!("p{at}")}))).collect();
+    let state =
+        state.with::<MutatingAdmissionPolicy>(policies).with::<Binding<MutatingAdmissionPolicyBinding>>(bindings);
+    let (registry, metrics) = metrics();
+    let plugin = Mutating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default()).unwrap();
+    World { plugin, registry }
+}
+
+fn applying(expressions: &[&str], fields: Value) -> Value {
+    let mutation = |expression: &&str| json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
+    let mutations: Value = expressions.iter().map(mutation).collect();
+    with(json!({"matchConstraints": constraints(), "reinvocationPolicy": "Never", "mutations": mutations}), fields)
+}
+
+fn patching(expressions: &[&str]) -> Value {
+    let mutation = |expression: &&str| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
+    let mutations: Value = expressions.iter().map(mutation).collect();
+    json!({"matchConstraints": constraints(), "reinvocationPolicy": "IfNeeded", "mutations": mutations})
+}
+
+/// The data of the configmap afterwards, or the refusal.
+async fn mutated(world: &World<Mutating>, attributes: &mut Attributes) -> Result<Value, Status> {
+    world.plugin.admit(attributes).await.map_err(|denial| denial.into_status(attributes))?;
+    Ok(attributes.object.as_ref().and_then(|object| object.get(&["data"])).cloned().unwrap_or_default())
+}
+
+#[tokio::test]
+async fn mutations_are_done_in_order() {
+    let second = r#"Object{data: {"c": object.data.b + "3"}}"#;
+    let world = world_in(
+        state(Vec::new()),
+        vec![applying(&[r#"Object{data: {"b": object.data.a + "2"}}"#, second], json!({}))],
+    );
+    let mut attributes = create();
+    assert_eq!(mutated(&world, &mut attributes).await, Ok(json!({"a": "1", "b": "12", "c": "123"})));
+    assert!(attributes.reinvocation.requested);
+    assert!(world.has_metric(
+        r#"apiserver_mutating_admission_policy_check_total{error_type="no_error",policy="p0",policy_binding="b0"} 2"#
+    ));
+}
+
+#[tokio::test]
+async fn all_failures_are_told_and_the_first_is_the_message() {
+    let failing = [r#"Object{data: {"b": object.data.x}}"#, r#"Object{data: {"b": "2"}}"#, r#"Object{data: {"b": 1}}"#];
+    let world = world_in(state(Vec::new()), vec![applying(&failing, json!({}))]);
+    let status = mutated(&world, &mut create()).await.unwrap_err();
+    let first = "policy 'p0' with binding 'b0' denied request: expression 'Object{data: {\"b\": object.data.x}}' resulted in error: no such key: x";
+    assert_eq!((status.code, &*status.reason, &*status.message), (403, "Invalid", first));
+    let causes: Vec<_> = status.details.unwrap().causes.into_iter().map(|cause| cause.message).collect();
+    let second = "policy 'p0' with binding 'b0' denied request: error applying patch: failed to convert patch object to typed object: \
+        .data.b: expected string, got &value.valueUnstructured{Value:1}";
+    assert_eq!(causes, [first, second]);
+    let ignoring = world_in(state(Vec::new()), vec![applying(&failing, json!({"failurePolicy": "Ignore"}))]);
+    assert_eq!(mutated(&ignoring, &mut create()).await, Ok(json!({"a": "1", "b": "2"})));
+}
+
+#[tokio::test]
+async fn a_json_patch_makes_no_fields_that_there_are_not() {
+    let world = |expression| world_in(state(Vec::new()), vec![patching(&[expression])]);
+    let added = world(r#"[JSONPatch{op: "add", path: "/data/" + jsonpatch.escapeKey("x/y"), value: "2"}]"#);
+    assert_eq!(mutated(&added, &mut create()).await, Ok(json!({"a": "1", "x/y": "2"})));
+    let status =
+        mutated(&world(r#"[JSONPatch{op: "add", path: "/nope", value: 1}]"#), &mut create()).await.unwrap_err();
+    let why = "Internal error occurred: strict decoding error: unknown field \"nope\"";
+    assert_eq!((status.code, &*status.message), (500, why));
+}
+
+#[tokio::test]
+async fn a_policy_is_asked_again_if_it_wants_to_be() {
+    let counting = |label: &str| {
+        format!(r#"Object{{data: {{"{label}": has(object.data.{label}) ? object.data.{label} + "+" : "1"}}}}"#)
+    };
+    let policies = vec![
+        applying(&[&counting("never")], json!({})),
+        applying(&[&counting("needed")], json!({"reinvocationPolicy": "IfNeeded"})),
+    ];
+    let world = world_in(state(Vec::new()), policies);
+    let mut attributes = create();
+    mutated(&world, &mut attributes).await.unwrap();
+    attributes.reinvocation.is_reinvoke = true;
+    assert_eq!(mutated(&world, &mut attributes).await, Ok(json!({"a": "1", "never": "1", "needed": "1+"})));
+}
+
+#[tokio::test]
+async fn what_is_no_object_is_left_alone() {
+    let world = world_in(state(Vec::new()), vec![applying(&[r#"Object{data: {"b": "2"}}"#], json!({}))]);
+    let mut attributes = create();
+    attributes.object = None;
+    assert_eq!(mutated(&world, &mut attributes).await, Ok(Value::Null));
+    assert!(!attributes.reinvocation.requested);
+}

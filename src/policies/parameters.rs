@@ -1,0 +1,76 @@
+//! The parameters with which a policy is evaluated for a binding (`generic.CollectParams`).
+
+use super::binding::ParameterReference;
+use super::source::{ParameterKind, unknown_kind};
+use crate::cluster::{Parameter, Parameters};
+use std::sync::Arc;
+
+/// The parameters of one binding; a policy is evaluated once with each, or once with none.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Collected {
+    /// `params` is null.
+    None,
+    /// These; no evaluation if there are none.
+    Some(Vec<Arc<Parameter>>),
+}
+
+/// Whether the kind of a policy's parameters can be used at all.
+///
+/// # Errors
+/// When the API server does not serve it.
+pub async fn check_kind(parameters: Option<&Result<Arc<Parameters>, String>>) -> Result<(), String> {
+    match parameters {
+        None => Ok(()),
+        Some(Err(why)) => Err(why.clone()),
+        Some(Ok(parameters)) => match parameters.is_namespaced().await {
+            Some(_) => Ok(()),
+            None => Err(unknown_kind(parameters.kind())),
+        },
+    }
+}
+
+/// The parameters for a request in this namespace, which may be empty.
+///
+/// # Errors
+/// With the text of kube-apiserver when they cannot be had, or must be there and are not.
+pub async fn collect(
+    kind: Option<&ParameterKind>,
+    parameters: Option<&Result<Arc<Parameters>, String>>,
+    reference: Option<&ParameterReference>,
+    namespace: &str,
+) -> Result<Collected, String> {
+    let (Some(kind), Some(Ok(parameters)), Some(reference)) = (kind, parameters, reference) else {
+        return Ok(Collected::None);
+    };
+    let Some(namespaced) = parameters.is_namespaced().await else {
+        return Err(format!("paramKind kind `{kind}` not known"));
+    };
+    let namespace = match (namespaced, reference.namespace.as_deref()) {
+        (false, _) => "",
+        (true, Some(named)) => named,
+        (true, None) if namespace.is_empty() => {
+            return Err("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources".into());
+        }
+        (true, None) => namespace,
+    };
+    if !parameters.wait_synced().await {
+        return Err(format!("paramKind kind `{kind}` not yet synced to use for admission"));
+    }
+    if !namespaced && reference.namespace.is_some() {
+        return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into());
+    }
+    let found = match (&reference.name, &reference.selector) {
+        (Some(_), Some(_)) => return Err("paramRef.name and paramRef.selector are mutually exclusive".into()),
+        (Some(name), None) => parameters.find(namespace, name).into_iter().collect(),
+        (None, Some(selector)) => {
+            let selector = selector.as_ref().map_err(Clone::clone)?;
+            let all = parameters.list(namespace).into_iter();
+            all.filter(|parameter| selector.matches(parameter.labels())).collect()
+        }
+        (None, None) => return Err("one of name or selector must be provided".into()),
+    };
+    if Vec::is_empty(&found) && reference.must_exist {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
+    }
+    Ok(Collected::Some(found))
+}

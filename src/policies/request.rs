@@ -1,0 +1,187 @@
+//! What expressions get to see of a request: made when it is first needed, once for all policies.
+
+use super::expression::{EXPRESSION_COST, Expression, Slots};
+use super::reviews::{Answers, Reviews};
+use super::versions::View;
+use crate::admission::Attributes;
+use crate::authz;
+use crate::cel::library::authz::{authorizer, resource_check};
+use crate::cel::value::Map;
+use crate::cel::{Limits, Value};
+use crate::cluster::{Namespace, Texts};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use serde_json::{Map as JsonMap, Value as Json, json};
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// A request as expressions see it, as one kind and resource.
+#[derive(Clone)]
+pub struct Shown<'a> {
+    /// The request.
+    pub attributes: &'a Attributes,
+    /// The object in the version that is looked at.
+    pub object: Option<&'a Object>,
+    /// The old object in that version.
+    pub old_object: Option<&'a Object>,
+    /// Kind and resource as which it matched.
+    pub matched: (&'a GroupVersionKind, &'a GroupVersionResource),
+    /// `namespaceObject`
+    pub namespace: Option<&'a JsonMap<String, Json>>,
+    /// What access reviews answer.
+    pub answers: Arc<Answers>,
+    request: OnceCell<Json>,
+}
+
+/// Which values the expressions of a policy may look at; making the others would be for nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Looks {
+    /// `request`
+    pub at_request: bool,
+    /// `namespaceObject`
+    pub at_namespace: bool,
+    /// `authorizer`
+    pub at_authorizer: bool,
+}
+
+impl Looks {
+    /// At what these expressions may look.
+    pub fn of<'a>(expressions: impl Iterator<Item = &'a Expression>) -> Self {
+        let mut looks = Self::default();
+        for expression in expressions {
+            looks.at_request |= expression.mentions("request");
+            looks.at_namespace |= expression.mentions("namespaceObject");
+            looks.at_authorizer |= expression.mentions("authorizer");
+        }
+        looks
+    }
+}
+
+impl<'a> Shown<'a> {
+    /// A request with these objects.
+    pub fn new(
+        attributes: &'a Attributes,
+        View { kind, resource, object, old_object }: View<'a>,
+        namespace: Option<&'a JsonMap<String, Json>>,
+        reviews: &Reviews,
+    ) -> Self {
+        let request = OnceCell::new();
+        Self {
+            attributes,
+            object,
+            old_object,
+            matched: (kind, resource),
+            namespace,
+            answers: reviews.answers(),
+            request,
+        }
+    }
+
+    /// The same with the resource of the request, whatever it matched as.
+    pub fn on_its_own_resource(&self) -> Cow<'_, Self> {
+        if *self.matched.1 == self.attributes.resource {
+            return Cow::Borrowed(self);
+        }
+        let matched = (self.matched.0, &self.attributes.resource);
+        Cow::Owned(Self { matched, request: OnceCell::new(), ..self.clone() })
+    }
+
+    /// The values of variables, with these parameters.
+    pub fn slots<'s>(&'s self, looks: Looks, parameters: Option<&'s Json>) -> Slots<'s> {
+        let map =
+            |fields: Option<&'s JsonMap<String, Json>>| fields.map_or(Value::Null, |all| Value::Map(Map::Json(all)));
+        let request = looks.at_request.then(|| self.request.get_or_init(|| self.request_value()));
+        Slots {
+            object: map(self.object.map(Object::fields)),
+            old_object: map(self.old_object.map(Object::fields)),
+            namespace: map(self.namespace),
+            request: map(request.and_then(Json::as_object)),
+            parameters: map(parameters.and_then(Json::as_object)),
+            authorizer: looks.at_authorizer.then(|| self.authorizer()),
+            variables: None,
+        }
+    }
+
+    /// How far evaluations may go.
+    pub fn limits(&self) -> Limits {
+        Limits { cost: EXPRESSION_COST, deadline: Some(self.attributes.deadline.into_std()) }
+    }
+
+    fn authorizer(&self) -> [Value<'static>; 2] {
+        let Attributes { resource, subresource, namespace, name, .. } = self.attributes;
+        let on_request = authz::Attributes {
+            api_group: resource.group.clone(),
+            resource: resource.resource.clone(),
+            subresource: subresource.clone(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+            ..authz::Attributes::default()
+        };
+        [authorizer(self.answers.clone()), resource_check(self.answers.clone(), on_request)]
+    }
+
+    /// `cel.CreateAdmissionRequest`
+    fn request_value(&self) -> Json {
+        let Attributes { kind, resource, subresource, name, namespace, operation, user, dry_run, options, .. } =
+            self.attributes;
+        let (matched_kind, matched_resource) = self.matched;
+        let mut request = json!({
+            "uid": "",
+            "kind": kind_value(matched_kind),
+            "resource": resource_value(matched_resource),
+            "requestKind": kind_value(kind),
+            "requestResource": resource_value(resource),
+            "operation": operation.as_str(),
+            "userInfo": &**user,
+            "object": null,
+            "oldObject": null,
+            "dryRun": dry_run,
+            "options": options.as_deref(),
+        });
+        let given = [
+            ("subResource", subresource),
+            ("requestSubResource", subresource),
+            ("name", name),
+            ("namespace", namespace),
+        ];
+        if let Json::Object(fields) = &mut request {
+            fields.extend(
+                given
+                    .into_iter()
+                    .filter(|(_, text)| !text.is_empty())
+                    .map(|(field, text)| (field.to_owned(), Json::from(text.as_str()))),
+            );
+        }
+        request
+    }
+}
+
+fn kind_value(kind: &GroupVersionKind) -> Json {
+    json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
+}
+
+fn resource_value(resource: &GroupVersionResource) -> Json {
+    json!({"group": resource.group, "version": resource.version, "resource": resource.resource})
+}
+
+/// `namespaceObject` (`cel.CreateNamespaceObject`).
+pub fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
+    let mut fields: JsonMap<String, Json> = serde_json::from_str(&namespace.whole).unwrap_or_else(|_| {
+        let Namespace { name, labels, annotations, .. } = namespace;
+        let texts = |texts: &Texts| -> JsonMap<String, Json> {
+            texts.iter().map(|(key, text)| (key.to_owned(), text.into())).collect()
+        };
+        let metadata = json!({"name": name, "labels": texts(labels), "annotations": texts(annotations)});
+        [("metadata".to_owned(), metadata)].into_iter().collect()
+    });
+    fields.remove("apiVersion");
+    fields.remove("kind");
+    fields
+}
+
+/// The name of the namespace that `namespaceObject` is; none for objects of the cluster's scope and for namespaces.
+pub fn namespace_name(attributes: &Attributes) -> Option<&str> {
+    let GroupVersionKind { group, version, kind } = &attributes.kind;
+    let is_namespace = (group.as_str(), version.as_str(), kind.as_str()) == ("", "v1", "Namespace");
+    Some(&*attributes.namespace).filter(|name| !is_namespace && !name.is_empty())
+}

@@ -1,0 +1,95 @@
+//! A cluster with policies in it that does not change.
+
+use crate::admission::metrics::Metrics;
+use crate::admission::{Annotations, Attributes, CallerAuthorizer, Operation, Reinvocation};
+use crate::authn::UserInfo;
+use crate::cluster::discovery::{Discovery, Resource};
+use crate::cluster::{FixedState, Namespace, Texts};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use prometheus::{Registry, TextEncoder};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A plugin, and its metrics.
+pub struct World<P> {
+    pub plugin: P,
+    pub registry: Registry,
+}
+
+impl<P> World<P> {
+    /// Whether there is such a line among the metrics.
+    pub fn has_metric(&self, line: &str) -> bool {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
+        text.lines().any(|have| have == line)
+    }
+}
+
+pub fn metrics() -> (Registry, Arc<Metrics>) {
+    let registry = Registry::new();
+    let metrics = Arc::new(Metrics::new(&registry).unwrap());
+    (registry, metrics)
+}
+
+/// ConfigMaps, and nothing else.
+pub fn discovery() -> Arc<Discovery> {
+    let kind = GroupVersionKind::new("", "v1", "ConfigMap");
+    let resource = Resource { kind, namespaced: true, verbs: Vec::new(), subresources: Default::default() };
+    Discovery::fixed([(GroupVersionResource::new("", "v1", "configmaps"), resource)])
+}
+
+/// With the namespace `default` and these configmaps for parameters.
+pub fn state(parameters: Vec<Value>) -> FixedState {
+    let labels = Texts::from_iter([("team".to_owned(), "red".to_owned())]);
+    let namespace = Namespace { name: "default".into(), labels, ..Namespace::default() };
+    FixedState { namespaces: vec![namespace], parameters, ..FixedState::default() }
+}
+
+/// An object with this name and spec.
+pub fn api<T: DeserializeOwned>(name: &str, spec: Value) -> T {
+    serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
+}
+
+/// For all configmaps.
+pub fn constraints() -> Value {
+    json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]})
+}
+
+/// Adds fields.
+pub fn with(mut value: Value, fields: Value) -> Value {
+    if let (Value::Object(all), Value::Object(fields)) = (&mut value, fields) {
+        all.extend(fields);
+    }
+    value
+}
+
+/// A create of a configmap by somebody who may only get things.
+pub fn create() -> Attributes {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": {"a": "1"}});
+    Attributes {
+        operation: Operation::Create,
+        kind: GroupVersionKind::new("", "v1", "ConfigMap"),
+        resource: GroupVersionResource::new("", "v1", "configmaps"),
+        subresource: String::new(),
+        namespace: "default".into(),
+        name: "c".into(),
+        object: Object::from_value(object),
+        old_object: None,
+        options: None,
+        dry_run: false,
+        user: Arc::new(UserInfo { username: "alice".into(), ..UserInfo::default() }),
+        authorizer: CallerAuthorizer::fixed(|asked| crate::authz::Decision {
+            allowed: asked.verb == "get",
+            reason: format!("asked about {}", asked.resource),
+            ..Default::default()
+        }),
+        deadline: Instant::now() + Duration::from_secs(30),
+        annotations: Annotations::default(),
+        warnings: Arc::default(),
+        reinvocation: Reinvocation::default(),
+        marks: Default::default(),
+        budget: Default::default(),
+    }
+}

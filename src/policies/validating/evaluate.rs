@@ -1,0 +1,180 @@
+//! One evaluation of a ValidatingAdmissionPolicy: with one parameter, whatever bindings it is for (`validator.Validate`).
+
+use super::policy::{Annotation, Policy, Validation};
+use crate::admission::metrics::{MatchConditions, Metrics};
+use crate::cel::Value;
+use crate::cel::value::Review;
+use crate::policies::conditions::{Beside, Verdict};
+use crate::policies::expression::{Evaluated, OUT_OF_BUDGET, POLICY_COST, Series, Slots, Stop};
+use crate::policies::request::Shown;
+use crate::policies::variables::Variables;
+use serde_json::Value as Json;
+use std::time::Duration;
+
+/// Bytes of what a messageExpression may say (`MaxEvaluatedMessageExpressionSizeBytes`).
+const MESSAGE_BYTES: usize = 5 * 1024;
+
+/// What came of a policy.
+#[derive(Debug, Default, PartialEq)]
+pub struct Evaluation {
+    /// What failed.
+    pub failures: Vec<Failure>,
+    /// What the audit log is told.
+    pub annotations: Vec<Told>,
+}
+
+/// A validation that does not hold, or that nobody can tell of (`PolicyDecision`).
+#[derive(Debug, PartialEq)]
+pub struct Failure {
+    /// Which of the policy's validations.
+    pub index: usize,
+    /// Whether it counts against the request; errors may be ignored.
+    pub denies: bool,
+    /// What is said.
+    pub message: String,
+    /// The reason, where the policy has one.
+    pub reason: Option<String>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// What becomes of an audit annotation (`PolicyAuditAnnotation`).
+#[derive(Debug, PartialEq)]
+pub enum Told {
+    /// A value for this key.
+    Value(String, String),
+    /// An error, which is a denial.
+    Error(String, Duration),
+}
+
+impl Policy {
+    /// Evaluates it.
+    ///
+    /// # Errors
+    /// When an access review has to be asked for first.
+    pub fn evaluate(
+        &self,
+        shown: &Shown<'_>,
+        parameters: Option<&Json>,
+        metrics: &Metrics,
+    ) -> Result<Evaluation, Box<Review>> {
+        let operation = shown.attributes.operation;
+        let labels = MatchConditions { name: &self.name, kind: "policy", step: "validate", operation };
+        let beside = Beside { variables: &self.variables, parameters, looks: self.looks };
+        match self.conditions.evaluate(shown, beside, &labels, metrics)? {
+            Verdict::Matches => {}
+            Verdict::Excluded => return Ok(Evaluation::default()),
+            Verdict::Failed(why) => return Ok(self.failed(why)),
+        }
+        let slots = shown.slots(self.looks, parameters);
+        let (failures, spent) = match self.validate(shown, &slots) {
+            Ok(done) => done,
+            Err(Stop::Review(review)) => return Err(review),
+            Err(Stop::OutOfBudget) => return Ok(self.failed(OUT_OF_BUDGET.to_owned())),
+        };
+        debug_assert!(spent <= POLICY_COST);
+        match self.annotate(shown, slots) {
+            Ok(annotations) => Ok(Evaluation { failures, annotations }),
+            Err(Stop::Review(review)) => Err(review),
+            Err(Stop::OutOfBudget) => Ok(self.failed(OUT_OF_BUDGET.to_owned())),
+        }
+    }
+
+    /// An error that stands for all there is to say.
+    fn failed(&self, message: String) -> Evaluation {
+        let failures = vec![self.error(0, message, Duration::ZERO)];
+        Evaluation { failures, annotations: Vec::new() }
+    }
+
+    fn error(&self, index: usize, message: String, elapsed: Duration) -> Failure {
+        Failure { index, denies: !self.ignores_failure, message, reason: None, elapsed }
+    }
+
+    /// What does not hold, and what it cost to find out.
+    fn validate(&self, shown: &Shown<'_>, slots: &Slots<'_>) -> Result<(Vec<Failure>, u64), Stop> {
+        let variables = Variables::new(&self.variables, slots.clone(), shown.limits());
+        let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
+        let results = self.validations.iter().map(|validation| series.evaluate(&validation.expression));
+        let results: Vec<Evaluated<'_>> = results.collect::<Result<_, _>>()?;
+        // Messages are made whether they are needed or not: their cost counts. They cannot ask who may do what.
+        let slots = Slots { authorizer: None, ..slots.clone() };
+        let variables = Variables::new(&self.variables, slots, shown.limits());
+        let mut series = Series::new(&variables, shown.limits(), series.budget());
+        let messages = self.validations.iter().map(|validation| {
+            let Some(expression) = &validation.message_expression else { return Ok(None) };
+            Ok(series.evaluate(expression)?.value.ok())
+        });
+        let messages = match messages.collect::<Result<Vec<_>, _>>() {
+            Ok(messages) => Some(messages),
+            Err(Stop::OutOfBudget) => None,
+            Err(stop) => return Err(stop),
+        };
+        let mut failures = Vec::new();
+        for (index, (validation, Evaluated { value, elapsed })) in self.validations.iter().zip(results).enumerate() {
+            let message = messages.as_ref().map(|messages| messages.get(index).and_then(Option::as_ref));
+            failures.extend(match (value, message) {
+                (Err(why), _) => Some(self.error(index, why, elapsed)),
+                (Ok(_), None) => Some(self.error(index, format!("failed messageExpression: {OUT_OF_BUDGET}"), elapsed)),
+                (Ok(Value::Bool(true)), _) => None,
+                (Ok(_), Some(message)) => Some(Failure {
+                    index,
+                    denies: true,
+                    message: validation.say(message),
+                    reason: Some(validation.reason.clone().unwrap_or_else(|| "Invalid".into())),
+                    elapsed,
+                }),
+            });
+        }
+        Ok((failures, POLICY_COST - series.budget()))
+    }
+
+    fn annotate(&self, shown: &Shown<'_>, slots: Slots<'_>) -> Result<Vec<Told>, Stop> {
+        if self.annotations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let slots = Slots { authorizer: None, ..slots };
+        let variables = Variables::new(&self.variables, slots, shown.limits());
+        let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
+        let mut told = Vec::new();
+        for annotation in &self.annotations {
+            let evaluated = series.evaluate(&annotation.expression)?;
+            told.extend(self.tell(annotation, evaluated));
+        }
+        Ok(told)
+    }
+
+    fn tell(&self, annotation: &Annotation, Evaluated { value, elapsed }: Evaluated<'_>) -> Option<Told> {
+        match value {
+            Err(why) => (!self.ignores_failure).then_some(Told::Error(why, elapsed)),
+            Ok(Value::Null) => None,
+            Ok(Value::String(text)) => {
+                let text = text.trim();
+                (!text.is_empty()).then(|| Told::Value(annotation.key.clone(), text.to_owned()))
+            }
+            Ok(_) => Some(Told::Error(
+                format!(
+                    "valueExpression '{}' resulted in unsupported return type. Return type must be either string or null.",
+                    annotation.expression.source()
+                ),
+                elapsed,
+            )),
+        }
+    }
+}
+
+impl Validation {
+    /// What is said when it does not hold.
+    fn say(&self, message: Option<&Value<'_>>) -> String {
+        let made = match message {
+            Some(Value::String(text)) => text.trim(),
+            _ => "",
+        };
+        if !made.is_empty() && made.len() <= MESSAGE_BYTES && !made.contains('\n') {
+            made.to_owned()
+        } else if !self.message.is_empty() {
+            self.message.clone()
+        } else {
+            format!("failed expression: {}", self.expression.source().trim())
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! ValidatingAdmissionPolicy: which policies a request fails, and what becomes of that (`validating.dispatcher`).
+
+mod annotations;
+mod evaluate;
+mod policy;
+#[cfg(test)]
+mod tests;
+
+use super::binding::Action;
+use super::metrics::{Checks, ErrorType};
+use super::parameters::{Collected, check_kind, collect};
+use super::request::{Shown, namespace_name, namespace_value};
+use super::reviews::Reviews;
+use super::source::{Hook, Policies, Source};
+use super::versions::Versions;
+use crate::admission::metrics::Metrics;
+use crate::admission::{Attributes, Denial};
+use crate::cluster::discovery::Discovery;
+use crate::cluster::{Cluster, Namespace, Parameter};
+use crate::config::Limits;
+use crate::conversion::Converter;
+use crate::status::{Cause, Status};
+use crate::webhooks::matching::{Matcher, Wanted};
+use annotations::{Collector, publish_failure};
+use evaluate::{Evaluation, Told};
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
+use policy::Policy;
+use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+type ValidatingHook = Hook<Policy, ValidatingAdmissionPolicyBinding>;
+
+/// Evaluates ValidatingAdmissionPolicies.
+pub struct Validating {
+    cluster: Arc<Cluster>,
+    metrics: Arc<Metrics>,
+    checks: Checks,
+    converter: Converter,
+    source: Source<Policy, ValidatingAdmissionPolicyBinding>,
+}
+
+/// Why a request is refused: a policy's name, that of its binding if it got so far, and what is said.
+struct Denied {
+    policy: Box<str>,
+    binding: Option<Box<str>>,
+    message: String,
+    reason: Option<String>,
+}
+
+impl Denied {
+    fn text(&self) -> String {
+        let Self { policy, binding, message, .. } = self;
+        match binding {
+            Some(binding) => {
+                format!("ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {message}")
+            }
+            None => format!("ValidatingAdmissionPolicy '{policy}' denied request: {message}"),
+        }
+    }
+
+    fn into_status(self, attributes: &Attributes) -> Status {
+        let text = self.text();
+        let resource = &attributes.resource;
+        let mut status = Status::forbidden(&resource.group, &resource.resource, attributes.name_for_errors(), &text);
+        status.reason = self.reason.unwrap_or_else(|| "Invalid".into());
+        status.code = match &*status.reason {
+            "Forbidden" => 403,
+            "Unauthorized" => 401,
+            "RequestEntityTooLarge" => 413,
+            _ => 422,
+        };
+        if let Some(details) = &mut status.details {
+            details.causes.push(Cause { message: text, ..Cause::default() });
+        }
+        status
+    }
+}
+
+/// What evaluations of one request share.
+struct Pass<'a> {
+    attributes: &'a Attributes,
+    matcher: Matcher<'a>,
+    reviews: Reviews,
+    versions: Versions,
+    namespace: Option<Arc<Namespace>>,
+    namespace_value: OnceLock<Map<String, Json>>,
+    denied: Vec<Denied>,
+}
+
+impl Validating {
+    /// With this state of the cluster.
+    ///
+    /// # Errors
+    /// When its metrics are registered already.
+    pub fn new(
+        cluster: Arc<Cluster>,
+        discovery: Arc<Discovery>,
+        metrics: Arc<Metrics>,
+        limits: &Limits,
+    ) -> prometheus::Result<Self> {
+        let checks = Checks::validating(metrics.registry())?;
+        let converter = Converter::new(cluster.clone(), discovery.clone(), limits);
+        Ok(Self { source: Source::new(cluster.clone(), discovery), cluster, metrics, checks, converter })
+    }
+
+    /// The policies with a mistake in them, and what it is.
+    pub fn problems(&self) -> Vec<String> {
+        let policies = self.source.policies();
+        policies.problems().map(|(name, why)| format!("ValidatingAdmissionPolicy {name}: {why}")).collect()
+    }
+
+    /// Whether a policy may be for the request; matchConditions are not asked.
+    pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+        if super::is_exempt(attributes) {
+            return false;
+        }
+        let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
+        let mut candidates = policies.candidates(&attributes.resource.resource, attributes.operation);
+        let may_be = |hook: &ValidatingHook| {
+            hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.may_want(criteria, attributes))
+        };
+        !self.cluster.is_synced() || candidates.any(may_be)
+    }
+
+    /// Evaluates the policies that are for the request. All of them, also when one refuses it.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
+        if super::is_exempt(attributes) {
+            return Ok(());
+        }
+        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+            return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        let policies: Arc<Policies<_, _>> = self.source.policies();
+        let mut pass = None;
+        for hook in policies.candidates(&attributes.resource.resource, attributes.operation) {
+            let pass = pass.get_or_insert_with(|| Pass {
+                attributes,
+                matcher: Matcher::new(&self.cluster, &self.converter),
+                reviews: Reviews::new(attributes.authorizer.clone()),
+                versions: Versions::default(),
+                namespace: None,
+                namespace_value: OnceLock::new(),
+                denied: Vec::new(),
+            });
+            self.ask(hook, pass).await?;
+        }
+        match pass.and_then(|pass| pass.denied.into_iter().next()) {
+            Some(denied) => Err(denied.into_status(attributes).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks one policy, for each of its bindings.
+    async fn ask(&self, hook: &ValidatingHook, pass: &mut Pass<'_>) -> Result<(), Denial> {
+        let (policy, attributes) = (&hook.policy, pass.attributes);
+        let matched = match &policy.criteria {
+            None => Err("policy contained no match constraints, a required field".to_owned()),
+            Some(criteria) => {
+                let wanted = pass.matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
+                wanted.map_err(|status| status.message)
+            }
+        };
+        let wanted = match matched {
+            Ok(None) => return Ok(()),
+            Ok(Some(wanted)) => check_kind(hook.parameters.as_ref()).await.map(|()| wanted),
+            Err(why) => Err(why),
+        };
+        let wanted = match wanted {
+            Ok(wanted) => wanted,
+            Err(why) => {
+                pass.misconfigured(policy, None, &why);
+                return Ok(());
+            }
+        };
+        let mut collector = Collector::default();
+        // A policy says the same for every binding with the same parameter.
+        let mut known: HashMap<usize, (Option<Arc<Parameter>>, Arc<Evaluation>)> = HashMap::new();
+        for binding in &hook.bindings {
+            let is_bound = match &binding.criteria {
+                None => Ok(true),
+                Some(criteria) => {
+                    let wanted = pass.matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
+                    wanted.map(|wanted| wanted.is_some()).map_err(|status| status.message)
+                }
+            };
+            let collected = match is_bound {
+                Ok(false) => continue,
+                Ok(true) => {
+                    let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
+                    collect(kind, hook.parameters.as_ref(), reference, &attributes.namespace).await
+                }
+                Err(why) => Err(why),
+            };
+            let parameters = match collected {
+                Ok(Collected::None) => vec![None],
+                Ok(Collected::Some(all)) => all.into_iter().map(Some).collect(),
+                Err(why) => {
+                    pass.misconfigured(policy, Some(&binding.name), &why);
+                    continue;
+                }
+            };
+            if !parameters.is_empty()
+                && let Err(why) = pass.versions.prepare(&self.converter, attributes, &wanted).await
+            {
+                pass.misconfigured(policy, Some(&binding.name), &format!("failed to convert object version: {why}"));
+                continue;
+            }
+            pass.find_namespace().await?;
+            for parameter in parameters {
+                // Kept with the evaluation, so that no other parameter takes its place.
+                let place = parameter.as_ref().map_or(0, |parameter| Arc::as_ptr(parameter).addr());
+                let evaluation = match known.get(&place) {
+                    Some((_, evaluation)) => evaluation.clone(),
+                    None => {
+                        let evaluation = Arc::new(self.evaluate(policy, &wanted, parameter.as_deref(), pass).await);
+                        known.insert(place, (parameter, evaluation.clone()));
+                        evaluation
+                    }
+                };
+                self.settle(policy, (&binding.name, &binding.actions), &evaluation, &mut collector, pass);
+            }
+        }
+        collector.publish(&policy.name, &attributes.annotations);
+        Ok(())
+    }
+
+    /// Evaluates a policy, as often as that takes: each time it needs an access review, that is asked for.
+    async fn evaluate(
+        &self,
+        policy: &Policy,
+        wanted: &Wanted,
+        parameter: Option<&Parameter>,
+        pass: &Pass<'_>,
+    ) -> Evaluation {
+        loop {
+            tokio::task::consume_budget().await;
+            let evaluated = {
+                let view = pass.versions.view(pass.attributes, wanted);
+                let namespace = pass.namespace.as_deref().filter(|_| policy.looks.at_namespace);
+                let value = |namespace| pass.namespace_value.get_or_init(|| namespace_value(namespace));
+                let namespace = namespace.map(value);
+                let shown = Shown::new(pass.attributes, view, namespace, &pass.reviews);
+                policy.evaluate(&shown, parameter.map(Parameter::value), &self.metrics)
+            };
+            match evaluated {
+                Ok(evaluation) => return evaluation,
+                Err(review) => pass.reviews.ask(*review).await,
+            }
+        }
+    }
+
+    /// What becomes of an evaluation for one binding.
+    fn settle(
+        &self,
+        policy: &Policy,
+        (binding, actions): (&str, &[Action]),
+        evaluation: &Evaluation,
+        collector: &mut Collector,
+        pass: &mut Pass<'_>,
+    ) {
+        let observe = |message: &str, action: &str, elapsed: Duration| {
+            self.checks.observe_validation((&policy.name, binding), ErrorType::of(message), action, elapsed);
+        };
+        for failure in &evaluation.failures {
+            let (message, elapsed) = (&*failure.message, failure.elapsed);
+            if !failure.denies {
+                observe(message, "allow", elapsed);
+                continue;
+            }
+            for action in actions {
+                match action {
+                    Action::Deny => {
+                        pass.deny(policy, Some(binding), message, failure.reason.as_deref());
+                        observe(message, "deny", elapsed);
+                    }
+                    Action::Audit => {
+                        let on = (&*policy.name, binding);
+                        publish_failure(&pass.attributes.annotations, on, failure.index, message, actions);
+                        observe(message, "audit", elapsed);
+                    }
+                    Action::Warn => {
+                        pass.attributes.warnings.add(format!(
+                            "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{binding}': {message}",
+                            policy.name
+                        ));
+                        observe(message, "warn", elapsed);
+                    }
+                }
+            }
+        }
+        for told in &evaluation.annotations {
+            match told {
+                Told::Value(key, value) => collector.add(key, value),
+                Told::Error(why, elapsed) => {
+                    pass.deny(policy, Some(binding), why, None);
+                    observe(why, "deny", *elapsed);
+                }
+            }
+        }
+    }
+}
+
+impl Pass<'_> {
+    fn deny(&mut self, policy: &Policy, binding: Option<&str>, message: &str, reason: Option<&str>) {
+        self.denied.push(Denied {
+            policy: policy.name.clone(),
+            binding: binding.map(Box::from),
+            message: message.to_owned(),
+            reason: reason.map(str::to_owned),
+        });
+    }
+
+    /// A mistake in the policy, or in its binding.
+    fn misconfigured(&mut self, policy: &Policy, binding: Option<&str>, why: &str) {
+        if !policy.ignores_failure {
+            let what = if binding.is_some() { "binding" } else { "policy" };
+            self.deny(policy, binding, &format!("failed to configure {what}: {why}"), None);
+        }
+    }
+
+    /// Has the namespace of the request at hand, if it is in one.
+    async fn find_namespace(&mut self) -> Result<(), Denial> {
+        let Some(name) = namespace_name(self.attributes).filter(|_| self.namespace.is_none()) else { return Ok(()) };
+        self.namespace = Some(self.matcher.namespace(name).await?);
+        Ok(())
+    }
+}

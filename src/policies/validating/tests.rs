@@ -1,0 +1,220 @@
+//! Policies over a cluster that does not change.
+
+use super::*;
+use crate::cluster::FixedState;
+use crate::policies::Binding;
+use crate::policies::testing::*;
+use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
+use serde_json::{Value, json};
+
+fn world_in(state: FixedState, policies: Vec<Value>, bindings: Vec<Value>) -> World<Validating> {
+    let policies = policies.into_iter().enumerate();
+    let policies = policies.map(|(at, spec)| api::<ValidatingAdmissionPolicy>(&format!("p{at}"), spec)).collect();
+    let bindings = bindings.into_iter().enumerate();
+    let bindings = bindings.map(|(at, spec)| api(&format!("b{at}"), spec)).collect();
+    let state =
+        state.with::<ValidatingAdmissionPolicy>(policies).with::<Binding<ValidatingAdmissionPolicyBinding>>(bindings);
+    let (registry, metrics) = metrics();
+    let plugin = Validating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default()).unwrap();
+    World { plugin, registry }
+}
+
+fn policy(fields: Value) -> Value {
+    with(json!({ "matchConstraints": constraints() }), fields)
+}
+
+fn binding(fields: Value) -> Value {
+    with(json!({"policyName": "p0", "validationActions": ["Deny"]}), fields)
+}
+
+/// One policy with one binding.
+fn world(fields: Value) -> World<Validating> {
+    world_in(state(Vec::new()), vec![policy(fields)], vec![binding(json!({}))])
+}
+
+async fn refusal(world: &World<Validating>, attributes: &Attributes) -> Option<Status> {
+    world.plugin.validate(attributes).await.err().map(|denial| denial.into_status(attributes))
+}
+
+#[tokio::test]
+async fn a_denial_is_kube_apiservers() {
+    let world = world(
+        json!({"validations": [{"expression": "object.data.a == '2'", "message": "a must be 2", "reason": "Forbidden"}]}),
+    );
+    let status = refusal(&world, &create()).await.unwrap();
+    let text = "ValidatingAdmissionPolicy 'p0' with binding 'b0' denied request: a must be 2";
+    assert_eq!((status.code, &*status.reason), (403, "Forbidden"));
+    assert_eq!(status.message, format!("configmaps \"c\" is forbidden: {text}"));
+    let details = status.details.unwrap();
+    assert_eq!((&*details.name, &*details.kind, &*details.causes[0].message), ("c", "configmaps", text));
+    assert!(world.has_metric(
+        r#"apiserver_validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="p0",policy_binding="b0"} 1"#
+    ));
+}
+
+#[tokio::test]
+async fn what_holds_passes_and_is_not_counted() {
+    let world = world(json!({"validations": [{"expression": "object.data.a == '1' && request.name == 'c'"}]}));
+    assert_eq!(refusal(&world, &create()).await, None);
+    assert!(!world.registry.gather().iter().any(|family| family.name().contains("policy_check")));
+}
+
+#[tokio::test]
+async fn bindings_without_parameters_share_an_evaluation() {
+    let spec = json!({"failurePolicy": "Fail", "matchConditions": [{"name": "c", "expression": "object.data.b == ''"}],
+        "validations": [{"expression": "true"}]});
+    let bindings = (0..1000).map(|_| binding(json!({}))).collect();
+    let world = world_in(state(Vec::new()), vec![policy(spec)], bindings);
+    let status = refusal(&world, &create()).await.unwrap();
+    assert!(status.message.ends_with("expression 'object.data.b == ''' resulted in error: no such key: b"), "{status}");
+    assert!(world.has_metric(
+        r#"apiserver_admission_match_condition_evaluation_errors_total{kind="policy",name="p0",operation="CREATE",type="validate"} 1"#
+    ));
+}
+
+#[tokio::test]
+async fn an_access_review_is_asked_for_and_the_expression_evaluated_again() {
+    let check = |verb: &str| format!("authorizer.requestResource.check('{verb}').allowed()");
+    let world = world(json!({"validations": [
+        {"expression": check("get")},
+        {"expression": format!("{} || authorizer.serviceAccount('n', 's').path('/x').check('post').allowed()", check("create")), "message": "may not"}]}));
+    let status = refusal(&world, &create()).await.unwrap();
+    assert!(status.message.ends_with("denied request: may not"), "{status}");
+}
+
+#[tokio::test]
+async fn actions_warn_and_audit() {
+    let validations = json!({"validations": [{"expression": "true"}, {"expression": "false", "message": "no"}],
+        "auditAnnotations": [{"key": "k", "valueExpression": "'v' + object.data.a"}]});
+    let world = world_in(
+        state(Vec::new()),
+        vec![policy(validations)],
+        vec![binding(json!({"validationActions": ["Warn", "Audit"]}))],
+    );
+    let attributes = create();
+    assert_eq!(refusal(&world, &attributes).await, None);
+    let warning = "299 - \"Validation failed for ValidatingAdmissionPolicy 'p0' with binding 'b0': no\"";
+    assert_eq!(attributes.warnings.header_values(), [warning]);
+    let annotations: Vec<_> = attributes.annotations.take().into_iter().map(|(key, value, _)| (key, value)).collect();
+    let failure =
+        r#"[{"message":"no","policy":"p0","binding":"b0","expressionIndex":1,"validationActions":["Warn","Audit"]}]"#;
+    let expected = [("validation.policy.admission.k8s.io/validation_failure", failure), ("p0/k", "v1")];
+    assert_eq!(annotations, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+}
+
+#[tokio::test]
+async fn a_policy_is_asked_once_with_each_parameter() {
+    let parameter = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", "labels": {"l": "x"}}});
+    let spec = policy(json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "validations": [
+        {"expression": "false", "messageExpression": "params == null ? 'none' : params.kind + ' ' + params.metadata.name"}]}));
+    let warned = |reference: Value| {
+        let bound = binding(json!({"validationActions": ["Warn"], "paramRef": reference}));
+        let world = world_in(state(vec![parameter("one"), parameter("two")]), vec![spec.clone()], vec![bound]);
+        async move {
+            let attributes = create();
+            let refused = refusal(&world, &attributes).await.map(|status| status.message);
+            let warnings = attributes.warnings.header_values();
+            let said = warnings
+                .iter()
+                .map(|text| text.to_str().unwrap().rsplit(": ").next().unwrap().trim_end_matches('"').to_owned());
+            (refused, said.collect::<Vec<_>>())
+        }
+    };
+    assert_eq!(warned(json!({"name": "two"})).await, (None, vec!["ConfigMap two".to_owned()]));
+    let both = vec!["ConfigMap one".to_owned(), "ConfigMap two".to_owned()];
+    assert_eq!(warned(json!({"selector": {"matchLabels": {"l": "x"}}})).await, (None, both));
+    assert_eq!(warned(json!({"name": "three"})).await, (None, Vec::new()));
+    assert_eq!(warned(json!(null)).await, (None, vec!["none".to_owned()]));
+    let (refused, _) = warned(json!({"name": "three", "parameterNotFoundAction": "Deny"})).await;
+    let why = "configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'p0' with binding 'b0' denied request: failed to configure binding: \
+        no params found for policy binding with `Deny` parameterNotFoundAction";
+    assert_eq!(refused.as_deref(), Some(why));
+}
+
+#[tokio::test]
+async fn a_kind_of_parameters_that_is_not_served_is_a_mistake_in_the_policy() {
+    for (failure_policy, expected) in [("Ignore", None), ("Fail", Some("/v1, Kind=Nothing"))] {
+        let world =
+            world(json!({"failurePolicy": failure_policy, "paramKind": {"apiVersion": "v1", "kind": "Nothing"},
+            "validations": [{"expression": "true"}]}));
+        let refused = refusal(&world, &create()).await.map(|status| status.message);
+        let why = expected.map(|kind| {
+            format!("configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'p0' denied request: failed to configure policy: \
+                failed to find resource referenced by paramKind: '{kind}'")
+        });
+        assert_eq!(refused, why);
+        assert_eq!(world.plugin.problems().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_compile_is_told_and_obeys_the_failure_policy() {
+    for (failure_policy, is_refused) in [("Ignore", false), ("Fail", true)] {
+        let world = world(json!({"failurePolicy": failure_policy, "validations": [{"expression": "objects.x"}]}));
+        let problems = world.plugin.problems();
+        assert!(problems[0].starts_with("ValidatingAdmissionPolicy p0: compilation failed: ERROR: <input>:1:1: undeclared reference to 'objects'"), "{problems:?}");
+        let refused = refusal(&world, &create()).await;
+        assert_eq!(refused.is_some(), is_refused);
+        if let Some(status) = refused {
+            assert!(
+                status.message.contains("denied request: compilation error: compilation failed: ERROR: <input>:1:1"),
+                "{status}"
+            );
+        }
+        let (action, error) = (if is_refused { "deny" } else { "allow" }, "compile_error");
+        let line = format!(
+            "apiserver_validating_admission_policy_check_total{{enforcement_action=\"{action}\",error_type=\"{error}\",policy=\"p0\",policy_binding=\"b0\"}} 1"
+        );
+        assert!(world.has_metric(&line), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn the_namespace_must_exist_where_a_policy_matches() {
+    let world = world(json!({"validations": [{"expression": "namespaceObject.metadata.labels.team == 'red'"}]}));
+    assert_eq!(refusal(&world, &create()).await, None);
+    let mut attributes = create();
+    attributes.namespace = "nowhere".into();
+    let status = refusal(&world, &attributes).await.unwrap();
+    assert_eq!((status.code, &*status.message), (404, "namespaces \"nowhere\" not found"));
+    attributes.resource.resource = "secrets".into();
+    assert_eq!(refusal(&world, &attributes).await, None);
+}
+
+#[tokio::test]
+async fn policies_and_access_reviews_are_not_seen() {
+    let any = json!({"matchConstraints": {"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]},
+        "validations": [{"expression": "false"}]});
+    let world = world_in(state(Vec::new()), vec![any], vec![binding(json!({}))]);
+    for (group, resource, is_seen) in [
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies", false),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", false),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations", true),
+        ("authorization.k8s.io", "subjectaccessreviews", false),
+        ("authentication.k8s.io", "tokenreviews", false),
+        ("", "secrets", true),
+    ] {
+        let mut attributes = create();
+        (attributes.resource.group, attributes.resource.resource) = (group.into(), resource.into());
+        assert_eq!(refusal(&world, &attributes).await.is_some(), is_seen, "{resource}");
+        assert_eq!(world.plugin.looks_at_stored(&attributes), is_seen, "{resource}");
+    }
+}
+
+#[tokio::test]
+async fn a_budget_that_is_spent_ends_the_policy() {
+    let ten = "[0,1,2,3,4,5,6,7,8,9]";
+    let costly = format!("{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, a + b + c + d >= 0))))");
+    // Each costs some 60,000; the budget is 10,000,000.
+    let world = |count: usize, failure_policy: &str| {
+        world(json!({"failurePolicy": failure_policy, "validations": vec![json!({ "expression": costly }); count]}))
+    };
+    assert_eq!(refusal(&world(2, "Fail"), &create()).await, None);
+    let spent = world(400, "Fail");
+    let status = refusal(&spent, &create()).await.unwrap();
+    assert!(status.message.ends_with("denied request: validation failed due to running out of cost budget, no further validation rules will be run"), "{status}");
+    assert!(spent.has_metric(
+        r#"apiserver_validating_admission_policy_check_total{enforcement_action="deny",error_type="out_of_budget",policy="p0",policy_binding="b0"} 1"#
+    ));
+    assert_eq!(refusal(&world(400, "Ignore"), &create()).await, None);
+}

@@ -1,0 +1,96 @@
+//! `variables`: found when an expression asks for them, once for each series of evaluations (`cel.compositionContext`).
+
+use super::expression::{Expression, Failure, Slots, text};
+use crate::cel::value::{Lazy, Map};
+use crate::cel::{Error, Limits, Value};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A variable of a policy.
+#[derive(Debug)]
+pub struct Variable {
+    /// Its name below `variables`.
+    pub name: Arc<str>,
+    /// What it comes to.
+    pub expression: Expression,
+}
+
+/// The variables of one series of evaluations. Their values may refer to each other, so they live as long as what they
+/// are made of.
+pub struct Variables<'a> {
+    list: &'a [Variable],
+    limits: Limits,
+    found: Box<[OnceLock<Result<Value<'a>, Error>>]>,
+    slots: Slots<'a>,
+    own: OnceLock<Slots<'a>>,
+    names: OnceLock<Names<'a>>,
+    /// Which are being found: none may be made of itself.
+    busy: Box<[AtomicBool]>,
+    /// Cost since it was last taken.
+    cost: AtomicU64,
+}
+
+/// What expressions get to see as `variables`.
+struct Names<'a>(&'a Variables<'a>);
+
+impl<'a> Variables<'a> {
+    /// Of these variables, none of which is found yet, for expressions with these values.
+    pub fn new(list: &'a [Variable], slots: Slots<'a>, limits: Limits) -> Self {
+        let found = list.iter().map(|_| OnceLock::new()).collect();
+        let busy = list.iter().map(|_| AtomicBool::new(false)).collect();
+        let (own, names) = (OnceLock::new(), OnceLock::new());
+        Self { list, limits, found, slots, own, names, busy, cost: AtomicU64::new(0) }
+    }
+
+    /// The values that expressions see, `variables` among them.
+    pub fn slots(&'a self) -> &'a Slots<'a> {
+        let names = self.names.get_or_init(|| Names(self));
+        self.own.get_or_init(|| Slots { variables: Some(Map::Lazy(names)), ..self.slots.clone() })
+    }
+
+    /// The cost of the variables that were found since the last call.
+    pub fn take_cost(&self) -> u64 {
+        self.cost.swap(0, Ordering::Relaxed)
+    }
+
+    fn find(&'a self, name: &str) -> Option<Result<Value<'a>, Error>> {
+        // Of several of one name the last counts.
+        let at = self.list.iter().rposition(|variable| *variable.name == *name)?;
+        let (variable, found) = (self.list.get(at)?, self.found.get(at)?);
+        if let Some(found) = found.get() {
+            return Some(found.clone());
+        }
+        let busy = self.busy.get(at)?;
+        if busy.swap(true, Ordering::Relaxed) {
+            return Some(Err(Error::new(format!("composited variable \"{name}\" is made of itself"))));
+        }
+        let (value, cost) = variable.expression.run(self.slots(), &self.limits);
+        busy.store(false, Ordering::Relaxed);
+        self.cost.fetch_add(cost, Ordering::Relaxed);
+        let value = value.map_err(|failure| match failure {
+            Failure::Evaluation(stop @ (Error::Review(_) | Error::Interrupted)) => stop,
+            Failure::Compilation(why) => Error::new(format!("composited variable \"{name}\" fails to compile: {why}")),
+            failure => Error::new(format!("composited variable \"{name}\" fails to evaluate: {}", text(&failure))),
+        });
+        Some(found.get_or_init(|| value).clone())
+    }
+}
+
+impl Lazy for Names<'_> {
+    fn get<'s>(&'s self, name: &str) -> Option<Result<Value<'s>, Error>> {
+        self.0.find(name)
+    }
+}
+
+impl fmt::Debug for Names<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Variables<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.list.iter().map(|variable| &variable.name)).finish()
+    }
+}

@@ -1,0 +1,74 @@
+//! The objects of a request in the versions that policies want to see.
+
+use crate::admission::Attributes;
+use crate::conversion::{Converter, Objects};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::webhooks::matching::Wanted;
+
+/// The versions that were made so far, beside the request's own.
+#[derive(Debug, Default)]
+pub struct Versions(Vec<Objects>);
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Kind of the objects.
+    pub kind: &'a GroupVersionKind,
+    /// The resource that is named.
+    pub resource: &'a GroupVersionResource,
+    /// The object as that kind.
+    pub object: Option<&'a Object>,
+    /// The old object as that kind.
+    pub old_object: Option<&'a Object>,
+}
+
+impl<'a> View<'a> {
+    /// The request as it is.
+    pub fn own(attributes: &'a Attributes) -> Self {
+        Self {
+            kind: &attributes.kind,
+            resource: &attributes.resource,
+            object: attributes.object.as_ref(),
+            old_object: attributes.old_object.as_deref(),
+        }
+    }
+}
+
+impl Versions {
+    /// Has the objects at hand as what is wanted.
+    ///
+    /// # Errors
+    /// When they cannot be converted.
+    pub async fn prepare(
+        &mut self,
+        converter: &Converter,
+        attributes: &Attributes,
+        wanted: &Wanted,
+    ) -> Result<(), String> {
+        let kind = wanted.kind(attributes);
+        if !self.0.iter().any(|objects| objects.kind == *kind) {
+            self.0.extend(converter.objects(attributes, kind).await?);
+        }
+        Ok(())
+    }
+
+    /// The request as what is wanted, which was prepared.
+    pub fn view<'a>(&'a self, attributes: &'a Attributes, wanted: &'a Wanted) -> View<'a> {
+        let (kind, resource) = (wanted.kind(attributes), wanted.resource(attributes));
+        match self.0.iter().find(|objects| objects.kind == *kind) {
+            Some(Objects { object, old_object, .. }) => {
+                View { kind, resource, object: object.as_ref(), old_object: old_object.as_ref() }
+            }
+            None => View { kind, resource, ..View::own(attributes) },
+        }
+    }
+
+    /// The object as what is wanted, to change.
+    pub fn object_mut<'a>(&'a mut self, attributes: &'a mut Attributes, wanted: &Wanted) -> &'a mut Option<Object> {
+        let kind = wanted.kind(attributes);
+        match self.0.iter_mut().find(|objects| objects.kind == *kind) {
+            Some(objects) => &mut objects.object,
+            None => &mut attributes.object,
+        }
+    }
+}

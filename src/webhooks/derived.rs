@@ -1,0 +1,75 @@
+//! What is made of sources, made again and swapped as one when they change.
+
+use arc_swap::ArcSwap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Configurations from files, and those from the API; each list is the same `Arc` as long as nothing in it changes.
+pub type Both<C> = (Arc<Vec<Arc<C>>>, Arc<Vec<Arc<C>>>);
+
+/// A `T` made of an `S`.
+#[derive(Debug)]
+pub struct Derived<S, T> {
+    current: ArcSwap<Snapshot<S, T>>,
+    making: Mutex<()>,
+}
+
+/// What was made, and of what; of nothing at first.
+#[derive(Debug)]
+struct Snapshot<S, T> {
+    sources: Option<S>,
+    made: Arc<T>,
+}
+
+impl<S, T: Default> Default for Derived<S, T> {
+    fn default() -> Self {
+        let nothing = Snapshot { sources: None, made: Arc::default() };
+        Self { current: ArcSwap::from_pointee(nothing), making: Mutex::default() }
+    }
+}
+
+impl<S, T> Derived<S, T> {
+    /// What was made last, whatever the sources are by now.
+    pub fn last(&self) -> Arc<T> {
+        self.current.load().made.clone()
+    }
+
+    /// What is made of the present sources. Who finds that these are not the `same` any more makes it, knowing what was made
+    /// before; others wait for that.
+    pub fn get(&self, present: impl Fn() -> S, same: impl Fn(&S, &S) -> bool, make: impl Fn(&S, &T) -> T) -> Arc<T> {
+        let of = |sources: &S| {
+            let current = self.current.load();
+            current.sources.as_ref().is_some_and(|of| same(of, sources)).then(|| current.made.clone())
+        };
+        if let Some(made) = of(&present()) {
+            return made;
+        }
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let sources = present();
+        if let Some(made) = of(&sources) {
+            return made;
+        }
+        let made = Arc::new(make(&sources, &self.current.load().made));
+        self.current.store(Arc::new(Snapshot { sources: Some(sources), made: made.clone() }));
+        made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn makes_once_per_change() {
+        let (derived, count) = (Derived::<Arc<u8>, u8>::default(), Cell::new(0));
+        let make = |source: &Arc<u8>, before: &u8| {
+            count.set(count.get() + 1);
+            **source + before
+        };
+        let (first, second) = (Arc::new(1), Arc::new(10));
+        for (present, made, times) in [(&first, 1, 1), (&first, 1, 1), (&second, 11, 2), (&second, 11, 2)] {
+            assert_eq!(*derived.get(|| present.clone(), Arc::ptr_eq, make), made);
+            assert_eq!(count.get(), times);
+        }
+    }
+}
