@@ -25,10 +25,12 @@ fn expressions_come_to_what_they_do_in_kube_apiserver() {
             let what = format!("policy {part} to warn");
             eventually(&what, || {
                 let warnings = api.send(&User::admin(), sample(part)).header("warning");
-                (warnings.len() == sources.len()).then_some(warnings)
+                (!warnings.is_empty()).then_some(warnings)
             })
         });
-        for ((source, expected), found) in sources.iter().zip(expected).zip(found) {
+        assert_eq!(expected.len(), sources.len(), "{expected:#?}");
+        for (nth, source) in sources.iter().enumerate() {
+            let (expected, found) = (&expected[nth], found.get(nth).map_or("nothing", String::as_str));
             if expected != found {
                 differences.push(format!("{source}\n  expected {expected}\n  found    {found}"));
             }
@@ -37,8 +39,11 @@ fn expressions_come_to_what_they_do_in_kube_apiserver() {
     assert!(differences.is_empty(), "{} of {} differ:\n{}", differences.len(), all.len(), differences.join("\n"));
 }
 
-/// Says its value.
+/// Says its value: in the message, or in the error where messages may not ask the authorizer.
 fn of_value((number, expression): (usize, &str)) -> Value {
+    if expression.contains("authorizer") {
+        return json!({"expression": format!("{{'never': 1}}['%s'.format([{expression}])] == 1")});
+    }
     json!({"expression": format!("{number} < 0"), "messageExpression": format!("'{number}: %s'.format([{expression}])")})
 }
 

@@ -12,7 +12,8 @@ const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 fn a_library_of_policies_judges_as_in_kube_apiserver() {
     let policies = documents(include_str!("policy_library/policies.yaml"));
     let objects = documents(include_str!("policy_library/objects.yaml"));
-    let pair = Pair::start(&["ValidatingAdmissionPolicy"], &[], &before(&policies));
+    let of_servers = ["--allow-privileged=true".to_owned()];
+    let pair = Pair::alone(&["ValidatingAdmissionPolicy"], &[], &before(&policies), &of_servers);
     let registered = policies.iter().flat_map(|policy| {
         let url = format!("{REGISTRATIONS}/validatingadmissionpolicies");
         [post(&url, policy), post(&format!("{REGISTRATIONS}/validatingadmissionpolicybindings"), &binding(policy))]
