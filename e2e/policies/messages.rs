@@ -22,7 +22,6 @@ fn a_failed_validation_says_what_the_policy_says() {
         ("long", json!({"expression": "false", "message": "short", "messageExpression": long})),
         ("failing", json!({"expression": "false", "message": "m", "messageExpression": "string(object.data.absent)"})),
         ("forbidden", json!({"expression": "false", "reason": "Forbidden"})),
-        ("unauthorized", json!({"expression": "false", "reason": "Unauthorized"})),
         ("too-large", json!({"expression": "false", "reason": "RequestEntityTooLarge"})),
         ("invalid", json!({"expression": "false", "reason": "Invalid", "message": "no"})),
     ] {

@@ -42,7 +42,7 @@ fn apply_configurations_are_merged() {
     place.mutating("conditions", failing, json!({}));
     place.tries("conditions", json!({}));
     let parameters = json!({"paramKind": {"apiVersion": "v1", "kind": "Namespace"}, "mutations":
-        applied(&[r#"Object{data: {"team": params.metadata.labels.team, "kind": string(has(params.kind))}}"#])});
+        applied(&[r#"Object{data: {"team": string(params.metadata.labels.team), "kind": string(has(params.kind))}}"#])});
     let reference = json!({"paramRef": {"name": place.name, "parameterNotFoundAction": "Deny"}});
     place.mutating("parameters", parameters.clone(), reference);
     place.tries("parameters", json!({}));

@@ -2,6 +2,7 @@
 
 mod apply;
 mod json_patch;
+mod mutate;
 mod names;
 mod policy;
 mod reinvocation;
@@ -9,26 +10,23 @@ mod reinvocation;
 mod tests;
 
 use super::conditions::{Beside, Verdict};
-use super::expression::{OUT_OF_BUDGET, POLICY_COST, Series, Stop};
 use super::metrics::{Checks, ErrorType};
 use super::parameters::{Collected, check_kind, collect};
 use super::request::{Shown, namespace_name, namespace_value};
 use super::reviews::Reviews;
 use super::source::{Hook, Source};
-use super::variables::Variables;
 use super::versions::Versions;
 use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::{Attributes, Denial};
-use crate::cel::value::Review;
 use crate::cluster::discovery::Discovery;
-use crate::cluster::{Cluster, CustomResource, Parameter};
+use crate::cluster::{Cluster, Parameter};
 use crate::config::Limits;
 use crate::conversion::Converter;
-use crate::object::{GroupVersionKind, Object, normal, schema};
+use crate::object::{GroupVersionKind, Object};
 use crate::status::{Cause, Status};
 use crate::webhooks::matching::{Matcher, Wanted};
-use apply::{Go, Node};
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding;
+use mutate::{Kind, Refusal};
 use policy::{Mutation, Policy};
 use reinvocation::{Key, Reinvocation};
 use serde_json::{Map, Value as Json};
@@ -36,10 +34,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const PLUGIN: &str = "MutatingAdmissionPolicy";
-/// Kinds that the OpenAPI documents of their own versions do not describe, as their paths are elsewhere.
-const UNDESCRIBED: [(&str, &str); 3] =
-    [("autoscaling", "Scale"), ("policy", "Eviction"), ("authentication.k8s.io", "TokenRequest")];
-
 type MutatingHook = Hook<Policy, MutatingAdmissionPolicyBinding>;
 
 /// Applies MutatingAdmissionPolicies.
@@ -77,24 +71,6 @@ impl Failure<'_> {
             None => format!("policy {policy:?} denied request: {message}"),
         }
     }
-}
-
-/// Why a mutation did not happen.
-enum Refusal {
-    /// An access review has to be asked for first.
-    Review(Box<Review>),
-    /// The policy's mistake, or the object's.
-    Error(String),
-    /// Nobody's: the request ends with this.
-    Status(Box<Status>),
-}
-
-/// What is known of the kind of the object.
-enum Kind {
-    BuiltIn(&'static schema::Type),
-    /// A built-in kind that no document describes.
-    Undescribed,
-    Custom(Arc<CustomResource>),
 }
 
 impl Mutating {
@@ -387,29 +363,11 @@ impl Mutating {
         let at = match known.iter().position(|(of, _)| of == kind) {
             Some(at) => at,
             None => {
-                known.push((kind.clone(), self.find_kind(attributes, kind).await?));
+                known.push((kind.clone(), Kind::find(&self.cluster, &attributes.resource, kind).await?));
                 known.len() - 1
             }
         };
         known.get(at).map(|(_, kind)| kind).ok_or_else(|| Box::new(Status::internal_error("no kind")))
-    }
-
-    async fn find_kind(&self, attributes: &Attributes, kind: &GroupVersionKind) -> Result<Kind, Box<Status>> {
-        let is_options = kind.group.is_empty() && kind.kind.ends_with("Options");
-        if UNDESCRIBED.contains(&(&kind.group, &kind.kind)) || is_options {
-            return Ok(Kind::Undescribed);
-        }
-        if let Some(r#type) = schema::of(kind) {
-            return Ok(Kind::BuiltIn(r#type));
-        }
-        let definition = self.cluster.find_definition(&attributes.resource).await?;
-        match definition.as_ref().and_then(|definition| definition.version(&kind.version)) {
-            Some(custom) => Ok(Kind::Custom(custom.clone())),
-            None => Err(Box::new(Status::service_unavailable(&format!(
-                "Resource kind {}/{}, Kind={} not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.",
-                kind.group, kind.version, kind.kind
-            )))),
-        }
     }
 }
 
@@ -418,81 +376,6 @@ impl Invocation<'_> {
         let parameter = self.parameter.as_deref()?;
         Some(if self.is_bare { parameter.bare() } else { parameter.value() })
     }
-
-    /// `patch.Patcher.Patch`, and the defaults of what comes out.
-    fn mutated(&self, mutation: &Mutation, kind: &Kind, shown: &Shown<'_>) -> Result<Object, Refusal> {
-        let of = shown.matched.0;
-        let Some(object) = shown.object else { return Err(Refusal::Error("there is no object".into())) };
-        if let Some(why) = mutation.expression().compile_error() {
-            return Err(Refusal::Error(why.to_owned()));
-        }
-        let slots = shown.slots(self.policy.looks, self.parameters());
-        let variables = Variables::new(&self.policy.variables, slots, shown.limits());
-        let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
-        let evaluated = series.evaluate(mutation.expression()).map_err(|stop| match stop {
-            Stop::Review(review) => Refusal::Review(review),
-            Stop::OutOfBudget => Refusal::Error(OUT_OF_BUDGET.to_owned()),
-        })?;
-        let value = evaluated.value.map_err(Refusal::Error)?;
-        match mutation {
-            Mutation::Apply(_) => {
-                names::check(&value).map_err(Refusal::Error)?;
-                let patch =
-                    Go::of(&value).map_err(|_| Refusal::Error("invalid return type: *dynamic.ObjectVal".into()))?;
-                let node = match kind {
-                    Kind::BuiltIn(r#type) => Node::Type(r#type, None),
-                    Kind::Custom(custom) => {
-                        custom.schema().map_err(Refusal::from)?.root().map_or(Node::Deduced, Node::Whole)
-                    }
-                    Kind::Undescribed => {
-                        return Err(Refusal::Error(format!(
-                            "error applying patch: failed to convert patch object to typed object: no corresponding type for {}/{}, Kind={}",
-                            of.group, of.version, of.kind
-                        )));
-                    }
-                };
-                let applied = apply::apply(node, of, object, patch)
-                    .map_err(|why| Refusal::Error(format!("error applying patch: {why}")))?;
-                finish(kind, of, applied.into_value(), false)
-            }
-            Mutation::JsonPatch(_) => match json_patch::apply(object, &value).map_err(Refusal::Error)? {
-                Some(patched) => finish(kind, of, patched, true),
-                None => Ok(object.clone()),
-            },
-        }
-    }
-}
-
-impl From<Status> for Refusal {
-    fn from(status: Status) -> Self {
-        Self::Status(Box::new(status))
-    }
-}
-
-/// What was mutated, decoded as its kind and with defaults. A JSON patch may not make fields that there are not.
-fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> Result<Object, Refusal> {
-    let internal = |why: String| Refusal::from(Status::internal_error(why));
-    if let Kind::Custom(custom) = kind {
-        let mut object = Object::from_value(value).ok_or_else(|| internal("the object is no JSON object".into()))?;
-        custom.apply_defaults(&mut object)?;
-        return Ok(object);
-    }
-    match normal::built_in(of, value) {
-        Some(Ok(normal)) if is_strict && !normal.unknown.is_empty() => {
-            Err(internal(format!("strict decoding error: {}", normal.unknown.join(", "))))
-        }
-        Some(Ok(normal)) => Ok(normal.object),
-        Some(Err(why)) if is_strict => Err(internal(why)),
-        Some(Err(why)) => Err(Refusal::Error(unconvertible(of, &why))),
-        None => Err(internal(format!("no kind \"{}\" is registered for version \"{}\"", of.kind, of.api_version()))),
-    }
-}
-
-/// `ConvertToVersion` of what was applied, where the types of a patch were right and its values are not.
-fn unconvertible(of: &GroupVersionKind, why: &str) -> String {
-    let found = why.strip_prefix("json: cannot unmarshal number ").and_then(|rest| rest.rsplit_once(" of type "));
-    let why = found.map_or_else(|| why.to_owned(), |(_, wanted)| format!("cannot convert float64 to {wanted}"));
-    format!("unable to convert unstructured object to {}/{}, Kind={}: {why}", of.group, of.version, of.kind)
 }
 
 /// The refusal: all that went wrong, in the words of the first.

@@ -9,15 +9,15 @@ pub fn merge(node: Node<'_>, before: Json, patch: Json) -> Json {
     let atom = node.atom();
     match (before, patch) {
         (Json::Object(before), Json::Object(patch)) => match atom.map {
-            Some(map) if !map.is_atomic && !(before.is_empty() && patch.is_empty()) => {
-                Json::Object(merge_fields(&map, before, patch))
-            }
+            Some(map) if !map.is_atomic && !patch.is_empty() => Json::Object(merge_fields(&map, before, patch)),
+            Some(map) if !map.is_atomic && !before.is_empty() => Json::Object(before),
             _ => Json::Object(patch),
         },
         (Json::Array(before), Json::Array(patch)) => match atom.list {
-            Some(list) if !matches!(list.items, Items::Atomic) && !(before.is_empty() && patch.is_empty()) => {
+            Some(list) if !matches!(list.items, Items::Atomic) && !patch.is_empty() => {
                 Json::Array(merge_items(&list, before, patch))
             }
+            Some(list) if !matches!(list.items, Items::Atomic) && !before.is_empty() => Json::Array(before),
             _ => Json::Array(patch),
         },
         (_, patch) => patch,

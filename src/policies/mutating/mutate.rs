@@ -1,0 +1,147 @@
+//! One mutation: what its expression comes to, and what that makes of the object.
+
+use super::Invocation;
+use super::apply::{self, Go, Node};
+use super::policy::Mutation;
+use super::{json_patch, names};
+use crate::cel::value::Review;
+use crate::cluster::{Cluster, CustomResource};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object, normal, schema};
+use crate::policies::expression::{OUT_OF_BUDGET, POLICY_COST, Series, Stop};
+use crate::policies::request::Shown;
+use crate::policies::variables::Variables;
+use crate::status::Status;
+use serde_json::Value as Json;
+use std::sync::Arc;
+
+/// Kinds that the OpenAPI documents of their own versions do not describe, as their paths are elsewhere.
+const UNDESCRIBED: [(&str, &str); 3] =
+    [("autoscaling", "Scale"), ("policy", "Eviction"), ("authentication.k8s.io", "TokenRequest")];
+
+/// Why a mutation did not happen.
+pub enum Refusal {
+    /// An access review has to be asked for first.
+    Review(Box<Review>),
+    /// The policy's mistake, or the object's.
+    Error(String),
+    /// Nobody's: the request ends with this.
+    Status(Box<Status>),
+}
+
+/// What is known of the kind of the object.
+pub enum Kind {
+    /// What the table says of it.
+    BuiltIn(&'static schema::Type),
+    /// A built-in kind that no document describes.
+    Undescribed,
+    /// What its definition says of it.
+    Custom(Arc<CustomResource>),
+}
+
+impl Kind {
+    /// What is known of this kind, as which a resource is wanted (`TypeConverterManager.GetTypeConverter`).
+    ///
+    /// # Errors
+    /// When nothing is.
+    pub async fn find(
+        cluster: &Cluster,
+        resource: &GroupVersionResource,
+        kind: &GroupVersionKind,
+    ) -> Result<Self, Box<Status>> {
+        let is_options = kind.group.is_empty() && kind.kind.ends_with("Options");
+        if UNDESCRIBED.contains(&(&kind.group, &kind.kind)) || is_options {
+            return Ok(Kind::Undescribed);
+        }
+        if let Some(r#type) = schema::of(kind) {
+            return Ok(Kind::BuiltIn(r#type));
+        }
+        let definition = cluster.find_definition(resource).await?;
+        match definition.as_ref().and_then(|definition| definition.version(&kind.version)) {
+            Some(custom) => Ok(Kind::Custom(custom.clone())),
+            None => Err(Box::new(Status::service_unavailable(format!(
+                "Resource kind {}/{}, Kind={} not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.",
+                kind.group, kind.version, kind.kind
+            )))),
+        }
+    }
+}
+
+impl Invocation<'_> {
+    /// `patch.Patcher.Patch`, and the defaults of what comes out.
+    ///
+    /// # Errors
+    /// When there is nothing that could be stored, or an access review has to be asked for first.
+    pub(super) fn mutated(&self, mutation: &Mutation, kind: &Kind, shown: &Shown<'_>) -> Result<Object, Refusal> {
+        let of = shown.matched.0;
+        let Some(object) = shown.object else { return Err(Refusal::Error("there is no object".into())) };
+        if let Some(why) = mutation.expression().compile_error() {
+            return Err(Refusal::Error(why.to_owned()));
+        }
+        let slots = shown.slots(self.policy.looks, self.parameters());
+        let variables = Variables::new(&self.policy.variables, slots, shown.limits());
+        let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
+        let evaluated = series.evaluate(mutation.expression()).map_err(|stop| match stop {
+            Stop::Review(review) => Refusal::Review(review),
+            Stop::OutOfBudget => Refusal::Error(OUT_OF_BUDGET.to_owned()),
+        })?;
+        let value = evaluated.value.map_err(Refusal::Error)?;
+        match mutation {
+            Mutation::Apply(_) => {
+                names::check(&value).map_err(Refusal::Error)?;
+                let patch =
+                    Go::of(&value).map_err(|_| Refusal::Error("invalid return type: *dynamic.ObjectVal".into()))?;
+                let node = match kind {
+                    Kind::BuiltIn(r#type) => Node::Type(r#type, None),
+                    Kind::Custom(custom) => {
+                        custom.schema().map_err(Refusal::from)?.root().map_or(Node::Deduced, Node::Whole)
+                    }
+                    Kind::Undescribed => {
+                        return Err(Refusal::Error(format!(
+                            "error applying patch: failed to convert patch object to typed object: no corresponding type for {}/{}, Kind={}",
+                            of.group, of.version, of.kind
+                        )));
+                    }
+                };
+                let applied = apply::apply(node, of, object, patch)
+                    .map_err(|why| Refusal::Error(format!("error applying patch: {why}")))?;
+                finish(kind, of, applied.into_value(), false)
+            }
+            Mutation::JsonPatch(_) => match json_patch::apply(object, &value).map_err(Refusal::Error)? {
+                Some(patched) => finish(kind, of, patched, true),
+                None => Ok(object.clone()),
+            },
+        }
+    }
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
+}
+
+/// What was mutated, decoded as its kind and with defaults. A JSON patch may not make fields that there are not.
+fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> Result<Object, Refusal> {
+    let internal = |why: String| Refusal::from(Status::internal_error(why));
+    if let Kind::Custom(custom) = kind {
+        let mut object = Object::from_value(value).ok_or_else(|| internal("the object is no JSON object".into()))?;
+        custom.apply_defaults(&mut object)?;
+        return Ok(object);
+    }
+    match normal::built_in(of, value) {
+        Some(Ok(normal)) if is_strict && !normal.unknown.is_empty() => {
+            Err(internal(format!("strict decoding error: {}", normal.unknown.join(", "))))
+        }
+        Some(Ok(normal)) => Ok(normal.object),
+        Some(Err(why)) if is_strict => Err(internal(why)),
+        Some(Err(why)) => Err(Refusal::Error(unconvertible(of, &why))),
+        None => Err(internal(format!("no kind \"{}\" is registered for version \"{}\"", of.kind, of.api_version()))),
+    }
+}
+
+/// `ConvertToVersion` of what was applied, where the types of a patch were right and its values are not.
+fn unconvertible(of: &GroupVersionKind, why: &str) -> String {
+    let found = why.strip_prefix("json: cannot unmarshal number ").and_then(|rest| rest.rsplit_once(" of type "));
+    let why = found.map_or_else(|| why.to_owned(), |(_, wanted)| format!("cannot convert float64 to {wanted}"));
+    format!("unable to convert unstructured object to {}/{}, Kind={}: {why}", of.group, of.version, of.kind)
+}
