@@ -220,5 +220,8 @@ async fn a_connection_that_breaks_is_a_failure() {
     let closes = http2(|mut frames, _| async move {
         frames.request().await;
     });
-    assert_eq!(failure(&Faulty::start(closes)).await, "unexpected EOF");
+    // What of the client's is still unread then makes it a reset, when it comes in time to be seen.
+    let text = failure(&Faulty::start(closes)).await;
+    let ends = ["unexpected EOF", "read: connection reset by peer", "write: broken pipe"];
+    assert!(ends.iter().any(|end| text.ends_with(end)), "{text}");
 }
