@@ -20,7 +20,45 @@ fn pair() -> &'static Pair {
         "MutatingAdmissionWebhook",
         "ValidatingAdmissionWebhook",
     ];
-    PAIR.get_or_init(|| Pair::start(&plugins, &[], &[widgets()]))
+    PAIR.get_or_init(|| {
+        let pair = Pair::start(&plugins, &[], &[widgets()]);
+        know_widgets(&pair);
+        pair
+    })
+}
+
+/// Waits until policies of both sides know widgets: kube-apiserver looks for kinds and their schemas now and then only.
+fn know_widgets(pair: &Pair) {
+    let version = "admissionregistration.k8s.io/v1";
+    let register = |resource: &str, kind: &str, name: &str, spec: Value| {
+        let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec});
+        post(&format!("{REGISTRATIONS}/{resource}"), &object)
+    };
+    let object = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "aware", "namespace": "default", "labels": {"case": "aware"}}});
+    let constraints = |group: &str, resource: &str| {
+        json!({"objectSelector": {"matchLabels": {"case": "aware"}}, "resourceRules": [
+            {"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [resource]}]})
+    };
+    let labels = r#"Object{metadata: Object.metadata{annotations: {"known": "widgets are merged"}}}"#;
+    let widgets = "/apis/policies.e2e.test/v1/namespaces/default/widgets";
+    let widget = object("policies.e2e.test/v1", "Widget");
+    pair.until(&User::admin(), &post(&format!("{widgets}?dryRun=All"), &widget), "\"Widget\"");
+    pair.set_up(&[
+        post(widgets, &widget),
+        register("validatingadmissionpolicies", "ValidatingAdmissionPolicy", "aware", json!({
+            "paramKind": {"apiVersion": "policies.e2e.test/v1", "kind": "Widget"}, "matchConstraints": constraints("", "configmaps"),
+            "validations": [{"expression": "params == null", "message": "widgets are parameters"}]})),
+        register("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", "aware", json!({"policyName": "aware",
+            "paramRef": {"name": "aware", "parameterNotFoundAction": "Deny"}, "validationActions": ["Deny"]})),
+        register("mutatingadmissionpolicies", "MutatingAdmissionPolicy", "aware", json!({"reinvocationPolicy": "Never",
+            "matchConstraints": constraints("policies.e2e.test", "widgets"), "mutations": applied(&[labels])})),
+        register("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", "aware", json!({"policyName": "aware"})),
+    ]);
+    let config_map = post("/api/v1/namespaces/default/configmaps?dryRun=All", &object("v1", "ConfigMap"));
+    pair.until(&User::admin(), &config_map, "widgets are parameters");
+    let mut other = widget;
+    other["metadata"]["name"] = json!("other");
+    pair.until(&User::admin(), &post(&format!("{widgets}?dryRun=All"), &other), "widgets are merged");
 }
 
 /// Custom resources in two versions: what they are merged by, and what policies take parameters from.
