@@ -20,6 +20,7 @@ mod kinds;
 mod kubectl;
 mod lifecycle;
 mod manifests;
+mod policy_files;
 mod plugins;
 mod policies;
 mod policy_library;

@@ -10,17 +10,20 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
-const GATE: &str = "--feature-gates=ManifestBasedAdmissionControlConfig=true";
+pub const GATE: &str = "--feature-gates=ManifestBasedAdmissionControlConfig=true";
 const MUTATING: &str = "MutatingAdmissionWebhook";
 const VALIDATING: &str = "ValidatingAdmissionWebhook";
 const COUNTERS: &str = "apiserver_manifest_admission_config_controller_";
 
 /// The flag that gives each of these plugins its folder.
-fn configuration(folders: &[(&str, &str)]) -> String {
+pub fn configuration(folders: &[(&str, &str)]) -> String {
     let plugins: Vec<Value> = folders
         .iter()
         .map(|(name, folder)| {
-            let kind = "WebhookAdmissionConfiguration";
+            let kind = match name.ends_with("Webhook") {
+                true => "WebhookAdmissionConfiguration".to_owned(),
+                false => format!("{name}Configuration"),
+            };
             json!({"name": name, "configuration":
                 {"apiVersion": "apiserver.config.k8s.io/v1", "kind": kind, "staticManifestsDir": folder}})
         })
@@ -141,6 +144,8 @@ fn faulty() -> Vec<Vec<(&'static str, String)>> {
                 {"key": "k", "operator": "NotIn", "values": ["a b"]}]}})),
         hooks(json!({"matchConditions": [{"name": "", "expression": ""}, {"name": "a b", "expression": " "},
             {"name": "ok", "expression": "true"}, {"name": "ok", "expression": "true"}]})),
+        hooks(json!({"matchConditions": [{"name": "a", "expression": " x "}, {"name": "b b", "expression": "1"},
+            {"name": "c", "expression": "params.a"}, {"name": "d", "expression": "a +"}]})),
         one(with(json!({"metadata": {"name": "A_.static.k8s.io", "namespace": "x", "labels": {"a b": "c d"},
             "annotations": {"a b": "c"}, "finalizers": ["x y"], "generation": -1}}))),
         one(with(json!({"metadata": {"generateName": "x_", "name": "", "ownerReferences": [{}],
@@ -161,7 +166,7 @@ fn faulty() -> Vec<Vec<(&'static str, String)>> {
 }
 
 /// What stands after the plugin's name in the line that a process left, whichever of the two it was.
-fn reason(output: &str) -> String {
+pub fn reason(output: &str) -> String {
     let line = match output.split_once("\"command failed\" err=") {
         Some((_, rest)) if rest.starts_with('"') => {
             let mut texts = serde_json::Deserializer::from_str(rest).into_iter::<String>();
@@ -252,13 +257,13 @@ fn at(webhook: &Webhook, path: &str, namespace: &str) -> Value {
 }
 
 /// Puts a file in place at once, as a careful operator does.
-fn put_file(folder: &Path, name: &str, text: &str) {
+pub fn put_file(folder: &Path, name: &str, text: &str) {
     let beside = folder.with_extension("new");
     fs::write(&beside, text).unwrap();
     fs::rename(beside, folder.join(name)).unwrap();
 }
 
-fn counted(metrics: &str, name: &str, label: &str) -> Vec<String> {
+pub fn counted(metrics: &str, name: &str, label: &str) -> Vec<String> {
     let found = metrics.lines().filter(|line| line.starts_with(&format!("{COUNTERS}{name}")) && line.contains(label));
     let mut found: Vec<String> = found.map(str::to_owned).collect();
     found.sort();

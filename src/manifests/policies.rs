@@ -1,6 +1,4 @@
 //! Policies and their bindings from a folder (`policy/manifest/loader`).
-//!
-//! What takes compiling is asked of the caller, who compiles.
 
 use super::set::Rules;
 use super::validation::policy::{binding, policy};
@@ -53,21 +51,15 @@ pub enum Parameters {
     Allowed,
 }
 
-/// Reads the policies and bindings of a folder. `compile` says what is wrong with the expressions of an
-/// object of a kind, as `field: text`.
+/// Reads the policies and bindings of a folder.
 ///
 /// # Errors
 /// At the first thing that is wrong in it; also when a binding's policy is not there.
-pub fn load<P: Policy>(
-    folder: &Path,
-    parameters: Parameters,
-    compile: impl Fn(&str, &Object) -> Vec<String>,
-) -> Result<Loaded<Policies<P>>, LoadError> {
+pub fn load<P: Policy>(folder: &Path, parameters: Parameters) -> Result<Loaded<Policies<P>>, LoadError> {
     let [policies, bindings] = P::KINDS else { return Err(LoadError("a policy has two kinds".into())) };
-    let validate = |kind: &str, object: &Object| {
-        let mut faults = if kind == *policies { policy(kind, object).0 } else { binding(kind, object).0 };
-        faults.extend(compile(kind, object));
-        faults
+    let validate = |kind: &str, object: &Object| match kind == *policies {
+        true => policy(kind, object).0,
+        false => binding(kind, object).0,
     };
     let constrain = |kind: &str, object: &Object, _: &Path| constrain(kind, object, kind == *policies, parameters);
     let mut set = Set::load(folder, &Rules { kinds: P::KINDS, validate: &validate, constrain: &constrain })?;
@@ -136,11 +128,7 @@ mod tests {
         for (index, object) in objects.iter().enumerate() {
             std::fs::write(folder.path().join(format!("{index}.json")), object.to_string()).unwrap();
         }
-        let compile = |_: &str, object: &Object| {
-            let is_broken = object.items(&["spec", "validations"]).iter().any(|one| one["expression"] == "broken");
-            is_broken.then(|| "spec.validations[0].expression: broken".to_owned()).into_iter().collect()
-        };
-        let found = load::<ValidatingAdmissionPolicy>(folder.path(), parameters, compile);
+        let found = load::<ValidatingAdmissionPolicy>(folder.path(), parameters);
         let place = format!("{}/", folder.path().display());
         found
             .map(|Loaded { value, .. }| (value.policies.len(), value.bindings.len()))
@@ -183,9 +171,64 @@ mod tests {
     }
 
     #[test]
-    fn what_the_compiler_says_is_said() {
-        let text = "error loading 0.json: ValidatingAdmissionPolicy \"p.static.k8s.io\": spec.validations[0].expression: broken";
-        let broken = validating(json!({"validations": [{"expression": "broken"}]}));
-        assert_eq!(read(&[broken], Parameters::Forbidden), Err(text.to_owned()));
+    fn what_does_not_compile_is_said() {
+        let fault = |spec: Value| {
+            let why = read(&[validating(spec)], Parameters::Forbidden).unwrap_err();
+            let before = "error loading 0.json: ValidatingAdmissionPolicy \"p.static.k8s.io\": ";
+            why.strip_prefix(before).unwrap_or_else(|| panic!("{why}")).to_owned()
+        };
+        let conditions = |expression: &str| json!({"matchConditions": [{"name": "c", "expression": expression}]});
+        let validations = |validation: Value| json!({ "validations": [validation] });
+        for (spec, field) in [
+            (conditions("x"), "spec.matchConditions[0].expression: Invalid value: \"x\": compilation failed: "),
+            (conditions("1"), "spec.matchConditions[0].expression: Invalid value: \"1\": must evaluate to bool"),
+            (
+                json!({"variables": [{"name": "if", "expression": "1 +"}]}),
+                "[spec.variables[0].name: Invalid value: \"if\": must be a valid CEL identifier, \
+                 spec.variables[0].expression: Invalid value: \"1 +\": compilation failed: ",
+            ),
+            (
+                validations(json!({"expression": "variables.a"})),
+                "spec.validations[0].expression: Invalid value: \"variables.a\": compilation failed: ERROR: <input>:1:1: \
+                 undeclared reference to 'variables'",
+            ),
+            (
+                validations(json!({"expression": "true", "messageExpression": "authorizer"})),
+                "spec.validations[0].messageExpression: Invalid value: \"authorizer\": compilation failed: ",
+            ),
+            (
+                validations(json!({"expression": "true", "message": "a\nb", "reason": "X"})),
+                "[spec.validations[0].message: Invalid value: \"a\\nb\": must not contain line breaks, \
+                 spec.validations[0].reason: Unsupported value: \"X\": supported values: \"Forbidden\", \"Invalid\", ",
+            ),
+            (
+                json!({"auditAnnotations": [{"key": "k", "valueExpression": " 1 "}]}),
+                "spec.auditAnnotations[0].valueExpression: Invalid value: \" 1 \": must evaluate to one of [string null_type] but got int",
+            ),
+        ] {
+            let why = fault(spec);
+            assert!(why.starts_with(field), "{why}\n{field}");
+        }
+    }
+
+    #[test]
+    fn mutations_are_of_one_type_and_for_operations_with_an_object() {
+        let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["pods"]});
+        let spec = json!({"matchConstraints": {"resourceRules": [rule]}, "mutations": [
+            {"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}, "applyConfiguration": {"expression": ""}},
+            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "1"}}, {"patchType": "X"}]});
+        let folder = tempfile::tempdir().unwrap();
+        let policy = object("MutatingAdmissionPolicy", "p.static.k8s.io", &spec);
+        std::fs::write(folder.path().join("a.json"), policy.to_string()).unwrap();
+        let why = load::<MutatingAdmissionPolicy>(folder.path(), Parameters::Forbidden).unwrap_err().0;
+        for fault in [
+            "spec.matchConstraints.resourceRules.operations: Unsupported value: \"DELETE\": supported values: \"*\", ",
+            "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when patchType is JSONPatch",
+            "spec.mutations[1].applyConfiguration.expression: Invalid value: \"1\": must evaluate to Object but got int",
+            "spec.mutations[2].patchType: Unsupported value: \"X\": supported values: \"ApplyConfiguration\", \"JSONPatch\"",
+            "spec.reinvocationPolicy: Required value",
+        ] {
+            assert!(why.contains(fault), "{why}\n{fault}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! MutatingAdmissionPolicy: let the policies in the cluster change an object. What it does is in `policies/`.
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
-use crate::policies::{MUTATING_NEEDS, Mutating, config};
+use crate::policies::{MUTATING_NEEDS, Mutating, config, mutating_files};
 use async_trait::async_trait;
 
 /// MutatingAdmissionPolicy's facts.
@@ -20,9 +20,11 @@ pub static SPEC: Spec = Spec {
 struct MutatingAdmissionPolicy(Mutating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    config::check(environment.configuration, "MutatingAdmissionPolicyConfiguration")?;
+    let gates = environment.feature_gates;
+    let folder = config::read(environment.configuration, "MutatingAdmissionPolicyConfiguration", gates)?;
+    let files = mutating_files(folder, environment)?;
     let Environment { cluster, discovery, metrics, limits, .. } = environment;
-    let policies = Mutating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits);
+    let policies = Mutating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, files);
     Ok(Box::new(MutatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
 }
 

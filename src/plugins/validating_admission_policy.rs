@@ -1,7 +1,7 @@
 //! ValidatingAdmissionPolicy: ask the policies in the cluster whether a request may be. What it does is in `policies/`.
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
-use crate::policies::{VALIDATING_NEEDS, Validating, config};
+use crate::policies::{VALIDATING_NEEDS, Validating, config, validating_files};
 use async_trait::async_trait;
 
 /// ValidatingAdmissionPolicy's facts.
@@ -20,9 +20,11 @@ pub static SPEC: Spec = Spec {
 struct ValidatingAdmissionPolicy(Validating);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    config::check(environment.configuration, "ValidatingAdmissionPolicyConfiguration")?;
+    let gates = environment.feature_gates;
+    let folder = config::read(environment.configuration, "ValidatingAdmissionPolicyConfiguration", gates)?;
+    let files = validating_files(folder, environment)?;
     let Environment { cluster, discovery, metrics, limits, .. } = environment;
-    let policies = Validating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits);
+    let policies = Validating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, files);
     Ok(Box::new(ValidatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
 }
 

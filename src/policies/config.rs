@@ -2,29 +2,36 @@
 //! `MutatingAdmissionPolicyConfiguration`.
 
 use crate::admission::BuildError;
-use crate::config::PluginConfiguration;
+use crate::config::{FeatureGates, PluginConfiguration};
+use crate::manifests;
 use serde_json::Value;
+use std::path::PathBuf;
 
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 
-/// Checks a configuration of this kind.
+/// The folder of policies that a configuration of this kind names, if there is one and it does.
 ///
 /// # Errors
-/// For another kind, an unknown field, and the field whose feature this version does not have.
-pub fn check(configuration: Option<&PluginConfiguration>, kind: &str) -> Result<(), BuildError> {
-    let Some(configuration) = configuration else { return Ok(()) };
-    let error = |text: String| Err(BuildError(format!("{}: {text}", configuration.origin)));
+/// For another kind, an unknown field, and a folder that may not be used.
+pub fn read(
+    configuration: Option<&PluginConfiguration>,
+    kind: &str,
+    gates: &FeatureGates,
+) -> Result<Option<PathBuf>, BuildError> {
+    let Some(configuration) = configuration else { return Ok(None) };
+    let wrong = |text: String| BuildError(format!("{}: {text}", configuration.origin));
+    let error = |text: String| Err(wrong(text));
+    let mut folder = None;
     configuration.expect_kind(API_VERSION, kind)?;
     for (field, value) in configuration.value.as_object().into_iter().flatten() {
         match (&**field, value) {
             ("apiVersion" | "kind", _) | ("staticManifestsDir", Value::Null) => {}
-            ("staticManifestsDir", Value::String(path)) if path.is_empty() => {}
-            ("staticManifestsDir", Value::String(_)) => return error(format!("{field}: is not supported yet")),
+            ("staticManifestsDir", Value::String(path)) => folder = manifests::folder(path, gates).map_err(wrong)?,
             ("staticManifestsDir", _) => return error(format!("{field}: must be a string")),
             (unknown, _) => return error(format!("unknown field \"{unknown}\"")),
         }
     }
-    Ok(())
+    Ok(folder)
 }
 
 #[cfg(test)]
@@ -36,16 +43,20 @@ mod tests {
     fn errors_name_the_field() {
         let checked = |value: Value| {
             let configuration = PluginConfiguration { origin: "f".into(), directory: "/".into(), value };
-            check(Some(&configuration), "MutatingAdmissionPolicyConfiguration").map_err(|error| error.to_string())
+            let gates = FeatureGates::parse("ManifestBasedAdmissionControlConfig=true").unwrap();
+            let read = read(Some(&configuration), "MutatingAdmissionPolicyConfiguration", &gates);
+            read.map_err(|error| error.to_string())
         };
         let with = |field: &str, value: Value| {
             let mut json = json!({"apiVersion": API_VERSION, "kind": "MutatingAdmissionPolicyConfiguration"});
             json.as_object_mut().unwrap().insert(field.into(), value);
             checked(json)
         };
-        assert!(check(None, "any").is_ok());
-        assert_eq!(with("staticManifestsDir", json!("")), Ok(()));
-        assert_eq!(with("staticManifestsDir", json!("/x")).unwrap_err(), "f: staticManifestsDir: is not supported yet");
+        assert!(read(None, "any", &FeatureGates::default()).is_ok());
+        assert_eq!(with("staticManifestsDir", json!("")), Ok(None));
+        assert_eq!(with("staticManifestsDir", json!("/")), Ok(Some("/".into())));
+        let relative = "f: staticManifestsDir: Invalid value: \"x\": must be an absolute file path";
+        assert_eq!(with("staticManifestsDir", json!("x")).unwrap_err(), relative);
         assert_eq!(with("staticManifestDir", json!("/x")).unwrap_err(), "f: unknown field \"staticManifestDir\"");
         assert!(with("kind", json!("ValidatingAdmissionPolicyConfiguration")).is_err());
     }

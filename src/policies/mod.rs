@@ -11,6 +11,7 @@ mod request;
 mod conditions;
 mod binding;
 mod source;
+mod files;
 mod parameters;
 mod versions;
 mod metrics;
@@ -22,9 +23,12 @@ mod testing;
 
 pub use binding::Binding;
 pub use conditions::{Conditions, Verdict};
+pub(crate) use expression::{Compiler, Declarations};
 pub use mutating::Mutating;
+pub(crate) use mutating::mutating_files;
 pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
 pub use validating::Validating;
+pub(crate) use validating::validating_files;
 pub use versions::View;
 
 use crate::admission::Attributes;
@@ -47,8 +51,23 @@ const POLICIES: [&str; 4] = [
     "mutatingadmissionpolicybindings",
 ];
 
-/// Whether policies of the API do not see the request.
-fn is_exempt(attributes: &Attributes) -> bool {
-    let (group, resource) = (&*attributes.resource.group, &*attributes.resource.resource);
-    NEVER_SEEN.contains(&(group, resource)) || (group == "admissionregistration.k8s.io" && POLICIES.contains(&resource))
+/// Which policies a request is shown to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Audience {
+    /// Those from files and those of the API.
+    All,
+    /// Those from files alone.
+    Files,
+}
+
+impl Audience {
+    /// That of a request; none where no policy sees it (`generic.Plugin.Dispatch`).
+    fn of(attributes: &Attributes) -> Option<Self> {
+        let (group, resource) = (&*attributes.resource.group, &*attributes.resource.resource);
+        if NEVER_SEEN.contains(&(group, resource)) {
+            return None;
+        }
+        let is_policy = group == "admissionregistration.k8s.io" && POLICIES.contains(&resource);
+        Some(if is_policy { Self::Files } else { Self::All })
+    }
 }

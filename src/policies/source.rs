@@ -1,10 +1,14 @@
 //! The policies of one plugin with their bindings: compiled when they change, mostly by a task of their own, and swapped as one.
+//! Those from files come first.
 
+use super::Audience;
 use super::binding::Binding;
 use super::expression::Expression;
-use crate::admission::Operation;
+use super::files::Files;
+use crate::admission::Attributes;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection};
+use crate::manifests;
 use crate::object::{GroupVersionKind, split_api_version};
 use crate::webhooks::criteria::Criteria;
 use crate::webhooks::derived::Derived;
@@ -76,27 +80,36 @@ pub struct Hook<C, A> {
     pub bindings: Vec<Arc<Binding<A>>>,
     /// The objects of its parameters' kind; an error where they cannot be followed.
     pub parameters: Option<Result<Arc<Parameters>, String>>,
+    /// Whether it is from a file.
+    is_static: bool,
 }
 
-/// All policies that have bindings, by name.
+/// The policies from files, by name, then those of the API that have bindings, by name (`compositePolicySource`).
 #[derive(Debug)]
 pub struct Policies<C: Compiled, A> {
+    files: Arc<Files<C, A>>,
     hooks: Vec<Hook<C, A>>,
     index: Index,
-    /// Every policy with what it was compiled from, to compile again only what changes.
+    /// Every policy of the API with what it was compiled from, to compile again only what changes.
     compiled: Vec<(Arc<C::Source>, Arc<C>)>,
 }
 
 impl<C: Compiled, A> Default for Policies<C, A> {
     fn default() -> Self {
-        Self { hooks: Vec::new(), index: Index::default(), compiled: Vec::new() }
+        Self { files: Arc::default(), hooks: Vec::new(), index: Index::default(), compiled: Vec::new() }
     }
 }
 
 impl<C: Compiled, A> Policies<C, A> {
     /// The policies that may be for such a request.
-    pub fn candidates(&self, resource: &str, operation: Operation) -> impl Iterator<Item = &Hook<C, A>> {
-        self.index.candidates(resource, operation).filter_map(|position| self.hooks.get(position))
+    pub(super) fn candidates(
+        &self,
+        audience: Audience,
+        of: &Attributes,
+    ) -> impl Iterator<Item = &Hook<C, A>> + use<'_, C, A> {
+        let positions = self.index.candidates(&of.resource.resource, of.operation);
+        let hooks = positions.filter_map(|position| self.hooks.get(position));
+        hooks.filter(move |hook| audience == Audience::All || hook.is_static)
     }
 
     /// Every policy with a mistake in it, and what it is.
@@ -120,8 +133,8 @@ pub fn unknown_kind(kind: &GroupVersionKind) -> String {
     format!("failed to find resource referenced by paramKind: '{api_version}, Kind={}'", kind.kind)
 }
 
-/// What the policies are made of.
-type Sources<C, A> = (Arc<Vec<Arc<<C as Compiled>::Source>>>, Arc<Vec<Arc<Binding<A>>>>);
+/// What the policies are made of: those from files, those of the API, and the bindings of these.
+type Sources<C, A> = (Arc<Files<C, A>>, Arc<Vec<Arc<<C as Compiled>::Source>>>, Arc<Vec<Arc<Binding<A>>>>);
 
 /// Knows the policies as they are now.
 pub struct Source<C: Compiled, A: 'static> {
@@ -133,6 +146,7 @@ pub struct Source<C: Compiled, A: 'static> {
 struct Inner<C: Compiled, A: 'static> {
     cluster: Arc<Cluster>,
     discovery: Arc<Discovery>,
+    files: manifests::Source<Files<C, A>>,
     policies: Derived<Sources<C, A>, Policies<C, A>>,
     /// Whether the task has compiled what there was when the caches were filled, and goes on to do so.
     is_kept: AtomicBool,
@@ -142,10 +156,10 @@ impl<C: Compiled, A: 'static> Source<C, A>
 where
     Binding<A>: Projection,
 {
-    /// The policies of this cluster; on a tokio runtime they are compiled before a request asks for them.
-    pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>) -> Self {
+    /// The policies of these files and this cluster; on a tokio runtime they are compiled before a request asks for them.
+    pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, files: manifests::Source<Files<C, A>>) -> Self {
         let is_kept = AtomicBool::new(false);
-        let inner = Arc::new(Inner { cluster, discovery, policies: Derived::default(), is_kept });
+        let inner = Arc::new(Inner { cluster, discovery, files, policies: Derived::default(), is_kept });
         let compiling = Handle::try_current().ok().map(|runtime| {
             let inner = inner.clone();
             AbortOnDropHandle::new(runtime.spawn(async move { inner.keep_compiled().await }))
@@ -153,12 +167,20 @@ where
         Self { inner, _compiling: compiling }
     }
 
-    /// The policies as they are now, or were a moment ago: no request waits for what is being compiled.
+    /// Which of them the request is shown to, if there are any such.
+    pub(super) fn audience(&self, attributes: &Attributes) -> Option<Audience> {
+        Audience::of(attributes).filter(|audience| *audience == Audience::All || self.inner.files.is_followed())
+    }
+
+    /// The policies as they are now; those of the API may be those of a moment ago: no request waits for what is being compiled.
     pub fn policies(&self) -> Arc<Policies<C, A>> {
-        match self.inner.is_kept.load(Ordering::Acquire) {
-            true => self.inner.policies.last(),
-            false => self.inner.policies(),
+        if self.inner.is_kept.load(Ordering::Acquire) {
+            let last = self.inner.policies.last();
+            if Arc::ptr_eq(&last.files, &self.inner.files.load()) {
+                return last;
+            }
         }
+        self.inner.policies()
     }
 }
 
@@ -167,8 +189,10 @@ where
     Binding<A>: Projection,
 {
     fn policies(&self) -> Arc<Policies<C, A>> {
-        let present = || (self.cluster.all::<C::Source>(), self.cluster.all::<Binding<A>>());
-        let same = |a: &Sources<C, A>, b: &Sources<C, A>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
+        let present = || (self.files.load(), self.cluster.all::<C::Source>(), self.cluster.all::<Binding<A>>());
+        let same = |a: &Sources<C, A>, b: &Sources<C, A>| {
+            Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1) && Arc::ptr_eq(&a.2, &b.2)
+        };
         self.policies.get(present, same, |sources, before| self.compile(sources, before))
     }
 
@@ -191,24 +215,29 @@ where
         self.is_kept.store(false, Ordering::Release);
     }
 
-    fn compile(&self, (policies, bindings): &Sources<C, A>, before: &Policies<C, A>) -> Policies<C, A> {
+    fn compile(&self, (files, policies, bindings): &Sources<C, A>, before: &Policies<C, A>) -> Policies<C, A> {
         let mut by_policy: HashMap<&str, Vec<Arc<Binding<A>>>> = HashMap::new();
         for binding in bindings.iter() {
             by_policy.entry(&binding.policy).or_default().push(binding.clone());
         }
         let before: HashMap<_, _> = before.compiled.iter().map(|(of, policy)| (Arc::as_ptr(of), policy)).collect();
-        let (mut hooks, mut compiled) = (Vec::new(), Vec::new());
+        let mut hooks: Vec<Hook<C, A>> = Vec::new();
+        let mut compiled = Vec::new();
+        for (policy, bindings) in &files.policies {
+            let (policy, bindings) = (policy.clone(), bindings.clone());
+            hooks.push(Hook { policy, bindings, parameters: None, is_static: true });
+        }
         for source in policies.iter() {
             let unchanged = before.get(&Arc::as_ptr(source)).map(|policy| Arc::clone(policy));
             let policy = unchanged.unwrap_or_else(|| Arc::new(C::compile(source)));
             compiled.push((source.clone(), policy.clone()));
             let Some(bindings) = by_policy.remove(policy.name()) else { continue };
             let parameters = policy.parameter_kind().map(|kind| self.parameters(kind));
-            hooks.push(Hook { policy, bindings, parameters });
+            hooks.push(Hook { policy, bindings, parameters, is_static: false });
         }
         let rules = hooks.iter().map(|hook: &Hook<C, A>| hook.policy.criteria().and_then(Criteria::rules));
         let index = Index::new(rules);
-        Policies { hooks, index, compiled }
+        Policies { files: files.clone(), hooks, index, compiled }
     }
 
     fn parameters(&self, kind: &ParameterKind) -> Result<Arc<Parameters>, String> {

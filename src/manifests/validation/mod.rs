@@ -1,8 +1,9 @@
 //! What the API says of admission configurations (`kubernetes/pkg/apis/admissionregistration/validation`), fault by fault.
 //!
 //! It reads defaulted objects that were decoded as their kind: what has another type than the kind's cannot be there.
-//! Expressions are not looked at here: that is for who compiles them.
+//! Expressions are compiled as they are when the API evaluates them.
 
+mod expressions;
 mod metadata;
 mod rules;
 mod selector;

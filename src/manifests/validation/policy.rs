@@ -1,17 +1,22 @@
-//! Policies and their bindings, but for what takes compiling: expressions, and what they evaluate to.
+//! Policies and their bindings.
 
 use super::webhook::match_conditions;
-use super::{Faults, dns_1035_label_errors, given, items, metadata, rules, selector, text, texts};
+use super::{Faults, dns_1035_label_errors, expressions, given, items, metadata, rules, selector, text, texts};
 use crate::object::Object;
 use crate::object::selector::subdomain_errors;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// What is wrong with a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy (`validateValidatingAdmissionPolicySpec`).
+/// What a MutatingAdmissionPolicy can be for.
+const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
+
+/// What is wrong with a ValidatingAdmissionPolicy (`validateValidatingAdmissionPolicySpec`) or a MutatingAdmissionPolicy
+/// (`validateMutatingAdmissionPolicySpec`).
 pub fn policy(kind: &str, object: &Object) -> Faults {
     let mut faults = Faults::default();
     metadata::check(object.get(&["metadata"]).unwrap_or(&Value::Null), &mut faults);
     let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
+    let is_validating = kind == "ValidatingAdmissionPolicy";
     match given(spec, "failurePolicy") {
         Some(value) => faults.one_of("spec.failurePolicy", value, &["Fail", "Ignore"]),
         None => faults.required("spec.failurePolicy", ""),
@@ -25,19 +30,17 @@ pub fn policy(kind: &str, object: &Object) -> Faults {
             if items(constraints, "resourceRules").is_empty() {
                 faults.required("spec.matchConstraints.resourceRules", "");
             }
+            let rules = if is_validating { &[] } else { items(constraints, "resourceRules") };
+            for operation in rules.iter().flat_map(|rule| texts(rule, "operations")) {
+                let field = "spec.matchConstraints.resourceRules.operations";
+                faults.one_of(field, operation, &MUTATING_OPERATIONS);
+            }
         }
         None => faults.required("spec.matchConstraints", ""),
     }
-    match_conditions(spec, "spec.matchConditions", &mut faults);
-    let is_validating = kind == "ValidatingAdmissionPolicy";
-    if is_validating && items(spec, "validations").is_empty() && items(spec, "auditAnnotations").is_empty() {
-        for field in ["spec.validations", "spec.auditAnnotations"] {
-            faults.required(field, "validations or auditAnnotations must contain at least one item");
-        }
-    }
-    if !is_validating && items(spec, "mutations").is_empty() {
-        faults.required("spec.mutations", "mutations must contain at least one item");
-    }
+    let has_parameters = spec.get("paramKind").is_some_and(|kind| !kind.is_null());
+    match_conditions(spec, "spec.matchConditions", has_parameters, &mut faults);
+    expressions::policy(spec, object.name(), is_validating, &mut faults);
     faults
 }
 

@@ -1,6 +1,6 @@
 //! Webhook configurations (`ValidateValidatingWebhookConfiguration`, `ValidateMutatingWebhookConfiguration`).
 
-use super::{Faults, dns_1035_label_errors, given, items, metadata, rules, selector, text, texts, url};
+use super::{Faults, dns_1035_label_errors, expressions, given, items, metadata, rules, selector, text, texts, url};
 use crate::object::Object;
 use crate::object::selector::{label_key_errors, subdomain_errors};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ fn check(hook: &Value, path: &str, faults: &mut Faults) {
         faults.one_of(&at("reinvocationPolicy"), value, &["IfNeeded", "Never"]);
     }
     url::check(hook.get("clientConfig").unwrap_or(&Value::Null), &at("clientConfig"), faults);
-    match_conditions(hook, &at("matchConditions"), faults);
+    match_conditions(hook, &at("matchConditions"), false, faults);
 }
 
 /// `utilvalidation.IsFullyQualifiedName`
@@ -92,8 +92,8 @@ fn review_versions(hook: &Value, field: &str, faults: &mut Faults) {
     }
 }
 
-/// `validateMatchConditions`, but for the expressions themselves.
-pub(super) fn match_conditions(parent: &Value, field: &str, faults: &mut Faults) {
+/// `validateMatchConditions`; with `params` where there are parameters.
+pub(super) fn match_conditions(parent: &Value, field: &str, has_parameters: bool, faults: &mut Faults) {
     let conditions = items(parent, "matchConditions");
     if conditions.len() > MAX_MATCH_CONDITIONS {
         let why = format!("must have at most {MAX_MATCH_CONDITIONS} items");
@@ -102,8 +102,10 @@ pub(super) fn match_conditions(parent: &Value, field: &str, faults: &mut Faults)
     let mut names = HashSet::new();
     for (index, condition) in conditions.iter().enumerate() {
         let (name, path) = (text(condition, "name"), format!("{field}[{index}]"));
-        if text(condition, "expression").trim().is_empty() {
-            faults.required(&format!("{path}.expression"), "");
+        let field = format!("{path}.expression");
+        match text(condition, "expression").trim() {
+            "" => faults.required(&field, ""),
+            expression => expressions::match_condition(expression, &field, has_parameters, faults),
         }
         let path = format!("{path}.name");
         if name.is_empty() {

@@ -9,7 +9,9 @@ mod reinvocation;
 #[cfg(test)]
 mod tests;
 
+use super::Audience;
 use super::conditions::{Beside, Verdict};
+use super::files::{Files, follow};
 use super::metrics::{Checks, ErrorType};
 use super::parameters::{Collected, check_kind, collect};
 use super::request::{Shown, namespace_name, namespace_value};
@@ -17,11 +19,12 @@ use super::reviews::Reviews;
 use super::source::{Hook, Source};
 use super::versions::Versions;
 use crate::admission::metrics::{MatchConditions, Metrics};
-use crate::admission::{Attributes, Denial};
+use crate::admission::{Attributes, BuildError, Denial, Environment};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Parameter};
 use crate::config::Limits;
 use crate::conversion::Converter;
+use crate::manifests;
 use crate::object::{GroupVersionKind, Object};
 use crate::status::{Cause, Status};
 use crate::webhooks::matching::{Matcher, Wanted};
@@ -30,11 +33,14 @@ use mutate::{Kind, Refusal};
 use policy::{Mutation, Policy};
 use reinvocation::{Key, Reinvocation};
 use serde_json::{Map, Value as Json};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 const PLUGIN: &str = "MutatingAdmissionPolicy";
 type MutatingHook = Hook<Policy, MutatingAdmissionPolicyBinding>;
+/// The policies of a folder.
+type MutatingFiles = manifests::Source<Files<Policy, MutatingAdmissionPolicyBinding>>;
 
 /// Applies MutatingAdmissionPolicies.
 pub struct Mutating {
@@ -73,20 +79,32 @@ impl Failure<'_> {
     }
 }
 
+/// Follows the folder that the plugin's configuration names, if it names one.
+///
+/// # Errors
+/// When what is there cannot be used.
+pub(crate) fn mutating_files(
+    folder: Option<PathBuf>,
+    environment: &Environment<'_>,
+) -> Result<MutatingFiles, BuildError> {
+    follow(folder, "MutatingAdmissionPolicy", environment)
+}
+
 impl Mutating {
-    /// With this state of the cluster.
+    /// With this state of the cluster, and these policies from files.
     ///
     /// # Errors
     /// When its metrics are registered already.
-    pub fn new(
+    pub(crate) fn new(
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
         metrics: Arc<Metrics>,
         limits: &Limits,
+        files: MutatingFiles,
     ) -> prometheus::Result<Self> {
         let checks = Checks::mutating(metrics.registry())?;
         let converter = Converter::new(cluster.clone(), discovery.clone(), limits);
-        Ok(Self { source: Source::new(cluster.clone(), discovery), cluster, metrics, checks, converter })
+        Ok(Self { source: Source::new(cluster.clone(), discovery, files), cluster, metrics, checks, converter })
     }
 
     /// The policies with a mistake in them, and what it is.
@@ -97,15 +115,13 @@ impl Mutating {
 
     /// Whether a policy may be for the request, whatever is in its object by then.
     pub fn may_want(&self, attributes: &Attributes) -> bool {
-        if super::is_exempt(attributes) {
-            return false;
-        }
+        let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = policies.candidates(&attributes.resource.resource, attributes.operation);
+        let mut candidates = policies.candidates(audience, attributes);
         let may_be = |hook: &MutatingHook| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.rules_may_match(criteria, attributes))
         };
-        !self.cluster.is_synced() || candidates.any(may_be)
+        (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
     }
 
     /// Asks the policies that are for the request; they may change its object.
@@ -113,15 +129,13 @@ impl Mutating {
     /// # Errors
     /// When one of them fails and minds.
     pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
-        if super::is_exempt(attributes) {
-            return Ok(());
-        }
-        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+        let Some(audience) = self.source.audience(attributes) else { return Ok(()) };
+        // What only policies from files see does not wait for others.
+        if audience == Audience::All && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let policies = self.source.policies();
-        let resource = attributes.resource.resource.clone();
-        let mut hooks = policies.candidates(&resource, attributes.operation).peekable();
+        let mut hooks = policies.candidates(audience, attributes).peekable();
         if hooks.peek().is_none() {
             return Ok(());
         }

@@ -15,7 +15,9 @@ fn world_in(state: FixedState, policies: Vec<Value>) -> World<Mutating> {
     let state =
         state.with::<MutatingAdmissionPolicy>(policies).with::<Binding<MutatingAdmissionPolicyBinding>>(bindings);
     let (registry, metrics) = metrics();
-    let plugin = Mutating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default()).unwrap();
+    let plugin =
+        Mutating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default(), manifests::Source::default())
+            .unwrap();
     World { plugin, registry }
 }
 

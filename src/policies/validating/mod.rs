@@ -6,7 +6,9 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
+use super::Audience;
 use super::binding::Action;
+use super::files::{Files, follow};
 use super::metrics::{Checks, ErrorType};
 use super::parameters::{Collected, check_kind, collect};
 use super::request::{Shown, namespace_name, namespace_value};
@@ -14,11 +16,12 @@ use super::reviews::Reviews;
 use super::source::{Hook, Policies, Source};
 use super::versions::Versions;
 use crate::admission::metrics::Metrics;
-use crate::admission::{Attributes, Denial};
+use crate::admission::{Attributes, BuildError, Denial, Environment};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Namespace, Parameter};
 use crate::config::Limits;
 use crate::conversion::Converter;
+use crate::manifests;
 use crate::status::{Cause, Status};
 use crate::webhooks::matching::{Matcher, Wanted};
 use annotations::{Collector, publish_failure};
@@ -27,10 +30,13 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBindin
 use policy::Policy;
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 type ValidatingHook = Hook<Policy, ValidatingAdmissionPolicyBinding>;
+/// The policies of a folder.
+type ValidatingFiles = manifests::Source<Files<Policy, ValidatingAdmissionPolicyBinding>>;
 
 /// Evaluates ValidatingAdmissionPolicies.
 pub struct Validating {
@@ -89,20 +95,32 @@ struct Pass<'a> {
     denied: Vec<Denied>,
 }
 
+/// Follows the folder that the plugin's configuration names, if it names one.
+///
+/// # Errors
+/// When what is there cannot be used.
+pub(crate) fn validating_files(
+    folder: Option<PathBuf>,
+    environment: &Environment<'_>,
+) -> Result<ValidatingFiles, BuildError> {
+    follow(folder, "ValidatingAdmissionPolicy", environment)
+}
+
 impl Validating {
-    /// With this state of the cluster.
+    /// With this state of the cluster, and these policies from files.
     ///
     /// # Errors
     /// When its metrics are registered already.
-    pub fn new(
+    pub(crate) fn new(
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
         metrics: Arc<Metrics>,
         limits: &Limits,
+        files: ValidatingFiles,
     ) -> prometheus::Result<Self> {
         let checks = Checks::validating(metrics.registry())?;
         let converter = Converter::new(cluster.clone(), discovery.clone(), limits);
-        Ok(Self { source: Source::new(cluster.clone(), discovery), cluster, metrics, checks, converter })
+        Ok(Self { source: Source::new(cluster.clone(), discovery, files), cluster, metrics, checks, converter })
     }
 
     /// The policies with a mistake in them, and what it is.
@@ -113,15 +131,13 @@ impl Validating {
 
     /// Whether a policy may be for the request; matchConditions are not asked.
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
-        if super::is_exempt(attributes) {
-            return false;
-        }
+        let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = policies.candidates(&attributes.resource.resource, attributes.operation);
+        let mut candidates = policies.candidates(audience, attributes);
         let may_be = |hook: &ValidatingHook| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.may_want(criteria, attributes))
         };
-        !self.cluster.is_synced() || candidates.any(may_be)
+        (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
     }
 
     /// Evaluates the policies that are for the request. All of them, also when one refuses it.
@@ -129,15 +145,14 @@ impl Validating {
     /// # Errors
     /// The first refusal.
     pub async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
-        if super::is_exempt(attributes) {
-            return Ok(());
-        }
-        if !self.cluster.is_synced() && !self.cluster.wait_synced().await {
+        let Some(audience) = self.source.audience(attributes) else { return Ok(()) };
+        // What only policies from files see does not wait for others.
+        if audience == Audience::All && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let policies: Arc<Policies<_, _>> = self.source.policies();
         let mut pass = None;
-        for hook in policies.candidates(&attributes.resource.resource, attributes.operation) {
+        for hook in policies.candidates(audience, attributes) {
             let pass = pass.get_or_insert_with(|| Pass {
                 attributes,
                 matcher: Matcher::new(&self.cluster, &self.converter),

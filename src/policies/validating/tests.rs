@@ -8,6 +8,15 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
 
 fn world_in(state: FixedState, policies: Vec<Value>, bindings: Vec<Value>) -> World<Validating> {
+    world_with(manifests::Source::default(), state, policies, bindings)
+}
+
+fn world_with(
+    files: ValidatingFiles,
+    state: FixedState,
+    policies: Vec<Value>,
+    bindings: Vec<Value>,
+) -> World<Validating> {
     let policies = policies.into_iter().enumerate();
     let policies = policies.map(|(at, spec)| api::<ValidatingAdmissionPolicy>(&format!("p{at}"), spec)).collect();
     let bindings = bindings.into_iter().enumerate();
@@ -15,7 +24,7 @@ fn world_in(state: FixedState, policies: Vec<Value>, bindings: Vec<Value>) -> Wo
     let state =
         state.with::<ValidatingAdmissionPolicy>(policies).with::<Binding<ValidatingAdmissionPolicyBinding>>(bindings);
     let (registry, metrics) = metrics();
-    let plugin = Validating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default()).unwrap();
+    let plugin = Validating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default(), files).unwrap();
     World { plugin, registry }
 }
 
@@ -217,4 +226,73 @@ async fn a_budget_that_is_spent_ends_the_policy() {
         r#"apiserver_validating_admission_policy_check_total{enforcement_action="deny",error_type="out_of_budget",policy="p0",policy_binding="b0"} 1"#
     ));
     assert_eq!(refusal(&world(400, "Ignore"), &create()).await, None);
+}
+
+/// A file with a policy that refuses everything with these words, and its binding.
+fn file(folder: &std::path::Path, name: &str, message: &str) {
+    let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]});
+    let policy = json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false", "message": message}]});
+    let binding = json!({"policyName": format!("{name}.static.k8s.io"), "validationActions": ["Deny"]});
+    let of = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": format!("{name}.static.k8s.io")}, "spec": spec});
+    let items = [of("ValidatingAdmissionPolicy", policy), of("ValidatingAdmissionPolicyBinding", binding)];
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    std::fs::write(folder.join(format!("{name}.json")), list.to_string()).unwrap();
+}
+
+fn followed(folder: &std::path::Path) -> Result<ValidatingFiles, manifests::LoadError> {
+    let (_, metrics) = metrics();
+    manifests::Source::follow(folder.to_owned(), "ValidatingAdmissionPolicy", metrics.manifests().clone(), Files::load)
+}
+
+fn of_resource(group: &str, resource: &str) -> Attributes {
+    let resource = crate::object::GroupVersionResource::new(group, "v1", resource);
+    let kind = crate::object::GroupVersionKind::new(group, "v1", "Any");
+    Attributes { resource, kind, namespace: String::new(), ..create() }
+}
+
+#[tokio::test]
+async fn policies_from_files_are_first_and_see_policies_too() {
+    let folder = tempfile::tempdir().unwrap();
+    file(folder.path(), "z", "by z");
+    file(folder.path(), "y", "by y");
+    let everything =
+        json!({"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]});
+    let stored = json!({"matchConstraints": everything, "validations": [{"expression": "false", "message": "by p0"}]});
+    let files = followed(folder.path()).unwrap();
+    let world = world_with(files, state(Vec::new()), vec![stored.clone()], vec![binding(json!({}))]);
+    let (policies, maps) = (world.plugin.source.policies(), create());
+    let names = |audience, of| -> Vec<String> {
+        policies.candidates(audience, of).map(|hook| hook.policy.name.to_string()).collect()
+    };
+    let bindings = of_resource("admissionregistration.k8s.io", "mutatingadmissionpolicybindings");
+    assert_eq!(names(Audience::All, &maps), ["y.static.k8s.io", "z.static.k8s.io", "p0"]);
+    assert_eq!(names(Audience::Files, &bindings), ["y.static.k8s.io", "z.static.k8s.io"]);
+    for attributes in [&maps, &bindings] {
+        assert!(refusal(&world, attributes).await.unwrap().message.ends_with("by y"));
+        assert!(world.plugin.looks_at_stored(attributes));
+    }
+    assert_eq!(refusal(&world, &of_resource("authentication.k8s.io", "tokenreviews")).await, None);
+    let without = world_in(state(Vec::new()), vec![stored], vec![binding(json!({}))]);
+    assert_eq!(refusal(&without, &bindings).await, None);
+}
+
+#[tokio::test]
+async fn a_folder_is_followed_and_a_broken_one_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    file(folder.path(), "a", "first");
+    let world = world_with(followed(folder.path()).unwrap(), state(Vec::new()), Vec::new(), Vec::new());
+    let says = async |what: &str| refusal(&world, &create()).await.unwrap().message.ends_with(what);
+    assert!(says("first").await);
+    std::fs::write(folder.path().join("b.json"), "{}").unwrap();
+    file(folder.path(), "a", "second");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert!(says("first").await);
+    assert!(followed(folder.path()).is_err());
+    std::fs::remove_file(folder.path().join("b.json")).unwrap();
+    let in_time = tokio::time::timeout(Duration::from_secs(10), async {
+        while !says("second").await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    in_time.await.unwrap();
 }

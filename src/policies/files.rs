@@ -1,0 +1,72 @@
+//! Policies from a folder, compiled when they are read (`policy/manifest/source`).
+
+use super::Binding;
+use super::source::Compiled;
+use crate::admission::{BuildError, Environment};
+use crate::cluster::Projection;
+use crate::manifests::policies::{Parameters, Policies, Policy, load};
+use crate::manifests::{LoadError, Loaded, Source};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A policy with its bindings, by name; there may be none.
+type Bound<C, A> = (Arc<C>, Vec<Arc<Binding<A>>>);
+
+/// The policies of a folder, by name.
+#[derive(Debug)]
+pub struct Files<C, A> {
+    /// Each with its bindings.
+    pub policies: Vec<Bound<C, A>>,
+}
+
+impl<C, A> Default for Files<C, A> {
+    fn default() -> Self {
+        Self { policies: Vec::new() }
+    }
+}
+
+impl<C, A> Files<C, A>
+where
+    C: Compiled<Source: Policy<Binding = A>>,
+    A: Clone,
+    Binding<A>: Projection<Object = A>,
+{
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// At the first thing that is wrong in it; an expression that does not compile is.
+    pub fn load(folder: &Path) -> Result<Loaded<Self>, LoadError> {
+        let Loaded { value, hash } = load::<C::Source>(folder, Parameters::Forbidden)?;
+        let Policies { policies, bindings } = &*value;
+        let bindings: Vec<_> = bindings.iter().map(|binding| Arc::new(Binding::project(A::clone(binding)).1)).collect();
+        let bound = |policy: &Arc<C::Source>| {
+            let policy = Arc::new(C::compile(policy));
+            let bindings = bindings.iter().filter(|binding| *binding.policy == *policy.name());
+            let bindings = bindings.cloned().collect();
+            (policy, bindings)
+        };
+        Ok(Loaded { value: Arc::new(Self { policies: policies.iter().map(bound).collect() }), hash })
+    }
+}
+
+/// Follows the folder that a plugin's configuration names, if it names one.
+///
+/// # Errors
+/// When what is there cannot be used.
+pub fn follow<C, A>(
+    folder: Option<PathBuf>,
+    plugin: &'static str,
+    environment: &Environment<'_>,
+) -> Result<Source<Files<C, A>>, BuildError>
+where
+    C: Compiled<Source: Policy<Binding = A>>,
+    A: Clone + 'static,
+    Binding<A>: Projection<Object = A>,
+{
+    let Some(folder) = folder else { return Ok(Source::default()) };
+    let place = folder.clone();
+    Source::follow(folder, plugin, environment.metrics.manifests().clone(), Files::load).map_err(|why| {
+        let why = why.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
+        BuildError(format!("failed to load static policy manifests from {place:?}: {why}"))
+    })
+}
