@@ -142,5 +142,6 @@ fn a_namespace_takes_little_room() {
     let bytes = measure(|| kept = Some(Namespace::from(read.clone()))).bytes_current;
     println!("a namespace: {bytes} bytes, and {} for itself", size_of::<Namespace>());
     assert!(kept.is_some_and(|namespace| namespace.labels.get("kubernetes.io/metadata.name").is_some()));
-    assert!(bytes <= 320, "{bytes} bytes");
+    // Half of it is the text of what policies' expressions may ask of it.
+    assert!(bytes <= 640, "{bytes} bytes");
 }
