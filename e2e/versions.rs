@@ -40,9 +40,9 @@ fn labelled(label: &str) -> Value {
 
 /// The configuration of these hooks, and of one more that is there to be waited for.
 fn configuration(webhook: &Webhook, kind: &str, hooks: &[Hook]) -> Request {
-    // Only of this namespace: other tests have configmaps, too.
-    let of_default = json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}});
-    let probe = hook(&format!("/allow/{kind}"), "", &["v1"], &["configmaps"], of_default);
+    // Other tests have configmaps, too.
+    let ours = json!({"objectSelector": {"matchLabels": {"probe": "versions"}}});
+    let probe = hook(&format!("/allow/{kind}"), "", &["v1"], &["configmaps"], ours);
     let entry = |(index, hook): (usize, &Hook)| {
         let mut entry = json!({
             "name": format!("hook-{index}.e2e.test"),
@@ -63,7 +63,7 @@ fn configuration(webhook: &Webhook, kind: &str, hooks: &[Hook]) -> Request {
 
 /// Waits until both configurations are known.
 fn known(api: &Api, webhook: &Webhook) {
-    let probe = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe"}});
+    let probe = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe", "labels": {"probe": "versions"}}});
     eventually("webhooks that are known", || {
         api.send(&User::admin(), post(PROBE, &probe));
         let asked = webhook.take();
