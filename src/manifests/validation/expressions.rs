@@ -2,6 +2,7 @@
 
 use super::{Faults, given, items, text};
 use crate::cel::Type;
+use crate::cel::schema::is_reserved;
 use crate::object::selector::label_key_errors;
 use crate::policies::{Compiler, Declarations};
 use serde_json::{Value, json};
@@ -11,31 +12,6 @@ const MAX_AUDIT_ANNOTATIONS: usize = 20;
 const MAX_AUDIT_ANNOTATION_BYTES: usize = 5 * 1024;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
-/// What cannot be the name of a variable, though it looks like one.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// An expression, and how it is compiled.
 struct Source<'a> {
     field: &'a str,
@@ -99,7 +75,7 @@ fn check_variable(variable: &Value, path: &str, compiler: &mut Compiler, faults:
 /// `isCELIdentifier`
 fn is_identifier(name: &str) -> bool {
     let is_inner = |c: char| c == '_' || c.is_ascii_alphanumeric();
-    name.chars().all(is_inner) && !name.starts_with(|c: char| c.is_ascii_digit()) && !RESERVED.contains(&name)
+    name.chars().all(is_inner) && !name.starts_with(|c: char| c.is_ascii_digit()) && !is_reserved(name)
 }
 
 fn validating(spec: &Value, policy: &str, compiling: (&Compiler, Declarations), faults: &mut Faults) {
