@@ -297,7 +297,6 @@ impl Mutating {
                         observe(ErrorType::of(&why));
                         failures.push(failed(why));
                     }
-                    Err(Refusal::Review(_)) => {}
                 }
             }
             if policy.is_reinvocable {
@@ -360,8 +359,8 @@ impl Mutating {
                 invocation.mutated(mutation, kind, &Shown::new(attributes, view, namespace, reviews))
             };
             match mutated {
-                Err(Refusal::Review(review)) => reviews.ask(*review).await,
-                other => return other,
+                Ok(mutated) => return mutated,
+                Err(review) => reviews.ask(*review).await,
             }
         }
     }

@@ -4,6 +4,7 @@ use super::Invocation;
 use super::apply::{self, Go, Node};
 use super::policy::Mutation;
 use super::{json_patch, names};
+use crate::cel::Value;
 use crate::cel::value::Review;
 use crate::cluster::{Cluster, CustomResource};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object, normal, schema};
@@ -20,8 +21,6 @@ const UNDESCRIBED: [(&str, &str); 3] =
 
 /// Why a mutation did not happen.
 pub enum Refusal {
-    /// An access review has to be asked for first.
-    Review(Box<Review>),
     /// The policy's mistake, or the object's.
     Error(String),
     /// Nobody's: the request ends with this.
@@ -67,29 +66,43 @@ impl Kind {
 }
 
 impl Invocation<'_> {
-    /// `patch.Patcher.Patch`, and the defaults of what comes out.
+    /// What the mutation makes of the object.
     ///
     /// # Errors
-    /// When there is nothing that could be stored, or an access review has to be asked for first.
-    pub(super) fn mutated(&self, mutation: &Mutation, kind: &Kind, shown: &Shown<'_>) -> Result<Object, Refusal> {
-        let of = shown.matched.0;
-        let Some(object) = shown.object else { return Err(Refusal::Error("there is no object".into())) };
+    /// When an access review has to be asked for first.
+    pub(super) fn mutated(
+        &self,
+        mutation: &Mutation,
+        kind: &Kind,
+        shown: &Shown<'_>,
+    ) -> Result<Result<Object, Refusal>, Box<Review>> {
+        let Some(object) = shown.object else { return Ok(Err(Refusal::Error("there is no object".into()))) };
         if let Some(why) = mutation.expression().compile_error() {
-            return Err(Refusal::Error(why.to_owned()));
+            return Ok(Err(Refusal::Error(why.to_owned())));
         }
         let slots = shown.slots(self.policy.looks, self.parameters());
         let variables = Variables::new(&self.policy.variables, slots, shown.limits());
         let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
-        let evaluated = series.evaluate(mutation.expression()).map_err(|stop| match stop {
-            Stop::Review(review) => Refusal::Review(review),
-            Stop::OutOfBudget => Refusal::Error(OUT_OF_BUDGET.to_owned()),
-        })?;
-        let value = evaluated.value.map_err(Refusal::Error)?;
-        match mutation {
+        let value = match series.evaluate(mutation.expression()) {
+            Ok(evaluated) => evaluated.value,
+            Err(Stop::Review(review)) => return Err(review),
+            Err(Stop::OutOfBudget) => Err(OUT_OF_BUDGET.to_owned()),
+        };
+        Ok(value.map_err(Refusal::Error).and_then(|value| mutation.patch(kind, shown.matched.0, object, &value)))
+    }
+}
+
+impl Mutation {
+    /// `patch.Patcher.Patch` with what the expression came to, and the defaults of what comes out.
+    ///
+    /// # Errors
+    /// When there is nothing that could be stored.
+    fn patch(&self, kind: &Kind, of: &GroupVersionKind, object: &Object, value: &Value<'_>) -> Result<Object, Refusal> {
+        match self {
             Mutation::Apply(_) => {
-                names::check(&value).map_err(Refusal::Error)?;
+                names::check(value).map_err(Refusal::Error)?;
                 let patch =
-                    Go::of(&value).map_err(|_| Refusal::Error("invalid return type: *dynamic.ObjectVal".into()))?;
+                    Go::of(value).map_err(|_| Refusal::Error("invalid return type: *dynamic.ObjectVal".into()))?;
                 let node = match kind {
                     Kind::BuiltIn(r#type) => Node::Type(r#type, None),
                     Kind::Custom(custom) => {
@@ -106,7 +119,7 @@ impl Invocation<'_> {
                     .map_err(|why| Refusal::Error(format!("error applying patch: {why}")))?;
                 finish(kind, of, applied.into_value(), false)
             }
-            Mutation::JsonPatch(_) => match json_patch::apply(object, &value).map_err(Refusal::Error)? {
+            Mutation::JsonPatch(_) => match json_patch::apply(object, value).map_err(Refusal::Error)? {
                 Some(patched) => finish(kind, of, patched, true),
                 None => Ok(object.clone()),
             },

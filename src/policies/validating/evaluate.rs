@@ -67,12 +67,11 @@ impl Policy {
             Verdict::Failed(why) => return Ok(self.failed(why)),
         }
         let slots = shown.slots(self.looks, parameters);
-        let (failures, spent) = match self.validate(shown, &slots) {
-            Ok(done) => done,
+        let failures = match self.validate(shown, &slots) {
+            Ok(failures) => failures,
             Err(Stop::Review(review)) => return Err(review),
             Err(Stop::OutOfBudget) => return Ok(self.failed(OUT_OF_BUDGET.to_owned())),
         };
-        debug_assert!(spent <= POLICY_COST);
         match self.annotate(shown, slots) {
             Ok(annotations) => Ok(Evaluation { failures, annotations }),
             Err(Stop::Review(review)) => Err(review),
@@ -90,8 +89,8 @@ impl Policy {
         Failure { index, denies: !self.ignores_failure, message, reason: None, elapsed }
     }
 
-    /// What does not hold, and what it cost to find out.
-    fn validate(&self, shown: &Shown<'_>, slots: &Slots<'_>) -> Result<(Vec<Failure>, u64), Stop> {
+    /// What does not hold.
+    fn validate(&self, shown: &Shown<'_>, slots: &Slots<'_>) -> Result<Vec<Failure>, Stop> {
         let variables = Variables::new(&self.variables, slots.clone(), shown.limits());
         let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
         let results = self.validations.iter().map(|validation| series.evaluate(&validation.expression));
@@ -125,7 +124,7 @@ impl Policy {
                 }),
             });
         }
-        Ok((failures, POLICY_COST - series.budget()))
+        Ok(failures)
     }
 
     fn annotate(&self, shown: &Shown<'_>, slots: Slots<'_>) -> Result<Vec<Told>, Stop> {
