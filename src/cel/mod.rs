@@ -7,6 +7,7 @@
 pub mod ast;
 pub mod check;
 pub mod environment;
+pub mod estimate;
 pub mod eval;
 pub mod function;
 pub mod library;
