@@ -15,6 +15,7 @@ pub mod messages;
 pub mod parse;
 pub mod plan;
 pub mod re2;
+pub mod rules;
 pub mod schema;
 pub mod source;
 pub mod typecheck;
