@@ -22,8 +22,24 @@ pub(super) enum Command {
     /// Without --upstream-kubeconfig an API server inside this process is behind it, for trying and for tests.
     #[command(args_override_self = true, disable_help_flag = true)]
     Serve(Box<Serve>),
+    /// Check the expressions of policies, webhooks' matchConditions and custom resources' rules, without a cluster.
+    ///
+    /// Says what kube-apiserver would refuse, what it would warn of in status.typeChecking, and what each expression may cost.
+    /// Kinds are the built-in ones and those that CustomResourceDefinitions among the files define. Exits with 1 if there is an
+    /// error.
+    Check(Check),
     /// List the admission plugins: name, phase, whether on by default, configuration kind, what it does.
     Plugins,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Check {
+    /// Files of manifests, YAML or JSON.
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// Files of custom resources, which are checked by the rules of their definitions.
+    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
+    pub(super) object: Vec<PathBuf>,
 }
 
 #[derive(Args, Debug)]

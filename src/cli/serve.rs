@@ -242,7 +242,7 @@ mod tests {
         let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
         match Arguments::try_parse_from(line).map_err(|error| error.to_string())?.command {
             Command::Serve(flags) => config(&flags, crate::plugins::ALL).map_err(|error| error.to_string()),
-            Command::Plugins => Err("not serve".to_owned()),
+            Command::Check(_) | Command::Plugins => Err("not serve".to_owned()),
         }
     }
 

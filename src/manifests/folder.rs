@@ -75,7 +75,10 @@ fn is_manifest(name: &Path) -> bool {
 
 /// The documents between lines that begin with `---`, without white space around them and without empty ones
 /// (`utilyaml.YAMLReader`).
-fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+///
+/// # Errors
+/// When something else stands in the line of a separator.
+pub fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut documents = Vec::new();
     let mut current: Vec<u8> = Vec::new();
     let mut finish = |document: &[u8]| {

@@ -2,6 +2,7 @@
 //! (`cel.compiler`, `cel.evaluationActivation`).
 
 use super::variables::{Variable, Variables};
+use crate::cel::estimate::Range;
 use crate::cel::library::jsonpatch;
 use crate::cel::messages::{Admission, VARIABLES};
 use crate::cel::value::{Map, Review};
@@ -109,17 +110,29 @@ impl Compiler {
 
     /// Compiles an expression that must come to one of these types; to any if none is given.
     pub fn compile(&self, source: &str, declarations: Declarations, types: &[Type]) -> Expression {
-        let declarations = Declarations { parameters: self.has_parameters, ..declarations };
-        let messages = self.messages.clone();
-        let messages = if declarations.patches { messages.with_patches() } else { messages };
-        let program = environment(messages, declarations)
+        let program = self
+            .environment(declarations)
             .compile(source)
             .map_err(|error| format!("compilation failed: {error}"))
             .and_then(|program| match types.is_empty() || types.contains(&program.output) {
                 true => Ok(program),
                 false => Err(wrong_type(types, &program.output)),
             });
+        let declarations = Declarations { parameters: self.has_parameters, ..declarations };
         Expression { source: source.into(), declarations, program }
+    }
+
+    /// What an expression costs with values of which nothing is known; none if it does not compile.
+    pub fn estimate(&self, source: &str, declarations: Declarations) -> Option<Range> {
+        let environment = self.environment(declarations);
+        let checked = environment.check(source).ok()?;
+        environment.estimate(&checked, &|_| None).ok()
+    }
+
+    fn environment(&self, declarations: Declarations) -> Environment {
+        let messages = self.messages.clone();
+        let messages = if declarations.patches { messages.with_patches() } else { messages };
+        environment(messages, Declarations { parameters: self.has_parameters, ..declarations })
     }
 }
 
