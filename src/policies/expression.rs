@@ -41,6 +41,11 @@ pub struct Expression {
     program: Result<Program, String>,
 }
 
+impl Declarations {
+    /// What most expressions of policies may use.
+    pub const OF_POLICIES: Self = Self { parameters: false, authorizer: true, variables: true, patches: false };
+}
+
 impl Expression {
     /// Its text.
     pub fn source(&self) -> &str {
@@ -98,9 +103,8 @@ impl Compiler {
 
     /// Compiles the policy's variables; each may use those before it, and all that is compiled later may use them.
     pub fn variables<'a>(&mut self, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Box<[Variable]> {
-        let declarations = Declarations { authorizer: true, variables: true, ..Declarations::default() };
         let compile = |(name, source): (&str, &str)| {
-            let expression = self.compile(source, declarations, &[]);
+            let expression = self.compile(source, Declarations::OF_POLICIES, &[]);
             self.messages.add_variable(name, &expression.output());
             Variable { name: name.into(), expression }
         };
@@ -112,23 +116,8 @@ impl Compiler {
         let declarations = Declarations { parameters: self.has_parameters, ..declarations };
         let messages = self.messages.clone();
         let messages = if declarations.patches { messages.with_patches() } else { messages };
-        let program = environment(messages, declarations)
-            .compile(source)
-            .map_err(|error| format!("compilation failed: {error}"))
-            .and_then(|program| match types.is_empty() || types.contains(&program.output) {
-                true => Ok(program),
-                false => Err(wrong_type(types, &program.output)),
-            });
+        let program = environment(messages, declarations).compile_to(source, types).map_err(|error| error.to_string());
         Expression { source: source.into(), declarations, program }
-    }
-}
-
-fn wrong_type(types: &[Type], found: &Type) -> String {
-    let texts: Vec<String> = types.iter().map(Type::declaration).collect();
-    let found = found.declaration();
-    match texts.as_slice() {
-        [one] => format!("must evaluate to {one} but got {found}"),
-        several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
     }
 }
 

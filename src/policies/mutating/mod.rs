@@ -14,15 +14,14 @@ use super::conditions::{Beside, Verdict};
 use super::files::{Files, follow};
 use super::metrics::{Checks, ErrorType};
 use super::parameters::{Collected, check_kind, collect};
-use super::request::{Shown, namespace_name, namespace_value};
-use super::reviews::Reviews;
+use super::request::{Shared, Shown, namespace_name, namespace_value};
+use super::shadow::{Shadows, Would};
 use super::source::{Hook, Source};
 use super::versions::Versions;
 use crate::admission::metrics::{MatchConditions, Metrics};
+use crate::admission::shadow::Decision;
 use crate::admission::{Attributes, BuildError, Denial, Environment};
-use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Parameter};
-use crate::config::Limits;
 use crate::conversion::Converter;
 use crate::manifests;
 use crate::object::{GroupVersionKind, Object};
@@ -30,17 +29,20 @@ use crate::status::{Cause, Status};
 use crate::webhooks::matching::{Matcher, Wanted};
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding;
 use mutate::{Kind, Refusal};
+pub(in crate::policies) use policy::Mutations;
 use policy::{Mutation, Policy};
 use reinvocation::{Key, Reinvocation};
 use serde_json::{Map, Value as Json};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const PLUGIN: &str = "MutatingAdmissionPolicy";
-type MutatingHook = Hook<Policy, MutatingAdmissionPolicyBinding>;
+/// The code of the refusal where a policy fails.
+const FAILED: u16 = 403;
+type MutatingHook = Hook<Mutations, MutatingAdmissionPolicyBinding>;
 /// The policies of a folder.
-type MutatingFiles = manifests::Source<Files<Policy, MutatingAdmissionPolicyBinding>>;
+type MutatingFiles = manifests::Source<Files<Mutations, MutatingAdmissionPolicyBinding>>;
 
 /// Applies MutatingAdmissionPolicies.
 pub struct Mutating {
@@ -48,7 +50,7 @@ pub struct Mutating {
     metrics: Arc<Metrics>,
     checks: Checks,
     converter: Converter,
-    source: Source<Policy, MutatingAdmissionPolicyBinding>,
+    source: Source<Mutations, MutatingAdmissionPolicyBinding>,
 }
 
 /// A policy that is asked for a binding with a parameter (`generic.PolicyInvocation`).
@@ -58,6 +60,8 @@ struct Invocation<'a> {
     parameter: Option<Arc<Parameter>>,
     /// Whether the parameter does not say what it is.
     is_bare: bool,
+    /// Whether what it makes of the object is only told.
+    is_shadow: bool,
     wanted: Wanted,
 }
 
@@ -79,6 +83,34 @@ impl Failure<'_> {
     }
 }
 
+/// What goes wrong with policies, and what those in shadow mode would do.
+struct Told<'a> {
+    failures: Vec<Failure<'a>>,
+    shadows: Shadows<'a>,
+}
+
+impl<'a> Told<'a> {
+    fn fail(&mut self, attributes: &Attributes, failure: Failure<'a>, is_shadow: bool) {
+        let Failure { policy, binding, message, .. } = &failure;
+        if is_shadow {
+            let would = Would::fail(policy.ignores_failure, FAILED, &**message);
+            self.shadows.tell(attributes, (&policy.name, *binding), &would, Duration::ZERO);
+        } else {
+            self.failures.push(failure);
+        }
+    }
+}
+
+/// What a policy did.
+#[derive(Default)]
+struct Done {
+    is_changed: bool,
+    failures: Vec<String>,
+}
+
+/// What is known of kinds so far.
+type Kinds = Vec<(GroupVersionKind, Kind)>;
+
 /// Follows the folder that the plugin's configuration names, if it names one.
 ///
 /// # Errors
@@ -95,16 +127,15 @@ impl Mutating {
     ///
     /// # Errors
     /// When its metrics are registered already.
-    pub(crate) fn new(
-        cluster: Arc<Cluster>,
-        discovery: Arc<Discovery>,
-        metrics: Arc<Metrics>,
-        limits: &Limits,
-        files: MutatingFiles,
-    ) -> prometheus::Result<Self> {
-        let checks = Checks::mutating(metrics.registry())?;
-        let converter = Converter::new(cluster.clone(), discovery.clone(), limits);
-        Ok(Self { source: Source::new(cluster.clone(), discovery, files), cluster, metrics, checks, converter })
+    pub(crate) fn new(environment: &Environment<'_>, files: MutatingFiles) -> prometheus::Result<Self> {
+        let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
+        Ok(Self {
+            checks: Checks::mutating(metrics.registry())?,
+            converter: Converter::new(cluster.clone(), discovery.clone(), limits),
+            source: Source::new(cluster.clone(), discovery.clone(), files, policies.shadows.clone()),
+            cluster: cluster.clone(),
+            metrics: metrics.clone(),
+        })
     }
 
     /// The policies with a mistake in them, and what it is.
@@ -117,7 +148,7 @@ impl Mutating {
     pub fn may_want(&self, attributes: &Attributes) -> bool {
         let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = policies.candidates(audience, attributes);
+        let mut candidates = policies.concerned(audience, attributes);
         let may_be = |hook: &MutatingHook| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.rules_may_match(criteria, attributes))
         };
@@ -135,29 +166,40 @@ impl Mutating {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let policies = self.source.policies();
-        let mut hooks = policies.candidates(audience, attributes).peekable();
+        let mut hooks = policies.candidates(audience, attributes, &self.cluster).peekable();
         if hooks.peek().is_none() {
             return Ok(());
         }
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
-        let (mut invocations, mut failures, mut versions) = (Vec::new(), Vec::new(), Versions::default());
+        let mut told = Told { failures: Vec::new(), shadows: Shadows::new("admit", &self.metrics) };
+        let (mut invocations, mut versions) = (Vec::new(), Versions::default());
         for hook in hooks {
-            self.collect(hook, attributes, (&mut matcher, &mut versions), &mut invocations, &mut failures).await;
+            self.collect(hook, attributes, (&mut matcher, &mut versions), &mut invocations, &mut told).await;
         }
-        if !invocations.is_empty() {
-            let namespace = match namespace_name(attributes) {
-                Some(name) => Some(namespace_value(&*matcher.namespace(name).await?)),
-                None => None,
-            };
-            let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
-            let result =
-                self.invoke(&invocations, namespace, (attributes, &mut versions), &mut again, &mut failures).await;
-            again.remember(attributes.object.as_ref());
-            attributes.reinvocation.leave(PLUGIN, again);
-            result?;
+        let namespace = match namespace_name(attributes).filter(|_| !invocations.is_empty()) {
+            None => Ok(None),
+            Some(name) => matcher.namespace(name).await.map(|namespace| Some(namespace_value(&namespace))),
+        };
+        match namespace {
+            Err(status) if invocations.iter().any(|invocation| !invocation.is_shadow) => return Err(status.into()),
+            Err(status) => {
+                for Invocation { policy, binding, .. } in &invocations {
+                    let would = Would::fail(false, status.code, &*status.message);
+                    told.shadows.tell(attributes, (&policy.name, Some(*binding)), &would, Duration::ZERO);
+                }
+            }
+            Ok(namespace) if !invocations.is_empty() => {
+                let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
+                let of = (&mut *attributes, &mut versions);
+                let result = self.invoke(&invocations, namespace, of, &mut again, &mut told).await;
+                again.remember(attributes.object.as_ref());
+                attributes.reinvocation.leave(PLUGIN, again);
+                result?;
+            }
+            Ok(_) => {}
         }
-        failures.retain(|failure| !failure.policy.ignores_failure);
-        match failures.as_slice() {
+        told.failures.retain(|failure| !failure.policy.ignores_failure);
+        match told.failures.as_slice() {
             [] => Ok(()),
             failures => Err(refusal(failures, attributes).into()),
         }
@@ -170,14 +212,18 @@ impl Mutating {
         attributes: &Attributes,
         (matcher, versions): (&mut Matcher<'_>, &mut Versions),
         invocations: &mut Vec<Invocation<'a>>,
-        failures: &mut Vec<Failure<'a>>,
+        told: &mut Told<'a>,
     ) {
         let policy = &*hook.policy;
-        let mut misconfigured = |binding: Option<&'a str>, why: String| {
+        let is_second = attributes.reinvocation.is_reinvoke;
+        let mut misconfigured = |(binding, is_shadow): (Option<&'a str>, bool), why: String| {
             let what = if binding.is_some() { "binding" } else { "policy" };
             let message = format!("failed to configure {what}: {why}");
-            failures.push(Failure { policy, binding, message, reason: None });
+            told.fail(attributes, Failure { policy, binding, message, reason: None }, is_shadow);
         };
+        if hook.is_shadow() && is_second {
+            return;
+        }
         let matched = match &policy.criteria {
             None => Err("policy contained no match constraints, a required field".to_owned()),
             Some(criteria) => {
@@ -192,9 +238,9 @@ impl Mutating {
         };
         let wanted = match wanted {
             Ok(wanted) => wanted,
-            Err(why) => return misconfigured(None, why),
+            Err(why) => return misconfigured((None, hook.is_shadow()), why),
         };
-        for binding in &hook.bindings {
+        for (binding, is_shadow) in hook.bound().filter(|(_, is_shadow)| !(*is_shadow && is_second)) {
             let name = &*binding.name;
             match &binding.criteria {
                 None => {}
@@ -202,13 +248,13 @@ impl Mutating {
                     Ok(None) => continue,
                     Ok(Some(_)) => {}
                     Err(status) => {
-                        misconfigured(Some(name), status.message);
+                        misconfigured((Some(name), is_shadow), status.message);
                         continue;
                     }
                 },
             }
             if let Err(why) = versions.prepare(&self.converter, attributes, &wanted).await {
-                misconfigured(None, why);
+                misconfigured((None, is_shadow), why);
                 continue;
             }
             let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
@@ -217,7 +263,7 @@ impl Mutating {
                 Ok(Collected::None) => vec![None],
                 Ok(Collected::Some(all)) => all.into_iter().map(Some).collect(),
                 Err(why) => {
-                    misconfigured(Some(name), why);
+                    misconfigured((Some(name), is_shadow), why);
                     continue;
                 }
             };
@@ -227,6 +273,7 @@ impl Mutating {
                 binding: name,
                 parameter,
                 is_bare,
+                is_shadow,
                 wanted: wanted.clone(),
             }));
         }
@@ -239,67 +286,47 @@ impl Mutating {
         namespace: Option<Map<String, Json>>,
         (attributes, versions): (&mut Attributes, &mut Versions),
         again: &mut Reinvocation,
-        failures: &mut Vec<Failure<'a>>,
+        told: &mut Told<'a>,
     ) -> Result<(), Denial> {
         if attributes.reinvocation.is_reinvoke && again.is_changed(attributes.object.as_ref()) {
             // A plugin changed the object since the first pass.
             again.require();
         }
-        let reviews = Reviews::new(attributes.authorizer.clone());
-        let mut kinds: Vec<(GroupVersionKind, Kind)> = Vec::new();
+        let shared = Shared::new(attributes.authorizer.clone());
+        let mut kinds = Kinds::new();
         // As what the object was changed last.
         let mut changed = None;
         for invocation in invocations {
             let (policy, wanted) = (invocation.policy, &invocation.wanted);
             let failed =
                 |message| Failure { policy, binding: Some(invocation.binding), message, reason: Some("Invalid") };
-            match self.is_meant(invocation, attributes, versions, &reviews).await {
+            let started = Instant::now();
+            match self.is_meant(invocation, attributes, versions, &shared).await {
                 Verdict::Matches => {}
                 Verdict::Excluded => continue,
                 Verdict::Failed(why) => {
-                    failures.push(failed(why));
+                    told.fail(attributes, failed(why), invocation.is_shadow);
                     continue;
                 }
+            }
+            let beside = (namespace.as_ref(), &shared, &mut kinds);
+            if invocation.is_shadow {
+                let would = self.would(invocation, (attributes, versions), beside).await;
+                let of = (&*policy.name, Some(invocation.binding));
+                told.shadows.tell(attributes, of, &would, started.elapsed());
+                continue;
             }
             let key = Key::new(&policy.name, invocation.binding, invocation.parameter.as_deref());
             // What the first pass did not ask for is not asked for in the second.
             if attributes.reinvocation.is_reinvoke && !again.is_required(&key) {
                 continue;
             }
-            for mutation in &policy.mutations {
-                if versions.view(attributes, wanted).object.is_none() {
-                    break;
-                }
-                let started = Instant::now();
-                let mutated = match self.kind(attributes, wanted, &mut kinds).await {
-                    Ok(kind) => {
-                        let namespace = namespace.as_ref().filter(|_| policy.looks.at_namespace);
-                        let of = (&*attributes, &*versions);
-                        self.mutate(invocation, (mutation, kind), namespace, of, &reviews).await
-                    }
-                    Err(status) => Err(Refusal::Status(status)),
-                };
-                let observe = |error| {
-                    let on = (&*policy.name, invocation.binding);
-                    self.checks.observe_mutation(on, error, started.elapsed());
-                };
-                match mutated {
-                    Ok(mutated) => {
-                        observe(ErrorType::None);
-                        *versions.object_mut(attributes, wanted) = Some(mutated);
-                        changed = Some(wanted);
-                    }
-                    Err(Refusal::Status(status)) => {
-                        observe(ErrorType::of(&status.message));
-                        return Err(Denial::Status(status));
-                    }
-                    Err(Refusal::Error(why)) => {
-                        observe(ErrorType::of(&why));
-                        failures.push(failed(why));
-                    }
-                }
+            let done = self.run(invocation, (attributes, versions), beside).await?;
+            if done.is_changed {
+                changed = Some(wanted);
             }
-            if policy.is_reinvocable {
+            told.failures.extend(done.failures.into_iter().map(failed));
+            if policy.rules.is_reinvocable {
                 again.add(key);
             }
         }
@@ -317,13 +344,88 @@ impl Mutating {
         Ok(())
     }
 
+    /// Does to the object what a policy does, as far as that goes.
+    ///
+    /// # Errors
+    /// When the request ends with that.
+    async fn run(
+        &self,
+        invocation: &Invocation<'_>,
+        (attributes, versions): (&mut Attributes, &mut Versions),
+        (namespace, shared, kinds): (Option<&Map<String, Json>>, &Shared, &mut Kinds),
+    ) -> Result<Done, Denial> {
+        let (policy, wanted) = (invocation.policy, &invocation.wanted);
+        let namespace = namespace.filter(|_| policy.looks.at_namespace);
+        let mut done = Done::default();
+        for mutation in &policy.rules.mutations {
+            if versions.view(attributes, wanted).object.is_none() {
+                break;
+            }
+            let started = Instant::now();
+            let mutated = match self.kind(attributes, wanted, kinds).await {
+                Ok(kind) => {
+                    let of = (&*attributes, &*versions);
+                    self.mutate(invocation, (mutation, kind), namespace, of, shared).await
+                }
+                Err(status) => Err(Refusal::Status(status)),
+            };
+            let observe = |error| {
+                let on = (&*policy.name, invocation.binding);
+                if !invocation.is_shadow {
+                    self.checks.observe_mutation(on, error, started.elapsed());
+                }
+            };
+            match mutated {
+                Ok(mutated) => {
+                    observe(ErrorType::None);
+                    *versions.object_mut(attributes, wanted) = Some(mutated);
+                    done.is_changed = true;
+                }
+                Err(Refusal::Status(status)) => {
+                    observe(ErrorType::of(&status.message));
+                    return Err(Denial::Status(status));
+                }
+                Err(Refusal::Error(why)) => {
+                    observe(ErrorType::of(&why));
+                    done.failures.push(why);
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// What a policy in shadow mode would do to the object, which stays as it is.
+    async fn would(
+        &self,
+        invocation: &Invocation<'_>,
+        (attributes, versions): (&mut Attributes, &mut Versions),
+        beside: (Option<&Map<String, Json>>, &Shared, &mut Kinds),
+    ) -> Would {
+        let wanted = &invocation.wanted;
+        let before = versions.view(attributes, wanted).object.cloned();
+        let done = self.run(invocation, (&mut *attributes, &mut *versions), beside).await;
+        let object = versions.object_mut(attributes, wanted);
+        let paths = before.as_ref().zip(object.as_ref()).map(|(before, after)| changed_paths(before, after));
+        *object = before;
+        let paths = paths.unwrap_or_default();
+        match done.map(|done| done.failures.into_iter().next()) {
+            Err(denial) => {
+                let status = denial.into_status(attributes);
+                Would::fail(false, status.code, status.message)
+            }
+            Ok(Some(why)) => Would { paths, ..Would::fail(invocation.policy.ignores_failure, FAILED, why) },
+            Ok(None) if paths.is_empty() => Would::be(Decision::Allowed),
+            Ok(None) => Would { paths, ..Would::be(Decision::Changed) },
+        }
+    }
+
     /// Whether the policy's matchConditions let it be asked.
     async fn is_meant(
         &self,
         invocation: &Invocation<'_>,
         attributes: &Attributes,
         versions: &Versions,
-        reviews: &Reviews,
+        shared: &Shared,
     ) -> Verdict {
         let policy = invocation.policy;
         let operation = attributes.operation;
@@ -331,14 +433,14 @@ impl Mutating {
         loop {
             let verdict = {
                 let view = versions.view(attributes, &invocation.wanted);
-                let shown = Shown::new(attributes, view, None, reviews);
+                let shown = Shown::new(attributes, view, None, shared);
                 let parameters = invocation.parameters();
                 let beside = Beside { variables: &policy.variables, parameters, looks: policy.looks };
                 policy.conditions.evaluate(&shown, beside, &labels, &self.metrics)
             };
             match verdict {
                 Ok(verdict) => return verdict,
-                Err(review) => reviews.ask(*review).await,
+                Err(review) => shared.reviews.ask(*review).await,
             }
         }
     }
@@ -350,17 +452,17 @@ impl Mutating {
         (mutation, kind): (&Mutation, &Kind),
         namespace: Option<&Map<String, Json>>,
         (attributes, versions): (&Attributes, &Versions),
-        reviews: &Reviews,
+        shared: &Shared,
     ) -> Result<Object, Refusal> {
         loop {
             tokio::task::consume_budget().await;
             let mutated = {
                 let view = versions.view(attributes, &invocation.wanted);
-                invocation.mutated(mutation, kind, &Shown::new(attributes, view, namespace, reviews))
+                invocation.mutated(mutation, kind, &Shown::new(attributes, view, namespace, shared))
             };
             match mutated {
                 Ok(mutated) => return mutated,
-                Err(review) => reviews.ask(*review).await,
+                Err(review) => shared.reviews.ask(*review).await,
             }
         }
     }
@@ -370,7 +472,7 @@ impl Mutating {
         &self,
         attributes: &Attributes,
         wanted: &Wanted,
-        known: &'k mut Vec<(GroupVersionKind, Kind)>,
+        known: &'k mut Kinds,
     ) -> Result<&'k Kind, Box<Status>> {
         let kind = wanted.kind(attributes);
         let at = match known.iter().position(|(of, _)| of == kind) {
@@ -405,4 +507,22 @@ fn refusal(failures: &[Failure<'_>], attributes: &Attributes) -> Status {
         details.causes = failures.iter().map(|failure| Cause { message: failure.text(), ..Cause::default() }).collect();
     }
     status
+}
+
+/// The paths at which an object was changed; a list is one place.
+fn changed_paths(before: &Object, after: &Object) -> Vec<String> {
+    fn collect(path: &str, before: &Map<String, Json>, after: &Map<String, Json>, paths: &mut Vec<String>) {
+        let below = |key: &String| format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));
+        paths.extend(before.keys().filter(|key| !after.contains_key(*key)).map(below));
+        for (key, value) in after {
+            match (before.get(key), value) {
+                (Some(old), new) if old == new => {}
+                (Some(Json::Object(old)), Json::Object(new)) => collect(&below(key), old, new, paths),
+                _ => paths.push(below(key)),
+            }
+        }
+    }
+    let mut paths = Vec::new();
+    collect("", before.fields(), after.fields(), &mut paths);
+    paths
 }
