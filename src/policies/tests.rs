@@ -218,7 +218,7 @@ where
 #[tokio::test]
 async fn a_policy_from_a_file_has_parameters_where_that_is_allowed() {
     let limits = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limits", "namespace": "default"}, "data": {"x": "1"}});
-    let says = json!({"validations": [{"expression": "false", "messageExpression": "params.metadata.name + params.data.x"}]});
+    let says = json!({"validations": [{"expression": "false", "messageExpression": "string(params.metadata.name + params.data.x)"}]});
     let place = folder("ValidatingAdmissionPolicy", says);
     let forbidden = read::<validating::Validations, _>(place.path(), Parameters::Forbidden).unwrap_err();
     assert!(forbidden.0.ends_with("spec.paramKind is not supported for static manifests"), "{forbidden}");

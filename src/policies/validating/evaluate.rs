@@ -133,7 +133,9 @@ impl Policy {
         let slots = Slots { authorizer: None, ..slots.clone() };
         let variables = Variables::new(&self.variables, slots, shown.limits());
         let mut series = Series::new(&variables, shown.limits(), series.budget());
-        let messages = validations.iter().map(|validation| {
+        let has_messages = validations.iter().any(|validation| validation.message_expression.is_some());
+        let with_messages = if has_messages { &**validations } else { &[] };
+        let messages = with_messages.iter().map(|validation| {
             let Some(expression) = &validation.message_expression else { return Ok(None) };
             Ok(series.evaluate(expression)?.value.ok())
         });

@@ -98,8 +98,31 @@ enum Trouble {
     Refused(Denial),
 }
 
-/// What a policy said with a parameter, if it was meant. The parameter is kept, so that no other takes its place.
-type Known = HashMap<usize, (Option<Arc<Parameter>>, Option<Arc<Evaluation>>)>;
+/// What a policy said, if it was meant: the same for every binding with the same parameter.
+#[derive(Default)]
+struct Known {
+    without: Option<Option<Arc<Evaluation>>>,
+    /// By the address of the parameter, which is kept so that no other takes its place.
+    with: HashMap<usize, (Arc<Parameter>, Option<Arc<Evaluation>>)>,
+}
+
+impl Known {
+    fn find(&self, parameter: Option<&Arc<Parameter>>) -> Option<Option<Arc<Evaluation>>> {
+        match parameter {
+            None => self.without.clone(),
+            Some(parameter) => Some(self.with.get(&Arc::as_ptr(parameter).addr())?.1.clone()),
+        }
+    }
+
+    fn add(&mut self, parameter: Option<Arc<Parameter>>, evaluation: Option<Arc<Evaluation>>) {
+        match parameter {
+            None => self.without = Some(evaluation),
+            Some(parameter) => {
+                self.with.insert(Arc::as_ptr(&parameter).addr(), (parameter, evaluation));
+            }
+        }
+    }
+}
 
 /// Follows the folder that the plugin's configuration names, if it names one.
 ///
@@ -262,12 +285,11 @@ impl Validating {
         }
         pass.find_namespace().await.map_err(Trouble::Refused)?;
         for parameter in without.into_iter().chain(parameters.into_iter().map(Some)) {
-            let place = parameter.as_ref().map_or(0, |parameter| Arc::as_ptr(parameter).addr());
-            let evaluation = match known.get(&place) {
-                Some((_, evaluation)) => evaluation.clone(),
+            let evaluation = match known.find(parameter.as_ref()) {
+                Some(evaluation) => evaluation,
                 None => {
                     let evaluation = self.evaluate(policy, wanted, parameter.as_deref(), pass).await.map(Arc::new);
-                    known.insert(place, (parameter, evaluation.clone()));
+                    known.add(parameter, evaluation.clone());
                     evaluation
                 }
             };
