@@ -73,8 +73,11 @@ fn faulty() -> Vec<(String, Value)> {
         bound(VALIDATING, json!({"paramRef": {"name": "a/b%", "selector": {"matchLabels": {"a b": "c"}}}})),
         bound(VALIDATING, json!({"paramRef": {"name": "..", "parameterNotFoundAction": "X"}})),
         bound(VALIDATING, json!({"paramRef": {"parameterNotFoundAction": "Deny"}})),
-        bound(MUTATING, json!({"paramRef": {}, "matchResources": {"resourceRules": [{"operations": ["DELETE"],
-            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}})),
+        bound(
+            MUTATING,
+            json!({"paramRef": {}, "matchResources": {"resourceRules": [{"operations": ["DELETE"],
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}}),
+        ),
         bound(MUTATING, json!({"paramRef": {"name": "a", "parameterNotFoundAction": "Allow"}})),
         mutating(
             json!({"reinvocationPolicy": "Never", "matchConstraints": {"resourceRules": [{"operations": ["DELETE", "*"],
@@ -236,10 +239,14 @@ fn policies_from_files_have_parameters_where_a_flag_says_so() {
     let proxy = Proxy::before(upstream(), &[GATE, &flag, "--enable-static-policy-parameters"]);
     let send = |request: Request| proxy.send(&User::admin(), request);
     let map = |name: &str, labels: Value, data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data});
-    send(post("/api/v1/namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})));
+    send(post(
+        "/api/v1/namespaces",
+        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+    ));
     let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
     let says = |size: &str, text: &str| {
-        let request = post(&format!("{maps}?dryRun=All"), &map("c", json!({"limited": "yes"}), json!({ "size": size })));
+        let request =
+            post(&format!("{maps}?dryRun=All"), &map("c", json!({"limited": "yes"}), json!({ "size": size })));
         eventually(text, || send(request.clone()).text().contains(text).then_some(()));
     };
     says("1", "no params found for policy binding with `Deny` parameterNotFoundAction");

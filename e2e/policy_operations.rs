@@ -67,9 +67,7 @@ fn what_does_not_compile_obeys_its_failure_policy_as_at_kube_apiserver() {
     let reference = ControlPlane::start("broken-policies", &only(&plugins));
     let named = crate::harness::differential::proxy_only(&plugins);
     let proxy = Proxy::before(upstream(), &[&named[0], &named[1]]);
-    let mutation = |expression: &str| {
-        json!({"reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]})
-    };
+    let mutation = |expression: &str| json!({"reinvocationPolicy": "Never", "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]});
     let validation = |expression: &str| json!({"validations": [{ "expression": expression }]});
     let base = unique("broken");
     for (kind, good, bad) in [
@@ -134,7 +132,8 @@ fn shadows_decide_nothing_and_are_told() {
         let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
         spec(&namespace, json!({"reinvocationPolicy": "Never", "mutations": [mutation]}))
     };
-    let refusing = spec(&namespace, json!({"validations": [{"expression": "object.data.real != '2'", "message": "no"}]}));
+    let refusing =
+        spec(&namespace, json!({"validations": [{"expression": "object.data.real != '2'", "message": "no"}]}));
     let metadata = json!({"name": annotated, "annotations": {SHADOW: "true"}});
     for (kind, object) in [
         (MUTATING, object(MUTATING, metadata, applied("shadow"))),
@@ -147,7 +146,8 @@ fn shadows_decide_nothing_and_are_told() {
     }
     let decided = |name: &str, decision: &str| {
         let (_, metrics) = proxy.health("/metrics").unwrap();
-        let start = format!("admission_proxy_shadow_decisions_total{{decision=\"{decision}\",kind=\"policy\",name=\"{name}\"");
+        let start =
+            format!("admission_proxy_shadow_decisions_total{{decision=\"{decision}\",kind=\"policy\",name=\"{name}\"");
         metrics.lines().any(|line| line.starts_with(&start))
     };
     eventually("all policies", || {
@@ -156,7 +156,8 @@ fn shadows_decide_nothing_and_are_told() {
         let all = decided(annotated, "changed") && decided(named, "denied") && decided(bound, "denied");
         (all && got[4]["real"] == "2").then_some(())
     });
-    let texts = ["\\\"decision\\\":\\\"changed\\\"", "\\\"paths\\\":[\\\"/data/shadow\\\"]", "\\\"message\\\":\\\"no\\\""];
+    let texts =
+        ["\\\"decision\\\":\\\"changed\\\"", "\\\"paths\\\":[\\\"/data/shadow\\\"]", "\\\"message\\\":\\\"no\\\""];
     eventually("the shadows in the audit log", || {
         let log = std::fs::read_to_string(&log).unwrap_or_default();
         texts.iter().all(|text| log.contains(text)).then_some(())

@@ -132,12 +132,19 @@ const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 
 impl Counted {
     /// Registers policies of one validation about creates of a resource, each with a binding.
-    fn register(&self, names: impl Iterator<Item = String>, resource: &str, expression: &str, selector: impl Fn(&str) -> Value) {
+    fn register(
+        &self,
+        names: impl Iterator<Item = String>,
+        resource: &str,
+        expression: &str,
+        selector: impl Fn(&str) -> Value,
+    ) {
         let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]});
         for name in names {
             let constraints = json!({"resourceRules": [rule], "namespaceSelector": selector(&name)});
             let policy = json!({"metadata": {"name": name}, "spec": {"matchConstraints": constraints, "validations": [{ "expression": expression }]}});
-            let binding = json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
+            let binding =
+                json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
             for (kind, object) in [("policies", policy), ("policybindings", binding)] {
                 let uri = format!("{REGISTRATIONS}/validatingadmission{kind}");
                 self.send("POST", &uri, JSON, &object.to_string().into(), 201);
@@ -147,12 +154,14 @@ impl Counted {
 
     /// Registers one more, and waits until it is heard of, and all before it with it.
     fn settle(&self, name: &str) {
-        self.register([name.to_owned()].into_iter(), "secrets", &format!("object.metadata.name != '{name}'"), |_| json!({}));
+        self.register([name.to_owned()].into_iter(), "secrets", &format!("object.metadata.name != '{name}'"), |_| {
+            json!({})
+        });
         let secret: Bytes = json!({"metadata": {"name": name}}).to_string().into();
         let uri = "/api/v1/namespaces/bench/secrets?dryRun=All";
         let refused = || self.runtime.block_on(self.front.ask("POST", uri, JSON, secret.clone())).0 == 422;
         while !refused() {
-            self.runtime.block_on(tokio::time::sleep(std::time::Duration::from_millis(5)));
+            self.runtime.block_on(async { tokio::time::sleep(std::time::Duration::from_millis(5)).await });
         }
     }
 }
@@ -172,7 +181,8 @@ fn policies_that_are_not_meant_allocate_nothing() {
     let with_one = create();
     counted.register(names("others", 100), "configmaps", expression, anywhere);
     counted.register(names("elsewhere", 100), "pods", expression, |name| json!({"matchLabels": {"team": name}}));
-    let elsewhere = json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["bench"]}]});
+    let elsewhere =
+        json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["bench"]}]});
     counted.register(names("not-here", 100), "pods", expression, |_| elsewhere.clone());
     counted.settle("settled-2");
     let with_others = create();
@@ -181,7 +191,10 @@ fn policies_that_are_not_meant_allocate_nothing() {
     let with_meant = create();
     let each = with_meant.saturating_sub(with_others).div_ceil(100);
     println!("one policy: {with_one} allocations; 300 that are not meant: {with_others}; each that is: {each}");
-    assert!(with_others <= with_one + 8, "{with_others} allocations with 300 policies that are not meant, {with_one} without");
+    assert!(
+        with_others <= with_one + 8,
+        "{with_others} allocations with 300 policies that are not meant, {with_one} without"
+    );
     assert!(each <= 20, "{each} allocations a policy");
 }
 

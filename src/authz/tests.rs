@@ -144,7 +144,8 @@ async fn always_allow_leaves_requests_to_the_upstream_but_not_checks() {
 #[tokio::test]
 async fn with_passthrough_the_client_asks_about_itself() {
     let upstream = deciding(json!({"allowed": true}));
-    let authorizer = Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport(), upstream.client())));
+    let authorizer =
+        Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport(), upstream.client())));
     let credentials = |token| ClientCredentials {
         authorization: Some(HeaderValue::from_static(token)),
         impersonation: vec![("impersonate-user".parse().unwrap(), HeaderValue::from_static("bob"))],
@@ -184,7 +185,8 @@ async fn with_passthrough_the_proxy_asks_about_anybody_else() {
 async fn a_client_that_may_not_ask_may_not_act() {
     for code in [401, 403] {
         let upstream = Upstream::new(move |_, _| failure(code, "", "no"));
-        let authorizer = Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport(), upstream.client())));
+        let authorizer =
+            Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport(), upstream.client())));
         let refused = authorizer.authorize(&alice(), &list_pods(), Some(&ClientCredentials::default())).await;
         assert_eq!(refused.unwrap_err().code, 403);
     }

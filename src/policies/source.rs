@@ -7,8 +7,8 @@ use super::expression::Expression;
 use super::files::Files;
 use super::policy::{ParameterKind, Policy, Rules};
 use super::selectors::{self, Selectors};
-use crate::admission::{Attributes, Operation};
 use crate::admission::shadow::Shadows;
+use crate::admission::{Attributes, Operation};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection};
 use crate::manifests;
@@ -94,7 +94,8 @@ impl<R: Rules, A> Policies<R, A> {
         let [namespaces, objects] = &self.selectors;
         // Of a request on a namespace, other labels count.
         let namespace = (of.resource.resource != "namespaces").then(|| cluster.namespace(&of.namespace)).flatten();
-        let in_namespace = namespace.map(|namespace| namespaces.matching(iter::once(namespace.labels.iter().collect())));
+        let in_namespace =
+            namespace.map(|namespace| namespaces.matching(iter::once(namespace.labels.iter().collect())));
         let of_objects = [of.object.as_ref(), of.old_object.as_deref()].into_iter().flatten();
         let of_objects = (of.operation != Operation::Connect).then(|| objects.matching(of_objects.map(labels)));
         let (in_namespace, of_objects) = (in_namespace.unwrap_or_default(), of_objects.unwrap_or_default());

@@ -50,7 +50,8 @@ fn validating(annotation: &str, spec: Value, actions: &[&str], options: &Options
 fn mutating(policies: &[(&str, &str, Value)], options: &Options) -> World<Mutating> {
     let all = policies.iter().map(|(name, expression, fields)| {
         let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
-        let spec = json!({"matchConstraints": constraints(), "reinvocationPolicy": "IfNeeded", "mutations": [mutation]});
+        let spec =
+            json!({"matchConstraints": constraints(), "reinvocationPolicy": "IfNeeded", "mutations": [mutation]});
         api(name, with(spec, fields.clone()))
     });
     let bindings = policies.iter().map(|(name, ..)| api(name, json!({ "policyName": name })));
@@ -102,9 +103,16 @@ async fn what_goes_wrong_with_a_validating_shadow_is_told_by_its_failure_policy(
     let unknown = json!({"paramKind": {"apiVersion": "v1", "kind": "Nothing"}});
     for (fields, binding, message) in [
         (json!({}), "b0", "expression 'object.data.b == ''' resulted in error: no such key: b"),
-        (unknown, "", "failed to configure policy: failed to find resource referenced by paramKind: '/v1, Kind=Nothing'"),
-        (json!({"matchConditions": [{"name": "c", "expression": "object.data.c == ''"}]}), "b0",
-            "expression 'object.data.c == ''' resulted in error: no such key: c"),
+        (
+            unknown,
+            "",
+            "failed to configure policy: failed to find resource referenced by paramKind: '/v1, Kind=Nothing'",
+        ),
+        (
+            json!({"matchConditions": [{"name": "c", "expression": "object.data.c == ''"}]}),
+            "b0",
+            "expression 'object.data.c == ''' resulted in error: no such key: c",
+        ),
     ] {
         for (failure_policy, decision) in [("Fail", "failed-closed"), ("Ignore", "failed-open")] {
             let spec = json!({"failurePolicy": failure_policy, "validations": [{"expression": "object.data.b == ''"}]});
@@ -230,7 +238,8 @@ async fn a_policy_from_a_file_has_parameters_where_that_is_allowed() {
         let binding = "ValidatingAdmissionPolicy 'p.static.k8s.io' with binding 'p.static.k8s.io'";
         assert!(status.message.ends_with(&format!("{binding} denied request: {message}")), "{status}");
     }
-    let sets = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{data: params.data}"}});
+    let sets =
+        json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{data: params.data}"}});
     let place = folder("MutatingAdmissionPolicy", json!({"reinvocationPolicy": "Never", "mutations": [sets]}));
     assert!(read::<mutating::Mutations, _>(place.path(), Parameters::Forbidden).is_err());
     let files = read(place.path(), Parameters::Allowed).unwrap();

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cluster::FixedState;
-use crate::policies::{Binding, Options};
 use crate::policies::testing::*;
+use crate::policies::{Binding, Options};
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy;
 use serde_json::{Value, json};
 
