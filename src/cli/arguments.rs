@@ -94,6 +94,15 @@ pub(super) struct Admission {
     /// have decided is counted, logged and in the audit log. The annotation shadow.kube-admission-proxy.dev/hooks says the same.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) shadow_webhooks: Vec<String>,
+    /// Admission policies that are evaluated but decide nothing, by their name or as policy/binding: what they would have decided
+    /// is counted, logged and in the audit log. The annotation shadow.kube-admission-proxy.dev/policy says the same.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) shadow_policies: Vec<String>,
+    /// Whether policies from files (staticManifestsDir) may have parameters, which are objects of the API behind; kube-apiserver
+    /// refuses such files.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) enable_static_policy_parameters: bool,
     /// What the validating phase sees where a webhook looks: the object as it would be stored, for which the write is
     /// tried first (dryRun=All); or the one that is submitted, without that round trip.
     #[arg(long, value_name = "VIEW", value_parser = validation_view(), default_value = "stored")]

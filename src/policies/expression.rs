@@ -42,6 +42,11 @@ pub struct Expression {
     program: Result<Program, String>,
 }
 
+impl Declarations {
+    /// What most expressions of policies may use.
+    pub const OF_POLICIES: Self = Self { parameters: false, authorizer: true, variables: true, patches: false };
+}
+
 impl Expression {
     /// Its text.
     pub fn source(&self) -> &str {
@@ -99,9 +104,8 @@ impl Compiler {
 
     /// Compiles the policy's variables; each may use those before it, and all that is compiled later may use them.
     pub fn variables<'a>(&mut self, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Box<[Variable]> {
-        let declarations = Declarations { authorizer: true, variables: true, ..Declarations::default() };
         let compile = |(name, source): (&str, &str)| {
-            let expression = self.compile(source, declarations, &[]);
+            let expression = self.compile(source, Declarations::OF_POLICIES, &[]);
             self.messages.add_variable(name, &expression.output());
             Variable { name: name.into(), expression }
         };
@@ -110,14 +114,7 @@ impl Compiler {
 
     /// Compiles an expression that must come to one of these types; to any if none is given.
     pub fn compile(&self, source: &str, declarations: Declarations, types: &[Type]) -> Expression {
-        let program = self
-            .environment(declarations)
-            .compile(source)
-            .map_err(|error| format!("compilation failed: {error}"))
-            .and_then(|program| match types.is_empty() || types.contains(&program.output) {
-                true => Ok(program),
-                false => Err(wrong_type(types, &program.output)),
-            });
+        let program = self.environment(declarations).compile_to(source, types).map_err(|error| error.to_string());
         let declarations = Declarations { parameters: self.has_parameters, ..declarations };
         Expression { source: source.into(), declarations, program }
     }
@@ -133,15 +130,6 @@ impl Compiler {
         let messages = self.messages.clone();
         let messages = if declarations.patches { messages.with_patches() } else { messages };
         environment(messages, Declarations { parameters: self.has_parameters, ..declarations })
-    }
-}
-
-fn wrong_type(types: &[Type], found: &Type) -> String {
-    let texts: Vec<String> = types.iter().map(Type::declaration).collect();
-    let found = found.declaration();
-    match texts.as_slice() {
-        [one] => format!("must evaluate to {one} but got {found}"),
-        several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
     }
 }
 
