@@ -29,7 +29,7 @@ pub(crate) use mutating::mutating_files;
 pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
 pub use validating::Validating;
 pub(crate) use validating::validating_files;
-pub use versions::View;
+pub use versions::{Versions, View};
 
 use crate::admission::Attributes;
 

@@ -12,7 +12,7 @@ use crate::manifests;
 use crate::object::{GroupVersionKind, split_api_version};
 use crate::webhooks::criteria::Criteria;
 use crate::webhooks::derived::Derived;
-use crate::webhooks::index::Index;
+use crate::webhooks::index::{Candidates, Index};
 use k8s_openapi::api::admissionregistration::v1::ParamKind;
 use std::collections::HashMap;
 use std::fmt;
@@ -80,8 +80,6 @@ pub struct Hook<C, A> {
     pub bindings: Vec<Arc<Binding<A>>>,
     /// The objects of its parameters' kind; an error where they cannot be followed.
     pub parameters: Option<Result<Arc<Parameters>, String>>,
-    /// Whether it is from a file.
-    is_static: bool,
 }
 
 /// The policies from files, by name, then those of the API that have bindings, by name (`compositePolicySource`).
@@ -101,15 +99,18 @@ impl<C: Compiled, A> Default for Policies<C, A> {
 }
 
 impl<C: Compiled, A> Policies<C, A> {
-    /// The policies that may be for such a request.
+    /// The policies that may be for such a request, whatever is in its object.
     pub(super) fn candidates(
         &self,
         audience: Audience,
         of: &Attributes,
-    ) -> impl Iterator<Item = &Hook<C, A>> + use<'_, C, A> {
-        let positions = self.index.candidates(&of.resource.resource, of.operation);
-        let hooks = positions.filter_map(|position| self.hooks.get(position));
-        hooks.filter(move |hook| audience == Audience::All || hook.is_static)
+        cluster: &Cluster,
+    ) -> Candidates<'_, Hook<C, A>> {
+        let candidates = self.index.candidates(&self.hooks, of, cluster);
+        match audience {
+            Audience::All => candidates,
+            Audience::Files => candidates.among_first(self.files.policies.len()),
+        }
     }
 
     /// Every policy with a mistake in it, and what it is.
@@ -225,7 +226,7 @@ where
         let mut compiled = Vec::new();
         for (policy, bindings) in &files.policies {
             let (policy, bindings) = (policy.clone(), bindings.clone());
-            hooks.push(Hook { policy, bindings, parameters: None, is_static: true });
+            hooks.push(Hook { policy, bindings, parameters: None });
         }
         for source in policies.iter() {
             let unchanged = before.get(&Arc::as_ptr(source)).map(|policy| Arc::clone(policy));
@@ -233,10 +234,9 @@ where
             compiled.push((source.clone(), policy.clone()));
             let Some(bindings) = by_policy.remove(policy.name()) else { continue };
             let parameters = policy.parameter_kind().map(|kind| self.parameters(kind));
-            hooks.push(Hook { policy, bindings, parameters, is_static: false });
+            hooks.push(Hook { policy, bindings, parameters });
         }
-        let rules = hooks.iter().map(|hook: &Hook<C, A>| hook.policy.criteria().and_then(Criteria::rules));
-        let index = Index::new(rules);
+        let index = Index::new(hooks.iter().map(|hook: &Hook<C, A>| hook.policy.criteria()));
         Policies { files: files.clone(), hooks, index, compiled }
     }
 

@@ -103,7 +103,7 @@ impl Mutating {
         files: MutatingFiles,
     ) -> prometheus::Result<Self> {
         let checks = Checks::mutating(metrics.registry())?;
-        let converter = Converter::new(cluster.clone(), discovery.clone(), limits);
+        let converter = Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions());
         Ok(Self { source: Source::new(cluster.clone(), discovery, files), cluster, metrics, checks, converter })
     }
 
@@ -117,8 +117,8 @@ impl Mutating {
     pub fn may_want(&self, attributes: &Attributes) -> bool {
         let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = policies.candidates(audience, attributes);
-        let may_be = |hook: &MutatingHook| {
+        let mut candidates = policies.candidates(audience, attributes, &self.cluster);
+        let may_be = |(_, hook): (usize, &MutatingHook)| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.rules_may_match(criteria, attributes))
         };
         (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
@@ -135,13 +135,14 @@ impl Mutating {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let policies = self.source.policies();
-        let mut hooks = policies.candidates(audience, attributes).peekable();
-        if hooks.peek().is_none() {
+        let mut hooks = policies.candidates(audience, attributes, &self.cluster);
+        hooks.look_at(attributes, attributes.object.as_ref());
+        if hooks.is_done() {
             return Ok(());
         }
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
         let (mut invocations, mut failures, mut versions) = (Vec::new(), Vec::new(), Versions::default());
-        for hook in hooks {
+        for (_, hook) in hooks {
             self.collect(hook, attributes, (&mut matcher, &mut versions), &mut invocations, &mut failures).await;
         }
         if !invocations.is_empty() {

@@ -119,7 +119,7 @@ impl Validating {
         files: ValidatingFiles,
     ) -> prometheus::Result<Self> {
         let checks = Checks::validating(metrics.registry())?;
-        let converter = Converter::new(cluster.clone(), discovery.clone(), limits);
+        let converter = Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions());
         Ok(Self { source: Source::new(cluster.clone(), discovery, files), cluster, metrics, checks, converter })
     }
 
@@ -133,8 +133,9 @@ impl Validating {
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = policies.candidates(audience, attributes);
-        let may_be = |hook: &ValidatingHook| {
+        let mut candidates = policies.candidates(audience, attributes, &self.cluster);
+        candidates.look_at(attributes, attributes.object.as_ref());
+        let may_be = |(_, hook): (usize, &ValidatingHook)| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.may_want(criteria, attributes))
         };
         (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
@@ -152,7 +153,9 @@ impl Validating {
         }
         let policies: Arc<Policies<_, _>> = self.source.policies();
         let mut pass = None;
-        for hook in policies.candidates(audience, attributes) {
+        let mut candidates = policies.candidates(audience, attributes, &self.cluster);
+        candidates.look_at(attributes, attributes.object.as_ref());
+        for (_, hook) in candidates {
             let pass = pass.get_or_insert_with(|| Pass {
                 attributes,
                 matcher: Matcher::new(&self.cluster, &self.converter),

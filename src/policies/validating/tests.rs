@@ -262,7 +262,7 @@ async fn policies_from_files_are_first_and_see_policies_too() {
     let world = world_with(files, state(Vec::new()), vec![stored.clone()], vec![binding(json!({}))]);
     let (policies, maps) = (world.plugin.source.policies(), create());
     let names = |audience, of| -> Vec<String> {
-        policies.candidates(audience, of).map(|hook| hook.policy.name.to_string()).collect()
+        policies.candidates(audience, of, &world.plugin.cluster).map(|(_, hook)| hook.policy.name.to_string()).collect()
     };
     let bindings = of_resource("admissionregistration.k8s.io", "mutatingadmissionpolicybindings");
     assert_eq!(names(Audience::All, &maps), ["y.static.k8s.io", "z.static.k8s.io", "p0"]);

@@ -96,6 +96,14 @@ impl Endpoint {
         Self::after_scheme(is_plain, rest, Vec::new()).map_err(broken)
     }
 
+    /// The server at this authority, which a redirect names.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn server_at(is_plain: bool, authority: &str) -> Result<Self, &'static str> {
+        Self::after_scheme(is_plain, authority, Vec::new())
+    }
+
     fn after_scheme(is_plain: bool, rest: &str, ca: Vec<u8>) -> Result<Self, &'static str> {
         let default_port = if is_plain { 80 } else { 443 };
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
@@ -149,11 +157,10 @@ impl Endpoint {
         if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
     }
 
-    /// Whether an authority of an https URL is this one.
-    pub fn is_at(&self, authority: &str) -> bool {
-        let other = Self::after_scheme(false, authority, Vec::new());
-        other
-            .is_ok_and(|other| !self.is_plain && other.port == self.port && other.host.eq_ignore_ascii_case(&self.host))
+    /// Whether another is at the same server.
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        let is_same_host = self.host.eq_ignore_ascii_case(&other.host);
+        is_same_host && (self.is_plain, self.port) == (other.is_plain, other.port)
     }
 
     /// The `Host` header.
