@@ -1,8 +1,8 @@
 //! Admission configurations from files (`staticManifestsDir`), against kube-apiserver's own.
 
 use crate::harness::{
-    Answer, Api, ControlPlane, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, pki, post, unique,
-    upstream,
+    Answer, Api, ControlPlane, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, pki, post,
+    unique, upstream,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -383,13 +383,25 @@ fn names_of_files_are_kept_from_the_api_as_by_kube_apiserver() {
         object
     };
     let rules = json!({"resourceRules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]});
-    let mutations = json!([{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}]);
+    let mutations = json!([{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}]);
     let all = [
         ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", json!(null)),
         ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", json!(null)),
-        ("validatingadmissionpolicies", "ValidatingAdmissionPolicy", json!({"matchConstraints": rules, "validations": [{"expression": "true"}]})),
-        ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", json!({"policyName": "p", "validationActions": ["Deny"]})),
-        ("mutatingadmissionpolicies", "MutatingAdmissionPolicy", json!({"matchConstraints": rules, "mutations": mutations, "reinvocationPolicy": "Never"})),
+        (
+            "validatingadmissionpolicies",
+            "ValidatingAdmissionPolicy",
+            json!({"matchConstraints": rules, "validations": [{"expression": "true"}]}),
+        ),
+        (
+            "validatingadmissionpolicybindings",
+            "ValidatingAdmissionPolicyBinding",
+            json!({"policyName": "p", "validationActions": ["Deny"]}),
+        ),
+        (
+            "mutatingadmissionpolicies",
+            "MutatingAdmissionPolicy",
+            json!({"matchConstraints": rules, "mutations": mutations, "reinvocationPolicy": "Never"}),
+        ),
         ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", json!({"policyName": "p"})),
     ];
     for (resource, kind, spec) in all {
@@ -402,7 +414,11 @@ fn names_of_files_are_kept_from_the_api_as_by_kube_apiserver() {
                     let answer = api.send(&User::admin(), request.clone());
                     let json = answer.json();
                     let of_status = ["message", "reason", "details"].map(|field| json[field].clone());
-                    (answer.status, if answer.status == 201 { Default::default() } else { of_status }, answer.header("warning"))
+                    (
+                        answer.status,
+                        if answer.status == 201 { Default::default() } else { of_status },
+                        answer.header("warning"),
+                    )
                 };
                 let expected = heard(&reference);
                 assert_eq!(heard(&proxy), expected, "{resource} {name}");

@@ -102,9 +102,10 @@ async fn answer(stream: &mut TlsStream<TcpStream>, path: &str, review: &Value) -
         let (port, path) = rest.split_once('/')?;
         Some((code, format!("https://127.0.0.1:{port}/{path}")))
     });
-    let redirect = redirect.map(|(_, code, to)| (*code, (*to).to_owned())).or(away).map(|(code, to)| {
-        format!("HTTP/1.1 {code} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
-    });
+    let redirect = redirect
+        .map(|(_, code, to)| (*code, (*to).to_owned()))
+        .or(away)
+        .map(|(code, to)| format!("HTTP/1.1 {code} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
     let (text, goes_on) = match (raw, redirect, path) {
         (Some(raw), ..) => (raw, false),
         (_, Some(redirect), _) => (redirect, true),

@@ -49,7 +49,8 @@ const EVENT_GROUPS: [&str; 2] = ["", "events.k8s.io"];
 /// The groups under which a resource is stored as one, in kube-apiserver's order.
 pub fn cohabiting_groups<'a>(group: &'a str, resource: &str) -> impl Iterator<Item = &'a str> {
     let [core, events] = EVENT_GROUPS;
-    let (first, second) = if resource == "events" && EVENT_GROUPS.contains(&group) { (core, Some(events)) } else { (group, None) };
+    let (first, second) =
+        if resource == "events" && EVENT_GROUPS.contains(&group) { (core, Some(events)) } else { (group, None) };
     std::iter::once(first).chain(second)
 }
 

@@ -49,10 +49,8 @@ impl Metrics {
         let labels = ["result", "failure_type"];
         let help = "Counter for conversion webhook requests with success/failure and failure error type";
         let requests = IntCounterVec::new(Opts::new("apiserver_conversion_webhook_request_total", help), &labels)?;
-        let latencies = HistogramOpts::new(
-            "apiserver_conversion_webhook_duration_seconds",
-            "Conversion webhook request latency",
-        );
+        let latencies =
+            HistogramOpts::new("apiserver_conversion_webhook_duration_seconds", "Conversion webhook request latency");
         let latencies = HistogramVec::new(latencies.buckets(LATENCIES.to_vec()), &labels)?;
         let conversions = HistogramOpts::new(
             "apiserver_crd_conversion_webhook_duration_seconds",

@@ -232,7 +232,8 @@ async fn what_became_of_conversions_is_counted() {
             expected.push(format!("apiserver_conversion_webhook_duration_seconds_count{labels}"));
             expected.push(format!("apiserver_conversion_webhook_request_total{labels}"));
         }
-        let of = format!("crd_name=\"gadgets.lab.dev\",from_version=\"v1\",succeeded=\"{is_converted}\",to_version=\"v2\"");
+        let of =
+            format!("crd_name=\"gadgets.lab.dev\",from_version=\"v1\",succeeded=\"{is_converted}\",to_version=\"v2\"");
         expected.push(format!("apiserver_crd_conversion_webhook_duration_seconds_count{{{of}}} 1"));
         assert_eq!(counted.collect::<Vec<_>>(), expected, "{path} {versions}");
         assert_eq!(is_converted, failure == Some(""));

@@ -72,7 +72,8 @@ mod tests {
     fn no_new_object_gets_a_reserved_name() {
         let on = ReservedNames::new(&FeatureGates::parse("ManifestBasedAdmissionControlConfig=true").unwrap());
         let off = ReservedNames::new(&FeatureGates::default());
-        let (group, policies, name) = ("admissionregistration.k8s.io", "validatingadmissionpolicies", "p.static.k8s.io");
+        let (group, policies, name) =
+            ("admissionregistration.k8s.io", "validatingadmissionpolicies", "p.static.k8s.io");
         for resource in RESOURCES {
             let attributes = named(Operation::Create, group, resource, "", name);
             let status = on.check(&attributes).unwrap_err();

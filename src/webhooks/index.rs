@@ -59,7 +59,8 @@ impl Index {
             let selectors = all.clone().map(|criteria| criteria.and_then(|criteria| of(criteria).as_ref().ok()));
             SelectorSet::new(selectors.map(|selector| selector.unwrap_or(&everything)))
         };
-        let (namespaces, objects) = (selectors(|criteria| &criteria.namespaces), selectors(|criteria| &criteria.objects));
+        let (namespaces, objects) =
+            (selectors(|criteria| &criteria.namespaces), selectors(|criteria| &criteria.objects));
         let mut index = Self { by_group: HashMap::new(), namespaces, objects };
         for (position, criteria) in all.enumerate() {
             match criteria.and_then(Criteria::rules) {
@@ -132,7 +133,7 @@ impl<T> Candidates<'_, T> {
 
     /// Leaves out what does not want such an object, which is the request's in some version.
     pub fn look_at(&mut self, attributes: &Attributes, object: Option<&Object>) {
-        if self.is_done() {
+        if self.left.iter().all(|list| list.is_empty()) {
             return;
         }
         let Index { namespaces, objects, .. } = self.index;

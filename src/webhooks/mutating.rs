@@ -196,9 +196,7 @@ impl Mutating {
             let key = Key::new(attributes, index);
             let called = self.call(hook, attributes, &mut versioned, review, &key).await;
             let changed = matches!(called, Ok(true));
-            attributes
-                .annotations
-                .add(key.with(MUTATION), mutation_annotation(&hook.audit_text, changed));
+            attributes.annotations.add(key.with(MUTATION), mutation_annotation(&hook.audit_text, changed));
             let outcome =
                 settle(Caller::Mutating, hook, attributes, started.elapsed(), called.as_ref().err(), &self.metrics);
             if changed {

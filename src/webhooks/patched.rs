@@ -138,7 +138,8 @@ mod tests {
             (json!({"overhead": {"cpu": "1000m"}}), json!({"overhead": {"cpu": "1"}}), false),
             (json!({"unknown": 1}), json!({}), false),
         ] {
-            let (kind, object) = (GroupVersionKind::new("", "v1", "Pod"), Object::from_value(pod(before.clone())).unwrap());
+            let (kind, object) =
+                (GroupVersionKind::new("", "v1", "Pod"), Object::from_value(pod(before.clone())).unwrap());
             let patched = decode(&object, pod(after.clone()), &kind).unwrap();
             assert_eq!(patched.is_changed, is_changed, "{before} {after}");
         }

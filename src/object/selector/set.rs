@@ -125,7 +125,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn selectors() -> Vec<LabelSelector> {
-        let one = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
+        let one =
+            |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
         [
             json!([]),
             json!([one("a", "In", &["1", "2", "2"])]),

@@ -107,7 +107,7 @@ async fn actions_warn_and_audit() {
     let annotations: Vec<_> = attributes.annotations.take().into_iter().map(|(key, value, _)| (key, value)).collect();
     let failure =
         r#"[{"message":"no","policy":"p0","binding":"b0","expressionIndex":1,"validationActions":["Warn","Audit"]}]"#;
-    let expected = [("validation.policy.admission.k8s.io/validation_failure", failure), ("p0/k", "v1")];
+    let expected = [("p0/k", "v1"), ("validation.policy.admission.k8s.io/validation_failure", failure)];
     assert_eq!(annotations, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
 }
 

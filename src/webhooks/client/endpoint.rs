@@ -108,6 +108,9 @@ impl Endpoint {
         let default_port = if is_plain { 80 } else { 443 };
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
         let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+        if authority.contains('@') {
+            return Err("no host in request URL");
+        }
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
                 (host, if port.is_empty() { default_port } else { port.parse().map_err(|_| "invalid port")? })
@@ -115,7 +118,7 @@ impl Endpoint {
             _ => (authority, default_port),
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if host.is_empty() || authority.contains('@') {
+        if host.is_empty() {
             return Err("no host in request URL");
         }
         let path = percent_decode_str(path).decode_utf8().map_err(|_| "invalid URL escape")?;

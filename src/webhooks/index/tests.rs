@@ -122,7 +122,8 @@ fn selectors_leave_out_what_they_do_not_match() {
 
 #[test]
 fn what_was_looked_at_before_is_forgotten() {
-    let wanting = |value: &str| criteria(&[rule(&["*"], &["*"], &["*"])], json!({}), json!({"matchLabels": {"app": value}}));
+    let wanting =
+        |value: &str| criteria(&[rule(&["*"], &["*"], &["*"])], json!({}), json!({"matchLabels": {"app": value}}));
     let all = [Some(wanting("a")), Some(wanting("b")), Some(wanting("a")), Some(wanting("b"))];
     let (index, cluster) = (Index::new(all.iter().map(Option::as_ref)), Cluster::fixed(FixedState::default()));
     let attributes = request(Operation::Create, "", "pods", "");
