@@ -8,6 +8,7 @@ bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and
 """
 import argparse
 import base64
+import http.client
 import json
 import os
 import pathlib
@@ -73,6 +74,10 @@ class Process:
         """Memory now, or at its peak, which is VmHWM."""
         status = pathlib.Path(f"/proc/{self.child.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith(figure)).split()[1])
+
+    def forget_peak(self):
+        """From now on VmHWM is the peak from now on."""
+        pathlib.Path(f"/proc/{self.child.pid}/clear_refs").write_text("5")
 
     def check(self):
         if self.child.poll() is not None:
@@ -561,22 +566,43 @@ def policies(rounds):
 
 
 SLOW_HOOK = """
-import http.server, ssl, sys, time
-class Hook(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        time.sleep(0.010)
-        body = sys.argv[4].encode()
-        head = "HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body)
-        self.wfile.write(head.encode() + body)
-server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Hook)
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(sys.argv[2], sys.argv[3])
-server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-server.serve_forever()
+import asyncio, ssl, sys
+async def serve(reader, writer):
+    loop = asyncio.get_running_loop()
+    try:
+        while True:
+            head = await reader.readuntil(b"\\r\\n\\r\\n")
+            until = loop.time() + 0.010
+            lengths = [line.split(b":")[1] for line in head.split(b"\\r\\n") if line.lower().startswith(b"content-length:")]
+            await reader.readexactly(int(lengths[0]))
+            body = sys.argv[5 if b"/mutate" in head.split(b"\\r\\n")[0] else 4].encode()
+            await asyncio.sleep(until - loop.time())
+            writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body)
+            await writer.drain()
+    except (asyncio.IncompleteReadError, OSError):
+        writer.close()
+async def main():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[2], sys.argv[3])
+    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]), ssl=context)
+    await server.serve_forever()
+asyncio.run(main())
 """
+
+
+def hook_latency(port, path):
+    """p50 in microseconds of calls of a hook itself, one at a time, over one connection."""
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=ssl.create_default_context(cafile=WORK / "ca.crt"))
+    connection.connect()
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    figures = []
+    for _ in range(60):
+        start = time.perf_counter()
+        connection.request("POST", path, b"{}", {"Content-Type": "application/json"})
+        connection.getresponse().read()
+        figures.append((time.perf_counter() - start) * 1e6)
+    connection.close()
+    return statistics.median(figures)
 
 
 def hook_answer(**fields):
@@ -585,56 +611,66 @@ def hook_answer(**fields):
 
 
 def hooks(kind, name, namespace, url, count):
-    """A configuration of so many hooks for the config maps of a namespace."""
+    """A configuration of so many hooks for the config maps of a namespace, which may have the hook's number in its name."""
     ca = base64.b64encode((WORK / "ca.crt").read_bytes()).decode()
     return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": f"{kind}WebhookConfiguration", "metadata": {"name": name}, "webhooks": [{
         "name": f"hook-{number}.{name}.test", "sideEffects": "None", "admissionReviewVersions": ["v1beta1"],
         "clientConfig": {"url": url, "caBundle": ca},
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}} for number in range(count)]}
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace.format(number)}}} for number in range(count)]}
+
+
+def config_map(name, size):
+    """A body of so many bytes, near enough."""
+    body = WORK / f"{name.replace(' ', '-')}.json"
+    body.write_text(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "c-"}, "data": {"x": "y" * size}}))
+    BODIES[name] = ("application/json", body)
 
 
 def webhooks(rounds):
-    """What calls of webhooks cost the proxy, and kube-apiserver: dry-run creates of a config map of 1 KB in namespaces with
-    different hooks, against one with none."""
+    """What calls of webhooks cost the proxy, and kube-apiserver: dry-run creates of a config map of 1 KB, or 1 MB, in namespaces
+    with different hooks, against one with none."""
     patch = base64.b64encode(json.dumps([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]).encode()).decode()
-    answers = {"/validate": hook_answer(), "/mutate": hook_answer(patchType="JSONPatch", patch=patch)}
-    locations = " ".join(f"location {path} {{ return 200 '{answer}'; }}" for path, answer in answers.items())
-    fast, fast_port = nginx("hook", None, locations, http2=False)
+    allows, patches = hook_answer(), hook_answer(patchType="JSONPatch", patch=patch)
+    inner = free_port()
+    locations = [f"location {path} {{ return 200 '{answer}'; }}" for path, answer in (("/validate", allows), ("/mutate", patches))]
+    # A body is read to its end before the answer only where it is passed on.
+    locations.append(f"location /read {{ client_max_body_size 8m; client_body_buffer_size 8m; proxy_pass http://127.0.0.1:{inner}; }}")
+    reader = f"server {{ listen 127.0.0.1:{inner}; client_max_body_size 8m; location / {{ return 200 '{allows}'; }} }}"
+    fast, fast_port = nginx("hook", None, " ".join(locations), reader, http2=False)
     slow_port = free_port()
-    slow = Process("slow-hook", [sys.executable, "-c", SLOW_HOOK, str(slow_port), str(WORK / "server.crt"), str(WORK / "server.key"), hook_answer()])
+    slow = Process("slow-hook", [sys.executable, "-c", SLOW_HOOK, str(slow_port), str(WORK / "server.crt"), str(WORK / "server.key"), allows, patches])
     wait_for_port(slow_port, slow)
     etcd, etcd_port = store()
     peer, peer_port = api_server("admitting", etcd_port)
     plain, plain_port = api_server("plain", etcd_port, f"--disable-admission-plugins={every_plugin()}")
     # What is tried first to be seen as stored is another request.
     ours, our_port, ready = proxy(kubeconfig(plain_port), "--validation-view=submitted", cpu=None, threads="2")
-    body = WORK / "config-map.json"
-    body.write_text(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "c-"}, "data": {"x": "y" * 1000}}))
-    BODIES["config map"] = ("application/json", body)
-    namespaces = ["hooks-none", "hooks-validating", "hooks-mutating", "hooks-ten"]
+    config_map("config map", 1000)
+    config_map("large config map", 1_000_000)
     registration = "/apis/admissionregistration.k8s.io/v1"
     for port in (peer_port, plain_port):
-        for name in namespaces:
-            make(port, "/api/v1/namespaces", {"metadata": {"name": name}})
+        make(port, "/api/v1/namespaces", {"metadata": {"name": "hooks-none"}})
         for kind, name, path, at, count in [
                 ("Validating", "hooks-validating", "/validate", fast_port, 1), ("Mutating", "hooks-mutating", "/mutate", fast_port, 1),
-                ("Validating", "hooks-ten", "/", slow_port, 10)]:
+                ("Validating", "hooks-ten", "/validate", slow_port, 10), ("Mutating", "hooks-ten-mutating", "/mutate", slow_port, 10),
+                ("Validating", "hooks-large", "/read", fast_port, 10)]:
+            make(port, "/api/v1/namespaces", {"metadata": {"name": name}})
             configuration = hooks(kind, name, name, f"https://127.0.0.1:{at}{path}", count)
             make(port, f"{registration}/{kind.lower()}webhookconfigurations", configuration)
     wait_for(ready, ours)
     time.sleep(5)  # until the caches have it
     arms = {"the proxy": (ours, our_port), "kube-apiserver": (peer, peer_port)}
+    path = "/api/v1/namespaces/{}/configmaps?dryRun=All"
 
-    def measure(namespaces, requests):
+    def measure(namespaces, requests, form="config map"):
         """By namespace and arm: p50 and CPU of a create in microseconds, a round each."""
         figures = {(namespace, name): ([], []) for namespace in namespaces for name in arms}
-        path = "/api/v1/namespaces/{}/configmaps?dryRun=All"
         for round in range(rounds + 1):
             for (namespace, name), (latency, cpu) in figures.items():
                 process, port = arms[name]
                 before = process.cpu_microseconds()
-                p50 = load_creates(port, path.format(namespace), requests, "config map")
+                p50 = load_creates(port, path.format(namespace), requests, form)
                 if round:
                     latency.append(p50)
                     cpu.append((process.cpu_microseconds() - before) / requests)
@@ -643,23 +679,46 @@ def webhooks(rounds):
     def added(figures, namespace, name, which):
         return [a - b for a, b in zip(figures[namespace, name][which], figures["hooks-none", name][which])]
 
-    figures = measure(namespaces[:3], 600)
+    def say(what, of_arm):
+        print(f"{what}: " + ", ".join(f"{name} {spread(of_arm(name))}" for name in arms))
+
+    figures = measure(["hooks-none", "hooks-validating", "hooks-mutating"], 600)
     for what, namespace in [("validating call", "hooks-validating"), ("mutating call with a patch", "hooks-mutating")]:
-        print(f"{what}: added CPU µs: " + ", ".join(f"{name} {spread(added(figures, namespace, name, 1))}" for name in arms))
-        print(f"{what}: added p50 µs: " + ", ".join(f"{name} {spread(added(figures, namespace, name, 0))}" for name in arms))
-    figures = measure(["hooks-none", "hooks-ten"], 60)
-    print("10 validating calls of 10 ms: added p50 µs: " + ", ".join(f"{name} {spread(added(figures, 'hooks-ten', name, 0))}" for name in arms))
+        say(f"{what}: added CPU µs", lambda name: added(figures, namespace, name, 1))
+        say(f"{what}: added p50 µs", lambda name: added(figures, namespace, name, 0))
+    alone = hook_latency(slow_port, "/validate")
+    print(f"one of the slow hooks itself: p50 µs {alone:.1f}")
+    figures = measure(["hooks-none", "hooks-ten", "hooks-ten-mutating"], 60)
+    for what, namespace, least in [("10 validating calls of 10 ms", "hooks-ten", alone), ("10 mutating calls of 10 ms", "hooks-ten-mutating", 10 * alone)]:
+        bound = "the slowest" if namespace == "hooks-ten" else "their sum"
+        say(f"{what}: added p50 µs", lambda name: added(figures, namespace, name, 0))
+        say(f"{what}: more than {bound}, p50 µs", lambda name: [figure - least for figure in added(figures, namespace, name, 0)])
+    peaks = {}
+    for namespace in ("hooks-none", "hooks-large"):
+        for name, (process, port) in arms.items():
+            load_creates(port, path.format(namespace), 10, "large config map")
+            process.forget_peak()
+            before = process.resident_kib("VmHWM")
+            load_creates(port, path.format(namespace), 30, "large config map")
+            peaks[namespace, name] = (process.resident_kib("VmHWM"), before)
+    figures = measure(["hooks-none", "hooks-large"], 30, "large config map")
+    say("10 validating calls with an object of 1 MB: added p50 ms", lambda name: [figure / 1000 for figure in added(figures, "hooks-large", name, 0)])
+    say("10 validating calls with an object of 1 MB: added CPU ms", lambda name: [figure / 1000 for figure in added(figures, "hooks-large", name, 1)])
+    for name in arms:
+        (peak, before), (none, _) = peaks["hooks-large", name], peaks["hooks-none", name]
+        print(f"10 validating calls with an object of 1 MB: peak memory of {name}: {peak} KiB, without hooks {none} KiB: "
+              f"{(peak - none) * 1024 / 1e6:.2f} times the object more ({before} KiB before)")
     before = measure(["hooks-none"], 600)
     for port in (peer_port, plain_port):
         for number in range(10):
             name = f"elsewhere-{number}"
-            configuration = hooks("Validating", name, "elsewhere", f"https://127.0.0.1:{fast_port}/validate", 100)
+            configuration = hooks("Validating", name, f"elsewhere-{number}-{{}}", f"https://127.0.0.1:{fast_port}/validate", 100)
             make(port, f"{registration}/validatingwebhookconfigurations", configuration)
     time.sleep(5)
     after = measure(["hooks-none"], 600)
     for which, what in ((1, "CPU"), (0, "p50")):
-        added_by = {name: [a - median(before["hooks-none", name][which]) for a in after["hooks-none", name][which]] for name in arms}
-        print(f"1,000 hooks that do not match: added {what} µs: " + ", ".join(f"{name} {spread(values)}" for name, values in added_by.items()))
+        say(f"1,000 hooks that do not match: added {what} µs",
+            lambda name: [a - median(before["hooks-none", name][which]) for a in after["hooks-none", name][which]])
     for process in (ours, plain, peer, etcd, slow, fast):
         process.stop()
 

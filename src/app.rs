@@ -10,6 +10,7 @@ use crate::cluster::{self, Cluster, Need};
 use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Limits, UpstreamIdentity};
 use crate::embedded;
+use crate::manifests::ReservedNames;
 use crate::pipeline::{Gateway, InFlight, Pipeline};
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
@@ -327,6 +328,7 @@ fn pipeline(
         discovery,
         cluster,
         chain,
+        reserved_names: ReservedNames::new(&config.admission.feature_gates),
         validation_view: config.validation_view,
         gateway: Gateway {
             transport: upstream.transport,

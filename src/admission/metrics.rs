@@ -3,7 +3,7 @@
 //! The `_summary` of the steps is left out: a dashboard that needs quantiles has the histogram.
 
 use super::{Operation, shadow};
-use crate::manifests;
+use crate::{conversion, manifests};
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -78,6 +78,7 @@ pub struct Metrics {
     condition_exclusions: IntCounterVec,
     condition_seconds: HistogramVec,
     manifests: manifests::Metrics,
+    conversions: conversion::Metrics,
     shadows: shadow::Metrics,
 }
 
@@ -188,6 +189,7 @@ impl Metrics {
                 condition,
             )?,
             manifests: manifests::Metrics::new(registry)?,
+            conversions: conversion::Metrics::new(registry)?,
             shadows: shadow::Metrics::new(registry)?,
         })
     }
@@ -200,6 +202,11 @@ impl Metrics {
     /// What is counted of plugins' files.
     pub fn manifests(&self) -> &manifests::Metrics {
         &self.manifests
+    }
+
+    /// What is counted of conversions by webhooks.
+    pub fn conversions(&self) -> &conversion::Metrics {
+        &self.conversions
     }
 
     /// What is counted of hooks in shadow mode.

@@ -1,7 +1,9 @@
 //! Label and field selectors: from query strings and from `metav1.LabelSelector`s, and whether labels match them.
 
+mod set;
 mod syntax;
 
+pub use set::{Matching, SelectorSet};
 pub use syntax::{label_key_errors, label_value_errors, subdomain_errors};
 
 use super::decode::go_quote;

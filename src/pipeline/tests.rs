@@ -15,6 +15,7 @@ use crate::cluster::discovery;
 use crate::cluster::{Cluster, FixedState};
 use crate::config::admission::DefaultTolerations;
 use crate::embedded;
+use crate::manifests::ReservedNames;
 use crate::upstream::{Forwarder, Identity, SharedTransport, from_fn, full, kube_client};
 use async_trait::async_trait;
 use http_body_util::BodyExt;
@@ -153,6 +154,7 @@ impl Path {
             discovery,
             cluster,
             chain: Arc::new(chain.unwrap()),
+            reserved_names: ReservedNames::default(),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
             audit: Audit::off(),

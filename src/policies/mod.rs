@@ -11,7 +11,6 @@ mod request;
 mod conditions;
 mod policy;
 mod binding;
-mod selectors;
 mod source;
 mod files;
 mod parameters;
@@ -36,7 +35,7 @@ pub use options::{Options, Parameters};
 pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
 pub use validating::Validating;
 pub(crate) use validating::validating_files;
-pub use versions::View;
+pub use versions::{Versions, View};
 
 use crate::admission::Attributes;
 

@@ -6,18 +6,15 @@ use super::binding::Binding;
 use super::expression::Expression;
 use super::files::Files;
 use super::policy::{ParameterKind, Policy, Rules};
-use super::selectors::{self, Selectors};
 use crate::admission::shadow::Shadows;
-use crate::admission::{Attributes, Operation};
+use crate::admission::Attributes;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection};
 use crate::manifests;
-use crate::object::{GroupVersionKind, Object};
-use crate::webhooks::criteria::Criteria;
+use crate::object::GroupVersionKind;
 use crate::webhooks::derived::Derived;
-use crate::webhooks::index::Index;
+use crate::webhooks::index::{Candidates, Index};
 use std::collections::HashMap;
-use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -38,8 +35,6 @@ pub struct Hook<R, A> {
     shadows: Box<[Arc<Binding<A>>]>,
     /// The objects of its parameters' kind; an error where they cannot be followed.
     pub parameters: Option<Result<Arc<Parameters>, String>>,
-    /// Whether it is from a file.
-    is_static: bool,
 }
 
 impl<R, A> Hook<R, A> {
@@ -61,59 +56,29 @@ pub struct Policies<R: Rules, A> {
     files: Arc<Files<R, A>>,
     hooks: Vec<Hook<R, A>>,
     index: Index,
-    /// Their selectors of namespaces and of objects.
-    selectors: [Selectors; 2],
     /// Every policy of the API with what it was compiled from, to compile again only what changes.
     compiled: Vec<(Arc<R::Source>, Arc<Policy<R>>)>,
 }
 
 impl<R: Rules, A> Default for Policies<R, A> {
     fn default() -> Self {
-        let (files, index, selectors) = Default::default();
-        Self { files, hooks: Vec::new(), index, selectors, compiled: Vec::new() }
+        Self { files: Arc::default(), hooks: Vec::new(), index: Index::default(), compiled: Vec::new() }
     }
 }
 
 impl<R: Rules, A> Policies<R, A> {
-    /// The policies that may be for such a request, whatever labels there are.
-    pub(super) fn concerned(
-        &self,
-        audience: Audience,
-        of: &Attributes,
-    ) -> impl Iterator<Item = &Hook<R, A>> + use<'_, R, A> {
-        self.positions(audience, of).map(|(_, hook)| hook)
-    }
-
-    /// Those of them whose selectors take the labels of its namespace and its objects, as far as these are known.
+    /// The policies that may be for such a request, whatever is in its object.
     pub(super) fn candidates(
         &self,
         audience: Audience,
         of: &Attributes,
         cluster: &Cluster,
-    ) -> impl Iterator<Item = &Hook<R, A>> + use<'_, R, A> {
-        let [namespaces, objects] = &self.selectors;
-        // Of a request on a namespace, other labels count.
-        let namespace = (of.resource.resource != "namespaces").then(|| cluster.namespace(&of.namespace)).flatten();
-        let in_namespace =
-            namespace.map(|namespace| namespaces.matching(iter::once(namespace.labels.iter().collect())));
-        let of_objects = [of.object.as_ref(), of.old_object.as_deref()].into_iter().flatten();
-        let of_objects = (of.operation != Operation::Connect).then(|| objects.matching(of_objects.map(labels)));
-        let (in_namespace, of_objects) = (in_namespace.unwrap_or_default(), of_objects.unwrap_or_default());
-        self.positions(audience, of)
-            .filter(move |(position, _)| {
-                namespaces.may_match(*position, &in_namespace) && objects.may_match(*position, &of_objects)
-            })
-            .map(|(_, hook)| hook)
-    }
-
-    fn positions(
-        &self,
-        audience: Audience,
-        of: &Attributes,
-    ) -> impl Iterator<Item = (usize, &Hook<R, A>)> + use<'_, R, A> {
-        let positions = self.index.candidates(&of.resource.resource, of.operation);
-        let hooks = positions.filter_map(|position| Some((position, self.hooks.get(position)?)));
-        hooks.filter(move |(_, hook)| audience == Audience::All || hook.is_static)
+    ) -> Candidates<'_, Hook<R, A>> {
+        let candidates = self.index.candidates(&self.hooks, of, cluster);
+        match audience {
+            Audience::All => candidates,
+            Audience::Files => candidates.among_first(self.files.policies.len()),
+        }
     }
 
     /// Every policy with a mistake in it, and what it is.
@@ -128,12 +93,6 @@ impl<R: Rules, A> Policies<R, A> {
             Some((&*hook.policy.name, compile.or_else(unknown)?))
         })
     }
-}
-
-/// An object's labels; one that is null is the empty text.
-fn labels(object: &Object) -> selectors::List<'_> {
-    let labels = object.labels().into_iter().flatten();
-    labels.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())).collect()
 }
 
 /// `failed to find resource referenced by paramKind` of `ensureParamsForPolicyLocked`.
@@ -239,7 +198,7 @@ where
             by_policy.entry(&binding.policy).or_default().push(binding.clone());
         }
         let before: HashMap<_, _> = before.compiled.iter().map(|(of, policy)| (Arc::as_ptr(of), policy)).collect();
-        let bound = files.policies.iter().map(|(policy, bindings)| self.hook(policy.clone(), bindings.clone(), true));
+        let bound = files.policies.iter().map(|(policy, bindings)| self.hook(policy.clone(), bindings.clone()));
         let mut hooks: Vec<Hook<R, A>> = bound.collect();
         let mut compiled = Vec::with_capacity(policies.len());
         for source in policies.iter() {
@@ -247,23 +206,19 @@ where
             let policy = unchanged.unwrap_or_else(|| Arc::new(Policy::<R>::compile(source)));
             compiled.push((source.clone(), policy.clone()));
             let bindings = by_policy.remove(&*policy.name);
-            hooks.extend(bindings.map(|bindings| self.hook(policy, bindings, false)));
+            hooks.extend(bindings.map(|bindings| self.hook(policy, bindings)));
         }
-        let criteria = || hooks.iter().map(|hook| hook.policy.criteria.as_ref());
-        let index = Index::new(criteria().map(|criteria| criteria.and_then(Criteria::rules)));
-        let namespaces = criteria().map(|criteria| criteria?.namespaces.as_ref().ok());
-        let objects = criteria().map(|criteria| criteria?.objects.as_ref().ok());
-        let selectors = [Selectors::new(namespaces), Selectors::new(objects)];
-        Policies { files: files.clone(), hooks, index, selectors, compiled }
+        let index = Index::new(hooks.iter().map(|hook| hook.policy.criteria.as_ref()));
+        Policies { files: files.clone(), hooks, index, compiled }
     }
 
-    fn hook(&self, policy: Arc<Policy<R>>, bindings: Vec<Arc<Binding<A>>>, is_static: bool) -> Hook<R, A> {
+    fn hook(&self, policy: Arc<Policy<R>>, bindings: Vec<Arc<Binding<A>>>) -> Hook<R, A> {
         let parameters = policy.parameter_kind.as_ref().map(|kind| self.parameters(kind));
         let is_shadow = |binding: &Arc<Binding<A>>| {
             policy.is_shadow || binding.is_shadow || self.shadows.contain(&policy.name, &binding.name)
         };
         let (shadows, bindings): (Vec<_>, Vec<_>) = bindings.into_iter().partition(is_shadow);
-        Hook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters, is_static }
+        Hook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters }
     }
 
     fn parameters(&self, kind: &ParameterKind) -> Result<Arc<Parameters>, String> {

@@ -117,7 +117,7 @@ impl Mutating {
         let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
         Ok(Self {
             checks: Checks::mutating(metrics.registry())?,
-            converter: Converter::new(cluster.clone(), discovery.clone(), limits),
+            converter: Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions()),
             source: Source::new(cluster.clone(), discovery.clone(), files, policies.shadows.clone()),
             cluster: cluster.clone(),
             metrics: metrics.clone(),
@@ -134,8 +134,8 @@ impl Mutating {
     pub fn may_want(&self, attributes: &Attributes) -> bool {
         let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = policies.concerned(audience, attributes);
-        let may_be = |hook: &MutatingHook| {
+        let mut candidates = policies.candidates(audience, attributes, &self.cluster);
+        let may_be = |(_, hook): (usize, &MutatingHook)| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.rules_may_match(criteria, attributes))
         };
         (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
@@ -152,14 +152,15 @@ impl Mutating {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let policies = self.source.policies();
-        let mut hooks = policies.candidates(audience, attributes, &self.cluster).peekable();
-        if hooks.peek().is_none() {
+        let mut hooks = policies.candidates(audience, attributes, &self.cluster);
+        hooks.look_at(attributes, attributes.object.as_ref());
+        if hooks.is_done() {
             return Ok(());
         }
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
         let mut told = Told { failures: Vec::new(), shadows: Shadows::new("admit", &self.metrics) };
         let (mut invocations, mut versions) = (Vec::new(), Versions::default());
-        for hook in hooks {
+        for (_, hook) in hooks {
             self.collect(hook, attributes, (&mut matcher, &mut versions), &mut invocations, &mut told).await;
         }
         let namespace = match namespace_name(attributes).filter(|_| !invocations.is_empty()) {

@@ -144,7 +144,7 @@ impl Validating {
         let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
         Ok(Self {
             checks: Checks::validating(metrics.registry())?,
-            converter: Converter::new(cluster.clone(), discovery.clone(), limits),
+            converter: Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions()),
             source: Source::new(cluster.clone(), discovery.clone(), files, policies.shadows.clone()),
             cluster: cluster.clone(),
             metrics: metrics.clone(),
@@ -162,7 +162,8 @@ impl Validating {
         let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
         let mut candidates = policies.candidates(audience, attributes, &self.cluster);
-        let may_be = |hook: &ValidatingHook| {
+        candidates.look_at(attributes, attributes.object.as_ref());
+        let may_be = |(_, hook): (usize, &ValidatingHook)| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.may_want(criteria, attributes))
         };
         (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
@@ -180,7 +181,9 @@ impl Validating {
         }
         let policies: Arc<Policies<_, _>> = self.source.policies();
         let mut pass = None;
-        for hook in policies.candidates(audience, attributes, &self.cluster) {
+        let mut candidates = policies.candidates(audience, attributes, &self.cluster);
+        candidates.look_at(attributes, attributes.object.as_ref());
+        for (_, hook) in candidates {
             let pass = pass.get_or_insert_with(|| Pass {
                 attributes,
                 matcher: Matcher::new(&self.cluster, &self.converter),

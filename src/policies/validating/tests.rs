@@ -105,7 +105,7 @@ async fn actions_warn_and_audit() {
     let annotations: Vec<_> = attributes.annotations.take().into_iter().map(|(key, value, _)| (key, value)).collect();
     let failure =
         r#"[{"message":"no","policy":"p0","binding":"b0","expressionIndex":1,"validationActions":["Warn","Audit"]}]"#;
-    let expected = [("validation.policy.admission.k8s.io/validation_failure", failure), ("p0/k", "v1")];
+    let expected = [("p0/k", "v1"), ("validation.policy.admission.k8s.io/validation_failure", failure)];
     assert_eq!(annotations, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
 }
 
@@ -261,7 +261,7 @@ async fn policies_from_files_are_first_and_see_policies_too() {
     let world = world_with(files, state(Vec::new()), vec![stored.clone()], vec![binding(json!({}))]);
     let (policies, maps) = (world.plugin.source.policies(), create());
     let names = |audience, of| -> Vec<String> {
-        policies.concerned(audience, of).map(|hook| hook.policy.name.to_string()).collect()
+        policies.candidates(audience, of, &world.plugin.cluster).map(|(_, hook)| hook.policy.name.to_string()).collect()
     };
     let bindings = of_resource("admissionregistration.k8s.io", "mutatingadmissionpolicybindings");
     assert_eq!(names(Audience::All, &maps), ["y.static.k8s.io", "z.static.k8s.io", "p0"]);
