@@ -19,6 +19,7 @@ pub mod source;
 pub mod typecheck;
 pub mod types;
 pub mod value;
+pub mod work;
 
 #[cfg(test)]
 mod conformance;

@@ -6,6 +6,7 @@ use super::binding::Binding;
 use super::expression::Expression;
 use super::files::Files;
 use crate::admission::Attributes;
+use crate::cel::work;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection};
 use crate::manifests;
@@ -229,7 +230,7 @@ where
         }
         for source in policies.iter() {
             let unchanged = before.get(&Arc::as_ptr(source)).map(|policy| Arc::clone(policy));
-            let policy = unchanged.unwrap_or_else(|| Arc::new(C::compile(source)));
+            let policy = unchanged.unwrap_or_else(|| Arc::new(work::bounded(|| C::compile(source))));
             compiled.push((source.clone(), policy.clone()));
             let Some(bindings) = by_policy.remove(policy.name()) else { continue };
             let parameters = policy.parameter_kind().map(|kind| self.parameters(kind));

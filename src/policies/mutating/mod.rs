@@ -20,6 +20,7 @@ use super::source::{Hook, Source};
 use super::versions::Versions;
 use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::{Attributes, BuildError, Denial, Environment};
+use crate::cel::work;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Parameter};
 use crate::config::Limits;
@@ -356,7 +357,8 @@ impl Mutating {
             tokio::task::consume_budget().await;
             let mutated = {
                 let view = versions.view(attributes, &invocation.wanted);
-                invocation.mutated(mutation, kind, &Shown::new(attributes, view, namespace, reviews))
+                let shown = Shown::new(attributes, view, namespace, reviews);
+                work::bounded(|| invocation.mutated(mutation, kind, &shown))
             };
             match mutated {
                 Ok(mutated) => return mutated,
