@@ -21,6 +21,7 @@ mod kubectl;
 mod lifecycle;
 mod manifests;
 mod policy_files;
+mod policy_operations;
 mod plugins;
 mod policies;
 mod policy_library;

@@ -311,6 +311,7 @@ fn pipeline(
         feature_gates: &config.admission.feature_gates,
         default_tolerations: config.admission.default_tolerations,
         shadow_webhooks: &config.admission.shadow_webhooks,
+        policies: &config.admission.policies,
         discovery: discovery.clone(),
     })?;
     let chain = Arc::new(chain);
@@ -407,7 +408,7 @@ fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
         AuthorizationMode::Webhook => authz::Mode::Webhook,
     };
     let reviewer = match upstream.is_passthrough {
-        true => Reviewer::Oneself(upstream.transport.clone()),
+        true => Reviewer::Oneself(upstream.transport.clone(), upstream.client.clone()),
         false => Reviewer::Subject(upstream.client.clone()),
     };
     authz::Config {

@@ -2,6 +2,7 @@
 
 use super::check::declarations::{self, Declaration, Functions};
 use super::check::{self, Checked};
+use super::estimate;
 use super::function::Function;
 use super::plan::Program;
 use super::types::Type;
@@ -177,6 +178,22 @@ impl Environment {
             }
             self.plan(&checked)
         })
+    }
+
+    /// Plans what was checked.
+    ///
+    /// # Errors
+    /// When a constant part of it fails.
+    pub fn instantiate(&self, checked: &Checked) -> Result<Program, CompileError> {
+        self.on_a_large_stack(&checked.ast.source, || self.plan(checked))
+    }
+
+    /// What an expression that was checked costs at least and at most, with values of these sizes.
+    ///
+    /// # Errors
+    /// When there is no stack for it.
+    pub fn estimate(&self, checked: &Checked, sizes: &estimate::Sizes<'_>) -> Result<estimate::Range, CompileError> {
+        self.on_a_large_stack(&checked.ast.source, || Ok(estimate::estimate(checked, sizes)))
     }
 
     fn plan(&self, checked: &Checked) -> Result<Program, CompileError> {

@@ -384,6 +384,6 @@ pub(super) fn dispatch<'a>(call: &Call, arguments: &[Value<'a>]) -> Result<Value
 fn elements<'a>(list: List<'a>) -> Vec<Value<'a>> {
     match list {
         List::Values(elements) => Arc::unwrap_or_clone(elements),
-        List::Json(elements) => elements.iter().map(Value::json).collect(),
+        list => list.iter().collect(),
     }
 }

@@ -13,6 +13,7 @@ pub mod policies;
 mod source;
 mod metrics;
 
+pub use folder::documents_of;
 pub use metrics::Metrics;
 pub use set::{LoadError, Set};
 pub use source::{Loaded, Source};

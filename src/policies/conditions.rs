@@ -1,8 +1,7 @@
 //! `matchConditions` of policies and webhooks (`matchconditions.matcher`).
 
 use super::expression::{CONDITIONS_COST, Compiler, Declarations, Expression, OUT_OF_BUDGET, Series, Stop};
-use super::request::{Looks, Shown};
-use super::reviews::Reviews;
+use super::request::{Looks, Shared, Shown};
 use super::variables::{Variable, Variables};
 use super::versions::View;
 use crate::admission::Attributes;
@@ -78,15 +77,15 @@ impl Conditions {
         if self.is_empty() {
             return Verdict::Matches;
         }
-        let reviews = Reviews::new(attributes.authorizer.clone());
+        let shared = Shared::new(attributes.authorizer.clone());
         loop {
             let verdict = {
-                let shown = Shown::new(attributes, view, None, &reviews);
+                let shown = Shown::new(attributes, view, None, &shared);
                 self.evaluate(&shown, Beside { looks: self.looks, ..Beside::default() }, labels, metrics)
             };
             match verdict {
                 Ok(verdict) => return verdict,
-                Err(review) => reviews.ask(*review).await,
+                Err(review) => shared.reviews.ask(*review).await,
             }
         }
     }

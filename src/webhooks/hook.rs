@@ -207,7 +207,7 @@ impl Hooks {
         Self::compile(clients, [manifests, stored], |configuration| {
             let name = configuration.metadata.name.as_deref().unwrap_or_default();
             let hooks = configuration.webhooks.iter().flatten().map(Fields::from).collect();
-            (name, shadow::annotation(&configuration.metadata), hooks)
+            (name, shadow::of_hooks(&configuration.metadata), hooks)
         })
     }
 
@@ -220,7 +220,7 @@ impl Hooks {
         Self::compile(clients, [manifests, stored], |configuration| {
             let name = configuration.metadata.name.as_deref().unwrap_or_default();
             let hooks = configuration.webhooks.iter().flatten().map(Fields::from).collect();
-            (name, shadow::annotation(&configuration.metadata), hooks)
+            (name, shadow::of_hooks(&configuration.metadata), hooks)
         })
     }
 

@@ -11,8 +11,8 @@ use kube_admission_proxy::authn::{self, Authenticator, Impersonation};
 use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
 use kube_admission_proxy::cluster::discovery::{self, Discovery};
 use kube_admission_proxy::cluster::{self, Cluster, Need};
+use kube_admission_proxy::config::ValidationView;
 use kube_admission_proxy::config::admission::DefaultTolerations;
-use kube_admission_proxy::config::{FeatureGates, Limits, ValidationView};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::pipeline::{Gateway, InFlight, Pipeline};
 use kube_admission_proxy::plugins;
@@ -47,7 +47,7 @@ impl Front {
         let cluster = Cluster::start(client.clone(), &needs, cluster::Limits::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
-        let (limits, gates, shadows) = (Limits::default(), FeatureGates::default(), Default::default());
+        let (limits, gates, shadows, policies) = Default::default();
         let chain = Chain::build(&on, metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
@@ -56,6 +56,7 @@ impl Front {
             feature_gates: &gates,
             default_tolerations: DefaultTolerations::default(),
             shadow_webhooks: &shadows,
+            policies: &policies,
             discovery: discovery.clone(),
         });
         let drain = Drain::new();

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cluster::FixedState;
-use crate::policies::Binding;
 use crate::policies::testing::*;
+use crate::policies::{Options, Parameters};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
 
@@ -23,9 +23,7 @@ fn world_with(
     let bindings = bindings.map(|(at, spec)| api(&format!("b{at}"), spec)).collect();
     let state =
         state.with::<ValidatingAdmissionPolicy>(policies).with::<Binding<ValidatingAdmissionPolicyBinding>>(bindings);
-    let (registry, metrics) = metrics();
-    let plugin = Validating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default(), files).unwrap();
-    World { plugin, registry }
+    world_of(state, &Options::default(), |environment| Validating::new(environment, files))
 }
 
 fn policy(fields: Value) -> Value {
@@ -256,7 +254,8 @@ fn file(folder: &std::path::Path, name: &str, message: &str) {
 
 fn followed(folder: &std::path::Path) -> Result<ValidatingFiles, manifests::LoadError> {
     let (_, metrics) = metrics();
-    manifests::Source::follow(folder.to_owned(), "ValidatingAdmissionPolicy", metrics.manifests().clone(), Files::load)
+    let load = |folder: &std::path::Path| Files::load(folder, Parameters::Forbidden);
+    manifests::Source::follow(folder.to_owned(), "ValidatingAdmissionPolicy", metrics.manifests().clone(), load)
 }
 
 fn of_resource(group: &str, resource: &str) -> Attributes {
@@ -277,7 +276,7 @@ async fn policies_from_files_are_first_and_see_policies_too() {
     let world = world_with(files, state(Vec::new()), vec![stored.clone()], vec![binding(json!({}))]);
     let (policies, maps) = (world.plugin.source.policies(), create());
     let names = |audience, of| -> Vec<String> {
-        policies.candidates(audience, of).map(|hook| hook.policy.name.to_string()).collect()
+        policies.concerned(audience, of).map(|hook| hook.policy.name.to_string()).collect()
     };
     let bindings = of_resource("admissionregistration.k8s.io", "mutatingadmissionpolicybindings");
     assert_eq!(names(Audience::All, &maps), ["y.static.k8s.io", "z.static.k8s.io", "p0"]);

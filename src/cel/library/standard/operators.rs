@@ -57,6 +57,7 @@ pub fn add<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         (Value::Double(a), Value::Double(b)) => Value::Double(a + b),
         (Value::String(a), Value::String(b)) => Value::string([&**a, &**b].concat()),
         (Value::Bytes(a), Value::Bytes(b)) => Value::Bytes([&**a, &**b].concat().into()),
+        (Value::List(List::Keyed(a)), Value::List(b)) => Value::List(List::Keyed(Arc::new(a.merged(b)))),
         (Value::List(a), Value::List(b)) => concatenated(a, b)?,
         (Value::Duration(a), Value::Duration(b)) => Value::Duration(a.checked_add(*b).ok_or(INT_OVERFLOW)?),
         (Value::Duration(by), time @ Value::Timestamp(..)) | (time @ Value::Timestamp(..), Value::Duration(by)) => {
