@@ -6,6 +6,7 @@ use super::estimate;
 use super::function::Function;
 use super::plan::Program;
 use super::types::Type;
+use super::work;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -204,13 +205,22 @@ impl Environment {
     fn on_a_large_stack<T: Send>(
         &self,
         source: &str,
-        work: impl FnOnce() -> Result<T, CompileError> + Send,
+        compile: impl FnOnce() -> Result<T, CompileError> + Send,
     ) -> Result<T, CompileError> {
         let failed = |what: &str| CompileError(format!("the expression could not be compiled: {what}"));
-        std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().stack_size(super::parse::stack_bytes(source));
-            let thread = thread.spawn_scoped(scope, work).map_err(|error| failed(&error.to_string()))?;
-            thread.join().unwrap_or_else(|_| Err(failed("the compiler panicked")))
+        work::bounded(|| {
+            let left = work::left();
+            let compile = || {
+                work::resume(left);
+                (compile(), work::left())
+            };
+            let (compiled, left) = std::thread::scope(|scope| {
+                let thread = std::thread::Builder::new().stack_size(super::parse::stack_bytes(source));
+                let thread = thread.spawn_scoped(scope, compile).map_err(|error| failed(&error.to_string()))?;
+                thread.join().map_err(|_| failed("the compiler panicked"))
+            })?;
+            work::resume(left);
+            compiled
         })
     }
 }

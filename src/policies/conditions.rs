@@ -7,7 +7,7 @@ use super::versions::View;
 use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions as Labels, Metrics};
 use crate::cel::value::Review;
-use crate::cel::{Type, Value};
+use crate::cel::{Type, Value, work};
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use serde_json::Value as Json;
 use std::time::Instant;
@@ -120,7 +120,7 @@ impl Conditions {
         let slots = shown.slots(Looks { at_namespace: false, ..beside.looks }, beside.parameters);
         let slots = super::expression::Slots { namespace: Value::Null, ..slots };
         let variables = Variables::new(beside.variables, slots, shown.limits());
-        let results = self.run(&variables, shown);
+        let results = work::bounded(|| self.run(&variables, shown));
         let verdict = match results {
             Err(Stop::Review(review)) => return Err(review),
             Err(Stop::OutOfBudget) => self.failed(OUT_OF_BUDGET.to_owned()),

@@ -7,6 +7,7 @@ use crate::cel::library::jsonpatch;
 use crate::cel::messages::{Admission, VARIABLES};
 use crate::cel::value::{Map, Review};
 use crate::cel::{Environment, Error, Limits, Program, Type, Value};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,9 @@ pub const EXPRESSION_COST: u64 = 1_000_000;
 pub const POLICY_COST: u64 = 10_000_000;
 /// Cost of matchConditions at most (`RuntimeCELCostBudgetMatchConditions`).
 pub const CONDITIONS_COST: u64 = 2_500_000;
+
+/// How deep variables and what they are made of may be in one another; their values are as deep.
+const MAX_NESTING: usize = 1_000;
 
 /// What is said of the budget when it is spent.
 pub const OUT_OF_BUDGET: &str =
@@ -104,8 +108,16 @@ impl Compiler {
 
     /// Compiles the policy's variables; each may use those before it, and all that is compiled later may use them.
     pub fn variables<'a>(&mut self, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Box<[Variable]> {
-        let compile = |(name, source): (&str, &str)| {
-            let expression = self.compile(source, Declarations::OF_POLICIES, &[]);
+        let mut nesting: HashMap<&str, usize> = HashMap::new();
+        let compile = |(name, source): (&'a str, &'a str)| {
+            let mut expression = self.compile(source, Declarations::OF_POLICIES, &[]);
+            let words = source.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let below = words.filter_map(|word| nesting.get(word)).max().copied().unwrap_or(0);
+            let own = expression.program.as_ref().map_or(0, Program::depth);
+            if below + own > MAX_NESTING {
+                expression.program = Err("compilation failed: the variables that it is made of nest too deeply".into());
+            }
+            nesting.insert(name, below + own);
             self.messages.add_variable(name, &expression.output());
             Variable { name: name.into(), expression }
         };

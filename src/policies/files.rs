@@ -3,6 +3,7 @@
 use super::Binding;
 use super::policy::{Policy, Rules};
 use crate::admission::{BuildError, Environment};
+use crate::cel::work;
 use crate::cluster::Projection;
 use crate::manifests::policies::{self, Parameters, Policies, load};
 use crate::manifests::{LoadError, Loaded, Source};
@@ -40,7 +41,7 @@ where
         let Policies { policies, bindings } = &*value;
         let bindings: Vec<_> = bindings.iter().map(|binding| Arc::new(Binding::project(A::clone(binding)).1)).collect();
         let bound = |policy: &Arc<R::Source>| {
-            let policy = Arc::new(Policy::<R>::compile(policy));
+            let policy = Arc::new(work::bounded(|| Policy::<R>::compile(policy)));
             let bindings = bindings.iter().filter(|binding| binding.policy == policy.name);
             let bindings = bindings.cloned().collect();
             (policy, bindings)

@@ -8,6 +8,7 @@ use super::files::Files;
 use super::policy::{ParameterKind, Policy, Rules};
 use crate::admission::shadow::Shadows;
 use crate::admission::Attributes;
+use crate::cel::work;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection};
 use crate::manifests;
@@ -203,7 +204,7 @@ where
         let mut compiled = Vec::with_capacity(policies.len());
         for source in policies.iter() {
             let unchanged = before.get(&Arc::as_ptr(source)).map(|policy| Arc::clone(policy));
-            let policy = unchanged.unwrap_or_else(|| Arc::new(Policy::<R>::compile(source)));
+            let policy = unchanged.unwrap_or_else(|| Arc::new(work::bounded(|| Policy::<R>::compile(source))));
             compiled.push((source.clone(), policy.clone()));
             let bindings = by_policy.remove(&*policy.name);
             hooks.extend(bindings.map(|bindings| self.hook(policy, bindings)));

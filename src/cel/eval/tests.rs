@@ -128,6 +128,16 @@ fn lists_and_maps_grow_in_linear_time() {
 }
 
 #[test]
+fn what_is_no_number_is_in_no_list() {
+    for source in ["double('NaN') in [double('NaN'), 1.0]", "object in [double('NaN')]", "0.0 in [double('NaN'), -1.0]"]
+    {
+        let program = compile(source);
+        let outcome = program.evaluate(&[Some(Value::Double(f64::NAN))], &LIMITS);
+        assert!(matches!(outcome.value, Ok(Value::Bool(false))), "{source}");
+    }
+}
+
+#[test]
 fn lists_do_not_double_without_end() {
     let doubled = (0..40).fold("a.size()".to_owned(), |within, _| format!("[a + a].map(a, {within})"));
     let program = compile(&format!("[[1]].map(a, {doubled})"));

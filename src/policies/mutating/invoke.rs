@@ -7,6 +7,7 @@ use super::{FAILED, Failure, Invocation, Mutating, Told};
 use crate::admission::metrics::MatchConditions;
 use crate::admission::shadow::Decision;
 use crate::admission::{Attributes, Denial};
+use crate::cel::work;
 use crate::object::{GroupVersionKind, Object};
 use crate::policies::conditions::{Beside, Verdict};
 use crate::policies::metrics::ErrorType;
@@ -208,7 +209,8 @@ impl Mutating {
             tokio::task::consume_budget().await;
             let mutated = {
                 let view = versions.view(attributes, &invocation.wanted);
-                invocation.mutated(mutation, kind, &Shown::new(attributes, view, namespace, shared))
+                let shown = Shown::new(attributes, view, namespace, shared);
+                work::bounded(|| invocation.mutated(mutation, kind, &shown))
             };
             match mutated {
                 Ok(mutated) => return mutated,

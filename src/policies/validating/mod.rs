@@ -17,6 +17,7 @@ use super::source::{Hook, Policies, Source};
 use super::versions::Versions;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, BuildError, Denial, Environment};
+use crate::cel::work;
 use crate::cluster::{Cluster, Namespace, Parameter};
 use crate::conversion::Converter;
 use crate::manifests;
@@ -317,7 +318,7 @@ impl Validating {
                 let value = |namespace| pass.namespace_value.get_or_init(|| namespace_value(namespace));
                 let namespace = namespace.map(value);
                 let shown = Shown::new(pass.attributes, view, namespace, &pass.shared);
-                policy.evaluate(&shown, parameter.map(Parameter::value), &self.metrics)
+                work::bounded(|| policy.evaluate(&shown, parameter.map(Parameter::value), &self.metrics))
             };
             match evaluated {
                 Ok(evaluation) => return evaluation,

@@ -80,6 +80,21 @@ async fn bindings_without_parameters_share_an_evaluation() {
 }
 
 #[tokio::test]
+async fn variables_of_variables_do_not_end_the_stack() {
+    let with_variables = |count: usize| {
+        let variable = |at: usize| match at {
+            0 => json!({"name": "v0", "expression": "dyn([object])"}),
+            at => json!({"name": format!("v{at}"), "expression": format!("dyn([variables.v{}])", at - 1)}),
+        };
+        let same = format!("variables.v{last} == variables.v{last}", last = count - 1);
+        world(json!({"variables": (0..count).map(variable).collect::<Vec<_>>(), "validations": [{"expression": same}]}))
+    };
+    assert_eq!(refusal(&with_variables(200), &create()).await, None);
+    let status = refusal(&with_variables(400), &create()).await.unwrap();
+    assert!(status.message.ends_with("the variables that it is made of nest too deeply"), "{:.400}", status.message);
+}
+
+#[tokio::test]
 async fn an_access_review_is_asked_for_and_the_expression_evaluated_again() {
     let check = |verb: &str| format!("authorizer.requestResource.check('{verb}').allowed()");
     let world = world(json!({"validations": [

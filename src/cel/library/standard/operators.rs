@@ -196,7 +196,7 @@ pub fn greater_equals<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 /// What cannot be compared is not in a list: `inAggregate` of cel-go.
 pub fn is_in<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
-        [value, Value::List(list)] => Ok(Value::Bool(list.iter().any(|element| value.contained_as(&element)))),
+        [value, Value::List(list)] => value.is_in(list).map(Value::Bool),
         [key, Value::Map(map)] => Ok(Value::Bool(map.get(key).is_some())),
         _ => Err(Error::OVERLOAD),
     }
