@@ -190,8 +190,10 @@ fn generated_name(request: &Request, answer: &Value) -> Option<String> {
 fn mask(value: &mut Value, generated: Option<&str>) {
     match value {
         Value::Object(map) => {
-            map.remove("managedFields");
             map.remove("uid");
+            for entry in map.get_mut("managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
+                entry.as_object_mut().and_then(|entry| entry.remove("time"));
+            }
             for (key, value) in map.iter_mut() {
                 match key.as_str() {
                     "resourceVersion"

@@ -171,10 +171,14 @@ impl Write<'_> {
 
     /// The URL of the collection that the object is in, with the request's query.
     fn collection_uri(&self) -> Result<http::Uri, Status> {
-        let path = self.parts.uri.path().trim_end_matches('/');
-        let collection = path.rsplit_once('/').map_or("", |(collection, _)| collection);
         let query = self.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-        format!("{collection}{query}").parse().map_err(Status::internal_error)
+        format!("{}{query}", self.collection_path()).parse().map_err(Status::internal_error)
+    }
+
+    /// The path of the collection that the object is in.
+    pub(super) fn collection_path(&self) -> &str {
+        let path = self.parts.uri.path().trim_end_matches('/');
+        path.rsplit_once('/').map_or("", |(collection, _)| collection)
     }
 }
 

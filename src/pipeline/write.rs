@@ -7,6 +7,7 @@ use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Budget, Marks, Operation, Reinvocation, Warnings};
 use crate::cluster::CustomResource;
 use crate::object::decode::go_quote;
+use crate::object::merge::Node;
 use crate::object::structural::Structural;
 use crate::object::{GroupVersionKind, Object};
 use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
@@ -94,6 +95,12 @@ impl<'a> Write<'a> {
         let schema = custom.map(|custom| custom.schema().cloned()).transpose()?;
         let warnings = exchange.warnings.clone();
         Ok(Self { pipeline, caller, target, schema, is_aggregated, parts, body, deadline, warnings })
+    }
+
+    /// What is known of the fields of what is written.
+    pub(super) fn node(&self) -> Node<'_> {
+        let custom = || self.schema.as_deref().and_then(Structural::root).map_or(Node::Resource, Node::Whole);
+        Node::built_in(self.target.kind()).unwrap_or_else(custom)
     }
 
     /// The options in the query.
@@ -190,9 +197,13 @@ impl<'a> Write<'a> {
     /// The mutating phase. Afterwards the object still has the name, namespace and kind that the URL is about: a plugin
     /// may change what is stored, not where.
     pub(super) async fn admit(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+        let old = self.show_owners_of_scale(attributes).await?;
         let shown = self.show_managed_fields(attributes);
         let result = self.pipeline.chain.admit(attributes).await;
         publish(attributes, exchange);
+        if old.is_some() {
+            attributes.old_object = old;
+        }
         if let Some(shown) = shown {
             shown.take_back(attributes);
         }

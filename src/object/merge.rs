@@ -1,10 +1,14 @@
-//! Merges a patch into an object by their type (`typed.mergingWalker`). Both were checked before.
+//! Merging by the types of fields (`typed.mergingWalker`): what an apply configuration makes of an object.
 
-use super::check::{Element, element};
-use super::node::{FieldType, Items, ListType, MapType, Node};
+mod element;
+mod node;
+
+pub use element::{Element, element};
+pub use node::{Atom, FieldType, Items, ListType, MapType, Node, Scalar};
+
 use serde_json::{Map, Value as Json};
 
-/// What a patch makes of a value.
+/// What a patch makes of a value. Both are of the type.
 pub fn merge(node: Node<'_>, before: Json, patch: Json) -> Json {
     let atom = node.atom();
     match (before, patch) {
