@@ -16,6 +16,7 @@ use super::write::{MODIFIED, Outgoing, Strictness, Write, is_already_exists, is_
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::managed_fields::{is_too_large, manager_name};
+use crate::object::merge::Node;
 use crate::object::patch::{self, PatchType};
 use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
 use crate::request::query::query_value;
@@ -40,10 +41,10 @@ impl Write<'_> {
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
-        if self.is_aggregated {
+        if !self.knows_dry_runs {
             // What it comes to shows only when it is tried, before it is admitted.
             return Err(Status::not_implemented(
-                "what an apply comes to at an aggregated API cannot be admitted; apply on the client's side instead",
+                "what an apply comes to at an aggregated API that knows no dry runs cannot be admitted; apply on the client's side instead",
             ));
         }
         let decoded = patch::decode(PatchType::Apply, &self.body)?;
@@ -97,6 +98,8 @@ impl Write<'_> {
         };
         let computed = match (&old, &first) {
             (Some(_), Some(_)) => None,
+            // Nothing is known of its fields.
+            _ if matches!(self.node(), Node::Resource) => None,
             _ => self.applied(configuration, old.as_ref(), options)?,
         };
         let Some(before) = unprepared(configuration, computed, first.as_ref(), old.as_ref()) else {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
@@ -129,6 +130,18 @@ impl Gateway {
         match answer.status {
             StatusCode::OK => answer.object().map(Some),
             StatusCode::NOT_FOUND => Ok(None),
+            _ => Err(answer.into_refusal()),
+        }
+    }
+
+    /// Reads a document in the same way.
+    ///
+    /// # Errors
+    /// The same; 404 as well.
+    pub(super) async fn read_document<T: DeserializeOwned>(&self, path: &str, caller: &Caller) -> Result<T, Status> {
+        let answer = self.collect(self.own(Method::GET, path, full(Bytes::new()), caller).await?).await?;
+        match answer.status {
+            StatusCode::OK => serde_json::from_slice(&answer.body).map_err(Status::internal_error),
             _ => Err(answer.into_refusal()),
         }
     }

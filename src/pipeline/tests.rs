@@ -155,6 +155,7 @@ impl Path {
             chain: Arc::new(chain.unwrap()),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
+            dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),
             limits,

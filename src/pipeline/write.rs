@@ -32,10 +32,10 @@ pub(super) struct Write<'a> {
     pub(super) target: Target,
     /// The schema of the custom resource that the body is of, if it is of one.
     pub(super) schema: Option<Arc<Structural>>,
-    /// Whether the resource is neither Kubernetes' own nor a custom resource: the API server that serves it need not
-    /// know of dry runs, so that nothing is tried there before it is admitted, not even what the client calls a dry run.
-    /// Deletes, which are never tried, do not ask.
-    pub(super) is_aggregated: bool,
+    /// Whether what is to be tried is not stored. What serves an aggregated API need not know of dry runs: then nothing is
+    /// tried there before it is admitted, not even what the client calls a dry run. Deletes, which are never tried, do not
+    /// ask.
+    pub(super) knows_dry_runs: bool,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
     pub(super) deadline: Instant,
@@ -90,11 +90,15 @@ impl<'a> Write<'a> {
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
         let custom = custom_resource(pipeline, &parts.method, &target).await?;
         let is_aggregated = custom.is_none() && !target.is_built_in() && !target.is_of_kubernetes();
+        let knows_dry_runs = match is_aggregated && parts.method != Method::DELETE {
+            true => pipeline.dry_runs.are_known(&pipeline.gateway, caller, &parts.method, &target).await,
+            false => true,
+        };
         // The scale of a custom resource is of a built-in kind.
         let custom = custom.filter(|_| schema(target.kind()).is_none());
         let schema = custom.map(|custom| custom.schema().cloned()).transpose()?;
         let warnings = exchange.warnings.clone();
-        Ok(Self { pipeline, caller, target, schema, is_aggregated, parts, body, deadline, warnings })
+        Ok(Self { pipeline, caller, target, schema, knows_dry_runs, parts, body, deadline, warnings })
     }
 
     /// What is known of the fields of what is written.

@@ -14,7 +14,7 @@ use kube_admission_proxy::cluster::{self, Cluster, Need};
 use kube_admission_proxy::config::admission::DefaultTolerations;
 use kube_admission_proxy::config::{FeatureGates, Limits, ValidationView};
 use kube_admission_proxy::embedded;
-use kube_admission_proxy::pipeline::{Gateway, InFlight, Pipeline};
+use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::server::{Connection, Drain};
 use kube_admission_proxy::upstream::{Forwarder, Identity, SharedTransport, full, kube_client};
@@ -69,6 +69,7 @@ impl Front {
             chain: Arc::new(chain.unwrap()),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
+            dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),
             limits,

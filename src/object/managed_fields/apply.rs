@@ -6,6 +6,7 @@ use super::fields::{self, with_named};
 use super::set::Set;
 use super::{Change, NOBODYS, reset, without_managed_fields};
 use crate::object::merge::{Node, merge};
+use crate::object::structural::numbers::canonicalize;
 use serde_json::{Value, json};
 
 /// Whose applies change an annotation, if there is one (`lastAppliedUpdater`).
@@ -46,6 +47,8 @@ impl Change<'_> {
             let owned = entries.iter().chain([&mine]).flat_map(|entry| &entry.fields).cloned().collect();
             after = prune(self.schema, after, &last.fields, &owned);
         }
+        // As everything that went through an unstructured object.
+        canonicalize(&mut after);
         let mut changed = compare(self.schema, &before, &after);
         changed.retain(|path| !reset.takes(path));
         for entry in entries.iter_mut().filter(|entry| entry.api_version == mine.api_version) {
