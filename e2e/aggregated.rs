@@ -68,7 +68,12 @@ fn an_aggregated_api_that_knows_dry_runs_is_tried_and_applied_to() {
     assert_eq!((&created["spec"]["mode"], &created["metadata"]["labels"]), (&json!("slow"), &json!({"admitted": "yes"})));
     let shown = validated();
     assert!(shown.len() == 1 && shown[0]["metadata"]["creationTimestamp"].is_string(), "{shown:?}");
-    proxy.accepts(put(&format!("{THINGS}/created"), &thing("created", json!({"size": 2}))));
+    let mut changed = thing("created", json!({"size": 2}));
+    let at = format!("{THINGS}/created");
+    let why = r#"things.aggregated.e2e.test "created" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#;
+    proxy.rejects(put(&at, &changed), 422, why);
+    changed["metadata"]["resourceVersion"] = created["metadata"]["resourceVersion"].clone();
+    proxy.accepts(put(&at, &changed));
     assert_eq!(validated()[0]["metadata"]["generation"], 2);
 
     let at = format!("{THINGS}/applied?fieldManager=me");

@@ -18,13 +18,16 @@ impl Change<'_> {
     /// from others: whether it may, the API server has said. None where it cannot be told without the object in other
     /// versions, or without knowing who owned what so far.
     pub fn applied(&self, live: Option<&Value>, configuration: &Value) -> Option<Value> {
-        let (mut entries, before) = match live {
+        let (mut entries, mut before) = match live {
             Some(live) if self.manager == KUBECTL && live.pointer(LAST_APPLIED).is_some() => return None,
             Some(live) => (entries_of(live)?, without_managed_fields(live)),
             None => (Vec::new(), json!({})),
         };
+        let mut configuration = configuration.clone();
+        // As everything that goes through an unstructured object.
+        [&mut before, &mut configuration].into_iter().for_each(canonicalize);
         let reset = reset::fields(self.kind, self.subresource, self.has_status);
-        let mut own = fields::of(self.schema, configuration);
+        let mut own = fields::of(self.schema, &configuration);
         own.retain(|path| !reset.takes(path));
         let mut mine = Entry {
             manager: self.manager.to_owned(),
@@ -36,7 +39,7 @@ impl Change<'_> {
         };
         let last = entries.iter().position(|entry| entry.is_of_the_same_manager_as(&mine));
         let last = last.map(|at| entries.swap_remove(at));
-        let mut after = merge(self.schema, before.clone(), configuration.clone());
+        let mut after = merge(self.schema, before.clone(), configuration);
         if let Some(last) = &last
             && !last.fields.is_subset(&mine.fields)
         {
@@ -47,8 +50,6 @@ impl Change<'_> {
             let owned = entries.iter().chain([&mine]).flat_map(|entry| &entry.fields).cloned().collect();
             after = prune(self.schema, after, &last.fields, &owned);
         }
-        // As everything that went through an unstructured object.
-        canonicalize(&mut after);
         let mut changed = compare(self.schema, &before, &after);
         changed.retain(|path| !reset.takes(path));
         for entry in entries.iter_mut().filter(|entry| entry.api_version == mine.api_version) {

@@ -79,14 +79,18 @@ fn name(list: &ListType<'_>, item: &Value) -> Option<String> {
 /// The same paths, and those to every field that the type names on the way (`Set.EnsureNamedFieldsAreMembers`).
 pub(super) fn with_named(node: Node<'_>, set: &Set) -> Set {
     let mut all = set.clone();
+    let mut last: &[String] = &[];
     for path in set {
         let mut node = Some(node);
+        // They are sorted: what a path shares with the one before has been looked at.
+        let shared = path.iter().zip(last).take_while(|(one, other)| one == other).count();
+        last = path;
         for (at, element) in path.iter().enumerate() {
             let atom = node.map(Node::atom);
             node = match (element.strip_prefix("f:"), atom) {
                 (Some(name), Some(atom)) => match atom.map.map(|map| map.field(name)) {
                     Some(FieldType::Named(node)) => {
-                        all.extend(path.get(..=at).map(<[String]>::to_vec));
+                        all.extend(path.get(..=at).filter(|_| at >= shared).map(<[String]>::to_vec));
                         Some(node)
                     }
                     Some(FieldType::Other(node)) => Some(node),

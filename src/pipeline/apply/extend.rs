@@ -5,9 +5,11 @@
 use crate::object::merge::{Atom, Items, Node};
 use serde_json::{Map, Value, json};
 
-/// Has an apply configuration say of an object what admission made of it. None when it took
-/// away what the configuration does not say, or changed an item that cannot be told from others: no apply configuration
-/// can say so.
+/// How many pairs of items are compared: a list may have far more items than anybody has a use for.
+const MAX_PAIRS: usize = 1 << 22;
+
+/// Has an apply configuration say of an object what admission made of it. None when it took away what the configuration
+/// does not say, or changed an item that cannot be told from others: no apply configuration can say so.
 pub(super) fn extend(
     configuration: &mut Map<String, Value>,
     before: &Map<String, Value>,
@@ -29,6 +31,11 @@ pub(super) fn extend(
             (Some(Value::Object(old)), Value::Object(new), _) if map.is_none_or(|map| !map.is_atomic) => {
                 let child = configuration.entry(key).or_insert_with(|| json!({}));
                 extend(child.as_object_mut()?, old, new, node)?;
+            }
+            (Some(Value::Array(old)), Value::Array(new), Some((Items::Set | Items::Keys(_), _)))
+                if has_too_many_pairs(configuration.get(key), old, new) =>
+            {
+                return None;
             }
             (Some(Value::Array(old)), Value::Array(new), Some((Items::Keys(keys), item))) => {
                 extend_list(configuration, key, old, new, &keys, item)?;
@@ -95,6 +102,11 @@ fn extend_list(
     // The order of the items is what the configuration says.
     list.sort_by_key(|given| new.iter().position(|item| named(given, item)));
     Some(())
+}
+
+fn has_too_many_pairs(given: Option<&Value>, old: &[Value], new: &[Value]) -> bool {
+    let given = given.and_then(Value::as_array).map_or(0, Vec::len);
+    (given + new.len()).saturating_mul(old.len() + new.len()) > MAX_PAIRS
 }
 
 /// Whether two items have the same keys.
