@@ -100,7 +100,7 @@ impl Write<'_> {
             (Some(_), Some(_)) => None,
             // Nothing is known of its fields.
             _ if matches!(self.node(), Node::Resource) => None,
-            _ => self.applied(configuration, old.as_ref(), options)?,
+            (old, first) => self.applied(configuration, old.as_ref(), first.is_some(), options)?,
         };
         let Some(before) = unprepared(configuration, computed, first.as_ref(), old.as_ref()) else {
             return Ok(rehearsed);
@@ -157,22 +157,31 @@ impl Write<'_> {
         }
     }
 
-    /// What a configuration comes to, where the proxy can tell: alone, or on top of the object that is there.
+    /// What a configuration comes to, where the proxy can tell: alone, or on top of the object that is there. Whose it is then
+    /// is said too, unless that is known.
     fn applied(
         &self,
         configuration: &Object,
         old: Option<&Object>,
+        is_owner_known: bool,
         options: &WriteOptions,
     ) -> Result<Option<Object>, Status> {
         let (live, configuration) = (old.map(|old| old.clone().into_value()), configuration.clone().into_value());
         // The managers of a scale are its parent's.
         let is_of_parent = old.is_some() && self.target.subresource == "scale";
-        if is_of_parent || is_too_large(&configuration) || live.as_ref().is_some_and(is_too_large) {
-            return Ok(None);
-        }
-        let options = options.as_options_object(OptionsKind::Update);
-        let manager = manager_name(options.str(&["fieldManager"]), "");
-        let Some(applied) = self.change(&manager).applied(live.as_ref(), &configuration) else { return Ok(None) };
+        let is_untold = is_of_parent || is_too_large(&configuration) || live.as_ref().is_some_and(is_too_large);
+        let applied = match (old, is_owner_known || is_untold) {
+            (None, true) => configuration,
+            (Some(_), true) => return Ok(None),
+            (_, false) => {
+                let options = options.as_options_object(OptionsKind::Update);
+                let manager = manager_name(options.str(&["fieldManager"]), "");
+                match self.change(&manager).applied(live.as_ref(), &configuration) {
+                    Some(applied) => applied,
+                    None => return Ok(None),
+                }
+            }
+        };
         let decoded = decode_patched(applied, self.target.kind(), self.schema.as_deref());
         let Ok(mut object) = decoded.map(|normal| normal.object) else { return Ok(None) };
         ensure_namespace(&mut object, self.target.expected_namespace())?;

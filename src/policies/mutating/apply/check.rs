@@ -2,6 +2,7 @@
 
 use super::go::Go;
 use crate::object::merge::{Atom, FieldType, Items, ListType, MapType, Node, Scalar, element};
+use std::collections::HashSet;
 
 /// Errors of a value, each with the path to it.
 pub type Errors = Vec<(String, String)>;
@@ -60,7 +61,7 @@ impl Checker {
     }
 
     fn check_items(&self, list: &ListType<'_>, items: &[Go]) -> Errors {
-        let (mut errors, mut seen) = (Errors::new(), Vec::new());
+        let (mut errors, mut seen) = (Errors::new(), HashSet::new());
         for (index, item) in items.iter().enumerate() {
             let mut path = format!("[{index}]");
             if !matches!(list.items, Items::Atomic) {
@@ -71,10 +72,9 @@ impl Checker {
                     }
                     Ok(element) => {
                         path = element.path();
-                        if seen.contains(&element) && !self.allows_duplicates {
+                        if !seen.insert(element.field()) && !self.allows_duplicates {
                             errors.extend(one(format!("duplicate entries for key {path}")));
                         }
-                        seen.push(element);
                     }
                 }
             }
