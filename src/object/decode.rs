@@ -8,6 +8,7 @@ mod yaml;
 
 pub use yaml::{is_yaml_text, yaml};
 
+use memchr::memchr2;
 use serde_json::{Map, Number, Value};
 
 /// How deep a document may nest. Everything that walks a value does so by recursion; this keeps all of it within a stack.
@@ -34,13 +35,15 @@ pub struct Decoded {
 /// # Errors
 /// When the bytes are no JSON, with the text of Go's `encoding/json`; or when the document is nested too deep.
 pub fn json(bytes: &[u8]) -> Result<Decoded, String> {
-    let mut parser = Parser { bytes, at: 0, depth: 0, path: Vec::new(), duplicates: Vec::new(), seen_duplicates: 0 };
-    let value = parser.value()?;
-    parser.skip_whitespace();
-    match parser.peek() {
-        None => Ok(Decoded { value, duplicates: parser.duplicates }),
-        Some(_) => Err(parser.invalid("after top-level value")),
+    let mut parser = Parser { bytes, ..Parser::default() };
+    let value = parser.document()?;
+    if !parser.has_duplicates {
+        return Ok(Decoded { value, duplicates: Vec::new() });
     }
+    // Where every value stands is written down only for a document that needs it.
+    let mut parser = Parser { bytes, path: Some(Vec::new()), ..Parser::default() };
+    let value = parser.document()?;
+    Ok(Decoded { value, duplicates: parser.duplicates })
 }
 
 /// Whether a value nests deeper than this.
@@ -109,16 +112,28 @@ enum Step {
     Index(usize),
 }
 
+#[derive(Default)]
 struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
     depth: usize,
-    path: Vec<Step>,
+    has_duplicates: bool,
+    /// Where the value stands that is read; none where duplicates are not to be named.
+    path: Option<Vec<Step>>,
     duplicates: Vec<String>,
     seen_duplicates: usize,
 }
 
 impl Parser<'_> {
+    fn document(&mut self) -> Result<Value, String> {
+        let value = self.value()?;
+        self.skip_whitespace();
+        match self.peek() {
+            None => Ok(value),
+            Some(_) => Err(self.invalid("after top-level value")),
+        }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -188,16 +203,15 @@ impl Parser<'_> {
                 return Err(self.invalid("after object key"));
             }
             self.at += 1;
-            self.path.push(Step::Key(key));
-            if let Some(Step::Key(key)) = self.path.last()
-                && map.contains_key(key)
-            {
-                self.note_duplicate();
+            if let Some(path) = &mut self.path {
+                path.push(Step::Key(key.clone()));
+                if map.contains_key(&key) {
+                    self.note_duplicate();
+                }
             }
             let value = self.value()?;
-            if let Some(Step::Key(key)) = self.path.pop() {
-                map.insert(key, value);
-            }
+            self.leave();
+            self.has_duplicates |= map.insert(key, value).is_some();
             self.skip_whitespace();
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -218,9 +232,11 @@ impl Parser<'_> {
             return Ok(Value::Array(items));
         }
         loop {
-            self.path.push(Step::Index(items.len()));
+            if let Some(path) = &mut self.path {
+                path.push(Step::Index(items.len()));
+            }
             items.push(self.value()?);
-            self.path.pop();
+            self.leave();
             self.skip_whitespace();
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -233,6 +249,12 @@ impl Parser<'_> {
         }
     }
 
+    fn leave(&mut self) {
+        if let Some(path) = &mut self.path {
+            path.pop();
+        }
+    }
+
     fn note_duplicate(&mut self) {
         // Repeated ones count too: writing down a long path again and again would take long.
         if self.seen_duplicates >= MAX_DUPLICATES {
@@ -240,7 +262,7 @@ impl Parser<'_> {
         }
         self.seen_duplicates += 1;
         let mut path = String::new();
-        for step in &self.path {
+        for step in self.path.iter().flatten() {
             match step {
                 Step::Key(key) => {
                     if !path.is_empty() {
@@ -322,11 +344,13 @@ impl Parser<'_> {
         self.at += 1;
         let mut text = String::new();
         loop {
-            let start = self.at;
-            while matches!(self.peek(), Some(byte) if byte >= 0x20 && byte != b'"' && byte != b'\\') {
-                self.at += 1;
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let mut plain = memchr2(b'"', b'\\', rest).map_or(rest, |end| &rest[..end]);
+            if let Some(control) = plain.iter().position(|byte| *byte < 0x20) {
+                plain = &plain[..control];
             }
-            push_lossy(&mut text, self.bytes.get(start..self.at).unwrap_or_default());
+            push_lossy(&mut text, plain);
+            self.at += plain.len();
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -393,6 +417,9 @@ impl Parser<'_> {
 
 /// As Go does: every byte that is no part of a character becomes one U+FFFD.
 pub(super) fn push_lossy(text: &mut String, bytes: &[u8]) {
+    if let Ok(valid) = std::str::from_utf8(bytes) {
+        return text.push_str(valid);
+    }
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
