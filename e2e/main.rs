@@ -6,6 +6,7 @@
 
 mod harness;
 
+mod aggregated;
 mod apply;
 mod audit;
 mod authentication;

@@ -11,7 +11,7 @@ use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Limits, UpstreamIdentity};
 use crate::embedded;
 use crate::manifests::ReservedNames;
-use crate::pipeline::{Gateway, InFlight, Pipeline};
+use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
@@ -335,6 +335,7 @@ fn pipeline(
             forwarder: upstream.forwarder,
             response_bytes: limits.response_bytes,
         },
+        dry_runs: DryRuns::default(),
         audit,
         in_flight: InFlight::new(limits.requests_inflight, limits.mutating_requests_inflight),
         limits: limits.clone(),

@@ -157,6 +157,7 @@ impl Path {
             reserved_names: ReservedNames::default(),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
+            dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),
             limits,

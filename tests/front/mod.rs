@@ -17,7 +17,7 @@ use kube_admission_proxy::config::ValidationView;
 use kube_admission_proxy::config::admission::DefaultTolerations;
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::object::{GroupVersionKind, GroupVersionResource, Object};
-use kube_admission_proxy::pipeline::{Gateway, InFlight, Pipeline};
+use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::server::{Connection, Drain};
 use kube_admission_proxy::upstream::{Forwarder, Identity, SharedTransport, full, kube_client};
@@ -121,6 +121,7 @@ impl Front {
             reserved_names: Default::default(),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
+            dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),
             limits,
