@@ -4,10 +4,11 @@
 Machines are noisy, so every figure is the median of rounds in which the peers take turns. Load goes to 127.0.0.1 only, in a
 bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and etcd in KUBEBUILDER_ASSETS.
 
-    bench.py [--rounds N] [--binary FILE] [hop|apiserver|watches|create|protobuf|admission|webhooks|cel|policies ...]
+    bench.py [--rounds N] [--binary FILE] [hop|apiserver|watches|create|protobuf|admission|namespaces|quota|webhooks|cel|policies ...]
 """
 import argparse
 import base64
+import concurrent.futures
 import http.client
 import json
 import os
@@ -456,8 +457,14 @@ def protobuf(rounds):
     creates(rounds, [(f"{PODS}?dryRun=All", "dry-run create", 600)], ["json", "protobuf"])
 
 
-def namespaces():
-    """What 10,000 cached namespaces hold, with and without the service account that each has."""
+def settled_kib(process):
+    """Memory once the allocator has given back what starting took."""
+    time.sleep(8)
+    return process.resident_kib()
+
+
+def namespaces(_):
+    """What 10,000 cached namespaces hold, with and without the service account that each has, and in a kube-apiserver."""
     count, body = 10_000, WORK / "namespace.json"
     body.write_text(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "generateName": "team-", "labels": {"pod-security.kubernetes.io/enforce": "baseline", "team": "checkout", "cost-center": "4711"},
@@ -470,31 +477,137 @@ def namespaces():
     wait_for(f"http://127.0.0.1:{health}/readyz", upstream)
     while not upstream_config.exists():
         time.sleep(0.1)
+    etcd, etcd_port = store()
 
-    def resident(*flags):
+    def proxy_kib(*flags):
         process, _, ready = proxy(upstream_config, *flags, cpu=None, threads="2")
         wait_for(ready, process)
-        time.sleep(8)  # until the allocator has given back what the first lists took
-        found = process.resident_kib()
+        found = settled_kib(process)
+        process.stop()
+        return found
+
+    def api_server_kib(fill):
+        process, port = api_server("namespaces", etcd_port)
+        make(port, "/api/v1/namespaces", {"metadata": {"name": "bench"}})
+        found = settled_kib(process)
+        if fill:
+            load_creates(port, "/api/v1/namespaces", count, "namespace")
         process.stop()
         return found
 
     sets = {"namespaces": [NO_SERVICE_ACCOUNTS], "namespaces with service accounts": []}
-    before = {what: resident(*flags) for what, flags in sets.items()}
+    before = {what: proxy_kib(*flags) for what, flags in sets.items()}
     filler, port, ready = proxy(upstream_config, no_proxy_plugins(), cpu=None, threads="2")
     wait_for(ready, filler)
     load_creates(port, "/api/v1/namespaces", count, "namespace")
     filler.stop()
     for what, flags in sets.items():
-        after = resident(*flags)
+        after = proxy_kib(*flags)
         print(f"{count} cached {what}: {(after - before[what]) / count:.2f} KiB each ({before[what] / 1024:.1f} -> {after / 1024:.1f} MiB)")
     upstream.stop()
+    empty, full = api_server_kib(True), api_server_kib(False)
+    print(f"{count} namespaces in kube-apiserver: {(full - empty) / count:.2f} KiB each ({empty / 1024:.1f} -> {full / 1024:.1f} MiB)")
+    etcd.stop()
+
+
+def create_rate(port, namespace, requests):
+    """Pods made a second by 8 clients in this namespace."""
+    content_type, body = BODIES["pod of any namespace"]
+    out = subprocess.run(
+        [need("h2load"), f"-n{requests}", "-c8", "-m1", "-t1", f"--data={body}", "-H", f"content-type: {content_type}",
+         "-H", f"authorization: Bearer {TOKEN}", f"https://127.0.0.1:{port}/api/v1/namespaces/{namespace}/pods"],
+        capture_output=True, text=True, check=True).stdout
+    if f"status codes: {requests} 2xx" not in out:
+        sys.exit(f"bench: not every create succeeded:\n{out}")
+    return float(out.split("finished in ")[1].split(", ")[1].split()[0])
+
+
+def send(port, method, path, body):
+    """Sends one request that must succeed, or whose object must be there already; answers with the object."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", json.dumps(body).encode(), headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30, context=ssl.create_default_context(cafile=WORK / "ca.crt")) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as refusal:
+        if refusal.code != 409:
+            sys.exit(f"bench: {method} {path}: {refusal.read().decode()}")
+
+
+def make_limited(port, namespace):
+    """Makes a namespace with a limit range and a quota that nobody reaches; there is no controller that would count it first."""
+    make(port, "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    path, most = f"/api/v1/namespaces/{namespace}", {"pods": "1M", "requests.cpu": "1M", "requests.memory": "1000Ti"}
+    send(port, "POST", f"{path}/serviceaccounts", {"metadata": {"name": "default"}})
+    send(port, "POST", f"{path}/limitranges", {"metadata": {"name": "limits"}, "spec": {"limits": [
+        {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m", "memory": "64Mi"}}]}})
+    made = send(port, "POST", f"{path}/resourcequotas", {"metadata": {"name": "most"}, "spec": {"hard": most}})
+    if made:
+        made["status"] = {"hard": most, "used": dict.fromkeys(most, "0")}
+        send(port, "PUT", f"{path}/resourcequotas/most/status", made)
+
+
+def quota(rounds):
+    """What a ResourceQuota leaves of the rate at which 8 clients create pods, and what 1,000 other namespaces with quotas and limit
+    ranges add to a create, against a kube-apiserver that has the same."""
+    pod, body = json.loads((ROOT / "e2e/bench/pod.json").read_text()), WORK / "pod.json"
+    del pod["metadata"]["namespace"]
+    body.write_text(json.dumps(pod))
+    BODIES["pod of any namespace"] = ("application/json", body)
+    etcd, etcd_port = store()
+    peer, peer_port = api_server("admitting", etcd_port)
+    plain, plain_port = api_server("plain", etcd_port, f"--disable-admission-plugins={every_plugin()}")
+    for port in (peer_port, plain_port):
+        make(port, "/api/v1/namespaces", {"metadata": {"name": "bench"}})
+        make(port, "/api/v1/namespaces/bench/serviceaccounts", {"metadata": {"name": "default"}})
+        make_limited(port, "limited")
+    ours, our_port, ready = proxy(kubeconfig(plain_port), cpu=None, threads="2")
+    wait_for(ready, ours)
+    time.sleep(3)  # until the caches have it
+    arms = {"kube-apiserver": peer_port, "ours": our_port}
+    rates = {(name, namespace): [] for name in arms for namespace in ("bench", "limited")}
+    for round in range(rounds + 1):
+        for (name, namespace), found in rates.items():
+            rate = create_rate(arms[name], namespace, 1000)
+            if round:
+                found.append(rate)
+    for name in arms:
+        ratio = [with_one / without for with_one, without in zip(rates[name, "limited"], rates[name, "bench"])]
+        print(f"quota: {name}: pods a second by 8 clients: without {spread(rates[name, 'bench'])}, with one {spread(rates[name, 'limited'])}; "
+              f"ratio {median(ratio):.2f} ({min(ratio):.2f}-{max(ratio):.2f})")
+
+    def dry_runs():
+        """By arm: p50 in microseconds of a round each; and the proxy's own time in the phases."""
+        latency, in_phases = {name: [] for name in arms}, []
+        for round in range(rounds + 1):
+            for name, port in arms.items():
+                seconds, count = phases(ready)
+                p50 = load_creates(port, "/api/v1/namespaces/limited/pods?dryRun=All", 600, "pod of any namespace")
+                if round:
+                    latency[name].append(p50)
+                    if name == "ours":
+                        after = phases(ready)
+                        in_phases.append((after[0] - seconds) * 1e6 / max(after[1] - count, 1))
+        return latency, in_phases
+
+    (alone, alone_in_phases), names = dry_runs(), [f"limited-{number}" for number in range(1000)]
+    for port in (peer_port, plain_port):
+        with concurrent.futures.ThreadPoolExecutor(8) as makers:
+            list(makers.map(lambda name: make_limited(port, name), names))
+    time.sleep(5)
+    among, among_in_phases = dry_runs()
+    for name in arms:
+        print(f"quota: {name}: p50 µs of a dry-run create in a limited namespace: alone {spread(alone[name])}, among 1,000 {spread(among[name])}; "
+              f"ratio {median(among[name]) / median(alone[name]):.3f}")
+    print(f"quota: ours: µs in the admission phases: alone {spread(alone_in_phases)}, among 1,000 {spread(among_in_phases)}; "
+          f"ratio {median(among_in_phases) / median(alone_in_phases):.3f}")
+    for process in (ours, plain, peer, etcd):
+        process.stop()
 
 
 def admission(_):
-    """What decoding, encoding and the plugins cost in the process, and what namespaces hold."""
+    """What decoding, encoding and the plugins cost in the process."""
     subprocess.run(["cargo", "bench", "--quiet", "--bench", "writes"], cwd=ROOT, check=True)
-    namespaces()
 
 
 def cel(_):
@@ -731,7 +844,7 @@ def main():
     arguments = parser.parse_args()
     globals()["PROXY"] = arguments.binary
     parts = {"hop": hop, "apiserver": apiserver, "watches": watches, "create": create, "protobuf": protobuf, "admission": admission,
-             "webhooks": webhooks, "cel": cel, "policies": policies}
+             "namespaces": namespaces, "quota": quota, "webhooks": webhooks, "cel": cel, "policies": policies}
     if not PROXY.exists():
         sys.exit("bench: build it first: cargo build --release")
     for name in arguments.parts or parts:

@@ -40,6 +40,8 @@ pub async fn run(config: Config) -> Result<()> {
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
+    // The other checks are known only when everything has been made.
+    let start = checks.pending("start");
     let serving = &config.serving;
     let health = Listener::bind(serving.health_address)
         .with_context(|| format!("--health-bind-address={}", serving.health_address))?;
@@ -64,6 +66,7 @@ pub async fn run(config: Config) -> Result<()> {
         }
     };
     let serve = tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle));
+    start.finish();
     drain.start_on_signal(serving.shutdown_delay).await?;
     serve.await.context("the listener")?;
     let in_time = tokio::time::timeout(serving.drain_timeout, drain.finished()).await.is_ok();

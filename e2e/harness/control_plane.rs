@@ -46,9 +46,14 @@ pub fn admitting() -> &'static ControlPlane {
     ADMITTING.get_or_init(|| ControlPlane::start("admitting", &only(&on)))
 }
 
+/// Every admission plugin of kube-apiserver.
+pub fn every_plugin() -> impl Iterator<Item = &'static str> {
+    ALL_PLUGINS.split(',')
+}
+
 /// The flags with which a kube-apiserver admits with these plugins and no others.
 pub fn only(on: &[&str]) -> Vec<String> {
-    let off: Vec<&str> = ALL_PLUGINS.split(',').filter(|plugin| !on.contains(plugin)).collect();
+    let off: Vec<&str> = every_plugin().filter(|plugin| !on.contains(plugin)).collect();
     vec![
         format!("--enable-admission-plugins={}", on.join(",")),
         format!("--disable-admission-plugins={}", off.join(",")),

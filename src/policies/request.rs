@@ -8,7 +8,7 @@ use crate::authz;
 use crate::cel::library::authz::{authorizer, resource_check};
 use crate::cel::value::Map;
 use crate::cel::{Limits, Value};
-use crate::cluster::{Namespace, Texts};
+use crate::cluster::Namespace;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::{Map as JsonMap, Value as Json, json};
 use std::borrow::Cow;
@@ -188,16 +188,17 @@ fn resource_value(resource: &GroupVersionResource) -> Json {
 
 /// `namespaceObject` (`cel.CreateNamespaceObject`).
 pub fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
-    let mut fields: JsonMap<String, Json> = serde_json::from_str(&namespace.whole).unwrap_or_else(|_| {
-        let Namespace { name, labels, annotations, .. } = namespace;
-        let texts = |texts: &Texts| -> JsonMap<String, Json> {
-            texts.iter().map(|(key, text)| (key.to_owned(), text.into())).collect()
-        };
-        let metadata = json!({"name": name, "labels": texts(labels), "annotations": texts(annotations)});
-        [("metadata".to_owned(), metadata)].into_iter().collect()
-    });
-    fields.remove("apiVersion");
-    fields.remove("kind");
+    let mut fields: JsonMap<String, Json> = serde_json::from_str(&namespace.rest).unwrap_or_default();
+    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+    if let Json::Object(metadata) = metadata {
+        metadata.insert("name".to_owned(), namespace.name.as_str().into());
+        for (field, texts) in [("labels", &namespace.labels), ("annotations", &namespace.annotations)] {
+            if !texts.is_empty() {
+                let texts = texts.iter().map(|(key, text)| (key.to_owned(), text.into())).collect();
+                metadata.insert(field.to_owned(), Json::Object(texts));
+            }
+        }
+    }
     fields
 }
 
