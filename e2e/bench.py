@@ -4,7 +4,7 @@
 Machines are noisy, so every figure is the median of rounds in which the peers take turns. Load goes to 127.0.0.1 only, in a
 bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and etcd in KUBEBUILDER_ASSETS.
 
-    bench.py [--rounds N] [hop|apiserver|watches|create|protobuf|admission|webhooks|cel|policies ...]
+    bench.py [--rounds N] [--binary FILE] [hop|apiserver|watches|create|protobuf|admission|webhooks|cel|policies ...]
 """
 import argparse
 import base64
@@ -24,7 +24,7 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROXY = ROOT / "target/release/kube-admission-proxy"
+PROXY = ROOT / "target/release/kube-admission-proxy"  # or what --binary names
 TOKEN = "bench-token"
 PROXY_CPU, LOAD_CPU = "0", "1"
 
@@ -726,8 +726,10 @@ def webhooks(rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--binary", type=pathlib.Path, default=PROXY)
     parser.add_argument("parts", nargs="*", default=[])
     arguments = parser.parse_args()
+    globals()["PROXY"] = arguments.binary
     parts = {"hop": hop, "apiserver": apiserver, "watches": watches, "create": create, "protobuf": protobuf, "admission": admission,
              "webhooks": webhooks, "cel": cel, "policies": policies}
     if not PROXY.exists():

@@ -6,6 +6,7 @@
 
 mod harness;
 
+mod aggregated;
 mod apply;
 mod audit;
 mod authentication;
@@ -21,6 +22,7 @@ mod kubectl;
 mod lifecycle;
 mod manifests;
 mod policy_files;
+mod policy_operations;
 mod plugins;
 mod policies;
 mod policy_library;

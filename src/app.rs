@@ -11,7 +11,7 @@ use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Limits, UpstreamIdentity};
 use crate::embedded;
 use crate::manifests::ReservedNames;
-use crate::pipeline::{Gateway, InFlight, Pipeline};
+use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
@@ -312,6 +312,7 @@ fn pipeline(
         feature_gates: &config.admission.feature_gates,
         default_tolerations: config.admission.default_tolerations,
         shadow_webhooks: &config.admission.shadow_webhooks,
+        policies: &config.admission.policies,
         discovery: discovery.clone(),
     })?;
     let chain = Arc::new(chain);
@@ -334,6 +335,7 @@ fn pipeline(
             forwarder: upstream.forwarder,
             response_bytes: limits.response_bytes,
         },
+        dry_runs: DryRuns::default(),
         audit,
         in_flight: InFlight::new(limits.requests_inflight, limits.mutating_requests_inflight),
         limits: limits.clone(),
@@ -409,7 +411,7 @@ fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
         AuthorizationMode::Webhook => authz::Mode::Webhook,
     };
     let reviewer = match upstream.is_passthrough {
-        true => Reviewer::Oneself(upstream.transport.clone()),
+        true => Reviewer::Oneself(upstream.transport.clone(), upstream.client.clone()),
         false => Reviewer::Subject(upstream.client.clone()),
     };
     authz::Config {

@@ -8,6 +8,7 @@ mod collection;
 mod connect;
 mod create;
 mod delete;
+mod dry_run;
 mod gateway;
 mod inflight;
 mod managed_fields;
@@ -21,6 +22,7 @@ mod update;
 mod view;
 mod write;
 
+pub use dry_run::DryRuns;
 use gateway::Caller;
 pub use gateway::Gateway;
 pub use inflight::InFlight;
@@ -76,6 +78,8 @@ pub struct Pipeline {
     pub validation_view: ValidationView,
     /// The way to the API server.
     pub gateway: Gateway,
+    /// What is known of aggregated APIs.
+    pub dry_runs: DryRuns,
     /// The audit log.
     pub audit: Audit,
     /// How many requests there are.

@@ -190,8 +190,15 @@ fn generated_name(request: &Request, answer: &Value) -> Option<String> {
 fn mask(value: &mut Value, generated: Option<&str>) {
     match value {
         Value::Object(map) => {
-            map.remove("managedFields");
             map.remove("uid");
+            // Whoever updates owns what admission added, as the API server behind keeps the books of that.
+            if let Some(entries) = map.get_mut("managedFields").and_then(Value::as_array_mut) {
+                entries.retain(|entry| entry["operation"] == "Apply");
+                entries.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| drop(entry.remove("time")));
+            }
+            if map.get("managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+                map.remove("managedFields");
+            }
             for (key, value) in map.iter_mut() {
                 match key.as_str() {
                     "resourceVersion"

@@ -34,8 +34,8 @@ pub struct CustomResource {
     pub is_served: bool,
     /// Whether it has the subresource `status`.
     pub has_status: bool,
-    /// Whether it has the subresource `scale`.
-    pub has_scale: bool,
+    /// Where the subresource `scale` finds the replicas, as in `.spec.replicas`; none where there is no such subresource.
+    pub replicas_path: Option<String>,
     /// Whether nothing is pruned, whatever the schema says.
     pub preserves_unknown_fields: bool,
     /// Every version that is served.
@@ -252,7 +252,7 @@ impl Projection for Definition {
                 kind: GroupVersionKind::new(&*spec.group, &*version.name, &*kind),
                 is_served: version.served,
                 has_status: version.subresources.status.is_some(),
-                has_scale: version.subresources.scale.is_some(),
+                replicas_path: version.subresources.scale.as_ref().map(|scale| scale.spec_replicas_path.clone()),
                 preserves_unknown_fields,
                 versions: names.clone(),
                 storage_version: storage_version.clone(),
@@ -330,11 +330,18 @@ struct Version {
     subresources: Subresources,
 }
 
-/// Which there are; what they say does not matter here.
+/// Which there are.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Subresources {
     status: Option<IgnoredAny>,
-    scale: Option<IgnoredAny>,
+    scale: Option<Scale>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Scale {
+    #[serde(default)]
+    spec_replicas_path: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]

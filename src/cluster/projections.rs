@@ -62,8 +62,8 @@ fn slim(metadata: ObjectMeta) -> ObjectMeta {
 }
 
 /// Metadata with the one annotation that is looked at.
-fn of_webhooks(mut metadata: ObjectMeta) -> ObjectMeta {
-    let annotation = metadata.annotations.as_mut().and_then(|annotations| annotations.remove_entry(shadow::ANNOTATION));
+fn slim_with(mut metadata: ObjectMeta, annotation: &str) -> ObjectMeta {
+    let annotation = metadata.annotations.as_mut().and_then(|annotations| annotations.remove_entry(annotation));
     ObjectMeta { annotations: annotation.map(|annotation| BTreeMap::from([annotation])), ..slim(metadata) }
 }
 
@@ -72,7 +72,7 @@ impl Projection for MutatingWebhookConfiguration {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        object.metadata = of_webhooks(object.metadata);
+        object.metadata = slim_with(object.metadata, shadow::HOOKS);
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
 }
@@ -82,7 +82,7 @@ impl Projection for ValidatingWebhookConfiguration {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        object.metadata = of_webhooks(object.metadata);
+        object.metadata = slim_with(object.metadata, shadow::HOOKS);
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
 }
@@ -93,7 +93,7 @@ impl Projection for ValidatingAdmissionPolicy {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        object.metadata = slim(object.metadata);
+        object.metadata = slim_with(object.metadata, shadow::POLICY);
         object.status = None;
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
@@ -105,7 +105,7 @@ impl Projection for MutatingAdmissionPolicy {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        object.metadata = slim(object.metadata);
+        object.metadata = slim_with(object.metadata, shadow::POLICY);
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
 }
@@ -329,11 +329,11 @@ mod tests {
         let hook = serde_json::from_value(json!({"metadata": metadata, "webhooks": []})).unwrap();
         let (_, hook) = ValidatingWebhookConfiguration::project(hook);
         assert_eq!(serde_json::to_value(hook).unwrap()["metadata"], json!({"name": "a", "namespace": "n", "uid": "u"}));
-        let marked = json!({"name": "a", "annotations": {"a": "b", shadow::ANNOTATION: "true"}});
+        let marked = json!({"name": "a", "annotations": {"a": "b", shadow::HOOKS: "true"}});
         let (_, hook) = ValidatingWebhookConfiguration::project(
             serde_json::from_value(json!({"metadata": marked, "webhooks": []})).unwrap(),
         );
-        let kept = json!({"name": "a", "annotations": {shadow::ANNOTATION: "true"}});
+        let kept = json!({"name": "a", "annotations": {shadow::HOOKS: "true"}});
         assert_eq!(serde_json::to_value(hook).unwrap()["metadata"], kept);
         let spec = json!({"clusterIP": "10.0.0.1", "selector": {"a": "b"}});
         let service = json!({"metadata": metadata, "spec": spec, "status": {"loadBalancer": {}}});

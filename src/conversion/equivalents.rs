@@ -107,7 +107,7 @@ fn of_definition(definition: &Definition, resource: &GroupVersionResource, subre
         let kind = match subresource {
             "" => version.kind.clone(),
             "status" if version.has_status => version.kind.clone(),
-            "scale" if version.has_scale => GroupVersionKind::new("autoscaling", "v1", "Scale"),
+            "scale" if version.replicas_path.is_some() => GroupVersionKind::new("autoscaling", "v1", "Scale"),
             _ => return None,
         };
         let (group, name) = (&*resource.group, &*resource.resource);

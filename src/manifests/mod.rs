@@ -14,6 +14,7 @@ mod source;
 mod metrics;
 mod names;
 
+pub use folder::documents_of;
 pub use metrics::Metrics;
 pub use names::ReservedNames;
 pub use set::{LoadError, Set};

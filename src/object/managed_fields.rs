@@ -1,15 +1,16 @@
 //! Who owns which fields: `metadata.managedFields` as kube-apiserver writes it on create, update and patch
-//! (`managedfields.FieldManager.Update`), before admission sees the object. Not apply: what that comes to only the API
-//! server behind knows.
+//! (`managedfields.FieldManager.Update`), before admission sees the object, and on an apply that only admission could make
+//! a valid one.
 
+mod apply;
 mod compare;
 mod entries;
+mod fields;
 mod reset;
 mod set;
 
-pub use compare::Node;
-
 use crate::object::GroupVersionKind;
+use crate::object::merge::Node;
 use compare::compare;
 use entries::{Entry, Operation};
 use jiff::Timestamp;
@@ -146,6 +147,20 @@ impl Change<'_> {
         }
         entries::decode(&live).unwrap_or_default()
     }
+}
+
+/// `metadata.managedFields` of a scale, from those of its parent: who owns the replicas there, at the path that they have
+/// in each version (`ScaleHandler.ToSubresource`).
+pub fn of_scale<'p>(parent: &Value, replicas: impl Fn(&str) -> Option<&'p str>) -> Option<Value> {
+    let mut entries = entries::decode(parent)?;
+    entries.retain_mut(|entry| {
+        let path = replicas(&entry.api_version).map(|path| path.split('.').filter(|step| !step.is_empty()));
+        let is_owner = path.is_some_and(|path| entry.fields.contains(&path.map(|step| format!("f:{step}")).collect::<Vec<_>>()));
+        entry.api_version = "autoscaling/v1".to_owned();
+        entry.fields = [vec!["f:spec".to_owned(), "f:replicas".to_owned()]].into();
+        is_owner
+    });
+    entries::encode(entries)
 }
 
 fn without_managed_fields(object: &Value) -> Value {

@@ -1,6 +1,7 @@
 //! The dynamic Kubernetes object and what is done with it: checked access, decoding, patches, selectors.
 
 pub mod decode;
+pub mod merge;
 pub mod managed_fields;
 pub mod defaults;
 pub mod convert;

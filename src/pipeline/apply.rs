@@ -1,7 +1,8 @@
 //! PATCH with an apply configuration: server-side apply.
 //!
-//! Only the API server knows the field managers, so it computes the outcome with a dry run. What admission adds to it goes
-//! into the apply configuration that is forwarded.
+//! The API server knows the field managers, so it computes the outcome with a dry run, and the proxy does only where that is
+//! refused as invalid. What admission adds to it goes into the apply configuration that is forwarded; where no configuration
+//! can say so, the outcome is written.
 
 mod deviation;
 mod extend;
@@ -11,18 +12,20 @@ use super::Exchange;
 use super::gateway::Answer;
 use super::storage;
 use super::view::{Trial, shown, take_metadata};
-use super::write::{MODIFIED, Outgoing, Strictness, Write, is_conflict, schema, with_parameter};
+use super::write::{MODIFIED, Outgoing, Strictness, Write, is_already_exists, is_conflict, with_parameter};
 use crate::admission::Operation;
 use crate::object::Object;
+use crate::object::managed_fields::{is_too_large, manager_name};
+use crate::object::merge::Node;
 use crate::object::patch::{self, PatchType};
-use crate::object::structural::Structural;
 use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
+use crate::request::query::query_value;
 use crate::status::Status;
 use crate::upstream::Body;
 use bytes::Bytes;
 use deviation::deviation;
-use extend::{Schema, extend, inexpressible};
-use http::Response;
+use extend::extend;
+use http::{Method, Response, Uri};
 use owners::Owners;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -38,10 +41,10 @@ impl Write<'_> {
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
-        if self.is_aggregated {
+        if !self.knows_dry_runs {
             // What it comes to shows only when it is tried, before it is admitted.
             return Err(Status::not_implemented(
-                "what an apply comes to at an aggregated API cannot be admitted; apply on the client's side instead",
+                "what an apply comes to at an aggregated API that knows no dry runs cannot be admitted; apply on the client's side instead",
             ));
         }
         let decoded = patch::decode(PatchType::Apply, &self.body)?;
@@ -70,8 +73,8 @@ impl Write<'_> {
             let answer = self.apply_once(&configuration, pinned, old, options, exchange).await?;
             attempt += 1;
             let asked_for_version = !configuration.resource_version().is_empty();
-            let retry =
-                !asked_for_version && is_version_conflict(&answer) && attempt < self.pipeline.limits.conflict_retries;
+            let is_late = is_version_conflict(&answer) || is_already_exists(&answer);
+            let retry = !asked_for_version && is_late && attempt < self.pipeline.limits.conflict_retries;
             if !retry {
                 return Ok(answer.into_response());
             }
@@ -87,12 +90,20 @@ impl Write<'_> {
         exchange: &mut Exchange,
     ) -> Result<Answer, Status> {
         let rehearsed = self.rehearse(self.apply_patch(&pinned)?).await?;
-        let as_new = if old.is_none() { self.as_new(configuration)? } else { None };
-        let mut first = match rehearsed.status.as_u16() {
+        let first = match rehearsed.status.as_u16() {
             200..=299 => Some(rehearsed.object()?),
             // What is invalid is refused after the mutating phase, if it still is.
-            422 if as_new.is_some() => None,
+            422 => None,
             _ => return Ok(rehearsed),
+        };
+        let computed = match (&old, &first) {
+            (Some(_), Some(_)) => None,
+            // Nothing is known of its fields.
+            _ if matches!(self.node(), Node::Resource) => None,
+            (old, first) => self.applied(configuration, old.as_ref(), first.is_some(), options)?,
+        };
+        let Some(before) = unprepared(configuration, computed, first.as_ref(), old.as_ref()) else {
+            return Ok(rehearsed);
         };
         let (operation, kind) = match &old {
             Some(_) => (Operation::Update, OptionsKind::Update),
@@ -100,12 +111,7 @@ impl Write<'_> {
         };
         if operation == Operation::Create {
             self.authorize_create().await?;
-            // It is the proxy's.
-            first.iter_mut().for_each(|first| take_metadata(first, configuration, "resourceVersion"));
         }
-        let Some(before) = unprepared(configuration, as_new, first.as_ref(), old.as_ref()) else {
-            return Ok(rehearsed);
-        };
         let (old, options) = (old.map(Arc::new), options.as_options_object(kind));
         let mut attributes = self.attributes(operation, Some(before.clone()), old.clone(), options);
         self.admit(&mut attributes, exchange).await?;
@@ -114,62 +120,139 @@ impl Write<'_> {
         if !["", version].contains(&admitted.resource_version()) {
             return Err(self.conflict(MODIFIED));
         }
-        let mut owners = None;
-        let (last, stored) = match first {
-            Some(first) if !admitted.is_changed() => {
-                (self.apply_patch(&pinned)?, shown(operation, first, &rehearsed.headers))
-            }
-            None if !admitted.is_changed() => return Ok(rehearsed),
+        let is_changed = admitted.is_changed();
+        let (last, tried) = match &first {
+            Some(_) if !is_changed => (self.apply_patch(&pinned)?, rehearsed),
+            None if !is_changed => return Ok(rehearsed),
             first => {
-                owners = first.as_ref().filter(|_| !attributes.dry_run).and_then(Owners::of);
                 if !version.is_empty() && !admitted.set(&["metadata", "resourceVersion"], version.into()) {
                     return Err(Status::bad_request("metadata is no object after admission"));
                 }
-                let last = self.apply_more(&pinned, &before, admitted)?;
-                let again = self.rehearse(last.clone()).await?;
-                if !again.status.is_success() {
-                    return Ok(again);
+                let forms = Forms { first: first.as_ref(), before: &before, admitted };
+                let (last, tried) = self.try_admitted(&pinned, forms, old.as_deref()).await?;
+                if !tried.status.is_success() {
+                    return Ok(tried);
                 }
-                let mut second = again.object()?;
-                if operation == Operation::Create {
-                    take_metadata(&mut second, configuration, "resourceVersion");
-                }
-                let first = first.as_ref().unwrap_or(&second).fields();
-                if let Some(field) = deviation(first, before.fields(), admitted.fields(), second.fields()) {
-                    return Err(inexpressible(&field));
-                }
-                (last, shown(operation, second, &again.headers))
+                (last, tried)
             }
         };
-        let trial = if self.can_be_tried(&attributes) { stored } else { Trial::Unknown };
+        let mut stored = tried.object()?;
+        // Admission owns nothing.
+        take_metadata(&mut stored, &before, "managedFields");
+        if operation == Operation::Create {
+            // It is the proxy's.
+            take_metadata(&mut stored, configuration, "resourceVersion");
+        }
+        let trial = match self.can_be_tried(&attributes) {
+            true => shown(operation, stored, &tried.headers),
+            false => Trial::Unknown,
+        };
+        let owners = Owners::of(&before).filter(|_| is_changed && !attributes.dry_run);
         match self.validate_tried(&mut attributes, trial, &last, exchange).await? {
             Some(refusal) => Ok(refusal),
             None => match owners {
-                Some(owners) => self.apply_and_disown(last, &owners).await,
+                Some(owners) => self.write_and_disown(last, &owners).await,
                 None => self.forward(last).await,
             },
         }
     }
 
-    /// The object that a configuration creates, where the proxy can tell.
-    fn as_new(&self, configuration: &Object) -> Result<Option<Object>, Status> {
-        let value = configuration.clone().into_value();
-        let decoded = decode_patched(value, self.target.kind(), self.schema.as_deref());
+    /// What a configuration comes to, where the proxy can tell: alone, or on top of the object that is there. Whose it is then
+    /// is said too, unless that is known.
+    fn applied(
+        &self,
+        configuration: &Object,
+        old: Option<&Object>,
+        is_owner_known: bool,
+        options: &WriteOptions,
+    ) -> Result<Option<Object>, Status> {
+        let (live, configuration) = (old.map(|old| old.clone().into_value()), configuration.clone().into_value());
+        // The managers of a scale are its parent's.
+        let is_of_parent = old.is_some() && self.target.subresource == "scale";
+        let is_untold = is_of_parent || is_too_large(&configuration) || live.as_ref().is_some_and(is_too_large);
+        let applied = match (old, is_owner_known || is_untold) {
+            (None, true) => configuration,
+            (Some(_), true) => return Ok(None),
+            (_, false) => {
+                let options = options.as_options_object(OptionsKind::Update);
+                let manager = manager_name(options.str(&["fieldManager"]), "");
+                match self.change(&manager).applied(live.as_ref(), &configuration) {
+                    Some(applied) => applied,
+                    None => return Ok(None),
+                }
+            }
+        };
+        let decoded = decode_patched(applied, self.target.kind(), self.schema.as_deref());
         let Ok(mut object) = decoded.map(|normal| normal.object) else { return Ok(None) };
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         Ok(Some(object))
     }
 
-    /// The configuration with what admission added. It takes from other managers what admission changed, and only that: the
-    /// client's own conflicts have shown already.
-    fn apply_more(&self, pinned: &Object, before: &Object, admitted: &Object) -> Result<Outgoing, Status> {
+    /// The write that makes of the object what was admitted, and what it comes to when it is tried: an apply that says
+    /// more, where that comes to the very same.
+    async fn try_admitted(
+        &self,
+        pinned: &Object,
+        forms: Forms<'_>,
+        old: Option<&Object>,
+    ) -> Result<(Outgoing, Answer), Status> {
+        if let Some(first) = forms.first
+            && let Some(last) = self.apply_more(pinned, &forms)?
+        {
+            let tried = self.rehearse(last.clone()).await?;
+            if tried.status.is_success() {
+                let (before, admitted) = (forms.before.fields(), forms.admitted.fields());
+                match deviation(first.fields(), before, admitted, tried.object()?.fields()) {
+                    None => return Ok((last, tried)),
+                    Some(field) => tracing::debug!(field, "what was admitted cannot be applied, and is written"),
+                }
+            }
+        }
+        let last = self.written_instead(old, forms.admitted)?;
+        let tried = self.rehearse(last.clone()).await?;
+        Ok((last, tried))
+    }
+
+    /// The configuration with what admission added; none where it cannot say that. It takes from other managers what
+    /// admission changed, and only that: the client's own conflicts have shown already.
+    fn apply_more(&self, pinned: &Object, forms: &Forms<'_>) -> Result<Option<Outgoing>, Status> {
         let mut configuration = pinned.clone();
-        let custom = || self.schema.as_deref().and_then(Structural::root).map(Schema::Custom);
-        let schema = schema(self.target.kind()).map(Schema::BuiltIn).or_else(custom);
-        extend(configuration.fields_mut(), before.fields(), admitted.fields(), schema)?;
+        let (before, admitted) = (forms.before.fields(), forms.admitted.fields());
+        if extend(configuration.fields_mut(), before, admitted, self.node()).is_none() {
+            return Ok(None);
+        }
         let mut outgoing = self.apply_patch(&configuration)?;
         outgoing.uri = with_parameter(&outgoing.uri, "force=true")?;
+        Ok(Some(outgoing))
+    }
+
+    /// The same as an update of the object that is there, or as a new one. Its writer owns it then, until it is disowned.
+    fn written_instead(&self, old: Option<&Object>, admitted: &Object) -> Result<Outgoing, Status> {
+        let mut outgoing = match old {
+            Some(old) => self.difference(old, admitted)?,
+            None => {
+                let mut object = admitted.whole().into_owned();
+                for field in ["resourceVersion", "managedFields"] {
+                    object.remove(&["metadata", field]);
+                }
+                let body = serde_json::to_vec(&object).map_err(Status::internal_error)?;
+                Outgoing { method: Method::POST, ..self.outgoing(body.into()) }
+            }
+        };
+        let path = if old.is_some() { self.parts.uri.path() } else { self.collection_path() };
+        outgoing.uri = self.uri_with(path, &["fieldManager", "dryRun", "pretty"])?;
+        if self.schema.is_some() {
+            outgoing.uri = with_parameter(&outgoing.uri, "fieldValidation=Ignore")?;
+        }
         Ok(outgoing)
+    }
+
+    /// A URL with these of the parameters that the client gave.
+    fn uri_with(&self, path: &str, names: &[&str]) -> Result<Uri, Status> {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let given = self.parts.uri.query().unwrap_or_default();
+        query.extend_pairs(names.iter().filter_map(|name| Some((name, query_value(given, name)?))));
+        format!("{path}?{}", query.finish()).parse().map_err(Status::internal_error)
     }
 
     fn apply_patch(&self, configuration: &Object) -> Result<Outgoing, Status> {
@@ -178,6 +261,16 @@ impl Write<'_> {
         outgoing.content_type = PatchType::Apply.content_type();
         Ok(outgoing)
     }
+}
+
+/// What becomes of an object.
+struct Forms<'a> {
+    /// What the client's configuration comes to, as far as the API server says.
+    first: Option<&'a Object>,
+    /// What mutating plugins were shown of it.
+    before: &'a Object,
+    /// What they made of that.
+    admitted: &'a Object,
 }
 
 /// A conflict of versions, not one of field managers.
@@ -189,11 +282,11 @@ fn is_version_conflict(answer: &Answer) -> bool {
 /// What mutating plugins see of a configuration's outcome: what the API server only does behind them is not there yet.
 fn unprepared(
     configuration: &Object,
-    as_new: Option<Object>,
+    computed: Option<Object>,
     outcome: Option<&Object>,
     old: Option<&Object>,
 ) -> Option<Object> {
-    let mut object = as_new.or_else(|| outcome.cloned())?;
+    let mut object = computed.or_else(|| outcome.cloned())?;
     match old {
         Some(old) => {
             take_metadata(&mut object, old, "generation");

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ pub(super) struct Answer {
 /// A page of a list.
 pub(super) enum Page {
     /// It was read.
-    Read(Object),
+    Read(Answer),
     /// It is more than is read as a whole.
     TooLarge,
 }
@@ -133,6 +134,18 @@ impl Gateway {
         }
     }
 
+    /// Reads a document in the same way.
+    ///
+    /// # Errors
+    /// The same; 404 as well.
+    pub(super) async fn read_document<T: DeserializeOwned>(&self, path: &str, caller: &Caller) -> Result<T, Status> {
+        let answer = self.collect(self.own(Method::GET, path, full(Bytes::new()), caller).await?).await?;
+        match answer.status {
+            StatusCode::OK => serde_json::from_slice(&answer.body).map_err(Status::internal_error),
+            _ => Err(answer.into_refusal()),
+        }
+    }
+
     /// Reads a page of a list in the same way.
     ///
     /// # Errors
@@ -142,7 +155,7 @@ impl Gateway {
         match self.collect_within_limit(response).await {
             Err(why) if why.code == 413 => Ok(Page::TooLarge),
             Err(why) => Err(unreadable(&why)),
-            Ok(answer) if answer.status == StatusCode::OK => answer.object().map(Page::Read),
+            Ok(answer) if answer.status == StatusCode::OK => Ok(Page::Read(answer)),
             Ok(answer) if answer.status == StatusCode::NOT_FOUND => Err(Status::no_such_path()),
             Ok(answer) => Err(answer.into_refusal()),
         }

@@ -5,14 +5,15 @@
 
 use super::write::Write;
 use crate::admission::{Attributes, Operation};
-use crate::object::managed_fields::{Change, Node, is_too_large, manager_name};
+use crate::object::managed_fields::{self, Change, is_too_large, manager_name};
 use crate::object::patch::PatchType;
-use crate::object::structural::Structural;
-use crate::object::typed;
+use crate::object::{Object, typed};
+use crate::status::Status;
 use http::Method;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 const FIELD: [&str; 2] = ["metadata", "managedFields"];
 
@@ -29,8 +30,7 @@ impl Write<'_> {
         attributes.object.as_ref()?;
         let is_apply = self.parts.method == Method::PATCH
             && PatchType::from_content_type(self.header(CONTENT_TYPE)).ok() == Some(PatchType::Apply);
-        // Those of a scale are the parent's, which is not at hand.
-        if is_apply || self.target.subresource == "scale" || !self.pipeline.chain.looks_at_managed_fields(attributes) {
+        if is_apply || !self.pipeline.chain.looks_at_managed_fields(attributes) {
             return None;
         }
         let kind = self.target.kind();
@@ -44,23 +44,14 @@ impl Write<'_> {
             }
             _ => return None,
         };
-        let field_manager = attributes.options.as_ref().map(|options| options.str(&["fieldManager"]).to_owned());
-        let user_agent = self.header(USER_AGENT).unwrap_or_default();
-        let custom = Node::Custom(self.schema.as_deref().and_then(Structural::root));
-        let change = Change {
-            kind,
-            schema: Node::of(kind).unwrap_or(custom),
-            has_status: self.target.has_status(),
-            subresource: &self.target.subresource,
-            manager: &manager_name(&field_manager.unwrap_or_default(), user_agent),
-            now: Timestamp::now(),
-        };
+        let manager = attributes.options.as_ref().map(|options| options.str(&["fieldManager"]).to_owned());
+        let manager = manager_name(&manager.unwrap_or_default(), self.header(USER_AGENT).unwrap_or_default());
         let new = object.clone().into_value();
         if is_too_large(&old) || is_too_large(&new) {
             // They are shown as they were sent.
             return None;
         }
-        let shown = change.managed_fields(&old, &new);
+        let shown = self.change(&manager).managed_fields(&old, &new);
         let sent = object.get(&FIELD).cloned();
         let was_changed = object.is_changed();
         let object = attributes.object.as_mut()?;
@@ -69,6 +60,49 @@ impl Write<'_> {
             object.settle();
         }
         Some(Shown { sent, shown, was_changed })
+    }
+
+    /// Shows who owned a scale so far, if a plugin looks: of the owners of its parent, those of the replicas. Answers with the
+    /// old object as it was.
+    pub(super) async fn show_owners_of_scale(
+        &self,
+        attributes: &mut Attributes,
+    ) -> Result<Option<Arc<Object>>, Status> {
+        let is_scale = self.target.subresource == "scale" && attributes.operation == Operation::Update;
+        if !is_scale || !self.pipeline.chain.looks_at_managed_fields(attributes) {
+            return Ok(None);
+        }
+        let (pipeline, target) = (self.pipeline, &self.target);
+        let Some(parent) = pipeline.gateway.read(self.collection_path(), self.caller).await? else { return Ok(None) };
+        let definition = match target.is_built_in() {
+            true => None,
+            false => pipeline.cluster.find_definition(&target.resource).await?,
+        };
+        let replicas = |api_version: &str| {
+            let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+            match &definition {
+                _ if group != target.resource.group => None,
+                None => Some(".spec.replicas"),
+                Some(definition) => definition.version(version)?.replicas_path.as_deref(),
+            }
+        };
+        let owners = parent.get(&FIELD).and_then(|owners| managed_fields::of_scale(owners, replicas));
+        let Some(old) = &mut attributes.old_object else { return Ok(None) };
+        let mut shown = (**old).clone();
+        set(&mut shown, owners);
+        Ok(Some(std::mem::replace(old, Arc::new(shown))))
+    }
+
+    /// What the write is to those who keep the books.
+    pub(super) fn change<'w>(&'w self, manager: &'w str) -> Change<'w> {
+        Change {
+            kind: self.target.kind(),
+            schema: self.node(),
+            has_status: self.target.has_status(),
+            subresource: &self.target.subresource,
+            manager,
+            now: Timestamp::now(),
+        }
     }
 }
 
@@ -87,7 +121,7 @@ impl Shown {
     }
 }
 
-fn set(object: &mut crate::object::Object, value: Option<Value>) {
+fn set(object: &mut Object, value: Option<Value>) {
     match value {
         Some(value) => drop::<bool>(object.set(&FIELD, value)),
         None => drop::<Option<Value>>(object.remove(&FIELD)),

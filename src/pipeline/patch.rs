@@ -113,7 +113,7 @@ impl Write<'_> {
 
     /// The patch that makes the stored object the admitted one, if it still has this version: a merge patch, or a JSON patch
     /// where that cannot say it, because the admitted object has fields that are null.
-    fn difference(&self, stored: &Object, admitted: &Object) -> Result<Outgoing, Status> {
+    pub(super) fn difference(&self, stored: &Object, admitted: &Object) -> Result<Outgoing, Status> {
         let (version, admitted) = (stored.resource_version(), admitted.whole());
         let (patch_type, patch) = match merge_diff(stored.fields(), admitted.fields()) {
             Some(mut merge) => {

@@ -13,7 +13,6 @@ use crate::authn::{self, Impersonation};
 use crate::authz::{self, Mode, Reviewer};
 use crate::cluster::discovery;
 use crate::cluster::{Cluster, FixedState};
-use crate::config::FeatureGates;
 use crate::config::admission::DefaultTolerations;
 use crate::embedded;
 use crate::manifests::ReservedNames;
@@ -135,7 +134,7 @@ impl Path {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
         let cluster = Cluster::fixed(FixedState::default());
         let limits = Limits::default();
-        let (gates, shadows) = (FeatureGates::default(), Default::default());
+        let (gates, shadows, policies) = Default::default();
         let chain = Chain::build(&[&WITNESS], metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
@@ -144,6 +143,7 @@ impl Path {
             feature_gates: &gates,
             default_tolerations: DefaultTolerations::default(),
             shadow_webhooks: &shadows,
+            policies: &policies,
             discovery: discovery.clone(),
         });
         let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, 1, Drain::new());
@@ -157,6 +157,7 @@ impl Path {
             reserved_names: ReservedNames::default(),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
+            dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),
             limits,

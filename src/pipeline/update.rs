@@ -122,12 +122,12 @@ impl Write<'_> {
 
     /// What the API server says to an update that names no version, where it may mind; the version that the proxy adds
     /// must not make such an update a good one. Whether a custom resource minds shows only when it is tried, and that of an
-    /// aggregated API does not show at all.
+    /// aggregated API that knows no dry runs does not show at all.
     async fn tried_without_version(&self, attributes: &Attributes) -> Result<Option<Answer>, Status> {
         let on = (&*self.target.resource.group, &*self.target.resource.resource);
         let may_mind = match self.target.is_built_in() {
             true => UPDATED_CONDITIONALLY.contains(&on),
-            false => !self.is_aggregated,
+            false => self.knows_dry_runs,
         };
         let object = attributes.object.as_ref().filter(|object| may_mind && object.resource_version().is_empty());
         let Some(object) = object else { return Ok(None) };
@@ -171,10 +171,14 @@ impl Write<'_> {
 
     /// The URL of the collection that the object is in, with the request's query.
     fn collection_uri(&self) -> Result<http::Uri, Status> {
-        let path = self.parts.uri.path().trim_end_matches('/');
-        let collection = path.rsplit_once('/').map_or("", |(collection, _)| collection);
         let query = self.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-        format!("{collection}{query}").parse().map_err(Status::internal_error)
+        format!("{}{query}", self.collection_path()).parse().map_err(Status::internal_error)
+    }
+
+    /// The path of the collection that the object is in.
+    pub(super) fn collection_path(&self) -> &str {
+        let path = self.parts.uri.path().trim_end_matches('/');
+        path.rsplit_once('/').map_or("", |(collection, _)| collection)
     }
 }
 

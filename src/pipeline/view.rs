@@ -62,7 +62,7 @@ impl Write<'_> {
     }
 
     /// Whether there is more to show than what is submitted. Evictions are validated as they are submitted, and so are
-    /// objects that are never stored, and those of an aggregated API.
+    /// objects that are never stored, and those of an aggregated API that knows no dry runs.
     pub(super) fn can_be_tried(&self, attributes: &Attributes) -> bool {
         let is_stored = match attributes.operation {
             Operation::Create if self.target.subresource.is_empty() => self.target.must_be_named(),
@@ -70,7 +70,7 @@ impl Write<'_> {
             Operation::Update => true,
             Operation::Delete | Operation::Connect => false,
         };
-        is_stored && !self.is_aggregated && self.pipeline.validation_view == ValidationView::Stored
+        is_stored && self.knows_dry_runs && self.pipeline.validation_view == ValidationView::Stored
     }
 
     /// Tries the write.
@@ -228,8 +228,12 @@ pub(super) fn shown(operation: Operation, mut object: Object, headers: &HeaderMa
     if operation == Operation::Create {
         object.remove(&["metadata", "uid"]);
     }
-    let warnings = headers.get_all(WARNING).iter().filter_map(warning_text).collect();
-    Trial::Stored(Box::new(object), warnings)
+    Trial::Stored(Box::new(object), warnings(headers).collect())
+}
+
+/// What an answer warns of.
+pub(super) fn warnings(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    headers.get_all(WARNING).iter().filter_map(warning_text)
 }
 
 /// The text in `299 - "text"`.

@@ -7,6 +7,7 @@ use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Budget, Marks, Operation, Reinvocation, Warnings};
 use crate::cluster::CustomResource;
 use crate::object::decode::go_quote;
+use crate::object::merge::Node;
 use crate::object::structural::Structural;
 use crate::object::{GroupVersionKind, Object};
 use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
@@ -31,10 +32,10 @@ pub(super) struct Write<'a> {
     pub(super) target: Target,
     /// The schema of the custom resource that the body is of, if it is of one.
     pub(super) schema: Option<Arc<Structural>>,
-    /// Whether the resource is neither Kubernetes' own nor a custom resource: the API server that serves it need not
-    /// know of dry runs, so that nothing is tried there before it is admitted, not even what the client calls a dry run.
-    /// Deletes, which are never tried, do not ask.
-    pub(super) is_aggregated: bool,
+    /// Whether what is to be tried is not stored. What serves an aggregated API need not know of dry runs: then nothing is
+    /// tried there before it is admitted, not even what the client calls a dry run. Deletes, which are never tried, do not
+    /// ask.
+    pub(super) knows_dry_runs: bool,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
     pub(super) deadline: Instant,
@@ -89,11 +90,21 @@ impl<'a> Write<'a> {
         let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
         let custom = custom_resource(pipeline, &parts.method, &target).await?;
         let is_aggregated = custom.is_none() && !target.is_built_in() && !target.is_of_kubernetes();
+        let knows_dry_runs = match is_aggregated && parts.method != Method::DELETE {
+            true => pipeline.dry_runs.are_known(&pipeline.gateway, caller, &parts.method, &target).await,
+            false => true,
+        };
         // The scale of a custom resource is of a built-in kind.
         let custom = custom.filter(|_| schema(target.kind()).is_none());
         let schema = custom.map(|custom| custom.schema().cloned()).transpose()?;
         let warnings = exchange.warnings.clone();
-        Ok(Self { pipeline, caller, target, schema, is_aggregated, parts, body, deadline, warnings })
+        Ok(Self { pipeline, caller, target, schema, knows_dry_runs, parts, body, deadline, warnings })
+    }
+
+    /// What is known of the fields of what is written.
+    pub(super) fn node(&self) -> Node<'_> {
+        let custom = || self.schema.as_deref().and_then(Structural::root).map_or(Node::Resource, Node::Whole);
+        Node::built_in(self.target.kind()).unwrap_or_else(custom)
     }
 
     /// The options in the query.
@@ -190,9 +201,13 @@ impl<'a> Write<'a> {
     /// The mutating phase. Afterwards the object still has the name, namespace and kind that the URL is about: a plugin
     /// may change what is stored, not where.
     pub(super) async fn admit(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+        let old = self.show_owners_of_scale(attributes).await?;
         let shown = self.show_managed_fields(attributes);
         let result = self.pipeline.chain.admit(attributes).await;
         publish(attributes, exchange);
+        if old.is_some() {
+            attributes.old_object = old;
+        }
         if let Some(shown) = shown {
             shown.take_back(attributes);
         }

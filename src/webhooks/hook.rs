@@ -242,7 +242,7 @@ impl Hooks {
             sorted.sort_by_key(|(name, ..)| *name);
             let prefix = if is_static { "manifest/" } else { "" };
             for (configuration, metadata, hooks) in sorted {
-                let (shadows, mut seen) = (shadow::annotation(metadata), HashMap::new());
+                let (shadows, mut seen) = (shadow::of_hooks(metadata), HashMap::new());
                 for fields in hooks.iter().map(Fields::from) {
                     let nth: &mut usize = seen.entry(fields.name).or_default();
                     let uid = format!("{prefix}{configuration}/{}/{nth}", fields.name);

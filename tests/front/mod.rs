@@ -13,11 +13,11 @@ use kube_admission_proxy::authn::{self, Authenticator, Impersonation, UserInfo};
 use kube_admission_proxy::authz::{self, Authorizer, Decision, Mode, Reviewer};
 use kube_admission_proxy::cluster::discovery::{self, Discovery};
 use kube_admission_proxy::cluster::{self, Cluster, Need};
+use kube_admission_proxy::config::ValidationView;
 use kube_admission_proxy::config::admission::DefaultTolerations;
-use kube_admission_proxy::config::{FeatureGates, Limits, ValidationView};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::object::{GroupVersionKind, GroupVersionResource, Object};
-use kube_admission_proxy::pipeline::{Gateway, InFlight, Pipeline};
+use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::server::{Connection, Drain};
 use kube_admission_proxy::upstream::{Forwarder, Identity, SharedTransport, full, kube_client};
@@ -97,7 +97,7 @@ impl Front {
         let cluster = Cluster::start(client.clone(), &needs, cluster::Limits::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
-        let (limits, gates, shadows) = (Limits::default(), FeatureGates::default(), Default::default());
+        let (limits, gates, shadows, policies) = Default::default();
         let chain = Chain::build(&on, metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
@@ -106,6 +106,7 @@ impl Front {
             feature_gates: &gates,
             default_tolerations: DefaultTolerations::default(),
             shadow_webhooks: &shadows,
+            policies: &policies,
             discovery: discovery.clone(),
         });
         let drain = Drain::new();
@@ -120,6 +121,7 @@ impl Front {
             reserved_names: Default::default(),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
+            dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),
             limits,

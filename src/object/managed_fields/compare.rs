@@ -1,121 +1,29 @@
 //! What differs between two objects, by the list and map types of their schema (`typed.compareWalker`).
 
 use super::set::{Path, Set};
-use crate::object::GroupVersionKind;
-use crate::object::schema::{self, Field, Shape, Type};
-use crate::object::structural::Schema;
+use crate::object::merge::{Items, ListType, MapType, Node, element};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of a value.
-#[derive(Clone, Copy, Debug)]
-pub enum Node<'a> {
-    /// An object with the fields of a built-in type.
-    Object(&'static Type),
-    /// Some other value of a built-in type; the field that holds it says how lists and maps are merged.
-    Shape(&'static Shape, Option<&'static Field>),
-    /// A value within a custom resource.
-    Structural(Schema<'a>),
-    /// A whole custom resource, with the schema that there is for it.
-    Custom(Option<Schema<'a>>),
-    /// Nothing: maps have fields, all else is a value.
-    Unknown,
-}
-
 /// What becomes of a value.
-enum Atom<'a> {
+enum Atom<'s> {
     /// It is owned as a whole.
     Leaf,
     /// Each of its fields is owned for itself.
-    Map,
-    /// Each of its items is.
-    Set,
+    Map(MapType<'s>),
     /// Each of its items is, with what is in it.
-    Keyed(Vec<&'a str>, Node<'a>),
+    List(ListType<'s>),
 }
 
-impl<'a> Node<'a> {
-    /// The schema of a built-in kind.
-    pub fn of(kind: &GroupVersionKind) -> Option<Self> {
-        schema::of(kind).map(Self::Object)
-    }
-
-    fn atom(self, value: Option<&Value>) -> Atom<'a> {
-        match self {
-            Self::Object(_) | Self::Custom(_) => Atom::Map,
-            Self::Shape(shape, field) => shape_atom(shape, field),
-            Self::Structural(schema) => structural_atom(schema, value),
-            Self::Unknown if value.is_some_and(Value::is_object) => Atom::Map,
-            Self::Unknown => Atom::Leaf,
-        }
-    }
-
-    /// A field of it.
-    fn field(self, name: &str) -> Self {
-        let of_type = |one: &'static Type| match one.field(name) {
-            Some(field) => Self::Shape(&field.shape, Some(field)),
-            None => Self::Unknown,
-        };
-        match self {
-            Self::Object(one) => of_type(one),
-            Self::Shape(Shape::Object(reference), _) => reference.resolve().map_or(Self::Unknown, of_type),
-            Self::Shape(Shape::Map(inner), _) => Self::Shape(inner, None),
-            Self::Custom(_) if name == "metadata" => object_meta().map_or(Self::Unknown, Self::Object),
-            Self::Structural(schema) | Self::Custom(Some(schema)) => {
-                schema.field(name).map_or(Self::Unknown, Self::Structural)
-            }
-            Self::Shape(..) | Self::Custom(None) | Self::Unknown => Self::Unknown,
-        }
-    }
-
-    /// What a key of a list is where an item leaves it out.
-    fn key_default(self, key: &str) -> Option<Value> {
-        match self {
-            Self::Shape(Shape::Object(reference), _) => reference.resolve()?.field(key)?.documented_default(),
-            // A custom resource has its defaults by now.
-            _ => None,
-        }
-    }
-}
-
-fn object_meta() -> Option<&'static Type> {
-    schema::of(&GroupVersionKind::new("", "v1", "ConfigMap"))?.field("metadata")?.element()
-}
-
-fn shape_atom(shape: &'static Shape, field: Option<&'static Field>) -> Atom<'static> {
-    let map_type = field.and_then(Field::map_type);
-    match shape {
-        Shape::Scalar(_) | Shape::Any => Atom::Leaf,
-        Shape::Map(_) if map_type == Some("atomic") => Atom::Leaf,
-        Shape::Map(_) => Atom::Map,
-        Shape::Object(reference) => {
-            let is_atomic = match map_type {
-                Some(map_type) => map_type == "atomic",
-                None => reference.resolve().is_some_and(|one| one.is_atomic),
-            };
-            if is_atomic { Atom::Leaf } else { Atom::Map }
-        }
-        Shape::List(item) => match field.and_then(Field::list_type) {
-            Some("set") => Atom::Set,
-            Some("map") => {
-                let keys = field.map(|field| field.list_map_keys().collect()).unwrap_or_default();
-                Atom::Keyed(keys, Node::Shape(item, None))
-            }
+fn atom<'s>(node: Node<'s>, value: Option<&Value>) -> Atom<'s> {
+    let atom = node.atom();
+    match value {
+        Some(Value::Object(_)) => match atom.map {
+            Some(map) if !map.is_atomic => Atom::Map(map),
             _ => Atom::Leaf,
         },
-    }
-}
-
-fn structural_atom<'a>(schema: Schema<'a>, value: Option<&Value>) -> Atom<'a> {
-    match value {
-        Some(Value::Object(_)) if schema.map_type() == Some("atomic") => Atom::Leaf,
-        Some(Value::Object(_)) => Atom::Map,
-        Some(Value::Array(_)) => match schema.list_type() {
-            Some("set") => Atom::Set,
-            Some("map") => {
-                let item = schema.element().map_or(Node::Unknown, Node::Structural);
-                Atom::Keyed(schema.list_map_keys().collect(), item)
-            }
+        Some(Value::Array(_)) => match atom.list {
+            Some(list) if !matches!(list.items, Items::Atomic) => Atom::List(list),
             _ => Atom::Leaf,
         },
         _ => Atom::Leaf,
@@ -161,17 +69,16 @@ impl Walk {
     fn compare(&mut self, node: Node<'_>, old: Option<&Value>, new: Option<&Value>) {
         // Null fits everything.
         let kind = new.filter(|new| !new.is_null()).or(old);
-        let was_left = match node.atom(kind) {
+        let was_left = match atom(node, kind) {
             Atom::Leaf => self.leaf(old, new),
-            Atom::Map => {
+            Atom::Map(map) => {
                 let (old_fields, new_fields) = (fields(old), fields(new));
                 match old_fields.is_none_or(Map::is_empty) && new_fields.is_none_or(Map::is_empty) {
                     true => self.leaf(old, new),
-                    false => self.map(node, old_fields, new_fields),
+                    false => self.map(&map, old_fields, new_fields),
                 }
             }
-            Atom::Set => self.list(&|item| element_of_set(item), Node::Unknown, old, new),
-            Atom::Keyed(keys, item) => self.list(&|value| element_by_key(&keys, item, value), item, old, new),
+            Atom::List(list) => self.list(&list, old, new),
         };
         if was_left {
             return;
@@ -193,39 +100,33 @@ impl Walk {
         true
     }
 
-    fn map(&mut self, node: Node<'_>, old: Option<&Map<String, Value>>, new: Option<&Map<String, Value>>) -> bool {
+    fn map(&mut self, of: &MapType<'_>, old: Option<&Map<String, Value>>, new: Option<&Map<String, Value>>) -> bool {
         let keys: BTreeSet<&String> = old.into_iter().chain(new).flat_map(Map::keys).collect();
         for key in keys {
             let (old, new) = (old.and_then(|map| map.get(key)), new.and_then(|map| map.get(key)));
-            self.below(format!("f:{key}"), |walk| walk.compare(node.field(key), old, new));
+            self.below(format!("f:{key}"), |walk| walk.compare(of.field(key).node(), old, new));
         }
         false
     }
 
-    fn list(
-        &mut self,
-        element: &dyn Fn(&Value) -> Option<String>,
-        item: Node<'_>,
-        old: Option<&Value>,
-        new: Option<&Value>,
-    ) -> bool {
+    fn list(&mut self, of: &ListType<'_>, old: Option<&Value>, new: Option<&Value>) -> bool {
         let (old_items, new_items) = (items(old), items(new));
         if old_items.is_empty() && new_items.is_empty() {
             return self.leaf(old, new);
         }
         let mut by_element: BTreeMap<String, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
         for value in old_items {
-            if let Some(element) = element(value) {
-                by_element.entry(element).or_default().0.push(value);
+            if let Ok(element) = element(of, value) {
+                by_element.entry(element.field()).or_default().0.push(value);
             }
         }
         for value in new_items {
-            if let Some(element) = element(value) {
-                by_element.entry(element).or_default().1.push(value);
+            if let Ok(element) = element(of, value) {
+                by_element.entry(element.field()).or_default().1.push(value);
             }
         }
         for (element, (old, new)) in by_element {
-            self.below(element, |walk| walk.items(item, &old, &new));
+            self.below(element, |walk| walk.items(of.element, &old, &new));
         }
         false
     }
@@ -267,15 +168,4 @@ fn fields(value: Option<&Value>) -> Option<&Map<String, Value>> {
 
 fn items(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-fn element_of_set(item: &Value) -> Option<String> {
-    (!item.is_object() && !item.is_array() && !item.is_null()).then(|| format!("v:{item}"))
-}
-
-fn element_by_key(keys: &[&str], node: Node<'_>, item: &Value) -> Option<String> {
-    let item = item.as_object()?;
-    let value = |key: &str| item.get(key).cloned().or_else(|| node.key_default(key));
-    let key: Map<String, Value> = keys.iter().filter_map(|key| Some(((*key).to_owned(), value(key)?))).collect();
-    (!key.is_empty()).then(|| format!("k:{}", Value::Object(key)))
 }

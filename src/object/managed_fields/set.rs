@@ -9,7 +9,7 @@ pub(super) type Path = Vec<String>;
 pub(super) type Set = BTreeSet<Path>;
 
 /// What FieldsV1 calls the object itself.
-const SELF: &str = ".";
+pub(super) const SELF: &str = ".";
 /// How deep FieldsV1 may be nested: no deeper than JSON that is read at all.
 const DEPTH: usize = 128;
 

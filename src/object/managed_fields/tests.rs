@@ -8,7 +8,7 @@ fn kind(group: &str, version: &str, kind: &str) -> GroupVersionKind {
 
 /// `managedFields` after the change that `manager` makes at `now`.
 fn after(kind: &GroupVersionKind, subresource: &str, old: &Value, new: &Value) -> Option<Value> {
-    let schema = Node::of(kind).unwrap_or(Node::Unknown);
+    let schema = Node::built_in(kind).unwrap_or(Node::Resource);
     let now = "2026-01-02T00:00:00Z".parse().unwrap();
     Change { kind, schema, has_status: true, subresource, manager: "me", now }.managed_fields(old, new)
 }
@@ -124,7 +124,7 @@ fn items_of_custom_resources_are_told_apart_by_the_schema() {
     let schema = Structural::compile(&schema).unwrap();
     let change = Change {
         kind: &things,
-        schema: Node::Custom(schema.root()),
+        schema: Node::Whole(schema.root().unwrap()),
         has_status: false,
         subresource: "",
         manager: "me",
@@ -161,4 +161,95 @@ fn many_fields_deep_down_are_too_large_and_as_many_above_are_not() {
     let of = |depth: usize| json!({"metadata": {"managedFields": [{"fieldsV1": fields(depth)}]}});
     assert!(is_too_large(&of(100)));
     assert!(!is_too_large(&of(2)));
+}
+
+#[test]
+fn a_scale_is_owned_by_who_owns_the_replicas() {
+    let of = |version: &str, manager: &str, fields: Value| {
+        let mut entry = entry(manager, 1, fields);
+        entry["apiVersion"] = version.into();
+        entry
+    };
+    let replicas = json!({"f:spec": {".": {}, "f:size": {}}});
+    let parent = json!([
+        of("a/v1", "one", replicas.clone()),
+        of("a/v2", "two", replicas.clone()),
+        of("a/v1", "three", json!({"f:spec": {}})),
+        of("b/v1", "four", replicas),
+    ]);
+    let scale = of_scale(&parent, |version| (version == "a/v1").then_some(".spec.size"));
+    assert_eq!(scale, Some(json!([of("autoscaling/v1", "one", json!({"f:spec": {"f:replicas": {}}}))])));
+    assert_eq!(of_scale(&parent, |_| None), None);
+    assert_eq!(of_scale(&json!([{"bad": 1}]), |_| Some(".spec.size")), None);
+}
+
+/// What an apply by `me` makes of a configmap with this data and these owners.
+fn applied(live: Option<Value>, configuration: Value) -> Option<Value> {
+    let kind = kind("", "v1", "ConfigMap");
+    let now = "2026-01-02T00:00:00Z".parse().unwrap();
+    let schema = Node::built_in(&kind).unwrap();
+    let change = Change { kind: &kind, schema, has_status: false, subresource: "", manager: "me", now };
+    change.applied(live.as_ref(), &configuration)
+}
+
+fn applier(manager: &str, fields: Value) -> Value {
+    let mut entry = entry(manager, 1, fields);
+    entry["operation"] = "Apply".into();
+    entry
+}
+
+#[test]
+fn what_is_applied_no_more_goes_unless_others_own_it() {
+    let data = |fields: &[&str]| {
+        let fields: Map<String, Value> = fields.iter().map(|field| (format!("f:{field}"), json!({}))).collect();
+        json!({ "f:data": fields })
+    };
+    let owners = json!([applier("me", data(&["a", "b", "c"])), entry("other", 1, data(&["b", "d"]))]);
+    let live = config_map(json!({"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}), owners);
+    let outcome = applied(Some(live), json!({"metadata": {"name": "a"}, "data": {"c": "2", "d": "2"}})).unwrap();
+    assert_eq!(outcome["data"], json!({"b": "1", "c": "2", "d": "2", "e": "1"}));
+    let owners = &outcome["metadata"]["managedFields"];
+    assert_eq!((&owners[0]["fieldsV1"], &owners[0]["time"]), (&data(&["c", "d"]), &json!("2026-01-02T00:00:00Z")));
+    assert_eq!(owners[1]["fieldsV1"], data(&["b"]));
+}
+
+#[test]
+fn a_map_of_which_nothing_is_applied_goes_as_a_whole() {
+    let owners = json!([applier("me", json!({"f:data": {"f:a": {}}}))]);
+    let outcome = applied(Some(config_map(json!({"a": "1"}), owners)), json!({"immutable": true})).unwrap();
+    assert_eq!((outcome.get("data"), &outcome["immutable"]), (None, &json!(true)));
+}
+
+#[test]
+fn who_applies_first_owns_what_is_said() {
+    let outcome = applied(None, json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"a": "1"}})).unwrap();
+    let fields = json!({"f:metadata": {"f:labels": {"f:x": {}}}, "f:data": {"f:a": {}}});
+    assert_eq!(outcome["metadata"]["managedFields"][0]["fieldsV1"], fields);
+}
+
+#[test]
+fn what_other_versions_own_cannot_be_told() {
+    let mut other = entry("other", 1, json!({"f:data": {"f:b": {}}}));
+    other["apiVersion"] = "v2".into();
+    let live = |own: Value| Some(config_map(json!({"a": "1", "b": "1"}), json!([applier("me", own), other])));
+    let said = json!({"data": {"a": "1"}});
+    assert!(applied(live(json!({"f:data": {"f:a": {}}})), said.clone()).is_some());
+    assert!(applied(live(json!({"f:data": {"f:a": {}, "f:b": {}}})), said.clone()).is_none());
+    assert!(applied(Some(config_map(json!({}), Value::Null)), said).is_none());
+}
+
+#[test]
+fn items_that_are_applied_no_more_go_as_well() {
+    let pod = kind("", "v1", "Pod");
+    let own = json!({"f:spec": {"f:containers": {
+        "k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:image": {}}, "k:{\"name\":\"b\"}": {".": {}, "f:name": {}, "f:image": {}}}}});
+    let live = json!({"metadata": {"name": "p", "uid": "u", "managedFields": [applier("me", own)]},
+        "spec": {"containers": [{"name": "a", "image": "1", "tty": true}, {"name": "b", "image": "1"}]}});
+    let schema = Node::built_in(&pod).unwrap();
+    let change = Change { kind: &pod, schema, has_status: true, subresource: "", manager: "me", now: Timestamp::UNIX_EPOCH };
+    let said = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "2"}]}});
+    let outcome = change.applied(Some(&live), &said).unwrap();
+    assert_eq!(outcome["spec"]["containers"], json!([{"name": "a", "image": "2", "tty": true}]));
+    let fields = json!({"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:image": {}}}}});
+    assert_eq!(outcome["metadata"]["managedFields"][0]["fieldsV1"], fields);
 }

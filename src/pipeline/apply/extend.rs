@@ -1,105 +1,48 @@
 //! An apply configuration that says more: what admission made of what the configuration came to.
 //!
-//! What it says then is tried before it counts: `deviation.rs` compares.
+//! What it says then is tried before it counts: `deviation.rs` compares. What cannot be said so is written.
 
-use crate::object::schema::{self, Type};
-use crate::object::{GroupVersionKind, structural};
-use crate::status::Status;
+use crate::object::merge::{Atom, Items, Node};
 use serde_json::{Map, Value, json};
 
-/// What is known of an object's fields.
-#[derive(Clone, Copy)]
-pub(super) enum Schema<'a> {
-    /// The type of a built-in kind.
-    BuiltIn(&'static Type),
-    /// A custom resource's schema, or one within it.
-    Custom(structural::Schema<'a>),
-}
+/// How many pairs of items are compared: a list may have far more items than anybody has a use for.
+const MAX_PAIRS: usize = 1 << 22;
 
-/// What is known of one field.
-#[derive(Default)]
-struct Facts<'a> {
-    /// What tells the items of a list apart.
-    keys: Vec<&'a str>,
-    is_set: bool,
-    is_atomic_map: bool,
-    element: Option<Schema<'a>>,
-}
-
-impl<'a> Schema<'a> {
-    /// Of a custom resource as a whole, whose metadata is everybody's.
-    fn facts(self, name: &str) -> Facts<'a> {
-        match self {
-            Self::BuiltIn(schema) => schema.field(name).map_or_else(Facts::default, |field| Facts {
-                keys: field.list_map_keys().collect(),
-                is_set: field.list_type() == Some("set"),
-                is_atomic_map: field.map_type() == Some("atomic"),
-                element: field.element().map(Self::BuiltIn),
-            }),
-            Self::Custom(schema) => schema.field(name).map_or_else(Facts::default, |field| Facts {
-                keys: field.list_map_keys().collect(),
-                is_set: field.list_type() == Some("set"),
-                is_atomic_map: field.map_type() == Some("atomic"),
-                element: field.element().map(Self::Custom),
-            }),
-        }
-    }
-}
-
-/// Has an apply configuration say of an object what admission made of it.
-///
-/// # Errors
-/// 501 when admission took away what the configuration does not say, or changed an item that cannot be told from others: an
-/// apply configuration cannot say so.
+/// Has an apply configuration say of an object what admission made of it. None when it took away what the configuration
+/// does not say, or changed an item that cannot be told from others: no apply configuration can say so.
 pub(super) fn extend(
     configuration: &mut Map<String, Value>,
     before: &Map<String, Value>,
     after: &Map<String, Value>,
-    schema: Option<Schema<'_>>,
-) -> Result<(), Status> {
-    let is_custom = matches!(schema, Some(Schema::Custom(_)));
-    extend_fields(configuration, before, after, &|name| match schema {
-        Some(_) if is_custom && name == "metadata" => {
-            Facts { element: metadata().map(Schema::BuiltIn), ..Facts::default() }
-        }
-        Some(schema) => schema.facts(name),
-        None => Facts::default(),
-    })
-}
-
-/// The type of every object's metadata.
-fn metadata() -> Option<&'static Type> {
-    schema::of(&GroupVersionKind::new("", "v1", "Pod"))?.field("metadata")?.element()
-}
-
-fn extend_fields<'a>(
-    configuration: &mut Map<String, Value>,
-    before: &Map<String, Value>,
-    after: &Map<String, Value>,
-    facts: &dyn Fn(&str) -> Facts<'a>,
-) -> Result<(), Status> {
+    node: Node<'_>,
+) -> Option<()> {
     for gone in before.keys().filter(|key| !after.contains_key(*key)) {
-        configuration.remove(gone).ok_or_else(|| inexpressible(gone))?;
+        configuration.remove(gone)?;
     }
+    let map = node.atom().map;
     for (key, value) in after {
         let old = before.get(key);
         if old == Some(value) {
             continue;
         }
-        let facts = facts(key);
-        match (old, value) {
-            (Some(Value::Object(old)), Value::Object(new)) if !facts.is_atomic_map => {
+        let node = map.as_ref().map_or(Node::Deduced, |map| map.field(key).node());
+        let Atom { list, map, .. } = node.atom();
+        match (old, value, list.map(|list| (list.items, list.element))) {
+            (Some(Value::Object(old)), Value::Object(new), _) if map.is_none_or(|map| !map.is_atomic) => {
                 let child = configuration.entry(key).or_insert_with(|| json!({}));
-                let child = child.as_object_mut().ok_or_else(|| inexpressible(key))?;
-                let within = |name: &str| facts.element.map(|schema| schema.facts(name)).unwrap_or_default();
-                extend_fields(child, old, new, &within)?;
+                extend(child.as_object_mut()?, old, new, node)?;
             }
-            (Some(Value::Array(old)), Value::Array(new)) if !facts.keys.is_empty() => {
-                extend_list(configuration, key, old, new, &facts)?;
+            (Some(Value::Array(old)), Value::Array(new), Some((Items::Set | Items::Keys(_), _)))
+                if has_too_many_pairs(configuration.get(key), old, new) =>
+            {
+                return None;
             }
-            (Some(Value::Array(old)), Value::Array(new)) if facts.is_set => {
+            (Some(Value::Array(old)), Value::Array(new), Some((Items::Keys(keys), item))) => {
+                extend_list(configuration, key, old, new, &keys, item)?;
+            }
+            (Some(Value::Array(old)), Value::Array(new), Some((Items::Set, _))) => {
                 let list = configuration.entry(key).or_insert_with(|| json!([]));
-                let list = list.as_array_mut().ok_or_else(|| inexpressible(key))?;
+                let list = list.as_array_mut()?;
                 list.retain(|item| new.contains(item) || !old.contains(item));
                 list.extend(new.iter().filter(|item| !old.contains(item)).cloned());
             }
@@ -108,7 +51,7 @@ fn extend_fields<'a>(
             }
         }
     }
-    Ok(())
+    Some(())
 }
 
 /// The same for a list whose items are told apart by keys.
@@ -117,11 +60,11 @@ fn extend_list(
     field: &str,
     old: &[Value],
     new: &[Value],
-    facts: &Facts<'_>,
-) -> Result<(), Status> {
-    let keys = &facts.keys;
+    keys: &[&str],
+    node: Node<'_>,
+) -> Option<()> {
     let list = configuration.entry(field).or_insert_with(|| json!([]));
-    let list = list.as_array_mut().ok_or_else(|| inexpressible(field))?;
+    let list = list.as_array_mut()?;
     let same = |a: &Value, b: &Value| keys.iter().all(|key| a.get(*key) == b.get(*key));
     // A key that the client leaves out has its default.
     let named = |given: &Value, item: &Value| {
@@ -130,10 +73,10 @@ fn extend_list(
     let is_ambiguous =
         |given: &Value| [old, new].iter().any(|items| items.iter().filter(|item| named(given, item)).count() > 1);
     if has_twins(old, keys) || has_twins(new, keys) || list.iter().any(is_ambiguous) {
-        return Err(inexpressible(field));
+        return None;
     }
     for gone in old.iter().filter(|item| !new.iter().any(|other| same(item, other))) {
-        let at = list.iter().position(|given| named(given, gone)).ok_or_else(|| inexpressible(field))?;
+        let at = list.iter().position(|given| named(given, gone))?;
         list.remove(at);
     }
     for item in new {
@@ -153,13 +96,17 @@ fn extend_list(
                 list.len() - 1
             }
         };
-        let given = list.get_mut(at).and_then(Value::as_object_mut).ok_or_else(|| inexpressible(field))?;
-        let within = |name: &str| facts.element.map(|schema| schema.facts(name)).unwrap_or_default();
-        extend_fields(given, before, after, &within)?;
+        let given = list.get_mut(at).and_then(Value::as_object_mut)?;
+        extend(given, before, after, node)?;
     }
     // The order of the items is what the configuration says.
     list.sort_by_key(|given| new.iter().position(|item| named(given, item)));
-    Ok(())
+    Some(())
+}
+
+fn has_too_many_pairs(given: Option<&Value>, old: &[Value], new: &[Value]) -> bool {
+    let given = given.and_then(Value::as_array).map_or(0, Vec::len);
+    (given + new.len()).saturating_mul(old.len() + new.len()) > MAX_PAIRS
 }
 
 /// Whether two items have the same keys.
@@ -170,24 +117,17 @@ fn has_twins(items: &[Value], keys: &[&str]) -> bool {
     all.windows(2).any(|pair| pair.first() == pair.last())
 }
 
-/// The 501 of what an apply configuration cannot say.
-pub(super) fn inexpressible(field: &str) -> Status {
-    Status::not_implemented(&format!(
-        "admission changed the field {field:?} in a way that an apply configuration cannot express; apply on the client's side instead"
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::object::GroupVersionKind;
+    use crate::object::structural::Structural;
 
-    fn extended(configuration: Value, before: Value, after: Value) -> Result<Value, Status> {
+    fn extended(configuration: Value, before: Value, after: Value) -> Option<Value> {
         let mut configuration = configuration.as_object().cloned().unwrap();
-        let schema = crate::object::schema::of(&GroupVersionKind::new("", "v1", "Pod"));
-        let schema = schema.map(Schema::BuiltIn);
-        extend(&mut configuration, before.as_object().unwrap(), after.as_object().unwrap(), schema)?;
-        Ok(Value::Object(configuration))
+        let node = Node::built_in(&GroupVersionKind::new("", "v1", "Pod")).unwrap();
+        extend(&mut configuration, before.as_object().unwrap(), after.as_object().unwrap(), node)?;
+        Some(Value::Object(configuration))
     }
 
     #[test]
@@ -212,7 +152,7 @@ mod tests {
     fn refuses_what_an_apply_configuration_cannot_say() {
         let refused =
             extended(json!({}), json!({"metadata": {"labels": {"a": "b"}}}), json!({"metadata": {"labels": {}}}));
-        assert_eq!(refused.unwrap_err().code, 501);
+        assert_eq!(refused, None);
     }
 
     #[test]
@@ -237,7 +177,7 @@ mod tests {
 
     #[test]
     fn custom_resources_have_keys_of_their_own() {
-        let schema = structural::Structural::compile(
+        let schema = Structural::compile(
             &json!({"type": "object", "properties": {"spec": {"type": "object",
             "properties": {"rules": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"],
                 "items": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "integer"}}}}}}}}),
@@ -247,7 +187,7 @@ mod tests {
         let before = rules(json!([{"a": "1", "b": "1"}, {"a": "1", "b": "2"}]));
         let after = rules(json!([{"a": "1", "b": "1"}, {"a": "1", "b": "2", "c": 3}]));
         let mut configuration = Map::new();
-        extend(&mut configuration, &before, &after, schema.root().map(Schema::Custom)).unwrap();
+        extend(&mut configuration, &before, &after, schema.root().map(Node::Whole).unwrap()).unwrap();
         assert_eq!(configuration, rules(json!([{"a": "1", "b": "2", "c": 3}])));
     }
 
@@ -271,7 +211,7 @@ mod tests {
         let told = extended(ports(both, None), ports(both, None), ports(both, Some("dns"))).unwrap();
         assert_eq!(told, ports(both, Some("dns")));
         let untold = extended(ports([None, Some("UDP")], None), ports(both, None), ports(both, Some("dns")));
-        assert_eq!(untold.unwrap_err().code, 501);
+        assert_eq!(untold, None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who owns the fields of an applied object: what admission added, nobody, as kube-apiserver asks its field manager before
-//! admission. An apply configuration is owned as a whole, so its owner gives the rest back in a write of its own, which changes
-//! nothing but the owners.
+//! admission. An apply configuration is owned as a whole, and what is written by who writes it, so the rest is given back in a
+//! write of its own, which changes nothing but the owners.
 
 use crate::object::Object;
 use crate::object::patch::PatchType;
@@ -23,30 +23,34 @@ impl Owners {
         (!entries.is_empty()).then(|| Self(entries.to_vec()))
     }
 
-    /// The owners of an object that somebody changed since: who applied here owns what is in `self`.
-    fn among(&self, others: &[Value], is_applier: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let own = self.0.iter().find(|entry| is_applier(entry));
-        let others = others.iter().filter(|entry| !is_applier(entry));
-        own.into_iter().chain(others).cloned().collect()
+    /// The owners of an object that somebody changed since: who wrote here owns what is in `self`.
+    fn among(&self, others: &[Value], is_writer: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let own = self.0.iter().filter(|entry| is_writer(entry));
+        let others = others.iter().filter(|entry| !is_writer(entry));
+        own.chain(others).cloned().collect()
     }
 }
 
 impl Write<'_> {
-    /// Applies an extended configuration, and gives back what the client's own does not say.
-    pub(super) async fn apply_and_disown(&self, extended: Outgoing, owners: &Owners) -> Result<Answer, Status> {
-        let applied = self.forward_for_json(extended).await?;
+    /// Writes what was admitted, and gives back what the client's own configuration does not say.
+    pub(super) async fn write_and_disown(&self, outgoing: Outgoing, owners: &Owners) -> Result<Answer, Status> {
+        let operations: &[&str] =
+            if outgoing.content_type == PatchType::Apply.content_type() { &["Apply"] } else { &["Apply", "Update"] };
+        let applied = self.forward_for_json(outgoing).await?;
         if !applied.status.is_success() {
             return Ok(applied);
         }
         let query = self.parts.uri.query().unwrap_or_default();
         let manager = query_value(query, "fieldManager").unwrap_or_default();
-        let is_applier = |entry: &Value| {
+        let is_writer = |entry: &Value| {
             let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
-            text("operation") == "Apply" && text("manager") == manager && text("subresource") == self.target.subresource
+            operations.contains(&text("operation"))
+                && text("manager") == manager
+                && text("subresource") == self.target.subresource
         };
         let (mut object, mut entries) = (applied.object()?, owners.0.clone());
         for _ in 0..self.pipeline.limits.conflict_retries {
-            let answer = self.forward(self.owners_patch(&object, &entries, &manager)?).await?;
+            let answer = self.forward(self.owners_patch(&object, &entries)?).await?;
             if answer.status.is_success() {
                 return Ok(Answer { status: applied.status, ..answer });
             }
@@ -55,24 +59,18 @@ impl Write<'_> {
                 break;
             }
             let Some(fresh) = self.old_object().await? else { break };
-            entries = owners.among(fresh.items(&MANAGED_FIELDS), is_applier);
+            entries = owners.among(fresh.items(&MANAGED_FIELDS), is_writer);
             object = fresh;
         }
         Ok(applied)
     }
 
     /// The patch that gives this object these owners, if it still has its version.
-    fn owners_patch(&self, object: &Object, entries: &[Value], manager: &str) -> Result<Outgoing, Status> {
+    fn owners_patch(&self, object: &Object, entries: &[Value]) -> Result<Outgoing, Status> {
         let metadata = json!({"managedFields": entries, "resourceVersion": object.resource_version()});
         let body = serde_json::to_vec(&json!({ "metadata": metadata })).map_err(Status::internal_error)?;
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.append_pair("fieldManager", manager);
-        if let Some(pretty) = query_value(self.parts.uri.query().unwrap_or_default(), "pretty") {
-            query.append_pair("pretty", &pretty);
-        }
         let mut outgoing = self.outgoing(Bytes::from(body));
-        outgoing.uri =
-            format!("{}?{}", self.parts.uri.path(), query.finish()).parse().map_err(Status::internal_error)?;
+        outgoing.uri = self.uri_with(self.parts.uri.path(), &["fieldManager", "pretty"])?;
         outgoing.content_type = PatchType::Merge.content_type();
         Ok(outgoing)
     }

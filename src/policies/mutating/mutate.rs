@@ -1,12 +1,13 @@
 //! One mutation: what its expression comes to, and what that makes of the object.
 
 use super::Invocation;
-use super::apply::{self, Go, Node};
+use super::apply::{self, Go};
 use super::policy::Mutation;
 use super::{json_patch, names};
 use crate::cel::Value;
 use crate::cel::value::Review;
 use crate::cluster::{Cluster, CustomResource};
+use crate::object::merge::Node;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object, normal, schema};
 use crate::policies::expression::{OUT_OF_BUDGET, POLICY_COST, Series, Stop};
 use crate::policies::request::Shown;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cluster::FixedState;
-use crate::policies::Binding;
 use crate::policies::testing::*;
+use crate::policies::{Options, Parameters};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
 
@@ -23,9 +23,7 @@ fn world_with(
     let bindings = bindings.map(|(at, spec)| api(&format!("b{at}"), spec)).collect();
     let state =
         state.with::<ValidatingAdmissionPolicy>(policies).with::<Binding<ValidatingAdmissionPolicyBinding>>(bindings);
-    let (registry, metrics) = metrics();
-    let plugin = Validating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default(), files).unwrap();
-    World { plugin, registry }
+    world_of(state, &Options::default(), |environment| Validating::new(environment, files))
 }
 
 fn policy(fields: Value) -> Value {
@@ -79,6 +77,21 @@ async fn bindings_without_parameters_share_an_evaluation() {
     assert!(world.has_metric(
         r#"apiserver_admission_match_condition_evaluation_errors_total{kind="policy",name="p0",operation="CREATE",type="validate"} 1"#
     ));
+}
+
+#[tokio::test]
+async fn variables_of_variables_do_not_end_the_stack() {
+    let with_variables = |count: usize| {
+        let variable = |at: usize| match at {
+            0 => json!({"name": "v0", "expression": "dyn([object])"}),
+            at => json!({"name": format!("v{at}"), "expression": format!("dyn([variables.v{}])", at - 1)}),
+        };
+        let same = format!("variables.v{last} == variables.v{last}", last = count - 1);
+        world(json!({"variables": (0..count).map(variable).collect::<Vec<_>>(), "validations": [{"expression": same}]}))
+    };
+    assert_eq!(refusal(&with_variables(200), &create()).await, None);
+    let status = refusal(&with_variables(400), &create()).await.unwrap();
+    assert!(status.message.ends_with("the variables that it is made of nest too deeply"), "{:.400}", status.message);
 }
 
 #[tokio::test]
@@ -241,7 +254,8 @@ fn file(folder: &std::path::Path, name: &str, message: &str) {
 
 fn followed(folder: &std::path::Path) -> Result<ValidatingFiles, manifests::LoadError> {
     let (_, metrics) = metrics();
-    manifests::Source::follow(folder.to_owned(), "ValidatingAdmissionPolicy", metrics.manifests().clone(), Files::load)
+    let load = |folder: &std::path::Path| Files::load(folder, Parameters::Forbidden);
+    manifests::Source::follow(folder.to_owned(), "ValidatingAdmissionPolicy", metrics.manifests().clone(), load)
 }
 
 fn of_resource(group: &str, resource: &str) -> Attributes {

@@ -1,9 +1,8 @@
 //! Whether a value is of its type, and what of it would be replaced as a whole (`typed.validatingObjectWalker`, `findAtomics`).
 
 use super::go::Go;
-use super::node::{Atom, FieldType, Items, ListType, MapType, Node, Scalar};
-use crate::object::decode::go_quote;
-use serde_json::Value as Json;
+use crate::object::merge::{Atom, FieldType, Items, ListType, MapType, Node, Scalar, element};
+use std::collections::HashSet;
 
 /// Errors of a value, each with the path to it.
 pub type Errors = Vec<(String, String)>;
@@ -19,70 +18,6 @@ pub fn text(errors: &Errors) -> String {
         several => {
             let lines: Vec<_> = several.iter().map(line).collect();
             format!("errors:\n  {}", lines.join("\n  "))
-        }
-    }
-}
-
-/// What tells an item of a list apart from others.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Element {
-    /// Its keys, by name.
-    Keys(Vec<(String, Json)>),
-    /// What it is.
-    Value(Json),
-}
-
-impl Element {
-    /// As a part of a path.
-    pub fn path(&self) -> String {
-        let value = |value: &Json| match value {
-            Json::String(text) => go_quote(text),
-            other => other.to_string(),
-        };
-        match self {
-            Self::Value(item) => format!("[={}]", value(item)),
-            Self::Keys(keys) => {
-                let keys: Vec<_> = keys.iter().map(|(name, key)| format!("{name}={}", value(key))).collect();
-                format!("[{}]", keys.join(","))
-            }
-        }
-    }
-}
-
-/// What tells an item apart (`listItemToPathElement`).
-///
-/// # Errors
-/// When nothing does.
-pub fn element(list: &ListType<'_>, item: &Json) -> Result<Element, String> {
-    match &list.items {
-        Items::Atomic => Err("invalid indexing of non-associative list".into()),
-        Items::Set => match item {
-            Json::Object(_) => Err("associative list without keys has an element that's a map type".into()),
-            Json::Array(_) => Err("not supported: associative list with lists as elements".into()),
-            Json::Null => Err("associative list without keys has an element that's an explicit null".into()),
-            item => Ok(Element::Value(item.clone())),
-        },
-        Items::Keys(names) => {
-            let fields = match item {
-                Json::Null => return Err("associative list with keys may not have a null element".into()),
-                Json::Object(fields) => fields,
-                _ => return Err("associative list with keys may not have non-map elements".into()),
-            };
-            let of_type = list.element.atom().map;
-            let mut keys = Vec::new();
-            for &name in names {
-                let default = || of_type.as_ref()?.default(name).map(std::borrow::Cow::into_owned);
-                keys.extend(fields.get(name).cloned().or_else(default).map(|key| (name.to_owned(), key)));
-            }
-            if keys.is_empty() {
-                let names: Vec<_> = names.iter().map(|name| go_quote(name)).collect();
-                return Err(format!(
-                    "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
-                    names.join(" ")
-                ));
-            }
-            keys.sort_by(|(a, _), (b, _)| a.cmp(b));
-            Ok(Element::Keys(keys))
         }
     }
 }
@@ -126,7 +61,7 @@ impl Checker {
     }
 
     fn check_items(&self, list: &ListType<'_>, items: &[Go]) -> Errors {
-        let (mut errors, mut seen) = (Errors::new(), Vec::new());
+        let (mut errors, mut seen) = (Errors::new(), HashSet::new());
         for (index, item) in items.iter().enumerate() {
             let mut path = format!("[{index}]");
             if !matches!(list.items, Items::Atomic) {
@@ -137,10 +72,9 @@ impl Checker {
                     }
                     Ok(element) => {
                         path = element.path();
-                        if seen.contains(&element) && !self.allows_duplicates {
+                        if !seen.insert(element.field()) && !self.allows_duplicates {
                             errors.extend(one(format!("duplicate entries for key {path}")));
                         }
-                        seen.push(element);
                     }
                 }
             }

@@ -2,15 +2,13 @@
 
 mod check;
 mod go;
-mod merge;
-mod node;
 #[cfg(test)]
 mod tests;
 
+use crate::object::merge::{Node, merge};
 use crate::object::{GroupVersionKind, Object};
 use check::{Checker, atomics, text};
 pub use go::Go;
-pub use node::Node;
 
 /// Merges what an expression came to into the object.
 ///
@@ -38,7 +36,7 @@ pub fn apply(node: Node<'_>, kind: &GroupVersionKind, object: &Object, mut patch
     if !errors.is_empty() {
         return Err(format!("failed to convert original object to typed object: {}", text(&errors)));
     }
-    let merged = merge::merge(node, before, patch.into_json());
+    let merged = merge(node, before, patch.into_json());
     Object::from_value(merged).ok_or_else(|| "failed to convert typed object to object: it is no object".into())
 }
 

@@ -22,6 +22,8 @@ pub enum Node<'s> {
     Shape(&'static Shape, Option<&'static Field>),
     /// A custom resource as a whole.
     Whole(Schema<'s>),
+    /// A resource of which no more is known than that it is one.
+    Resource,
     /// A schema within a custom resource's, and whether fields that it does not name are kept.
     Custom(Schema<'s>, bool),
 }
@@ -86,11 +88,17 @@ enum Fields<'s> {
     Any(Node<'s>),
     Custom(Schema<'s>, bool),
     Whole(Schema<'s>),
+    Resource,
 }
 
 const ANY_SCALAR: Option<Scalar> = Some(Scalar::Untyped);
 
 impl<'s> Node<'s> {
+    /// The type of a built-in kind.
+    pub fn built_in(kind: &GroupVersionKind) -> Option<Self> {
+        schema::of(kind).map(|r#type| Self::Type(r#type, None))
+    }
+
     /// What a value of the type may be.
     pub fn atom(self) -> Atom<'s> {
         let map = |is_atomic, of| Atom { scalar: None, list: None, map: Some(MapType { is_atomic, of }) };
@@ -104,6 +112,7 @@ impl<'s> Node<'s> {
             Self::Type(r#type, is_atomic) => map(is_atomic.unwrap_or(r#type.is_atomic), Fields::Type(r#type)),
             Self::Shape(shape, field) => of_shape(shape, field),
             Self::Whole(schema) => map(schema.map_type() == Some("atomic"), Fields::Whole(schema)),
+            Self::Resource => map(false, Fields::Resource),
             Self::Custom(schema, preserves) => of_schema(schema, preserves || schema.preserves_unknown_fields()),
         }
     }
@@ -174,6 +183,16 @@ pub enum FieldType<'s> {
     Unknown,
 }
 
+impl<'s> FieldType<'s> {
+    /// The type, and nothing's where there is none.
+    pub fn node(self) -> Node<'s> {
+        match self {
+            Self::Named(node) | Self::Other(node) => node,
+            Self::Unknown => Node::Deduced,
+        }
+    }
+}
+
 impl<'s> MapType<'s> {
     /// The type of a field.
     pub fn field(&self, name: &str) -> FieldType<'s> {
@@ -184,12 +203,11 @@ impl<'s> MapType<'s> {
                 Some(field) => FieldType::Named(Node::Shape(&field.shape, Some(field))),
                 None => FieldType::Unknown,
             },
-            Fields::Whole(_) | Fields::Custom(..) if self.is_resource() && name == "metadata" => {
-                FieldType::Named(metadata())
-            }
-            Fields::Whole(_) | Fields::Custom(..) if self.is_resource() && matches!(name, "apiVersion" | "kind") => {
+            _ if self.is_resource() && name == "metadata" => FieldType::Named(metadata()),
+            _ if self.is_resource() && matches!(name, "apiVersion" | "kind") => {
                 FieldType::Named(Node::Scalar(Scalar::String))
             }
+            Fields::Resource => FieldType::Other(Node::Deduced),
             Fields::Whole(schema) => of_custom(*schema, schema.preserves_unknown_fields(), name),
             Fields::Custom(schema, preserves) => of_custom(*schema, *preserves, name),
         }
@@ -197,7 +215,7 @@ impl<'s> MapType<'s> {
 
     fn is_resource(&self) -> bool {
         match &self.of {
-            Fields::Whole(_) => true,
+            Fields::Whole(_) | Fields::Resource => true,
             Fields::Custom(schema, _) => schema.is_embedded_resource(),
             Fields::Type(_) | Fields::Any(_) => false,
         }
@@ -208,7 +226,7 @@ impl<'s> MapType<'s> {
         match &self.of {
             Fields::Type(r#type) => r#type.field(name)?.documented_default().map(Cow::Owned),
             Fields::Whole(schema) | Fields::Custom(schema, _) => schema.property(name)?.default().map(Cow::Borrowed),
-            Fields::Any(_) => None,
+            Fields::Any(_) | Fields::Resource => None,
         }
     }
 }
