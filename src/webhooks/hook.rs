@@ -14,7 +14,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
     ValidatingWebhookConfiguration, WebhookClientConfig,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,9 +209,7 @@ impl Hooks {
         clients: &Clients,
     ) -> Self {
         Self::compile(clients, [manifests, stored], |configuration| {
-            let name = configuration.metadata.name.as_deref().unwrap_or_default();
-            let hooks = configuration.webhooks.iter().flatten().map(Fields::from).collect();
-            (name, shadow::of_hooks(&configuration.metadata), hooks)
+            (&configuration.metadata, configuration.webhooks.as_deref().unwrap_or_default())
         })
     }
 
@@ -222,31 +220,35 @@ impl Hooks {
         clients: &Clients,
     ) -> Self {
         Self::compile(clients, [manifests, stored], |configuration| {
-            let name = configuration.metadata.name.as_deref().unwrap_or_default();
-            let hooks = configuration.webhooks.iter().flatten().map(Fields::from).collect();
-            (name, shadow::of_hooks(&configuration.metadata), hooks)
+            (&configuration.metadata, configuration.webhooks.as_deref().unwrap_or_default())
         })
     }
 
     /// Those from files come first (`compositeWebhookSource`).
-    fn compile<C>(
+    fn compile<C, H: 'static>(
         clients: &Clients,
         [manifests, stored]: [&[Arc<C>]; 2],
-        fields: impl Fn(&C) -> (&str, Option<&str>, Vec<Fields<'_>>),
-    ) -> Self {
+        parts: impl Fn(&C) -> (&ObjectMeta, &[H]),
+    ) -> Self
+    where
+        for<'a> Fields<'a>: From<&'a H>,
+    {
         let (mut all, mut from_files) = (Vec::new(), 0);
         for (of, is_static) in [(manifests, true), (stored, false)] {
-            let mut sorted: Vec<_> = of.iter().map(|configuration| fields(configuration)).collect();
+            let named = of.iter().map(|configuration| parts(configuration));
+            let mut sorted: Vec<_> = named
+                .map(|(metadata, hooks)| (metadata.name.as_deref().unwrap_or_default(), metadata, hooks))
+                .collect();
             sorted.sort_by_key(|(name, ..)| *name);
             let prefix = if is_static { "manifest/" } else { "" };
-            for (configuration, shadows, hooks) in &sorted {
-                let mut seen: HashMap<&str, usize> = HashMap::new();
-                for fields in hooks {
-                    let nth = seen.entry(fields.name).or_default();
+            for (configuration, metadata, hooks) in sorted {
+                let (shadows, mut seen) = (shadow::of_hooks(metadata), HashMap::new());
+                for fields in hooks.iter().map(Fields::from) {
+                    let nth: &mut usize = seen.entry(fields.name).or_default();
                     let uid = format!("{prefix}{configuration}/{}/{nth}", fields.name);
                     *nth += 1;
-                    let is_shadow = shadow::is_annotated(fields.name, *shadows);
-                    all.push(Hook { is_shadow, ..Hook::new(uid, configuration, fields, clients) });
+                    let is_shadow = shadow::is_annotated(fields.name, shadows);
+                    all.push(Hook { is_shadow, ..Hook::new(uid, configuration, &fields, clients) });
                 }
             }
             if is_static {

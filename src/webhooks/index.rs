@@ -96,8 +96,9 @@ impl Index {
         });
         let left = Default::default();
         let mut candidates = Candidates { index: self, all, left, namespaces: None, objects: None };
+        let lists = lists.map(|list| list.of(*operation)).filter(|list| !list.is_empty());
         for (left, list) in candidates.left.iter_mut().zip(lists) {
-            *left = list.of(*operation);
+            *left = list;
         }
         let has_namespace = !namespace.is_empty() && !attributes.writes_namespace();
         if has_namespace && !self.namespaces.is_trivial() && !candidates.is_done() {
@@ -154,6 +155,14 @@ impl<T> Candidates<'_, T> {
     }
 
     fn next_of(&self, left: &mut [&[usize]; LISTS]) -> Option<usize> {
+        let [only, others @ ..] = left;
+        if others.iter().all(|list| list.is_empty()) {
+            // Nothing is to be merged, most of the time.
+            let at = only.iter().position(|position| self.is_selected(*position));
+            let next = at.and_then(|at| only.get(at).copied());
+            *only = at.and_then(|at| only.get(at + 1..)).unwrap_or_default();
+            return next;
+        }
         loop {
             let next = *left.iter().filter_map(|list| list.first()).min()?;
             for list in left.iter_mut() {
