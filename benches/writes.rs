@@ -7,20 +7,13 @@
 mod front;
 
 use bytes::Bytes;
-use front::{Front, POD_JSON, POD_PROTOBUF};
-use kube_admission_proxy::admission::{
-    Annotations, Attributes, Budget, CallerAuthorizer, Marks, Operation, Reinvocation, Warnings,
-};
-use kube_admission_proxy::authn::UserInfo;
-use kube_admission_proxy::authz::Decision;
+use front::{Front, POD_JSON, POD_PROTOBUF, VALIDATING_HOOKS, create, hooks_elsewhere};
+use kube_admission_proxy::admission::Attributes;
 use kube_admission_proxy::embedded;
-use kube_admission_proxy::object::{GroupVersionKind, GroupVersionResource, Object};
+use kube_admission_proxy::object::{GroupVersionKind, Object};
 use kube_admission_proxy::request::body::{Form, MediaType, decode_object};
 use std::hint::black_box;
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Builder;
-use tokio::time::Instant;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -70,30 +63,12 @@ fn attributes(object: &Object, namespace: &str) -> Attributes {
     let mut object = object.clone();
     assert!(object.set(&["metadata", "namespace"], namespace.into()));
     object.settle();
-    Attributes {
-        operation: Operation::Create,
-        kind: pod(),
-        resource: GroupVersionResource::new("", "v1", "pods"),
-        subresource: String::new(),
-        namespace: namespace.to_owned(),
-        name: String::new(),
-        object: Some(object),
-        old_object: None,
-        options: None,
-        dry_run: false,
-        user: Arc::new(UserInfo::anonymous()),
-        authorizer: CallerAuthorizer::fixed(|_| Decision::default()),
-        deadline: Instant::now() + Duration::from_secs(600),
-        budget: Budget::default(),
-        annotations: Annotations::default(),
-        warnings: Arc::new(Warnings::default()),
-        reinvocation: Reinvocation::default(),
-        marks: Marks::default(),
-    }
+    create("Pod", "pods", object)
 }
 
-/// A path in front of a server with so many namespaces, each with a LimitRange where there are to be some.
-async fn front(namespaces: usize, has_limit_ranges: bool) -> Front {
+/// A path in front of a server with so many namespaces, each with a LimitRange where there are to be some, and with so many
+/// webhooks that want none of the requests.
+async fn front(namespaces: usize, has_limit_ranges: bool, hooks: usize) -> Front {
     let server = embedded::Server::new(embedded::Limits::default());
     let first = Front::new(&server, |transport| transport).await;
     let create = async |uri: &str, body: serde_json::Value| {
@@ -109,6 +84,8 @@ async fn front(namespaces: usize, has_limit_ranges: bool) -> Front {
             create(&format!("/api/v1/namespaces/{name}/limitranges"), range).await;
         }
     }
+    let hooks = serde_json::from_str(&hooks_elsewhere("pods", hooks)).unwrap();
+    create(VALIDATING_HOOKS, hooks).await;
     Front::new(&server, |transport| transport).await
 }
 
@@ -127,15 +104,16 @@ fn main() {
         figure("encode", || (), |()| drop(black_box(serde_json::to_vec(black_box(&object)))));
     }
     let Ok(runtime) = Builder::new_current_thread().enable_all().build() else { return };
-    for (part, what, namespaces, has_limit_ranges) in [
-        ("plugins", "plugins", 1, false),
-        ("limit-ranges", "plugins, 1 namespace with a limit range", 1, true),
-        ("limit-ranges", "plugins, 1,000 namespaces with limit ranges", 1000, true),
+    for (part, what, namespaces, has_limit_ranges, hooks) in [
+        ("plugins", "plugins", 1, false, 0),
+        ("limit-ranges", "plugins, 1 namespace with a limit range", 1, true, 0),
+        ("limit-ranges", "plugins, 1,000 namespaces with limit ranges", 1000, true, 0),
+        ("hooks", "plugins, 1,000 webhooks that do not match", 1, false, 1000),
     ] {
         if !is_wanted(part) {
             continue;
         }
-        let front = runtime.block_on(front(namespaces, has_limit_ranges));
+        let front = runtime.block_on(front(namespaces, has_limit_ranges, hooks));
         let chain = &front.pipeline.chain;
         let namespace = format!("bench-{}", namespaces / 2);
         let admit = |mut attributes: Attributes| {
@@ -148,7 +126,7 @@ fn main() {
         figure(what, || attributes(&object, &namespace), admit);
     }
     if is_wanted("create") {
-        let front = runtime.block_on(front(1, false));
+        let front = runtime.block_on(front(1, false, 0));
         let body = Bytes::from_static(POD_JSON);
         let text = String::from_utf8_lossy(&body).replace("\"namespace\":\"bench\"", "\"namespace\":\"bench-0\"");
         let body = Bytes::from(text);

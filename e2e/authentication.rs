@@ -77,7 +77,7 @@ fn who_is_nobody_gets_401_as_the_api_server_says_it() {
                             "message": "Unauthorized", "reason": "Unauthorized", "code": 401});
         assert_eq!(answer.json(), status);
     }
-    let stranger = User::Certificate(Arc::new(pki().stranger("admin")));
+    let stranger = User::Certificate(Arc::new(pki().stranger("admin").0));
     match proxy.try_send(&stranger, get("/api/v1/namespaces")) {
         Ok(answer) => assert_eq!(answer.status, 401, "{}", answer.text()),
         // Refused in the handshake already.

@@ -4,10 +4,12 @@
 Machines are noisy, so every figure is the median of rounds in which the peers take turns. Load goes to 127.0.0.1 only, in a
 bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and etcd in KUBEBUILDER_ASSETS.
 
-    bench.py [--rounds N] [hop|apiserver|watches|create|protobuf|admission|webhooks|cel|policies ...]
+    bench.py [--rounds N] [--binary FILE] [hop|apiserver|watches|create|protobuf|admission|namespaces|quota|webhooks|cel|policies ...]
 """
 import argparse
 import base64
+import concurrent.futures
+import http.client
 import json
 import os
 import pathlib
@@ -23,7 +25,7 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROXY = ROOT / "target/release/kube-admission-proxy"
+PROXY = ROOT / "target/release/kube-admission-proxy"  # or what --binary names
 TOKEN = "bench-token"
 PROXY_CPU, LOAD_CPU = "0", "1"
 
@@ -73,6 +75,10 @@ class Process:
         """Memory now, or at its peak, which is VmHWM."""
         status = pathlib.Path(f"/proc/{self.child.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith(figure)).split()[1])
+
+    def forget_peak(self):
+        """From now on VmHWM is the peak from now on."""
+        pathlib.Path(f"/proc/{self.child.pid}/clear_refs").write_text("5")
 
     def check(self):
         if self.child.poll() is not None:
@@ -451,8 +457,14 @@ def protobuf(rounds):
     creates(rounds, [(f"{PODS}?dryRun=All", "dry-run create", 600)], ["json", "protobuf"])
 
 
-def namespaces():
-    """What 10,000 cached namespaces hold, with and without the service account that each has."""
+def settled_kib(process):
+    """Memory once the allocator has given back what starting took."""
+    time.sleep(8)
+    return process.resident_kib()
+
+
+def namespaces(_):
+    """What 10,000 cached namespaces hold, with and without the service account that each has, and in a kube-apiserver."""
     count, body = 10_000, WORK / "namespace.json"
     body.write_text(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "generateName": "team-", "labels": {"pod-security.kubernetes.io/enforce": "baseline", "team": "checkout", "cost-center": "4711"},
@@ -465,31 +477,137 @@ def namespaces():
     wait_for(f"http://127.0.0.1:{health}/readyz", upstream)
     while not upstream_config.exists():
         time.sleep(0.1)
+    etcd, etcd_port = store()
 
-    def resident(*flags):
+    def proxy_kib(*flags):
         process, _, ready = proxy(upstream_config, *flags, cpu=None, threads="2")
         wait_for(ready, process)
-        time.sleep(8)  # until the allocator has given back what the first lists took
-        found = process.resident_kib()
+        found = settled_kib(process)
+        process.stop()
+        return found
+
+    def api_server_kib(fill):
+        process, port = api_server("namespaces", etcd_port)
+        make(port, "/api/v1/namespaces", {"metadata": {"name": "bench"}})
+        found = settled_kib(process)
+        if fill:
+            load_creates(port, "/api/v1/namespaces", count, "namespace")
         process.stop()
         return found
 
     sets = {"namespaces": [NO_SERVICE_ACCOUNTS], "namespaces with service accounts": []}
-    before = {what: resident(*flags) for what, flags in sets.items()}
+    before = {what: proxy_kib(*flags) for what, flags in sets.items()}
     filler, port, ready = proxy(upstream_config, no_proxy_plugins(), cpu=None, threads="2")
     wait_for(ready, filler)
     load_creates(port, "/api/v1/namespaces", count, "namespace")
     filler.stop()
     for what, flags in sets.items():
-        after = resident(*flags)
+        after = proxy_kib(*flags)
         print(f"{count} cached {what}: {(after - before[what]) / count:.2f} KiB each ({before[what] / 1024:.1f} -> {after / 1024:.1f} MiB)")
     upstream.stop()
+    empty, full = api_server_kib(True), api_server_kib(False)
+    print(f"{count} namespaces in kube-apiserver: {(full - empty) / count:.2f} KiB each ({empty / 1024:.1f} -> {full / 1024:.1f} MiB)")
+    etcd.stop()
+
+
+def create_rate(port, namespace, requests):
+    """Pods made a second by 8 clients in this namespace."""
+    content_type, body = BODIES["pod of any namespace"]
+    out = subprocess.run(
+        [need("h2load"), f"-n{requests}", "-c8", "-m1", "-t1", f"--data={body}", "-H", f"content-type: {content_type}",
+         "-H", f"authorization: Bearer {TOKEN}", f"https://127.0.0.1:{port}/api/v1/namespaces/{namespace}/pods"],
+        capture_output=True, text=True, check=True).stdout
+    if f"status codes: {requests} 2xx" not in out:
+        sys.exit(f"bench: not every create succeeded:\n{out}")
+    return float(out.split("finished in ")[1].split(", ")[1].split()[0])
+
+
+def send(port, method, path, body):
+    """Sends one request that must succeed, or whose object must be there already; answers with the object."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", json.dumps(body).encode(), headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30, context=ssl.create_default_context(cafile=WORK / "ca.crt")) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as refusal:
+        if refusal.code != 409:
+            sys.exit(f"bench: {method} {path}: {refusal.read().decode()}")
+
+
+def make_limited(port, namespace):
+    """Makes a namespace with a limit range and a quota that nobody reaches; there is no controller that would count it first."""
+    make(port, "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    path, most = f"/api/v1/namespaces/{namespace}", {"pods": "1M", "requests.cpu": "1M", "requests.memory": "1000Ti"}
+    send(port, "POST", f"{path}/serviceaccounts", {"metadata": {"name": "default"}})
+    send(port, "POST", f"{path}/limitranges", {"metadata": {"name": "limits"}, "spec": {"limits": [
+        {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}, "defaultRequest": {"cpu": "100m", "memory": "64Mi"}}]}})
+    made = send(port, "POST", f"{path}/resourcequotas", {"metadata": {"name": "most"}, "spec": {"hard": most}})
+    if made:
+        made["status"] = {"hard": most, "used": dict.fromkeys(most, "0")}
+        send(port, "PUT", f"{path}/resourcequotas/most/status", made)
+
+
+def quota(rounds):
+    """What a ResourceQuota leaves of the rate at which 8 clients create pods, and what 1,000 other namespaces with quotas and limit
+    ranges add to a create, against a kube-apiserver that has the same."""
+    pod, body = json.loads((ROOT / "e2e/bench/pod.json").read_text()), WORK / "pod.json"
+    del pod["metadata"]["namespace"]
+    body.write_text(json.dumps(pod))
+    BODIES["pod of any namespace"] = ("application/json", body)
+    etcd, etcd_port = store()
+    peer, peer_port = api_server("admitting", etcd_port)
+    plain, plain_port = api_server("plain", etcd_port, f"--disable-admission-plugins={every_plugin()}")
+    for port in (peer_port, plain_port):
+        make(port, "/api/v1/namespaces", {"metadata": {"name": "bench"}})
+        make(port, "/api/v1/namespaces/bench/serviceaccounts", {"metadata": {"name": "default"}})
+        make_limited(port, "limited")
+    ours, our_port, ready = proxy(kubeconfig(plain_port), cpu=None, threads="2")
+    wait_for(ready, ours)
+    time.sleep(3)  # until the caches have it
+    arms = {"kube-apiserver": peer_port, "ours": our_port}
+    rates = {(name, namespace): [] for name in arms for namespace in ("bench", "limited")}
+    for round in range(rounds + 1):
+        for (name, namespace), found in rates.items():
+            rate = create_rate(arms[name], namespace, 1000)
+            if round:
+                found.append(rate)
+    for name in arms:
+        ratio = [with_one / without for with_one, without in zip(rates[name, "limited"], rates[name, "bench"])]
+        print(f"quota: {name}: pods a second by 8 clients: without {spread(rates[name, 'bench'])}, with one {spread(rates[name, 'limited'])}; "
+              f"ratio {median(ratio):.2f} ({min(ratio):.2f}-{max(ratio):.2f})")
+
+    def dry_runs():
+        """By arm: p50 in microseconds of a round each; and the proxy's own time in the phases."""
+        latency, in_phases = {name: [] for name in arms}, []
+        for round in range(rounds + 1):
+            for name, port in arms.items():
+                seconds, count = phases(ready)
+                p50 = load_creates(port, "/api/v1/namespaces/limited/pods?dryRun=All", 600, "pod of any namespace")
+                if round:
+                    latency[name].append(p50)
+                    if name == "ours":
+                        after = phases(ready)
+                        in_phases.append((after[0] - seconds) * 1e6 / max(after[1] - count, 1))
+        return latency, in_phases
+
+    (alone, alone_in_phases), names = dry_runs(), [f"limited-{number}" for number in range(1000)]
+    for port in (peer_port, plain_port):
+        with concurrent.futures.ThreadPoolExecutor(8) as makers:
+            list(makers.map(lambda name: make_limited(port, name), names))
+    time.sleep(5)
+    among, among_in_phases = dry_runs()
+    for name in arms:
+        print(f"quota: {name}: p50 µs of a dry-run create in a limited namespace: alone {spread(alone[name])}, among 1,000 {spread(among[name])}; "
+              f"ratio {median(among[name]) / median(alone[name]):.3f}")
+    print(f"quota: ours: µs in the admission phases: alone {spread(alone_in_phases)}, among 1,000 {spread(among_in_phases)}; "
+          f"ratio {median(among_in_phases) / median(alone_in_phases):.3f}")
+    for process in (ours, plain, peer, etcd):
+        process.stop()
 
 
 def admission(_):
-    """What decoding, encoding and the plugins cost in the process, and what namespaces hold."""
+    """What decoding, encoding and the plugins cost in the process."""
     subprocess.run(["cargo", "bench", "--quiet", "--bench", "writes"], cwd=ROOT, check=True)
-    namespaces()
 
 
 def cel(_):
@@ -561,22 +679,43 @@ def policies(rounds):
 
 
 SLOW_HOOK = """
-import http.server, ssl, sys, time
-class Hook(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        time.sleep(0.010)
-        body = sys.argv[4].encode()
-        head = "HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body)
-        self.wfile.write(head.encode() + body)
-server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Hook)
-context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-context.load_cert_chain(sys.argv[2], sys.argv[3])
-server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-server.serve_forever()
+import asyncio, ssl, sys
+async def serve(reader, writer):
+    loop = asyncio.get_running_loop()
+    try:
+        while True:
+            head = await reader.readuntil(b"\\r\\n\\r\\n")
+            until = loop.time() + 0.010
+            lengths = [line.split(b":")[1] for line in head.split(b"\\r\\n") if line.lower().startswith(b"content-length:")]
+            await reader.readexactly(int(lengths[0]))
+            body = sys.argv[5 if b"/mutate" in head.split(b"\\r\\n")[0] else 4].encode()
+            await asyncio.sleep(until - loop.time())
+            writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nContent-Length: %d\\r\\n\\r\\n" % len(body) + body)
+            await writer.drain()
+    except (asyncio.IncompleteReadError, OSError):
+        writer.close()
+async def main():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[2], sys.argv[3])
+    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]), ssl=context)
+    await server.serve_forever()
+asyncio.run(main())
 """
+
+
+def hook_latency(port, path):
+    """p50 in microseconds of calls of a hook itself, one at a time, over one connection."""
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=ssl.create_default_context(cafile=WORK / "ca.crt"))
+    connection.connect()
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    figures = []
+    for _ in range(60):
+        start = time.perf_counter()
+        connection.request("POST", path, b"{}", {"Content-Type": "application/json"})
+        connection.getresponse().read()
+        figures.append((time.perf_counter() - start) * 1e6)
+    connection.close()
+    return statistics.median(figures)
 
 
 def hook_answer(**fields):
@@ -585,56 +724,66 @@ def hook_answer(**fields):
 
 
 def hooks(kind, name, namespace, url, count):
-    """A configuration of so many hooks for the config maps of a namespace."""
+    """A configuration of so many hooks for the config maps of a namespace, which may have the hook's number in its name."""
     ca = base64.b64encode((WORK / "ca.crt").read_bytes()).decode()
     return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": f"{kind}WebhookConfiguration", "metadata": {"name": name}, "webhooks": [{
         "name": f"hook-{number}.{name}.test", "sideEffects": "None", "admissionReviewVersions": ["v1beta1"],
         "clientConfig": {"url": url, "caBundle": ca},
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}} for number in range(count)]}
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace.format(number)}}} for number in range(count)]}
+
+
+def config_map(name, size):
+    """A body of so many bytes, near enough."""
+    body = WORK / f"{name.replace(' ', '-')}.json"
+    body.write_text(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "c-"}, "data": {"x": "y" * size}}))
+    BODIES[name] = ("application/json", body)
 
 
 def webhooks(rounds):
-    """What calls of webhooks cost the proxy, and kube-apiserver: dry-run creates of a config map of 1 KB in namespaces with
-    different hooks, against one with none."""
+    """What calls of webhooks cost the proxy, and kube-apiserver: dry-run creates of a config map of 1 KB, or 1 MB, in namespaces
+    with different hooks, against one with none."""
     patch = base64.b64encode(json.dumps([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]).encode()).decode()
-    answers = {"/validate": hook_answer(), "/mutate": hook_answer(patchType="JSONPatch", patch=patch)}
-    locations = " ".join(f"location {path} {{ return 200 '{answer}'; }}" for path, answer in answers.items())
-    fast, fast_port = nginx("hook", None, locations, http2=False)
+    allows, patches = hook_answer(), hook_answer(patchType="JSONPatch", patch=patch)
+    inner = free_port()
+    locations = [f"location {path} {{ return 200 '{answer}'; }}" for path, answer in (("/validate", allows), ("/mutate", patches))]
+    # A body is read to its end before the answer only where it is passed on.
+    locations.append(f"location /read {{ client_max_body_size 8m; client_body_buffer_size 8m; proxy_pass http://127.0.0.1:{inner}; }}")
+    reader = f"server {{ listen 127.0.0.1:{inner}; client_max_body_size 8m; location / {{ return 200 '{allows}'; }} }}"
+    fast, fast_port = nginx("hook", None, " ".join(locations), reader, http2=False)
     slow_port = free_port()
-    slow = Process("slow-hook", [sys.executable, "-c", SLOW_HOOK, str(slow_port), str(WORK / "server.crt"), str(WORK / "server.key"), hook_answer()])
+    slow = Process("slow-hook", [sys.executable, "-c", SLOW_HOOK, str(slow_port), str(WORK / "server.crt"), str(WORK / "server.key"), allows, patches])
     wait_for_port(slow_port, slow)
     etcd, etcd_port = store()
     peer, peer_port = api_server("admitting", etcd_port)
     plain, plain_port = api_server("plain", etcd_port, f"--disable-admission-plugins={every_plugin()}")
     # What is tried first to be seen as stored is another request.
     ours, our_port, ready = proxy(kubeconfig(plain_port), "--validation-view=submitted", cpu=None, threads="2")
-    body = WORK / "config-map.json"
-    body.write_text(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "c-"}, "data": {"x": "y" * 1000}}))
-    BODIES["config map"] = ("application/json", body)
-    namespaces = ["hooks-none", "hooks-validating", "hooks-mutating", "hooks-ten"]
+    config_map("config map", 1000)
+    config_map("large config map", 1_000_000)
     registration = "/apis/admissionregistration.k8s.io/v1"
     for port in (peer_port, plain_port):
-        for name in namespaces:
-            make(port, "/api/v1/namespaces", {"metadata": {"name": name}})
+        make(port, "/api/v1/namespaces", {"metadata": {"name": "hooks-none"}})
         for kind, name, path, at, count in [
                 ("Validating", "hooks-validating", "/validate", fast_port, 1), ("Mutating", "hooks-mutating", "/mutate", fast_port, 1),
-                ("Validating", "hooks-ten", "/", slow_port, 10)]:
+                ("Validating", "hooks-ten", "/validate", slow_port, 10), ("Mutating", "hooks-ten-mutating", "/mutate", slow_port, 10),
+                ("Validating", "hooks-large", "/read", fast_port, 10)]:
+            make(port, "/api/v1/namespaces", {"metadata": {"name": name}})
             configuration = hooks(kind, name, name, f"https://127.0.0.1:{at}{path}", count)
             make(port, f"{registration}/{kind.lower()}webhookconfigurations", configuration)
     wait_for(ready, ours)
     time.sleep(5)  # until the caches have it
     arms = {"the proxy": (ours, our_port), "kube-apiserver": (peer, peer_port)}
+    path = "/api/v1/namespaces/{}/configmaps?dryRun=All"
 
-    def measure(namespaces, requests):
+    def measure(namespaces, requests, form="config map"):
         """By namespace and arm: p50 and CPU of a create in microseconds, a round each."""
         figures = {(namespace, name): ([], []) for namespace in namespaces for name in arms}
-        path = "/api/v1/namespaces/{}/configmaps?dryRun=All"
         for round in range(rounds + 1):
             for (namespace, name), (latency, cpu) in figures.items():
                 process, port = arms[name]
                 before = process.cpu_microseconds()
-                p50 = load_creates(port, path.format(namespace), requests, "config map")
+                p50 = load_creates(port, path.format(namespace), requests, form)
                 if round:
                     latency.append(p50)
                     cpu.append((process.cpu_microseconds() - before) / requests)
@@ -643,23 +792,46 @@ def webhooks(rounds):
     def added(figures, namespace, name, which):
         return [a - b for a, b in zip(figures[namespace, name][which], figures["hooks-none", name][which])]
 
-    figures = measure(namespaces[:3], 600)
+    def say(what, of_arm):
+        print(f"{what}: " + ", ".join(f"{name} {spread(of_arm(name))}" for name in arms))
+
+    figures = measure(["hooks-none", "hooks-validating", "hooks-mutating"], 600)
     for what, namespace in [("validating call", "hooks-validating"), ("mutating call with a patch", "hooks-mutating")]:
-        print(f"{what}: added CPU µs: " + ", ".join(f"{name} {spread(added(figures, namespace, name, 1))}" for name in arms))
-        print(f"{what}: added p50 µs: " + ", ".join(f"{name} {spread(added(figures, namespace, name, 0))}" for name in arms))
-    figures = measure(["hooks-none", "hooks-ten"], 60)
-    print("10 validating calls of 10 ms: added p50 µs: " + ", ".join(f"{name} {spread(added(figures, 'hooks-ten', name, 0))}" for name in arms))
+        say(f"{what}: added CPU µs", lambda name: added(figures, namespace, name, 1))
+        say(f"{what}: added p50 µs", lambda name: added(figures, namespace, name, 0))
+    alone = hook_latency(slow_port, "/validate")
+    print(f"one of the slow hooks itself: p50 µs {alone:.1f}")
+    figures = measure(["hooks-none", "hooks-ten", "hooks-ten-mutating"], 60)
+    for what, namespace, least in [("10 validating calls of 10 ms", "hooks-ten", alone), ("10 mutating calls of 10 ms", "hooks-ten-mutating", 10 * alone)]:
+        bound = "the slowest" if namespace == "hooks-ten" else "their sum"
+        say(f"{what}: added p50 µs", lambda name: added(figures, namespace, name, 0))
+        say(f"{what}: more than {bound}, p50 µs", lambda name: [figure - least for figure in added(figures, namespace, name, 0)])
+    peaks = {}
+    for namespace in ("hooks-none", "hooks-large"):
+        for name, (process, port) in arms.items():
+            load_creates(port, path.format(namespace), 10, "large config map")
+            process.forget_peak()
+            before = process.resident_kib("VmHWM")
+            load_creates(port, path.format(namespace), 30, "large config map")
+            peaks[namespace, name] = (process.resident_kib("VmHWM"), before)
+    figures = measure(["hooks-none", "hooks-large"], 30, "large config map")
+    say("10 validating calls with an object of 1 MB: added p50 ms", lambda name: [figure / 1000 for figure in added(figures, "hooks-large", name, 0)])
+    say("10 validating calls with an object of 1 MB: added CPU ms", lambda name: [figure / 1000 for figure in added(figures, "hooks-large", name, 1)])
+    for name in arms:
+        (peak, before), (none, _) = peaks["hooks-large", name], peaks["hooks-none", name]
+        print(f"10 validating calls with an object of 1 MB: peak memory of {name}: {peak} KiB, without hooks {none} KiB: "
+              f"{(peak - none) * 1024 / 1e6:.2f} times the object more ({before} KiB before)")
     before = measure(["hooks-none"], 600)
     for port in (peer_port, plain_port):
         for number in range(10):
             name = f"elsewhere-{number}"
-            configuration = hooks("Validating", name, "elsewhere", f"https://127.0.0.1:{fast_port}/validate", 100)
+            configuration = hooks("Validating", name, f"elsewhere-{number}-{{}}", f"https://127.0.0.1:{fast_port}/validate", 100)
             make(port, f"{registration}/validatingwebhookconfigurations", configuration)
     time.sleep(5)
     after = measure(["hooks-none"], 600)
     for which, what in ((1, "CPU"), (0, "p50")):
-        added_by = {name: [a - median(before["hooks-none", name][which]) for a in after["hooks-none", name][which]] for name in arms}
-        print(f"1,000 hooks that do not match: added {what} µs: " + ", ".join(f"{name} {spread(values)}" for name, values in added_by.items()))
+        say(f"1,000 hooks that do not match: added {what} µs",
+            lambda name: [a - median(before["hooks-none", name][which]) for a in after["hooks-none", name][which]])
     for process in (ours, plain, peer, etcd, slow, fast):
         process.stop()
 
@@ -667,10 +839,12 @@ def webhooks(rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--binary", type=pathlib.Path, default=PROXY)
     parser.add_argument("parts", nargs="*", default=[])
     arguments = parser.parse_args()
+    globals()["PROXY"] = arguments.binary
     parts = {"hop": hop, "apiserver": apiserver, "watches": watches, "create": create, "protobuf": protobuf, "admission": admission,
-             "webhooks": webhooks, "cel": cel, "policies": policies}
+             "namespaces": namespaces, "quota": quota, "webhooks": webhooks, "cel": cel, "policies": policies}
     if not PROXY.exists():
         sys.exit("bench: build it first: cargo build --release")
     for name in arguments.parts or parts:

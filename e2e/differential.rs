@@ -68,35 +68,21 @@ fn pulls_images_always_and_keeps_namespaces_in_order() {
 }
 
 #[test]
-fn writes_need_a_namespace_that_exists() {
-    let here = unique("exists");
+fn what_always_admits_refuses_nothing_and_mends_nothing() {
+    let here = unique("always-admit");
     let maps = format!("/api/v1/namespaces/{here}/configmaps");
     compare(&Case {
-        plugins: &["NamespaceExists"],
+        plugins: &["AlwaysAdmit"],
         setup: vec![post("/api/v1/namespaces", &namespace(&here))],
         webhook: None,
         steps: as_developer(vec![
             post(&maps, &config_map("one")),
+            post(&maps, &config_map("Not a name")),
             put(&format!("{maps}/one"), &config_map("one")),
-            post("/api/v1/namespaces/nowhere/configmaps", &config_map("one")),
-            delete("/api/v1/namespaces/nowhere/configmaps/one"),
+            patch(&format!("{maps}/one"), "merge", &json!({"data": {"k": "w"}})),
+            post(&format!("/api/v1/namespaces/{here}-none/configmaps"), &config_map("one")),
             delete(&format!("{maps}/one")),
-        ]),
-    });
-}
-
-#[test]
-fn namespaces_come_on_their_own() {
-    let fresh = unique("provisioned");
-    compare(&Case {
-        plugins: &["NamespaceAutoProvision"],
-        setup: Vec::new(),
-        webhook: None,
-        steps: as_developer(vec![
-            post(&format!("/api/v1/namespaces/{fresh}-dry/configmaps?dryRun=All"), &config_map("one")),
-            get(&format!("/api/v1/namespaces/{fresh}-dry")),
-            post(&format!("/api/v1/namespaces/{fresh}/configmaps"), &config_map("one")),
-            get(&format!("/api/v1/namespaces/{fresh}")),
+            delete(&format!("/api/v1/namespaces/{here}")),
         ]),
     });
 }

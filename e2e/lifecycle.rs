@@ -1,7 +1,8 @@
 //! Start, end, and what happens when the other side is gone.
 
 use crate::harness::{Api, Proxy, Relay, User, Webhook, eventually, get, post, upstream};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::fs;
 
 #[test]
 fn on_sigterm_watches_end_requests_in_flight_finish_and_the_exit_is_clean() {
@@ -33,6 +34,29 @@ fn on_sigterm_watches_end_requests_in_flight_finish_and_the_exit_is_clean() {
     webhook.release();
     assert_eq!(in_flight.join().unwrap().status, 201);
     assert!(proxy.wait().success(), "{}", proxy.output());
+}
+
+#[test]
+fn what_is_still_starting_is_alive_but_not_ready() {
+    let kubeconfig = upstream().kubeconfig(&User::named("admission-proxy", "system:masters"));
+    let mut config: Value = serde_json::from_slice(&fs::read(&kubeconfig).unwrap()).unwrap();
+    // Its certificate is what counts; the token is only waited for.
+    let version = "client.authentication.k8s.io/v1";
+    let token = json!({"apiVersion": version, "kind": "ExecCredential", "status": {"token": "any"}});
+    let script = format!("touch asked; until [ -e go ]; do sleep 0.1; done; echo '{token}'");
+    config["users"][0]["user"]["exec"] =
+        json!({"apiVersion": version, "command": "sh", "args": ["-c", script], "interactiveMode": "Never"});
+    fs::write(&kubeconfig, config.to_string()).unwrap();
+    let proxy = Proxy::starting(&kubeconfig);
+    eventually("a proxy that asks for its token", || proxy.folder().join("asked").exists().then_some(()));
+    let (code, lines) = proxy.health("/readyz").unwrap();
+    assert_eq!(code, 500);
+    assert!(lines.contains("[-]start failed"), "{lines}");
+    assert_eq!(proxy.health("/livez").unwrap().0, 200);
+    fs::write(proxy.folder().join("go"), "").unwrap();
+    let proxy = proxy.ready();
+    assert!(proxy.health("/readyz?verbose").unwrap().1.contains("[+]informer-sync ok"));
+    assert_eq!(proxy.send(&User::developer(), get("/api/v1/namespaces/default")).status, 200);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Admission configurations from files (`staticManifestsDir`), against kube-apiserver's own.
 
 use crate::harness::{
-    Answer, Api, ControlPlane, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, pki, post, unique,
-    upstream,
+    Answer, Api, ControlPlane, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, pki, post,
+    unique, upstream,
 };
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -367,4 +367,63 @@ fn a_folder_is_followed_as_by_kube_apiserver() {
     assert_eq!(asked(2), ["/label/file/1", "/allow"]);
     assert_eq!(expected.0[3].code, 400, "{:?}", expected.0[3]);
     assert!(asked(7).is_empty());
+}
+
+#[test]
+fn names_of_files_are_kept_from_the_api_as_by_kube_apiserver() {
+    let reference = ControlPlane::start("reserved", &[GATE.to_owned()]);
+    let proxy = Proxy::before(upstream(), &[GATE]);
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    let object = |kind: &str, name: &str, spec: Value| {
+        let mut object = of_kind(kind, name, &[]);
+        if !kind.ends_with("WebhookConfiguration") {
+            object.as_object_mut().unwrap().remove("webhooks");
+            object["spec"] = spec;
+        }
+        object
+    };
+    let rules = json!({"resourceRules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]});
+    let mutations = json!([{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}]);
+    let all = [
+        ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration", json!(null)),
+        ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", json!(null)),
+        (
+            "validatingadmissionpolicies",
+            "ValidatingAdmissionPolicy",
+            json!({"matchConstraints": rules, "validations": [{"expression": "true"}]}),
+        ),
+        (
+            "validatingadmissionpolicybindings",
+            "ValidatingAdmissionPolicyBinding",
+            json!({"policyName": "p", "validationActions": ["Deny"]}),
+        ),
+        (
+            "mutatingadmissionpolicies",
+            "MutatingAdmissionPolicy",
+            json!({"matchConstraints": rules, "mutations": mutations, "reinvocationPolicy": "Never"}),
+        ),
+        ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", json!({"policyName": "p"})),
+    ];
+    for (resource, kind, spec) in all {
+        for (name, code) in [("x.static.k8s.io", 422), ("x.static.k8s.io.y", 201)] {
+            let create = post(&format!("{group}/{resource}?dryRun=All"), &object(kind, name, spec.clone()));
+            let apply = format!("{group}/{resource}/{name}?dryRun=All&fieldManager=test");
+            let apply = patch(&apply, "apply", &object(kind, name, spec.clone()));
+            for request in [create, apply] {
+                let heard = |api: &Api| {
+                    let answer = api.send(&User::admin(), request.clone());
+                    let json = answer.json();
+                    let of_status = ["message", "reason", "details"].map(|field| json[field].clone());
+                    (
+                        answer.status,
+                        if answer.status == 201 { Default::default() } else { of_status },
+                        answer.header("warning"),
+                    )
+                };
+                let expected = heard(&reference);
+                assert_eq!(heard(&proxy), expected, "{resource} {name}");
+                assert_eq!(expected.0, code, "{resource} {name} {expected:?}");
+            }
+        }
+    }
 }

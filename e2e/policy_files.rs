@@ -1,7 +1,7 @@
 //! Policies from files (`staticManifestsDir`), against kube-apiserver's own.
 
 use crate::harness::{
-    Api, ControlPlane, Proxy, Request, User, delete, eventually, folder, get, only, post, unique, upstream,
+    Api, ControlPlane, Proxy, Request, User, delete, eventually, folder, get, only, post, put, unique, upstream,
 };
 use crate::manifests::{GATE, configuration, counted, put_file, reason};
 use serde_json::{Value, json};
@@ -28,10 +28,20 @@ fn spec(fields: Value) -> Value {
 }
 
 /// Policies that cannot be used: the kind and the spec of each.
-fn faulty() -> Vec<(&'static str, Value)> {
-    let validating = |fields: Value| (VALIDATING, spec(fields));
+fn faulty() -> Vec<(String, Value)> {
+    let bound = |kind: &str, fields: Value| {
+        let mut spec = json!({"policyName": "p.static.k8s.io", "validationActions": ["Deny"]});
+        if kind == MUTATING {
+            spec = json!({"policyName": "p.static.k8s.io"});
+        }
+        for (field, value) in fields.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        (format!("{kind}Binding"), spec)
+    };
+    let validating = |fields: Value| (VALIDATING.to_owned(), spec(fields));
     let validation = |fields: Value| validating(json!({ "validations": [fields] }));
-    let mutating = |fields: Value| (MUTATING, spec(fields));
+    let mutating = |fields: Value| (MUTATING.to_owned(), spec(fields));
     let long = format!("'{}'", "x".repeat(6000));
     vec![
         validating(json!({})),
@@ -48,6 +58,7 @@ fn faulty() -> Vec<(&'static str, Value)> {
         validation(json!({"expression": " ", "messageExpression": " ", "message": " ", "reason": "X"})),
         validation(json!({"expression": "1", "messageExpression": "authorizer", "message": "a\nb"})),
         validation(json!({"expression": "true", "messageExpression": "1"})),
+        validation(json!({"expression": "int('x') == 1", "messageExpression": "string(duration('x'))"})),
         validating(
             json!({"auditAnnotations": [{"key": "a b", "valueExpression": " 1 "}, {"key": "a b", "valueExpression": ""},
             {"key": "c", "valueExpression": long}]}),
@@ -59,6 +70,15 @@ fn faulty() -> Vec<(&'static str, Value)> {
             {"patchType": "JSONPatch", "jsonPatch": {"expression": " 1 "}},
             {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{a: }"}},
             {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": " "}, "jsonPatch": {"expression": "[]"}}]})),
+        bound(VALIDATING, json!({"paramRef": {"name": "a/b%", "selector": {"matchLabels": {"a b": "c"}}}})),
+        bound(VALIDATING, json!({"paramRef": {"name": "..", "parameterNotFoundAction": "X"}})),
+        bound(VALIDATING, json!({"paramRef": {"parameterNotFoundAction": "Deny"}})),
+        bound(
+            MUTATING,
+            json!({"paramRef": {}, "matchResources": {"resourceRules": [{"operations": ["DELETE"],
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}}),
+        ),
+        bound(MUTATING, json!({"paramRef": {"name": "a", "parameterNotFoundAction": "Allow"}})),
         mutating(
             json!({"reinvocationPolicy": "Never", "matchConstraints": {"resourceRules": [{"operations": ["DELETE", "*"],
             "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]},
@@ -72,8 +92,9 @@ fn policies_in_files_are_refused_at_the_start_as_by_kube_apiserver() {
     let mut differences = Vec::new();
     for (kind, spec) in faulty() {
         let place = folder("faulty-policies");
-        fs::write(place.join("a.json"), object(kind, "p.static.k8s.io", &spec).to_string()).unwrap();
-        let flag = configuration(&[(kind, place.to_str().unwrap())]);
+        fs::write(place.join("a.json"), object(&kind, "p.static.k8s.io", &spec).to_string()).unwrap();
+        let plugin = kind.strip_suffix("Binding").unwrap_or(&kind);
+        let flag = configuration(&[(plugin, place.to_str().unwrap())]);
         let expected = reason(&ControlPlane::refusal(&[GATE.to_owned(), flag.clone()]));
         let got = reason(&Proxy::refusal(&[GATE, &flag]));
         if got != expected {
@@ -195,4 +216,46 @@ fn a_folder_of_policies_is_followed_as_by_kube_apiserver() {
     for refused in [1, 3] {
         assert_eq!(expected[refused][0], 422, "{}", expected[refused]);
     }
+}
+
+#[test]
+fn policies_from_files_have_parameters_where_a_flag_says_so() {
+    let namespace = unique("policy-files");
+    let (name, binding) = (VALIDATING, "ValidatingAdmissionPolicyBinding");
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+    let fault = json!({"expression": "int(object.data.size) <= int(params.data.limit)", "messageExpression": "'at most ' + params.data.limit"});
+    let mut policy = spec(json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "validations": [fault]}));
+    policy["matchConstraints"]["namespaceSelector"] = selector;
+    policy["matchConstraints"]["objectSelector"] = json!({"matchLabels": {"limited": "yes"}});
+    let bound = json!({"policyName": "p.static.k8s.io", "validationActions": ["Deny"],
+        "paramRef": {"name": "limits", "parameterNotFoundAction": "Deny"}});
+    let items = [object(name, "p.static.k8s.io", &policy), object(binding, "p.static.k8s.io", &bound)];
+    let place = folder("policy-parameters");
+    fs::write(place.join("a.json"), json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();
+    let flag = configuration(&[(name, place.to_str().unwrap())]);
+    let refused = Proxy::refusal(&[GATE, &flag]);
+    assert!(refused.contains("spec.paramKind is not supported for static manifests"), "{refused}");
+
+    let proxy = Proxy::before(upstream(), &[GATE, &flag, "--enable-static-policy-parameters"]);
+    let send = |request: Request| proxy.send(&User::admin(), request);
+    let map = |name: &str, labels: Value, data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data});
+    send(post(
+        "/api/v1/namespaces",
+        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+    ));
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let says = |size: &str, text: &str| {
+        let request =
+            post(&format!("{maps}?dryRun=All"), &map("c", json!({"limited": "yes"}), json!({ "size": size })));
+        eventually(text, || send(request.clone()).text().contains(text).then_some(()));
+    };
+    says("1", "no params found for policy binding with `Deny` parameterNotFoundAction");
+    assert_eq!(send(post(&maps, &map("limits", json!({}), json!({"limit": "5"})))).status, 201);
+    says("6", "at most 5");
+    says("5", "\"size\":\"5\"");
+    let limits = map("limits", json!({}), json!({"limit": "7"}));
+    assert_eq!(send(put(&format!("{maps}/limits"), &limits)).status, 200);
+    says("6", "\"size\":\"6\"");
+    assert_eq!(send(delete(&format!("{maps}/limits"))).status, 200);
+    says("1", "no params found");
 }

@@ -36,13 +36,19 @@ const RAW: [(&str, &str); 18] = [
     ("/teapot", "HTTP/1.1 418 Teapot\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nshort"),
 ];
 
-/// Redirects, by path: those as a GET end at an error, those as a POST at a refusal, and one nowhere.
-const REDIRECTS: [(&str, &str, &str); 5] = [
+/// Redirects, by path: those as a GET end at an error, those as a POST at a refusal, and some nowhere.
+const REDIRECTS: [(&str, &str, &str); 11] = [
     ("/moved", "301", "/teapot"),
     ("/found", "302", "/teapot"),
     ("/see-other", "303", "teapot"),
     ("/permanent", "308", "/deny"),
     ("/loop", "307", "/loop"),
+    ("/up", "308", "../../x/./../deny"),
+    ("/gone", "307", "https://127.0.0.1:1/x"),
+    ("/plain", "302", "http://127.0.0.1:1/x?y"),
+    ("/mail", "307", "mailto:x@y"),
+    ("/opaque", "307", "https:x"),
+    ("/odd", "302", "1:x"),
 ];
 
 /// A TLS server that answers each path in its way. Answers its port.
@@ -91,8 +97,15 @@ async fn request(stream: &mut TlsStream<TcpStream>) -> Option<(String, Value)> {
 async fn answer(stream: &mut TlsStream<TcpStream>, path: &str, review: &Value) -> Option<()> {
     let raw = RAW.iter().find_map(|(at, raw)| (*at == path).then(|| (*raw).to_owned()));
     let redirect = REDIRECTS.iter().find(|(at, ..)| *at == path);
-    let redirect =
-        redirect.map(|(_, code, to)| format!("HTTP/1.1 {code} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
+    // To another server: `/away/CODE/PORT/…`.
+    let away = path.strip_prefix("/away/").and_then(|rest| rest.split_once('/')).and_then(|(code, rest)| {
+        let (port, path) = rest.split_once('/')?;
+        Some((code, format!("https://127.0.0.1:{port}/{path}")))
+    });
+    let redirect = redirect
+        .map(|(_, code, to)| (*code, (*to).to_owned()))
+        .or(away)
+        .map(|(code, to)| format!("HTTP/1.1 {code} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
     let (text, goes_on) = match (raw, redirect, path) {
         (Some(raw), ..) => (raw, false),
         (_, Some(redirect), _) => (redirect, true),
@@ -214,6 +227,7 @@ fn failures_are_worded_as_kube_apiserver_words_them() {
         });
         port
     });
+    let away = |code: u16, port: u16, path: &str| url(&format!("/away/{code}/{port}{path}"));
     let paths = RAW.map(|(path, _)| path).into_iter().chain(REDIRECTS.map(|(path, ..)| path));
     let mut cases: Vec<(String, Value)> =
         paths.chain(["/hang", "/reset", "/deny"]).map(|path| (path.to_owned(), url(path))).collect();
@@ -223,6 +237,9 @@ fn failures_are_worded_as_kube_apiserver_words_them() {
             "another authority".to_owned(),
             json!({"url": format!("https://127.0.0.1:{}/x", serve()), "caBundle": bundle(pki().front_proxy_ca())}),
         ),
+        ("redirected to a refusal".to_owned(), away(307, serve(), "/deny")),
+        ("redirected to an error, as a GET".to_owned(), away(303, serve(), "/teapot")),
+        ("redirected to what is not TLS".to_owned(), away(308, plain, "/x")),
         ("no TLS".to_owned(), json!({"url": format!("https://127.0.0.1:{plain}/x"), "caBundle": own})),
         ("no such service".to_owned(), to("missing", 443)),
         ("no such port".to_owned(), to(&named("idle"), 444)),

@@ -10,6 +10,7 @@ use crate::cluster::{self, Cluster, Need};
 use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Limits, UpstreamIdentity};
 use crate::embedded;
+use crate::manifests::ReservedNames;
 use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
@@ -39,6 +40,8 @@ pub async fn run(config: Config) -> Result<()> {
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
+    // The other checks are known only when everything has been made.
+    let start = checks.pending("start");
     let serving = &config.serving;
     let health = Listener::bind(serving.health_address)
         .with_context(|| format!("--health-bind-address={}", serving.health_address))?;
@@ -63,6 +66,7 @@ pub async fn run(config: Config) -> Result<()> {
         }
     };
     let serve = tokio::spawn(listener.serve(front.tls.clone(), bounds(&config), drain.clone(), handle));
+    start.finish();
     drain.start_on_signal(serving.shutdown_delay).await?;
     serve.await.context("the listener")?;
     let in_time = tokio::time::timeout(serving.drain_timeout, drain.finished()).await.is_ok();
@@ -311,6 +315,7 @@ fn pipeline(
         feature_gates: &config.admission.feature_gates,
         default_tolerations: config.admission.default_tolerations,
         shadow_webhooks: &config.admission.shadow_webhooks,
+        policies: &config.admission.policies,
         discovery: discovery.clone(),
     })?;
     let chain = Arc::new(chain);
@@ -326,6 +331,7 @@ fn pipeline(
         discovery,
         cluster,
         chain,
+        reserved_names: ReservedNames::new(&config.admission.feature_gates),
         validation_view: config.validation_view,
         gateway: Gateway {
             transport: upstream.transport,
@@ -408,7 +414,7 @@ fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
         AuthorizationMode::Webhook => authz::Mode::Webhook,
     };
     let reviewer = match upstream.is_passthrough {
-        true => Reviewer::Oneself(upstream.transport.clone()),
+        true => Reviewer::Oneself(upstream.transport.clone(), upstream.client.clone()),
         false => Reviewer::Subject(upstream.client.clone()),
     };
     authz::Config {

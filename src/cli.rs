@@ -1,8 +1,9 @@
 //! The command line: arguments in, exit code out.
 //!
-//! `arguments.rs` says what can be typed, `serve.rs` makes a [`crate::config::Config`] of it.
+//! `arguments.rs` says what can be typed, `serve.rs` makes a [`crate::config::Config`] of it, `check.rs` needs none.
 
 mod arguments;
+mod check;
 mod serve;
 mod table;
 #[cfg(test)]
@@ -28,14 +29,20 @@ pub fn main() -> ExitCode {
         Err(error) => return refuse(&error),
     };
     let done = match arguments.command {
-        Command::Serve(flags) => run_server(&flags),
+        Command::Serve(flags) => run_server(&flags).map(|()| true),
+        Command::Check(flags) => {
+            let report = check::check(&flags.files, &flags.object);
+            print!("{report}");
+            Ok(!report.has_errors())
+        }
         Command::Plugins => {
             print!("{}", table::plugins(crate::plugins::ALL));
-            Ok(())
+            Ok(true)
         }
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FAILURE),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(FAILURE)

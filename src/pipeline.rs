@@ -34,6 +34,7 @@ use crate::authz::Authorizer;
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::config::{Limits, ValidationView};
+use crate::manifests::ReservedNames;
 use crate::request::info::{is_canonical, request_info};
 use crate::request::{RequestInfo, timeout};
 use crate::response;
@@ -71,6 +72,8 @@ pub struct Pipeline {
     pub cluster: Arc<Cluster>,
     /// The admission plugins.
     pub chain: Arc<Chain>,
+    /// Which names no object of the API gets.
+    pub reserved_names: ReservedNames,
     /// What the validating phase sees.
     pub validation_view: ValidationView,
     /// The way to the API server.

@@ -64,6 +64,13 @@ impl Api {
         super::block_on(client::send(self.port, user, request))
     }
 
+    /// The certificate that it shows.
+    pub fn certificate(&self) -> Vec<u8> {
+        let connection = super::block_on(client::connect(self.port, &User::Anonymous, b"http/1.1")).unwrap();
+        let certificates = connection.get_ref().1.peer_certificates();
+        certificates.and_then(<[_]>::first).map(|certificate| certificate.to_vec()).unwrap_or_default()
+    }
+
     /// Starts a request whose answer comes in pieces.
     pub fn stream(&self, user: &User, request: Request) -> Stream {
         super::block_on(client::stream(self.port, user, request)).unwrap()

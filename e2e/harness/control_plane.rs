@@ -5,7 +5,11 @@ use super::client::{get, post};
 use super::pki::pki;
 use super::process::Process;
 use super::{eventually, folder, free_port, unique};
-use serde_json::json;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::process::Command;
@@ -42,9 +46,14 @@ pub fn admitting() -> &'static ControlPlane {
     ADMITTING.get_or_init(|| ControlPlane::start("admitting", &only(&on)))
 }
 
+/// Every admission plugin of kube-apiserver.
+pub fn every_plugin() -> impl Iterator<Item = &'static str> {
+    ALL_PLUGINS.split(',')
+}
+
 /// The flags with which a kube-apiserver admits with these plugins and no others.
 pub fn only(on: &[&str]) -> Vec<String> {
-    let off: Vec<&str> = ALL_PLUGINS.split(',').filter(|plugin| !on.contains(plugin)).collect();
+    let off: Vec<&str> = every_plugin().filter(|plugin| !on.contains(plugin)).collect();
     vec![
         format!("--enable-admission-plugins={}", on.join(",")),
         format!("--disable-admission-plugins={}", off.join(",")),
@@ -86,6 +95,19 @@ impl ControlPlane {
         let (_, mut process) = Self::spawn(&unique("refusal"), flags);
         assert!(!process.wait().success(), "it runs with {flags:?}");
         process.output()
+    }
+
+    /// Puts an object into its store below the prefix, past everything that would refuse it.
+    pub fn store(&self, key: &str, object: &Value) {
+        let (key, value) = (STANDARD.encode(format!("/{}/{key}", self.name)), STANDARD.encode(object.to_string()));
+        let body = json!({"key": key, "value": value}).to_string();
+        let address = etcd().strip_prefix("http://").unwrap();
+        let mut connection = TcpStream::connect(address).unwrap();
+        let head = format!("POST /v3/kv/put HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", body.len());
+        connection.write_all((head + &body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        assert!(answer.split_whitespace().nth(1) == Some("200"), "{answer}");
     }
 
     fn with_store(name: String, flags: &[String]) -> Self {

@@ -17,7 +17,7 @@ mod pair;
 
 pub use api::{Api, User};
 pub use client::{Answer, Request, certificates, connect, delete, get, patch, post, put};
-pub use control_plane::{ControlPlane, admitting, only, upstream};
+pub use control_plane::{ControlPlane, admitting, every_plugin, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
 pub use pair::Pair;

@@ -1,7 +1,7 @@
 //! A kube-apiserver that admits, and the proxy before one that does not, for several tests at once.
 
 use super::api::{Api, User};
-use super::client::Request;
+use super::client::{Request, get};
 use super::control_plane::{ControlPlane, only, upstream};
 use super::differential::{Case, must_be_equal, proxy_only, run, run_asked, send_all};
 use super::eventually;
@@ -58,6 +58,12 @@ impl Pair {
     /// The kube-apiserver that admits, and the proxy.
     pub fn sides(&self) -> [&Api; 2] {
         [&self.reference, &self.proxy]
+    }
+
+    /// What both have measured so far.
+    pub fn metrics(&self) -> [String; 2] {
+        let expected = self.reference.send(&User::admin(), get("/metrics")).text();
+        [expected, self.proxy.health("/metrics").unwrap().1]
     }
 
     /// Sends a request to both until its answer has this text in it: caches may be behind.

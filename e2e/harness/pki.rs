@@ -44,11 +44,7 @@ impl Pki {
         let folder = folder("pki");
         let authority = Authority::new(&folder, "ca");
         let front_proxy_authority = Authority::new(&folder, "front-proxy-ca");
-        let mut server =
-            CertificateParams::new(["127.0.0.1", "localhost", "kubernetes.default.svc"].map(String::from)).unwrap();
-        server.distinguished_name.push(DnType::CommonName, "server");
-        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let server = authority.issue(server, &folder, "server");
+        let server = authority.server(&folder, "server");
         let key = KeyPair::generate().unwrap();
         let service_accounts =
             Pair { certificate: folder.join("service-accounts.pub"), key: folder.join("service-accounts.key") };
@@ -80,9 +76,15 @@ impl Pki {
         self.front_proxy_authority.client(name, "", &self.folder, &format!("front-proxy-{name}"))
     }
 
-    /// A certificate that nobody trusts, for this user.
-    pub fn stranger(&self, name: &str) -> Pair {
-        Authority::new(&self.folder, "strangers").client(name, "", &self.folder, "stranger")
+    /// Another certificate for servers.
+    pub fn another_server(&self) -> Pair {
+        self.authority.server(&self.folder, "another-server")
+    }
+
+    /// A certificate that nobody trusts, for this user, and the authority that signed it.
+    pub fn stranger(&self, name: &str) -> (Pair, PathBuf) {
+        let authority = Authority::new(&self.folder, &format!("strangers-of-{name}"));
+        (authority.client(name, "", &self.folder, &format!("stranger-{name}")), authority.pem)
     }
 }
 
@@ -97,6 +99,14 @@ impl Authority {
         let pem = folder.join(format!("{name}.crt"));
         fs::write(&pem, params.self_signed(&key).unwrap().pem()).unwrap();
         Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    fn server(&self, folder: &std::path::Path, file: &str) -> Pair {
+        let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(String::from);
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "server");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.issue(params, folder, file)
     }
 
     fn client(&self, name: &str, group: &str, folder: &std::path::Path, file: &str) -> Pair {

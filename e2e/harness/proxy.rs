@@ -56,14 +56,30 @@ impl Proxy {
         proxy.output()
     }
 
+    /// The same, which is still starting.
+    pub fn starting(kubeconfig: &Path) -> Self {
+        Self::start(&[format!("--upstream-kubeconfig={}", kubeconfig.display())], &[])
+    }
+
+    /// In front of a real API server, with these files: certificate, key and the clients' authorities.
+    pub fn serving(upstream: &Api, certificate: &Path, key: &Path, authorities: &Path, flags: &[&str]) -> Self {
+        let kubeconfig = upstream.kubeconfig(&User::named("admission-proxy", "system:masters"));
+        let upstream = format!("--upstream-kubeconfig={}", kubeconfig.display());
+        Self::with_files(&[upstream], [certificate, key, authorities], flags).ready()
+    }
+
     fn start(upstream: &[String], flags: &[&str]) -> Self {
         let pki = pki();
-        let certificates = [
-            format!("--tls-cert-file={}", pki.server.certificate.display()),
-            format!("--tls-private-key-file={}", pki.server.key.display()),
-            format!("--client-ca-file={}", pki.ca().display()),
+        Self::with_files(upstream, [&pki.server.certificate, &pki.server.key, pki.ca()], flags)
+    }
+
+    fn with_files(upstream: &[String], [certificate, key, authorities]: [&Path; 3], flags: &[&str]) -> Self {
+        let files = [
+            format!("--tls-cert-file={}", certificate.display()),
+            format!("--tls-private-key-file={}", key.display()),
+            format!("--client-ca-file={}", authorities.display()),
         ];
-        Self::bare(&[upstream, &certificates].concat(), flags)
+        Self::bare(&[upstream, &files].concat(), flags)
     }
 
     fn bare(first: &[String], flags: &[&str]) -> Self {
@@ -79,7 +95,8 @@ impl Proxy {
         Self { api, health, folder, process }
     }
 
-    fn ready(mut self) -> Self {
+    /// Waits until it is.
+    pub fn ready(mut self) -> Self {
         eventually("a proxy that is ready", || {
             self.process.must_run();
             self.health("/readyz").filter(|(code, _)| *code == 200)

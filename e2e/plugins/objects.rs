@@ -114,6 +114,13 @@ fn masters_get_no_certificates() {
     let trailing = STANDARD.encode(trailing);
     let trailing = STANDARD
         .encode(format!("-----BEGIN CERTIFICATE REQUEST-----\n{trailing}\n-----END CERTIFICATE REQUEST-----\n"));
+    // A block that ends in the wrong way is passed over, and the next one counts.
+    let decoded = |request: &str| String::from_utf8(STANDARD.decode(request).unwrap()).unwrap();
+    let passed_over = decoded(&certificate_request(&["developers"])).trim_end().to_owned() + "x\n";
+    let hidden = create("hidden", client, &STANDARD.encode(passed_over + &decoded(&masters)));
+    for api in pair().sides() {
+        assert_eq!(api.send(&User::developer(), hidden.clone()).status, 403);
+    }
     let not_der = STANDARD.encode("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n");
     pair().compare(as_developer(vec![
         create("plain", client, &certificate_request(&["developers"])),

@@ -78,6 +78,8 @@ fn json_patches_are_applied() {
         ("unknown", r#"[JSONPatch{op: "add", path: "/nope", value: 1}]"#),
         ("wrong", r#"[JSONPatch{op: "add", path: "/data/c", value: 1}]"#),
         ("operation", r#"[JSONPatch{op: "merge", path: "/data/c", value: "x"}]"#),
+        // Whatever is wrong with an object that has lost its name is said at once.
+        ("emptied", r#"[JSONPatch{op: "replace", path: "", value: Object{data: {"no key": "x"}}}]"#),
         ("error", r#"[JSONPatch{op: "add", path: "/data/c", value: object.data.absent}]"#),
     ] {
         place.patches(case, &[expression]);

@@ -1,11 +1,17 @@
-//! Expressions: whatever the text, the parser and the checker answer, and what they accept has a type at every node.
+//! Expressions: whatever the text, the parser and the checker answer; what they accept has a type at every node, and comes to
+//! something within its bounds.
 
 #![no_main]
 
 use kube_admission_proxy::cel::messages::Admission;
-use kube_admission_proxy::cel::{Environment, Type};
+use kube_admission_proxy::cel::{Environment, Limits, Type, Value, work};
 use libfuzzer_sys::fuzz_target;
+use serde_json::json;
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+/// Cost of an evaluation: most of what there is to find is found with little.
+const COST: u64 = 20_000;
 
 static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
     Environment::new(Arc::new(Admission::default().with_patches()))
@@ -13,9 +19,22 @@ static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
         .variable("request", Type::object("kubernetes.AdmissionRequest"))
 });
 
+static OBJECT: LazyLock<serde_json::Value> = LazyLock::new(
+    || json!({"metadata": {"name": "n", "labels": {"a": "b"}}, "list": [1, -2, 2.5, "x", null, [true], {"k": "é"}], "text": "aé\u{1f600}b"}),
+);
+
 fuzz_target!(|source: &str| {
     match ENVIRONMENT.check(source) {
         Ok(checked) => assert!(checked.types.contains_key(&checked.ast.root.id)),
         Err(error) => assert!(!error.0.contains("panicked"), "{error}"),
     }
+    let Ok(program) = ENVIRONMENT.compile(source) else { return };
+    let limits = Limits { cost: COST, deadline: Some(Instant::now() + Duration::from_secs(5)) };
+    let object = Some(Value::json(&OBJECT));
+    work::bounded(|| match program.evaluate(&[object.clone(), object], &limits).value {
+        Ok(value) => {
+            let _ = (value.to_json(), value.to_string(), value.equals(&value));
+        }
+        Err(error) => assert!(!error.to_string().contains("it panicked"), "{error}"),
+    });
 });

@@ -1,4 +1,4 @@
-//! Formats of the expression language with values of every kind.
+//! Formats of the expression language with values of every kind; a line each: the format, a double, an int, a text.
 
 #![no_main]
 
@@ -6,8 +6,11 @@ use kube_admission_proxy::cel::Value;
 use kube_admission_proxy::cel::library::strings;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: (&str, f64, i64, &str)| {
-    let (format, double, int, text) = input;
+fuzz_target!(|input: &str| {
+    let mut lines = input.splitn(4, '\n');
+    let mut line = || lines.next().unwrap_or_default();
+    let (format, double, int, text) =
+        (line(), line().parse().unwrap_or_default(), line().parse().unwrap_or_default(), line());
     let each = || [Value::Double(double), Value::Int(int), Value::Uint(int as u64), Value::text(text), Value::Null];
     let entries = each().into_iter().zip(each()).skip(1);
     let values = each().into_iter().chain([Value::list(each().to_vec()), Value::map(entries), Value::Duration(int)]);

@@ -1,5 +1,7 @@
 //! Audit annotations that plugins add (`admission.Attributes.AddAnnotation`).
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
 /// The audit level that an annotation needs to be published.
@@ -12,9 +14,9 @@ pub enum Level {
     Request,
 }
 
-/// The annotations of one phase. Each key holds its first value.
+/// The annotations of one phase. Each key holds its first value. Webhooks may send very many.
 #[derive(Debug, Default)]
-pub struct Annotations(Mutex<Vec<(String, String, Level)>>);
+pub struct Annotations(Mutex<BTreeMap<String, (String, Level)>>);
 
 impl Annotations {
     /// Adds an annotation at level Metadata. A key that is not `<dns-prefix>/<name>`, or that has another value already, is
@@ -31,18 +33,20 @@ impl Annotations {
             return;
         }
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match all.iter().find(|(k, _, _)| *k == key) {
-            Some((_, old, _)) if *old != value => {
+        match all.entry(key) {
+            Entry::Occupied(there) if there.get().0 != value => {
+                let key = there.key();
                 tracing::warn!(key, "audit annotation left out: the key has another value already");
             }
-            Some(_) => {}
-            None => all.push((key, value, level)),
+            Entry::Occupied(_) => {}
+            Entry::Vacant(place) => _ = place.insert((value, level)),
         }
     }
 
-    /// Takes all that was added so far.
+    /// Takes all that was added so far, sorted by key.
     pub fn take(&self) -> Vec<(String, String, Level)> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        all.into_iter().map(|(key, (value, level))| (key, value, level)).collect()
     }
 }
 

@@ -81,6 +81,12 @@ impl Attributes {
         self.budget.end().map_or(self.deadline, |end| end.min(self.deadline))
     }
 
+    /// Whether a namespace is made or changed, so that its labels are those of the object.
+    pub fn writes_namespace(&self) -> bool {
+        let is_written = matches!(self.operation, Operation::Create | Operation::Update);
+        is_written && self.resource.resource == "namespaces" && self.subresource.is_empty()
+    }
+
     /// The name that errors use (`admission.extractResourceName`): of the request, else of the object, else its
     /// `generateName`, else `Unknown`.
     pub fn name_for_errors(&self) -> &str {

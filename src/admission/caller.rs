@@ -40,10 +40,10 @@ impl CallerAuthorizer {
         }
     }
 
-    /// The same about a service account.
+    /// The same about a service account, asked by the proxy.
     ///
     /// # Errors
-    /// When there is no answer: also where only callers can ask, about themselves.
+    /// When there is no answer, also because the proxy may not ask.
     pub async fn check_service_account(
         &self,
         namespace: &str,
@@ -52,7 +52,7 @@ impl CallerAuthorizer {
     ) -> Result<Decision, ReviewError> {
         match &self.0 {
             Answerer::Upstream { authorizer, .. } => {
-                authorizer.check(&service_account(namespace, name), attributes, None).await
+                authorizer.check_about(&service_account(namespace, name), attributes).await
             }
             Answerer::Fixed(rule) => Ok(rule(attributes)),
         }

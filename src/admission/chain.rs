@@ -1,9 +1,10 @@
 //! The chain: the enabled plugins in kube-apiserver's order, run phase by phase.
 
-use super::metrics::{Accepted, Metrics};
+use super::metrics::{Accepted, Metrics, Pass, Step};
 use super::{Attributes, BuildError, Denial, Environment, Operation, Plugin, Spec};
 use crate::object::Object;
 use crate::status::Status;
+use prometheus::Histogram;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,13 +12,13 @@ use std::time::Instant;
 pub struct Chain {
     plugins: Vec<Enabled>,
     metrics: Arc<Metrics>,
-    accepted: [Accepted; 2],
+    accepted: [Accepted<Step>; 2],
 }
 
 struct Enabled {
     spec: &'static Spec,
     plugin: Box<dyn Plugin>,
-    accepted: [Accepted; 2],
+    accepted: [Accepted<Histogram>; 2],
 }
 
 impl Enabled {
@@ -38,6 +39,13 @@ impl Phase {
         match self {
             Self::Admit => "admit",
             Self::Validate => "validate",
+        }
+    }
+
+    fn has(self, spec: &Spec) -> bool {
+        match self {
+            Self::Admit => spec.phases.mutate(),
+            Self::Validate => spec.phases.validate(),
         }
     }
 
@@ -105,13 +113,16 @@ impl Chain {
     }
 
     async fn admit_once(&self, attributes: &mut Attributes) -> Result<(), Status> {
-        for enabled in &self.plugins {
+        let mut asked = Asked::default();
+        for (index, enabled) in self.plugins.iter().enumerate() {
             if enabled.spec.phases.mutate() && enabled.spec.handles(attributes) {
+                asked.add(index);
                 let started = Instant::now();
                 let result = enabled.plugin.admit(attributes).await;
-                self.finish(enabled, Phase::Admit, attributes, result, started)?;
+                self.finish(enabled, Phase::Admit, attributes, result, started, &asked)?;
             }
         }
+        self.passed(Phase::Admit, attributes.operation, &asked, self.plugins.len());
         Ok(())
     }
 
@@ -132,11 +143,13 @@ impl Chain {
 
     /// Leaves the object in `unmarked` as it was, if a plugin marked it.
     async fn validate_once(&self, attributes: &mut Attributes, unmarked: &mut Option<Object>) -> Result<(), Status> {
-        for enabled in &self.plugins {
+        let mut asked = Asked::default();
+        for (index, enabled) in self.plugins.iter().enumerate() {
             if enabled.spec.phases.validate() && enabled.spec.handles(attributes) {
+                asked.add(index);
                 let started = Instant::now();
                 let result = enabled.plugin.validate(attributes).await;
-                self.finish(enabled, Phase::Validate, attributes, result, started)?;
+                self.finish(enabled, Phase::Validate, attributes, result, started, &asked)?;
                 let marks = attributes.marks.take();
                 let Some(object) = attributes.object.as_mut().filter(|_| !marks.is_empty()) else { continue };
                 unmarked.get_or_insert_with(|| object.clone());
@@ -146,6 +159,7 @@ impl Chain {
                 }
             }
         }
+        self.passed(Phase::Validate, attributes.operation, &asked, self.plugins.len());
         Ok(())
     }
 
@@ -169,8 +183,8 @@ impl Chain {
     fn observe(&self, phase: Phase, operation: Operation, rejected: bool, started: Instant) {
         let (elapsed, find) = (started.elapsed(), || self.metrics.step(phase.as_str(), operation, rejected));
         match rejected {
-            true => find().observe(elapsed.as_secs_f64()),
-            false => phase.of(&self.accepted).observe(operation, elapsed, find),
+            true => find().observe(elapsed),
+            false => phase.of(&self.accepted).of(operation, find).observe(elapsed),
         }
     }
 
@@ -181,14 +195,53 @@ impl Chain {
         attributes: &Attributes,
         result: Result<(), Denial>,
         started: Instant,
+        asked: &Asked,
     ) -> Result<(), Status> {
-        let (elapsed, operation, rejected) = (started.elapsed(), attributes.operation, result.is_err());
-        let find = || self.metrics.controller(enabled.spec.name, phase.as_str(), operation, rejected);
-        match rejected {
-            true => find().observe(elapsed.as_secs_f64()),
-            false => phase.of(&enabled.accepted).observe(operation, elapsed, find),
+        let (elapsed, operation) = (started.elapsed().as_secs_f64(), attributes.operation);
+        let find = |rejected| self.metrics.controller(enabled.spec.name, phase.as_str(), operation, rejected);
+        match result {
+            Ok(()) => phase.of(&enabled.accepted).of(operation, || find(false)).observe(elapsed),
+            Err(_) => {
+                find(true).observe(elapsed);
+                self.passed(phase, operation, asked, asked.end);
+            }
         }
         result.map_err(|denial| denial.into_status(attributes))
+    }
+
+    /// The phase has come past the first plugins, as many as were `reached`.
+    fn passed(&self, phase: Phase, operation: Operation, asked: &Asked, reached: usize) {
+        let pass = Pass { step: phase.as_str(), operation, asked: asked.bits, reached };
+        self.metrics.passed(pass, || {
+            let is_left_out = |index: usize, spec: &Spec| {
+                !asked.contains(index) && phase.has(spec) && spec.operations.contain(operation)
+            };
+            let plugins = self.plugins.iter().take(reached).enumerate();
+            plugins.filter(|(index, one)| is_left_out(*index, one.spec)).map(|(_, one)| one.spec.name).collect()
+        });
+    }
+}
+
+/// Which plugins were asked.
+#[derive(Default)]
+struct Asked {
+    bits: u64,
+    /// One more than the last of them.
+    end: usize,
+}
+
+impl Asked {
+    fn add(&mut self, index: usize) {
+        self.bits |= Self::bit(index);
+        self.end = index + 1;
+    }
+
+    fn contains(&self, index: usize) -> bool {
+        self.bits & Self::bit(index) != 0
+    }
+
+    fn bit(index: usize) -> u64 {
+        1u64.checked_shl(index as u32).unwrap_or_default()
     }
 }
 
@@ -249,6 +302,25 @@ mod tests {
         chain().admit(&mut attributes).await.unwrap();
         chain().validate(&mut attributes).await.unwrap();
         assert_eq!(attributes.object.map(crate::object::Object::into_value), object);
+    }
+
+    #[tokio::test]
+    async fn counts_a_plugin_of_the_operation_whatever_it_does_with_the_resource() {
+        let registry = prometheus::Registry::new();
+        let chain = Chain { metrics: Arc::new(Metrics::new(&registry).unwrap()), ..chain() };
+        for (operation, resource) in
+            [(Operation::Create, "pods"), (Operation::Create, "secrets"), (Operation::Update, "secrets")]
+        {
+            let mut attributes = attributes(operation, "", resource, Some(json!({"metadata": {}})), None);
+            chain.admit(&mut attributes).await.unwrap();
+        }
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let counts =
+            text.lines().filter(|line| line.starts_with("apiserver_admission_controller") && line.contains("_count"));
+        // Twice for the pod, since the plugin asks for that.
+        let want = r#"apiserver_admission_controller_admission_duration_seconds_count{name="Counter",operation="CREATE",rejected="false",type="admit"} 3"#;
+        assert_eq!(counts.collect::<Vec<_>>(), [want]);
+        assert!(crate::plugins::ALL.len() <= 64, "Asked has a bit for each");
     }
 
     /// Marks the object, and refuses one that is marked.

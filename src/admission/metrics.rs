@@ -1,12 +1,18 @@
 //! `apiserver_admission_*`: kube-apiserver's names, labels and buckets. What it does not have is `kube_admission_proxy_*`.
-//!
-//! The `_summary` of the steps is left out: a dashboard that needs quantiles has the histogram.
+
+mod passes;
+mod quantiles;
+mod summary;
 
 use super::{Operation, shadow};
-use crate::manifests;
+use crate::{conversion, manifests};
+use passes::Controllers;
+pub use passes::Pass;
+use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use summary::{Summary, SummaryVec};
 
 /// The buckets of what happens in the process.
 const LATENCIES: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
@@ -67,7 +73,8 @@ pub struct MatchConditions<'a> {
 pub struct Metrics {
     registry: Registry,
     step: HistogramVec,
-    controller: HistogramVec,
+    step_summary: SummaryVec<3>,
+    controller: Controllers,
     webhook: HistogramVec,
     webhook_rejections: IntCounterVec,
     webhook_fail_opens: IntCounterVec,
@@ -78,26 +85,38 @@ pub struct Metrics {
     condition_exclusions: IntCounterVec,
     condition_seconds: HistogramVec,
     manifests: manifests::Metrics,
+    conversions: conversion::Metrics,
     shadows: shadow::Metrics,
 }
 
-fn histogram(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-    buckets: &[f64],
-    labels: &[&str],
-) -> prometheus::Result<HistogramVec> {
+/// A whole phase that ends in one way.
+#[derive(Clone, Debug)]
+pub struct Step {
+    histogram: Histogram,
+    summary: Arc<Summary>,
+}
+
+impl Step {
+    /// It took so long.
+    pub fn observe(&self, elapsed: Duration) {
+        self.histogram.observe(elapsed.as_secs_f64());
+        self.summary.observe(elapsed.as_secs_f64());
+    }
+}
+
+fn histogram(name: &str, help: &str, buckets: &[f64], labels: &[&str]) -> prometheus::Result<HistogramVec> {
     let options = HistogramOpts::new(format!("apiserver_admission_{name}"), help).buckets(buckets.to_vec());
-    let histogram = HistogramVec::new(options, labels)?;
-    registry.register(Box::new(histogram.clone()))?;
-    Ok(histogram)
+    HistogramVec::new(options, labels)
+}
+
+/// Has them among the metrics.
+fn registered<C: Collector + Clone + 'static>(registry: &Registry, metrics: C) -> prometheus::Result<C> {
+    registry.register(Box::new(metrics.clone()))?;
+    Ok(metrics)
 }
 
 fn counter(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
-    let counter = IntCounterVec::new(Opts::new(format!("apiserver_admission_{name}"), help), labels)?;
-    registry.register(Box::new(counter.clone()))?;
-    Ok(counter)
+    registered(registry, IntCounterVec::new(Opts::new(format!("apiserver_admission_{name}"), help), labels)?)
 }
 
 fn boolean(value: bool) -> &'static str {
@@ -110,84 +129,115 @@ impl Metrics {
     /// # Errors
     /// When one of the names is registered already.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
+        let step = ["type", "operation", "rejected"];
         let call = &["name", "type", "operation", "rejected"];
         let condition = &["name", "kind", "type", "operation"];
         let breaker = &["endpoint", "type"];
         Ok(Self {
             registry: registry.clone(),
-            step: histogram(
+            step: registered(
                 registry,
-                "step_admission_duration_seconds",
-                "[STABLE] How long a whole phase took, by operation and phase.",
-                LATENCIES,
-                &["type", "operation", "rejected"],
+                histogram(
+                    "step_admission_duration_seconds",
+                    "[STABLE] Admission sub-step latency histogram in seconds, broken out for each operation and API resource and \
+                     step type (validate or admit).",
+                    LATENCIES,
+                    &step,
+                )?,
             )?,
-            controller: histogram(
+            step_summary: registered(
                 registry,
-                "controller_admission_duration_seconds",
-                "[STABLE] How long a plugin took, by operation and phase.",
-                LATENCIES,
-                call,
+                SummaryVec::new(
+                    "apiserver_admission_step_admission_duration_seconds_summary",
+                    "[ALPHA] Admission sub-step latency summary in seconds, broken out for each operation and API resource and \
+                     step type (validate or admit).",
+                    step,
+                )?,
             )?,
-            webhook: histogram(
+            controller: registered(
                 registry,
-                "webhook_admission_duration_seconds",
-                "[STABLE] How long a webhook took, by operation and type.",
-                WEBHOOK_LATENCIES,
-                call,
+                Controllers::new(histogram(
+                    "controller_admission_duration_seconds",
+                    "[STABLE] Admission controller latency histogram in seconds, identified by name and broken out for each \
+                     operation and API resource and type (validate or admit).",
+                    LATENCIES,
+                    call,
+                )?),
+            )?,
+            webhook: registered(
+                registry,
+                histogram(
+                    "webhook_admission_duration_seconds",
+                    "[STABLE] Admission webhook latency histogram in seconds, identified by name and broken out for each \
+                     operation and API resource and type (validate or admit).",
+                    WEBHOOK_LATENCIES,
+                    call,
+                )?,
             )?,
             webhook_rejections: counter(
                 registry,
                 "webhook_rejection_count",
-                "[ALPHA] Rejections by webhooks, with what went wrong and the code.",
+                "[ALPHA] Admission webhook rejection count, identified by name and broken out for each admission type \
+                 (validating or admit) and operation. Additional labels specify an error type (calling_webhook_error or \
+                 apiserver_internal_error if an error occurred; no_error otherwise) and optionally a non-zero rejection code \
+                 if the webhook rejects the request with an HTTP status code (honored by the apiserver when the code is \
+                 greater or equal to 400). Codes greater than 600 are truncated to 600, to keep the metrics cardinality \
+                 bounded.",
                 &["name", "type", "operation", "error_type", "rejection_code"],
             )?,
             webhook_fail_opens: counter(
                 registry,
                 "webhook_fail_open_count",
-                "[ALPHA] Failed webhook calls that were ignored.",
+                "[ALPHA] Admission webhook fail open count, identified by name and broken out for each admission type \
+                 (validating or admit).",
                 &["name", "type"],
             )?,
             webhook_requests: counter(
                 registry,
                 "webhook_request_total",
-                "[ALPHA] Webhook calls, with their code.",
+                "[ALPHA] Admission webhook request total, identified by name and broken out for each admission type \
+                 (validating or admit) and operation. Additional labels specify whether the request was rejected or not and \
+                 an HTTP status code. Codes greater than 600 are truncated to 600, to keep the metrics cardinality bounded.",
                 &["name", "type", "operation", "code", "rejected"],
             )?,
             webhook_breakers: {
                 let name = "kube_admission_proxy_webhook_circuit_breaker_open";
                 let help = "Whether a webhook endpoint's circuit breaker is open, so that it is not called: 1 or 0.";
-                let gauge = IntGaugeVec::new(Opts::new(name, help), breaker)?;
-                registry.register(Box::new(gauge.clone()))?;
-                gauge
+                registered(registry, IntGaugeVec::new(Opts::new(name, help), breaker)?)?
             },
             webhook_breaker_rejections: {
                 let name = "kube_admission_proxy_webhook_circuit_breaker_rejected_calls_total";
                 let help = "Webhook calls that were not made, because the endpoint's circuit breaker is open.";
-                let counter = IntCounterVec::new(Opts::new(name, help), breaker)?;
-                registry.register(Box::new(counter.clone()))?;
-                counter
+                registered(registry, IntCounterVec::new(Opts::new(name, help), breaker)?)?
             },
             condition_errors: counter(
                 registry,
                 "match_condition_evaluation_errors_total",
-                "[ALPHA] Match conditions that could not be evaluated.",
+                "[ALPHA] Admission match condition evaluation errors count, identified by name of resource containing the match \
+                 condition and broken out for each kind containing matchConditions (webhook or policy), operation and admission \
+                 type (validate or admit).",
                 condition,
             )?,
             condition_exclusions: counter(
                 registry,
                 "match_condition_exclusions_total",
-                "[ALPHA] Requests that match conditions left out.",
+                "[ALPHA] Admission match condition evaluation exclusions count, identified by name of resource containing the \
+                 match condition and broken out for each kind containing matchConditions (webhook or policy), operation and \
+                 admission type (validate or admit).",
                 condition,
             )?,
-            condition_seconds: histogram(
+            condition_seconds: registered(
                 registry,
-                "match_condition_evaluation_seconds",
-                "[ALPHA] How long match conditions took.",
-                CONDITION_LATENCIES,
-                condition,
+                histogram(
+                    "match_condition_evaluation_seconds",
+                    "[ALPHA] Admission match condition evaluation time in seconds, identified by name and broken out for each \
+                     kind containing matchConditions (webhook or policy), operation and type (validate or admit).",
+                    CONDITION_LATENCIES,
+                    condition,
+                )?,
             )?,
             manifests: manifests::Metrics::new(registry)?,
+            conversions: conversion::Metrics::new(registry)?,
             shadows: shadow::Metrics::new(registry)?,
         })
     }
@@ -202,19 +252,30 @@ impl Metrics {
         &self.manifests
     }
 
+    /// What is counted of conversions by webhooks.
+    pub fn conversions(&self) -> &conversion::Metrics {
+        &self.conversions
+    }
+
     /// What is counted of hooks in shadow mode.
     pub fn shadows(&self) -> &shadow::Metrics {
         &self.shadows
     }
 
-    /// How long a whole phase (`admit` or `validate`) takes that ends in this way.
-    pub fn step(&self, step: &str, operation: Operation, rejected: bool) -> Histogram {
-        self.step.with_label_values(&[step, operation.as_str(), boolean(rejected)])
+    /// A whole phase (`admit` or `validate`) that ends in this way.
+    pub fn step(&self, step: &'static str, operation: Operation, rejected: bool) -> Step {
+        let labels = [step, operation.as_str(), boolean(rejected)];
+        Step { histogram: self.step.with_label_values(&labels), summary: self.step_summary.with(labels) }
     }
 
     /// How long a plugin takes in a phase that ends in this way.
     pub fn controller(&self, name: &str, step: &str, operation: Operation, rejected: bool) -> Histogram {
-        self.controller.with_label_values(&[name, step, operation.as_str(), boolean(rejected)])
+        self.controller.seconds(&[name, step, operation.as_str(), boolean(rejected)])
+    }
+
+    /// A phase went over the plugins in this way; `left_out` names those that it would have asked about another resource.
+    pub fn passed(&self, pass: Pass, left_out: impl FnOnce() -> Vec<&'static str>) {
+        self.controller.passed(pass, left_out);
     }
 
     /// A webhook was called. The code is 200 if all went well, 0 for an internal error.
@@ -270,14 +331,20 @@ impl Metrics {
     }
 }
 
-/// The histograms of what nearly always happens, by operation: looking them up by their labels takes longer than what is
+/// The metrics of what nearly always happens, by operation: looking them up by their labels takes longer than what is
 /// measured. Each is there from its first observation on.
-#[derive(Debug, Default)]
-pub struct Accepted([OnceLock<Histogram>; 4]);
+#[derive(Debug)]
+pub struct Accepted<T>([OnceLock<T>; 4]);
 
-impl Accepted {
-    /// Observes in the histogram of the operation, which `find` knows.
-    pub fn observe(&self, operation: Operation, elapsed: Duration, find: impl FnOnce() -> Histogram) {
+impl<T> Default for Accepted<T> {
+    fn default() -> Self {
+        Self([const { OnceLock::new() }; 4])
+    }
+}
+
+impl<T> Accepted<T> {
+    /// The one of an operation, which `find` knows.
+    pub fn of(&self, operation: Operation, find: impl FnOnce() -> T) -> &T {
         let [create, update, delete, connect] = &self.0;
         let kept = match operation {
             Operation::Create => create,
@@ -285,7 +352,7 @@ impl Accepted {
             Operation::Delete => delete,
             Operation::Connect => connect,
         };
-        kept.get_or_init(find).observe(elapsed.as_secs_f64());
+        kept.get_or_init(find)
     }
 }
 
@@ -305,7 +372,7 @@ mod tests {
         let registry = Registry::new();
         let metrics = Metrics::new(&registry).unwrap();
         let call = WebhookCall { name: "w.lab.dev", kind: "validating", operation: Operation::Create };
-        metrics.step("admit", Operation::Delete, true).observe(0.006);
+        metrics.step("admit", Operation::Delete, true).observe(Duration::from_millis(6));
         metrics.controller("AlwaysDeny", "validate", Operation::Update, true).observe(0.0);
         metrics.observe_webhook(&call, Duration::from_secs(11), false, 200);
         metrics.observe_webhook_rejection(&call, RejectionError::None, 700);
@@ -314,6 +381,7 @@ mod tests {
         for line in [
             r#"apiserver_admission_step_admission_duration_seconds_bucket{operation="DELETE",rejected="true",type="admit",le="0.005"} 0"#,
             r#"apiserver_admission_step_admission_duration_seconds_bucket{operation="DELETE",rejected="true",type="admit",le="0.025"} 1"#,
+            r#"apiserver_admission_step_admission_duration_seconds_summary_count{operation="DELETE",rejected="true",type="admit"} 1"#,
             r#"apiserver_admission_controller_admission_duration_seconds_count{name="AlwaysDeny",operation="UPDATE",rejected="true",type="validate"} 1"#,
             r#"apiserver_admission_webhook_admission_duration_seconds_bucket{name="w.lab.dev",operation="CREATE",rejected="false",type="validating",le="25"} 1"#,
             r#"apiserver_admission_webhook_request_total{code="200",name="w.lab.dev",operation="CREATE",rejected="false",type="validating"} 1"#,

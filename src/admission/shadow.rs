@@ -8,7 +8,9 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// The annotation of a configuration whose hooks are shadows: `true` for all of them, or their names with commas between.
-pub const ANNOTATION: &str = "shadow.kube-admission-proxy.dev/hooks";
+pub const HOOKS: &str = "shadow.kube-admission-proxy.dev/hooks";
+/// The annotation of a policy that is a shadow for all its bindings, or of one of these: `true`.
+pub const POLICY: &str = "shadow.kube-admission-proxy.dev/policy";
 
 /// The buckets of shadows' calls: those of webhooks.
 const LATENCIES: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
@@ -18,17 +20,17 @@ const MAX_PATH_CHARACTERS: usize = 256;
 /// How much of a message is kept.
 const MAX_MESSAGE_CHARACTERS: usize = 1024;
 
-/// The shadows that the command line names.
+/// The shadows of one kind that the command line names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shadows(Vec<String>);
 
 impl Shadows {
-    /// From names of configurations, and of hooks as `configuration/hook`.
+    /// From names of configurations, and of hooks as `configuration/hook`; or of policies, and of bindings as `policy/binding`.
     pub fn new(names: Vec<String>) -> Self {
         Self(names)
     }
 
-    /// Whether a hook of a configuration is one.
+    /// Whether a hook of a configuration, or a binding of a policy, is one.
     pub fn contain(&self, configuration: &str, hook: &str) -> bool {
         self.0.iter().any(|named| match named.split_once('/') {
             Some((of, name)) => (of, name) == (configuration, hook),
@@ -37,12 +39,22 @@ impl Shadows {
     }
 }
 
-/// What the annotation of an object says, if it has it.
-pub fn annotation(metadata: &ObjectMeta) -> Option<&str> {
-    metadata.annotations.as_ref()?.get(ANNOTATION).map(String::as_str)
+/// What this annotation of an object says, if it has it.
+fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// Whether an annotation means this hook.
+/// What a configuration says of its hooks.
+pub fn of_hooks(metadata: &ObjectMeta) -> Option<&str> {
+    annotation(metadata, HOOKS)
+}
+
+/// Whether a policy or a binding says that it is a shadow.
+pub fn is_policy(metadata: &ObjectMeta) -> bool {
+    annotation(metadata, POLICY).is_some_and(|value| value.trim() == "true")
+}
+
+/// Whether a configuration's annotation means this hook.
 pub fn is_annotated(hook: &str, annotation: Option<&str>) -> bool {
     annotation.is_some_and(|value| value.trim() == "true" || value.split(',').any(|name| name.trim() == hook))
 }
@@ -146,18 +158,23 @@ impl Report {
         Self { paths: paths.collect(), patch_bytes, ..self }
     }
 
+    /// Counts it.
+    pub fn count(&self, attributes: &Attributes, metrics: &Metrics) {
+        let Shadow { kind, name, step, .. } = &self.shadow;
+        let labels = [kind, &**name, step, attributes.operation.as_str(), self.decision.as_str()];
+        metrics.seconds.with_label_values(&labels[..4]).observe(self.elapsed.as_secs_f64());
+        metrics.decisions.with_label_values(&labels).inc();
+    }
+
     /// Counts, logs and annotates it.
     pub fn publish(&self, attributes: &Attributes, metrics: &Metrics) {
-        let Self { shadow, decision, code, message, paths, patch_bytes, elapsed } = self;
-        let operation = attributes.operation.as_str();
-        let labels = [shadow.kind, &*shadow.name, shadow.step, operation];
-        metrics.seconds.with_label_values(&labels).observe(elapsed.as_secs_f64());
-        let [kind, name, step, operation] = labels;
-        metrics.decisions.with_label_values(&[kind, name, step, operation, decision.as_str()]).inc();
-        let resource = &attributes.resource;
+        self.count(attributes, metrics);
+        let Self { shadow, decision, code, message, paths, patch_bytes, .. } = self;
+        let Shadow { configuration, name, kind, step, index } = shadow;
+        let (operation, resource) = (attributes.operation.as_str(), &attributes.resource);
         tracing::info!(
             kind,
-            configuration = shadow.configuration,
+            configuration,
             name,
             step,
             decision = decision.as_str(),
@@ -174,8 +191,8 @@ impl Report {
             "shadow decision"
         );
         if let Ok(text) = serde_json::to_string(self) {
-            let phase = if step == "admit" { "mutation" } else { "validation" };
-            let key = format!("{phase}.shadow.kube-admission-proxy.dev/{kind}_index_{}", shadow.index);
+            let phase = if *step == "admit" { "mutation" } else { "validation" };
+            let key = format!("{phase}.shadow.kube-admission-proxy.dev/{kind}_index_{index}");
             attributes.annotations.add(key, text);
         }
     }

@@ -103,6 +103,8 @@ pub struct Environment<'a> {
     pub default_tolerations: DefaultTolerations,
     /// The webhooks that decide nothing.
     pub shadow_webhooks: &'a super::shadow::Shadows,
+    /// What the command line says of policies.
+    pub policies: &'a crate::policies::Options,
     /// What resources there are.
     pub discovery: Arc<Discovery>,
 }

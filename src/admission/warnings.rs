@@ -13,11 +13,13 @@ const CUT_CHARACTERS: usize = 256;
 pub struct Warnings(Mutex<Vec<String>>);
 
 impl Warnings {
-    /// Adds a warning; an empty text, one with control characters or one that is there already is left out.
+    /// Adds a warning; an empty text, one with control characters or one that is there already is left out, and so is what comes
+    /// after more than can be sent.
     pub fn add(&self, text: impl Into<String>) {
         let text = text.into();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !text.is_empty() && !text.contains(char::is_control) && !all.contains(&text) {
+        let is_sent = !text.is_empty() && !text.contains(char::is_control) && all.len() < TOTAL_CHARACTERS;
+        if is_sent && !all.contains(&text) {
             all.push(text);
         }
     }

@@ -38,8 +38,8 @@ pub enum Mode {
 pub enum Reviewer {
     /// The upstream, asked by the proxy about the user.
     Subject(kube::Client),
-    /// The upstream, asked by the client about itself (passthrough).
-    Oneself(SharedTransport),
+    /// The upstream, asked by the client about itself (passthrough), and by the proxy about anybody else.
+    Oneself(SharedTransport, kube::Client),
 }
 
 /// How authorization works. The defaults are `BuiltInAuthorizationOptions`' and `newWithBackoff`'s.
@@ -130,12 +130,8 @@ impl Authorizer {
         credentials: Option<&ClientCredentials>,
     ) -> Result<Decision, ReviewError> {
         match &self.config.reviewer {
-            Reviewer::Subject(client) => {
-                let spec = subject_spec(user, attributes);
-                let key = self.key(&spec, None)?;
-                self.answer(key, attributes, || self.review(client, spec)).await
-            }
-            Reviewer::Oneself(transport) => {
+            Reviewer::Subject(_) => self.check_about(user, attributes).await,
+            Reviewer::Oneself(transport, _) => {
                 let Some(credentials) = credentials else {
                     return Err(ReviewError("there are no credentials of the client to ask with".into()));
                 };
@@ -145,6 +141,17 @@ impl Authorizer {
                 self.answer(key, attributes, || self.review_oneself(transport, credentials, spec)).await
             }
         }
+    }
+
+    /// What the upstream says of somebody who need not be the caller; asked with the proxy's own credentials.
+    ///
+    /// # Errors
+    /// When there is no answer, also because the proxy may not ask.
+    pub async fn check_about(&self, user: &UserInfo, attributes: &Attributes) -> Result<Decision, ReviewError> {
+        let (Reviewer::Subject(client) | Reviewer::Oneself(_, client)) = &self.config.reviewer;
+        let spec = subject_spec(user, attributes);
+        let key = self.key(&spec, None)?;
+        self.answer(key, attributes, || self.review(client, spec)).await
     }
 
     fn key(&self, spec: &impl Serialize, credentials: Option<&ClientCredentials>) -> Result<[u8; 32], ReviewError> {

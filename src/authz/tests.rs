@@ -144,7 +144,8 @@ async fn always_allow_leaves_requests_to_the_upstream_but_not_checks() {
 #[tokio::test]
 async fn with_passthrough_the_client_asks_about_itself() {
     let upstream = deciding(json!({"allowed": true}));
-    let authorizer = Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport())));
+    let authorizer =
+        Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport(), upstream.client())));
     let credentials = |token| ClientCredentials {
         authorization: Some(HeaderValue::from_static(token)),
         impersonation: vec![("impersonate-user".parse().unwrap(), HeaderValue::from_static("bob"))],
@@ -163,10 +164,29 @@ async fn with_passthrough_the_client_asks_about_itself() {
 }
 
 #[tokio::test]
+async fn with_passthrough_the_proxy_asks_about_anybody_else() {
+    let upstream = deciding(json!({"allowed": true}));
+    let reviewer = Reviewer::Oneself(upstream.transport(), upstream.client());
+    let authorizer = Authorizer::new(Config::new(Mode::Webhook, reviewer));
+    for _ in 0..2 {
+        assert!(authorizer.check_about(&alice(), &Attributes::default()).await.unwrap().allowed);
+    }
+    let (headers, body) = upstream.calls.lock().unwrap()[0].clone();
+    assert_eq!((&body["kind"], &body["spec"]["user"]), (&json!("SubjectAccessReview"), &json!("alice")));
+    assert!(!headers.contains_key("authorization"));
+    assert_eq!(upstream.count(), 1);
+    let upstream = Upstream::new(|_, _| failure(403, "", "no"));
+    let reviewer = Reviewer::Oneself(upstream.transport(), upstream.client());
+    let authorizer = Authorizer::new(Config::new(Mode::Webhook, reviewer));
+    assert!(authorizer.check_about(&alice(), &Attributes::default()).await.is_err());
+}
+
+#[tokio::test]
 async fn a_client_that_may_not_ask_may_not_act() {
     for code in [401, 403] {
         let upstream = Upstream::new(move |_, _| failure(code, "", "no"));
-        let authorizer = Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport())));
+        let authorizer =
+            Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport(), upstream.client())));
         let refused = authorizer.authorize(&alice(), &list_pods(), Some(&ClientCredentials::default())).await;
         assert_eq!(refused.unwrap_err().code, 403);
     }

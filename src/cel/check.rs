@@ -61,11 +61,15 @@ pub fn check(mut ast: Ast, environment: &Environment) -> Result<Checked, Compile
         locals: Vec::new(),
     };
     checker.check(&mut ast.root);
-    let Checker { errors, mut types, references, known, .. } = checker;
-    errors.into_result(&ast.source)?;
-    for of in types.values_mut() {
-        *of = known.substitute(of, true);
+    let mut types = std::mem::take(&mut checker.types);
+    for (id, of) in &mut types {
+        *of = checker.known.substitute(of, true);
+        if of.is_too_large() {
+            *of = checker.too_large(*id);
+        }
     }
+    let Checker { errors, references, .. } = checker;
+    errors.into_result(&ast.source)?;
     let mut errors = Errors::default();
     literals::validate(&ast, &types, environment, &mut errors);
     errors.into_result(&ast.source)?;
@@ -134,8 +138,14 @@ impl Checker<'_> {
             Kind::Struct { name, fields } => self.message(id, name, fields),
             Kind::Comprehension(of) => self.comprehension(of),
         };
+        let found = if found.is_too_large() { self.too_large(id) } else { found };
         self.types.insert(id, found.clone());
         found
+    }
+
+    fn too_large(&mut self, at: Id) -> Type {
+        self.error(at, "its type is too large".to_owned());
+        Type::Error
     }
 
     /// The type of a name and the name in full; notes what it refers to: `Env.LookupIdent`.

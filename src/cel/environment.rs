@@ -2,9 +2,11 @@
 
 use super::check::declarations::{self, Declaration, Functions};
 use super::check::{self, Checked};
+use super::estimate;
 use super::function::Function;
 use super::plan::Program;
 use super::types::Type;
+use super::work;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -178,6 +180,22 @@ impl Environment {
         })
     }
 
+    /// Plans what was checked.
+    ///
+    /// # Errors
+    /// When a constant part of it fails.
+    pub fn instantiate(&self, checked: &Checked) -> Result<Program, CompileError> {
+        self.on_a_large_stack(&checked.ast.source, || self.plan(checked))
+    }
+
+    /// What an expression that was checked costs at least and at most, with values of these sizes.
+    ///
+    /// # Errors
+    /// When there is no stack for it.
+    pub fn estimate(&self, checked: &Checked, sizes: &estimate::Sizes<'_>) -> Result<estimate::Range, CompileError> {
+        self.on_a_large_stack(&checked.ast.source, || Ok(estimate::estimate(checked, sizes)))
+    }
+
     fn plan(&self, checked: &Checked) -> Result<Program, CompileError> {
         let planned = Program::new(checked, &self.variables, &self.libraries);
         planned.map_err(|error| CompileError(format!("program instantiation failed: {error}")))
@@ -187,13 +205,22 @@ impl Environment {
     fn on_a_large_stack<T: Send>(
         &self,
         source: &str,
-        work: impl FnOnce() -> Result<T, CompileError> + Send,
+        compile: impl FnOnce() -> Result<T, CompileError> + Send,
     ) -> Result<T, CompileError> {
         let failed = |what: &str| CompileError(format!("the expression could not be compiled: {what}"));
-        std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().stack_size(super::parse::stack_bytes(source));
-            let thread = thread.spawn_scoped(scope, work).map_err(|error| failed(&error.to_string()))?;
-            thread.join().unwrap_or_else(|_| Err(failed("the compiler panicked")))
+        work::bounded(|| {
+            let left = work::left();
+            let compile = || {
+                work::resume(left);
+                (compile(), work::left())
+            };
+            let (compiled, left) = std::thread::scope(|scope| {
+                let thread = std::thread::Builder::new().stack_size(super::parse::stack_bytes(source));
+                let thread = thread.spawn_scoped(scope, compile).map_err(|error| failed(&error.to_string()))?;
+                thread.join().map_err(|_| failed("the compiler panicked"))
+            })?;
+            work::resume(left);
+            compiled
         })
     }
 }

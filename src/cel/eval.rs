@@ -1,23 +1,22 @@
 //! Evaluation: by the specification of errors and short circuits, with Kubernetes' cost.
 
 mod attributes;
+#[cfg(test)]
+mod bounds;
 mod cost;
 mod folds;
+mod stack;
 #[cfg(test)]
 mod tests;
 
 use super::plan::{Call, Dispatch, Node, Program};
 use super::value::{Entries, Error, List, Map, Struct, Text, Value};
+use super::work;
 use cost::Tracker;
 use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) use attributes::invalid_qualifier;
-
-/// How deep an expression may be to be evaluated on the caller's stack; deeper ones get a thread of their own.
-const SHALLOW: usize = 48;
-/// Room on the stack for one level of an expression.
-const LEVEL_BYTES: usize = 24 * 1024;
 
 /// What an evaluation may use.
 #[derive(Clone, Copy, Debug)]
@@ -41,19 +40,14 @@ impl Program {
     /// Evaluates with the values of the environment's variables by slot; `None` is a variable that is declared and not bound.
     /// Values borrow from the program and from the variables.
     pub fn evaluate<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &Limits) -> Outcome<'a> {
-        if self.depth <= SHALLOW {
-            return self.evaluate_here(variables, limits);
+        if limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Outcome { value: Err(Error::Interrupted), cost: 0 };
         }
-        let failed = |what: &str| Outcome {
-            value: Err(Error::new(format!("the expression could not be evaluated: {what}"))),
+        let evaluate = || self.evaluate_here(variables, limits);
+        let evaluated = work::bounded(|| stack::with_room_for(self.depth, evaluate));
+        evaluated.unwrap_or_else(|why| Outcome {
+            value: Err(Error::new(format!("the expression could not be evaluated: {why}"))),
             cost: 0,
-        };
-        std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().stack_size((self.depth + SHALLOW) * LEVEL_BYTES);
-            match thread.spawn_scoped(scope, || self.evaluate_here(variables, limits)) {
-                Ok(thread) => thread.join().unwrap_or_else(|_| failed("it panicked")),
-                Err(error) => failed(&error.to_string()),
-            }
         })
     }
 
@@ -183,8 +177,11 @@ impl<'a> Evaluation<'a, '_> {
         self.tracker.observe(id)?;
         let (left, right) = (left?, right?);
         let equal = left.equals(&right);
-        // What cannot be compared is not equal, to `!=`.
-        if negated { Ok(Value::Bool(!equal.unwrap_or(false))) } else { equal.map(Value::Bool) }
+        match equal {
+            // What cannot be compared is not equal, to `!=`.
+            Err(error) if negated && error.is_absorbable() => Ok(Value::Bool(true)),
+            equal => equal.map(|equal| Value::Bool(equal != negated)),
+        }
     }
 
     fn call(&mut self, call: &'a Call) -> Result<Value<'a>, Error> {
@@ -256,6 +253,7 @@ impl<'a> Evaluation<'a, '_> {
 
     /// Counts the cost of a call. An argument or a result that is an error counts as null.
     fn charge(&mut self, call: &Call, arguments: &[Value<'a>], result: &Result<Value<'a>, Error>) -> Result<(), Error> {
+        work::write(result.as_ref().map_or(0, |made| made_bytes(made, arguments)))?;
         if self.tracker.drop_arguments(call.arguments.iter().map(Node::id)) {
             let cost =
                 call.cost.map_or(1, |cost| cost(call.overload, arguments, result.as_ref().unwrap_or(&Value::Null)));
@@ -335,6 +333,28 @@ fn equality_cost(negated: bool, left: &Result<Value<'_>, Error>, right: &Result<
     super::plan::traversal(size(left).min(size(right)))
 }
 
+/// Bytes of what a function made, if it is none of its arguments.
+fn made_bytes(made: &Value<'_>, arguments: &[Value<'_>]) -> usize {
+    let bytes = match made {
+        Value::String(Text::Shared(text)) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::List(list @ List::Values(_)) => list.len() * size_of::<Value<'_>>(),
+        Value::Map(map @ Map::Values(_)) => 4 * map.len() * size_of::<Value<'_>>(),
+        _ => return 0,
+    };
+    if arguments.iter().any(|argument| is_shared(argument, made)) { 0 } else { bytes }
+}
+
+fn is_shared(a: &Value<'_>, b: &Value<'_>) -> bool {
+    match (a, b) {
+        (Value::String(Text::Shared(a)), Value::String(Text::Shared(b))) => Arc::ptr_eq(a, b),
+        (Value::Bytes(a), Value::Bytes(b)) => Arc::ptr_eq(a, b),
+        (Value::List(List::Values(a)), Value::List(List::Values(b))) => Arc::ptr_eq(a, b),
+        (Value::Map(Map::Values(a)), Value::Map(Map::Values(b))) => Arc::ptr_eq(a, b),
+        _ => false,
+    }
+}
+
 /// Calls what takes the values.
 ///
 /// # Errors
@@ -364,6 +384,6 @@ pub(super) fn dispatch<'a>(call: &Call, arguments: &[Value<'a>]) -> Result<Value
 fn elements<'a>(list: List<'a>) -> Vec<Value<'a>> {
     match list {
         List::Values(elements) => Arc::unwrap_or_clone(elements),
-        List::Json(elements) => elements.iter().map(Value::json).collect(),
+        list => list.iter().collect(),
     }
 }

@@ -7,6 +7,7 @@
 pub mod ast;
 pub mod check;
 pub mod environment;
+pub mod estimate;
 pub mod eval;
 pub mod function;
 pub mod library;
@@ -14,11 +15,13 @@ pub mod messages;
 pub mod parse;
 pub mod plan;
 pub mod re2;
+pub mod rules;
 pub mod schema;
 pub mod source;
 pub mod typecheck;
 pub mod types;
 pub mod value;
+pub mod work;
 
 #[cfg(test)]
 mod conformance;

@@ -1,5 +1,6 @@
 //! From the text to the syntax tree, by the parser of the `cel` crate. Nothing else of that crate is used, and nowhere else.
 
+mod depth;
 mod lower;
 mod macros;
 mod places;
@@ -23,14 +24,19 @@ const MAX_RECOVERIES: u32 = 30;
 /// # Errors
 /// When it is no expression, or nests deeper than cel-go allows.
 pub fn parse(source: &str) -> Result<Ast, CompileError> {
-    let mut errors = Errors::default();
+    let refuse = |message: String| {
+        let mut errors = Errors::default();
+        errors.add(None, message);
+        errors.into_result(source)
+    };
     let size = source.chars().count();
     if size > MAX_CODE_POINTS {
-        let message = format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}");
-        errors.add(None, message);
-        errors.into_result(source)?;
+        refuse(format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}"))?;
     }
     let lines = Source::new(source);
+    if depth::exceeds(lines.characters(), MAX_DEPTH.into()) {
+        refuse(format!("expression recursion limit exceeded: {MAX_DEPTH}"))?;
+    }
     let mut errors = Errors::default();
     let (root, places) = match foreign(source) {
         Ok(parsed) => parsed,

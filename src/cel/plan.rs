@@ -24,11 +24,15 @@ pub struct Program {
     pub(super) locals: usize,
     /// How many numbered nodes there are.
     pub(super) nodes: usize,
-    /// How deep expressions are in one another.
     pub(super) depth: usize,
 }
 
 impl Program {
+    /// How deep its expressions are in one another.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
     /// Resolves a checked tree.
     ///
     /// # Errors

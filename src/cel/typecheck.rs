@@ -2,10 +2,13 @@
 //! `status.typeChecking` (`TypeChecker` of kube-apiserver's `plugin/policy/validating`).
 
 use super::environment::{Environment, Table};
+use super::estimate::Range;
 use super::messages::{Admission, VARIABLES};
 use super::schema::Declared;
 use super::types::Type;
-use crate::object::GroupVersionKind;
+use crate::object::{GroupVersionKind, GroupVersionResource};
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Kinds of a policy that are looked at, at most: `maxTypesToCheck`.
@@ -13,17 +16,58 @@ pub const MAX_KINDS: usize = 10;
 
 /// Checks the expressions of one policy.
 #[derive(Debug)]
-pub struct TypeChecker {
-    kinds: Vec<(GroupVersionKind, Environment)>,
+pub struct TypeChecker<'p> {
+    kinds: Vec<Typed>,
+    parameters: Option<&'p Declared>,
 }
 
-impl TypeChecker {
-    /// For the kinds that a policy names, whose schemas are known, in order of group, version and kind; of more than
-    /// [`MAX_KINDS`] the first. `parameters` is there if the policy has parameters: their schema, if it is known. `variables` are
-    /// names and expressions.
+/// A kind, and what expressions may use when an object is of it.
+#[derive(Debug)]
+struct Typed {
+    kind: GroupVersionKind,
+    object: Declared,
+    environment: Environment,
+}
+
+/// The kinds that a policy's `resourceRules` name, in order of group, version and kind; those behind a wildcard and
+/// subresources are not looked at: `typesToCheck`. `kinds_of` says which kinds a resource is of; of the core group it answers
+/// for all groups, as Kubernetes does.
+pub fn kinds_of_rules(
+    rules: &[Value],
+    kinds_of: impl Fn(&GroupVersionResource) -> Vec<GroupVersionKind>,
+) -> Vec<GroupVersionKind> {
+    let mut found = BTreeSet::new();
+    for rule in rules {
+        let texts = |field: &str| {
+            let texts = rule.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+            texts.collect::<BTreeSet<&str>>()
+        };
+        let (groups, versions) = (texts("apiGroups"), texts("apiVersions"));
+        if groups.iter().chain(&versions).any(|text| text.contains('*')) {
+            continue;
+        }
+        let resources = texts("resources").into_iter().filter(|resource| !resource.contains(['*', '/']));
+        let resources: Vec<&str> = resources.collect();
+        let named = groups.iter().flat_map(|group| versions.iter().map(move |version| (group, version)));
+        let named = named.flat_map(|(group, version)| {
+            resources.iter().map(move |resource| GroupVersionResource::new(*group, *version, *resource))
+        });
+        let kinds: Vec<GroupVersionKind> = named.flat_map(|resource| kinds_of(&resource)).take(MAX_KINDS).collect();
+        let is_enough = kinds.len() == MAX_KINDS;
+        found.extend(kinds);
+        if is_enough {
+            break;
+        }
+    }
+    found.into_iter().collect()
+}
+
+impl<'p> TypeChecker<'p> {
+    /// For the kinds that a policy names, whose schemas are known: [`kinds_of_rules`]. `parameters` is there if the policy has
+    /// parameters: their schema, if it is known. `variables` are names and expressions.
     pub fn new<'a>(
         kinds: impl IntoIterator<Item = (GroupVersionKind, Declared)>,
-        parameters: Option<Option<&Declared>>,
+        parameters: Option<Option<&'p Declared>>,
         variables: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
     ) -> Self {
         let environment = |kind: &GroupVersionKind, object: &Declared| {
@@ -39,13 +83,32 @@ impl TypeChecker {
             }
             declare(messages, &object, parameters.as_ref())
         };
-        let kinds = kinds.into_iter().take(MAX_KINDS);
-        Self { kinds: kinds.map(|(kind, object)| (kind.clone(), environment(&kind, &object))).collect() }
+        let typed = |(kind, object): (GroupVersionKind, Declared)| Typed {
+            environment: environment(&kind, &object),
+            kind,
+            object,
+        };
+        Self { kinds: kinds.into_iter().map(typed).collect(), parameters: parameters.flatten() }
+    }
+
+    /// What an expression costs with objects of these kinds, of which a request may have as much as fits in; none if there is
+    /// no kind for which it is right.
+    pub fn estimate(&self, expression: &str) -> Option<Range> {
+        let estimate = |Typed { object, environment, .. }: &Typed| {
+            let checked = environment.check(expression).ok()?;
+            let sizes = |path: &[&str]| match path.split_first()? {
+                (&"object" | &"oldObject", rest) => object.size_at(rest),
+                (&"params", rest) => self.parameters?.size_at(rest),
+                _ => None,
+            };
+            environment.estimate(&checked, &sizes).ok()
+        };
+        self.kinds.iter().filter_map(estimate).reduce(Range::union)
     }
 
     /// The warning about an expression: what is wrong with it for each kind for which something is.
     pub fn warning(&self, expression: &str) -> Option<String> {
-        let wrong = self.kinds.iter().filter_map(|(kind, environment)| {
+        let wrong = self.kinds.iter().filter_map(|Typed { kind, environment, .. }| {
             let error = environment.check(expression).err()?;
             Some(format!("{}/{}, Kind={}: {error}\n", kind.group, kind.version, kind.kind))
         });
@@ -72,7 +135,7 @@ fn declare(messages: Admission, object: &Type, parameters: Option<&Type>) -> Env
 mod tests {
     use super::*;
 
-    fn checker(variables: &[(&str, &str)]) -> TypeChecker {
+    fn checker(variables: &[(&str, &str)]) -> TypeChecker<'static> {
         let kinds = [("", "v1", "ConfigMap"), ("apps", "v1", "Deployment")].map(|(group, version, kind)| {
             let kind = GroupVersionKind::new(group, version, kind);
             let declared = Declared::of_kind(&kind).unwrap();

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+/// How many types may be in a type.
+pub const MAX_TYPES: usize = 1_000;
+
 /// A type of the language.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
@@ -121,6 +124,18 @@ impl Type {
         } else {
             format!("{}({})", self.name(), parameters.join(", "))
         }
+    }
+
+    /// How many types are in it, itself too; no further than that it is more than so many.
+    fn count(&self, most: usize) -> usize {
+        self.parameters()
+            .into_iter()
+            .fold(1, |count, of| if count > most { count } else { count + of.count(most - count) })
+    }
+
+    /// Whether it is larger than a type of any use: one within another, twice, soon fills the memory.
+    pub fn is_too_large(&self) -> bool {
+        self.count(MAX_TYPES) > MAX_TYPES
     }
 
     /// What an optional of this type may hold.

@@ -5,8 +5,10 @@ mod containers;
 mod export;
 mod message;
 pub mod print;
+mod typed;
 
 pub use containers::{Entries, List, Map};
+pub use typed::{Keyed, Object};
 
 use super::types::Type;
 use serde_json::Value as Json;

@@ -22,8 +22,24 @@ pub(super) enum Command {
     /// Without --upstream-kubeconfig an API server inside this process is behind it, for trying and for tests.
     #[command(args_override_self = true, disable_help_flag = true)]
     Serve(Box<Serve>),
+    /// Check the expressions of policies, webhooks' matchConditions and custom resources' rules, without a cluster.
+    ///
+    /// Says what kube-apiserver would refuse, what it would warn of in status.typeChecking, and what each expression may cost.
+    /// Kinds are the built-in ones and those that CustomResourceDefinitions among the files define. Exits with 1 if there is an
+    /// error.
+    Check(Check),
     /// List the admission plugins: name, phase, whether on by default, configuration kind, what it does.
     Plugins,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Check {
+    /// Files of manifests, YAML or JSON.
+    #[arg(required = true, value_name = "FILE")]
+    pub(super) files: Vec<PathBuf>,
+    /// Files of custom resources, which are checked by the rules of their definitions.
+    #[arg(long, value_name = "FILE", action = ArgAction::Append)]
+    pub(super) object: Vec<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -78,6 +94,15 @@ pub(super) struct Admission {
     /// have decided is counted, logged and in the audit log. The annotation shadow.kube-admission-proxy.dev/hooks says the same.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) shadow_webhooks: Vec<String>,
+    /// Admission policies that are evaluated but decide nothing, by their name or as policy/binding: what they would have decided
+    /// is counted, logged and in the audit log. The annotation shadow.kube-admission-proxy.dev/policy says the same.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) shadow_policies: Vec<String>,
+    /// Whether policies from files (staticManifestsDir) may have parameters, which are objects of the API behind; kube-apiserver
+    /// refuses such files.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) enable_static_policy_parameters: bool,
     /// What the validating phase sees where a webhook looks: the object as it would be stored, for which the write is
     /// tried first (dryRun=All); or the one that is submitted, without that round trip.
     #[arg(long, value_name = "VIEW", value_parser = validation_view(), default_value = "stored")]

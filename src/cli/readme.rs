@@ -22,6 +22,12 @@ fn the_table_of_plugins_is_that_of_the_program() {
 }
 
 #[test]
+fn what_check_prints_is_what_it_prints() {
+    let report = super::check::check(&["config/expressions.yaml".into()], &[]);
+    is_in_the_readme(&format!("$ kube-admission-proxy check config/expressions.yaml\n{report}```"));
+}
+
+#[test]
 fn the_table_of_flags_is_that_of_the_program() {
     let command = Arguments::command();
     let serve = command.find_subcommand("serve").expect("the subcommand serve");

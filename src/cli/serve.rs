@@ -8,6 +8,7 @@ use crate::config::{
     Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, Config, ConfigError,
     FeatureGates, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
 };
+use crate::policies::{self, Parameters};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,10 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
         FeatureGates::parse(&gates).map_err(|reason| ConfigError::flag("feature-gates", gates, reason))?;
     admission.routes_to_endpoints = flags.enable_aggregator_routing;
     admission.shadow_webhooks = Shadows::new(list(&flags.shadow_webhooks));
+    admission.policies = policies::Options {
+        in_files: if flags.enable_static_policy_parameters { Parameters::Allowed } else { Parameters::Forbidden },
+        shadows: Shadows::new(list(&flags.shadow_policies)),
+    };
     admission.default_tolerations = DefaultTolerations {
         not_ready_seconds: flags.default_not_ready_toleration_seconds,
         unreachable_seconds: flags.default_unreachable_toleration_seconds,
@@ -242,7 +247,7 @@ mod tests {
         let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
         match Arguments::try_parse_from(line).map_err(|error| error.to_string())?.command {
             Command::Serve(flags) => config(&flags, crate::plugins::ALL).map_err(|error| error.to_string()),
-            Command::Plugins => Err("not serve".to_owned()),
+            Command::Check(_) | Command::Plugins => Err("not serve".to_owned()),
         }
     }
 

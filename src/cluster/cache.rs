@@ -1,5 +1,6 @@
 //! One watch cache: what is kept of every object of one kind, in step with the API server.
 
+use super::read::Read;
 use super::{Kept, Need};
 use arc_swap::ArcSwapOption;
 use futures_util::StreamExt;
@@ -188,18 +189,19 @@ impl<P: Projection> Cache<P> {
         self.changes.subscribe()
     }
 
-    /// Keeps the cache of a kind in step with the API server; objects are `prepare`d before they are looked at. A list that
+    /// Keeps the cache of a kind in step with the API server; what is kept of an object is `complete`d first. A list that
     /// stalls for `list_timeout` is begun anew.
     pub(super) async fn follow(
         &self,
         kind: &str,
-        api: kube::Api<P::Object>,
-        prepare: impl Fn(&mut P::Object),
+        api: kube::Api<Read<P>>,
+        complete: impl Fn(&mut P),
         list_timeout: Duration,
     ) {
+        let complete = |read: &mut Read<P>| Arc::get_mut(&mut read.kept).into_iter().for_each(&complete);
         loop {
             let config = watcher::Config::default().page_size(P::PAGE);
-            let mut events = pin!(watcher(api.clone(), config).default_backoff().modify(&prepare));
+            let mut events = pin!(watcher(api.clone(), config).default_backoff().modify(complete));
             let mut listed = None;
             loop {
                 let is_listing = listed.is_some() || !self.is_synced();
@@ -231,27 +233,17 @@ impl<P: Projection> Cache<P> {
     }
 
     /// One event of the watch. While the API server lists anew, `listed` gathers and readers see what was there before.
-    fn take(&self, event: watcher::Event<P::Object>, listed: &mut Option<Objects<P>>) {
-        let kept = |object| {
-            let (key, object) = P::project(object);
-            (Arc::<str>::from(key), Arc::new(object))
-        };
+    fn take(&self, event: watcher::Event<Read<P>>, listed: &mut Option<Objects<P>>) {
         match event {
             watcher::Event::Init => *listed = Some(BTreeMap::new()),
-            watcher::Event::InitApply(object) => listed.get_or_insert_default().extend([kept(object)]),
+            watcher::Event::InitApply(read) => listed.get_or_insert_default().extend([(read.key, read.kept)]),
             watcher::Event::InitDone => {
                 let listed = listed.take().unwrap_or_default();
                 self.change(|store| store.replace(listed));
                 self.synced.send_replace(true);
             }
-            watcher::Event::Apply(object) => {
-                let (key, object) = kept(object);
-                self.change(|store| store.insert(key, object));
-            }
-            watcher::Event::Delete(object) => {
-                let (key, _) = P::project(object);
-                self.change(|store| store.remove(&key));
-            }
+            watcher::Event::Apply(read) => self.change(|store| store.insert(read.key, read.kept)),
+            watcher::Event::Delete(read) => self.change(|store| store.remove(&read.key)),
         }
     }
 
@@ -311,11 +303,11 @@ mod tests {
         }
     }
 
-    fn map(name: &str, value: &str) -> ConfigMap {
+    fn map(name: &str, value: &str) -> Read<Map> {
         serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
     }
 
-    fn feed(cache: &Cache<Map>, events: Vec<Event<ConfigMap>>) {
+    fn feed(cache: &Cache<Map>, events: Vec<Event<Read<Map>>>) {
         let mut listed = None;
         for event in events {
             cache.take(event, &mut listed);

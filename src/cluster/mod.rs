@@ -1,6 +1,10 @@
 //! What plugins read of the cluster: watch caches, started only for what enabled plugins need, and discovery.
 
+mod need;
 mod cache;
+mod read;
+mod live;
+mod fixed;
 mod pods;
 mod projections;
 mod texts;
@@ -15,145 +19,27 @@ pub use parameters::{Parameter, Parameters};
 pub use pods::PodPage;
 
 use crate::object::Object;
-use crate::policies::Binding;
 use crate::status::Status;
-use crate::upstream::chain;
 use cache::Cache;
 pub(crate) use cache::Projection;
 pub(crate) use custom_resources::Definition;
 use custom_resources::Definitions;
 pub use custom_resources::{Conversion, ConversionWebhook, CustomResource};
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
-};
-use k8s_openapi::api::core::v1::{
-    LimitRange, Namespace as KubeNamespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Service,
-    ServiceAccount,
-};
-use k8s_openapi::api::networking::v1::IngressClass;
-use k8s_openapi::api::node::v1::RuntimeClass;
-use k8s_openapi::api::resource::v1::DeviceClass;
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
-use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
-use kube::Resource;
-use kube::api::{Api, GetParams, ListParams, PostParams, Request};
-use kube::core::ObjectList;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+pub use fixed::FixedState;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::core::v1::Service;
+use live::{CallError, path};
+pub use need::Need;
 pub(crate) use quotas::{OwnedClaim, WholePod};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 pub use texts::Texts;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
-
-/// What a segment of a path does not have as it is (RFC 3986, `unreserved`).
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// A cache that a plugin reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Need {
-    /// Namespaces: labels, annotations, phase.
-    Namespaces,
-    /// MutatingWebhookConfigurations.
-    MutatingWebhooks,
-    /// ValidatingWebhookConfigurations.
-    ValidatingWebhooks,
-    /// Services, for webhooks' client configurations.
-    Services,
-    /// EndpointSlices, where Services are called at their endpoints.
-    EndpointSlices,
-    /// Pods: what binds them to nodes and what they mount.
-    Pods,
-    /// Nodes: labels, what they declare and what they can allocate.
-    Nodes,
-    /// ServiceAccounts.
-    ServiceAccounts,
-    /// LimitRanges.
-    LimitRanges,
-    /// ResourceQuotas.
-    ResourceQuotas,
-    /// PriorityClasses.
-    PriorityClasses,
-    /// StorageClasses.
-    StorageClasses,
-    /// IngressClasses.
-    IngressClasses,
-    /// RuntimeClasses.
-    RuntimeClasses,
-    /// PersistentVolumes.
-    PersistentVolumes,
-    /// PersistentVolumeClaims.
-    PersistentVolumeClaims,
-    /// CSIDrivers.
-    CsiDrivers,
-    /// Workloads, of an alpha API.
-    Workloads,
-    /// PodGroups, of an alpha API.
-    PodGroups,
-    /// CustomResourceDefinitions: what custom resources are decoded by.
-    CustomResourceDefinitions,
-    /// DeviceClasses: which resources of pods they stand for.
-    DeviceClasses,
-    /// ResourceClaims: whose they are.
-    ResourceClaims,
-    /// ValidatingAdmissionPolicies.
-    ValidatingPolicies,
-    /// ValidatingAdmissionPolicyBindings.
-    ValidatingBindings,
-    /// MutatingAdmissionPolicies.
-    MutatingPolicies,
-    /// MutatingAdmissionPolicyBindings.
-    MutatingBindings,
-    /// Objects of a kind that policies take their parameters from; started on demand.
-    Parameters,
-}
-
-impl Need {
-    /// Starts its cache, unless that is started on demand.
-    fn start(
-        self,
-        client: &kube::Client,
-        limits: Limits,
-        watches: &mut Vec<AbortOnDropHandle<()>>,
-    ) -> Option<Arc<dyn Kept>> {
-        Some(match self {
-            Self::Namespaces => spawn::<Namespace>(client, limits, watches),
-            Self::MutatingWebhooks => spawn::<MutatingWebhookConfiguration>(client, limits, watches),
-            Self::ValidatingWebhooks => spawn::<ValidatingWebhookConfiguration>(client, limits, watches),
-            Self::Services => spawn::<Service>(client, limits, watches),
-            Self::EndpointSlices => spawn::<Endpoints>(client, limits, watches),
-            Self::Pods => spawn::<Pod>(client, limits, watches),
-            Self::Nodes => spawn::<Node>(client, limits, watches),
-            Self::ServiceAccounts => spawn::<ServiceAccount>(client, limits, watches),
-            Self::LimitRanges => spawn::<LimitRange>(client, limits, watches),
-            Self::ResourceQuotas => spawn::<ResourceQuota>(client, limits, watches),
-            Self::PriorityClasses => spawn::<PriorityClass>(client, limits, watches),
-            Self::StorageClasses => spawn::<StorageClass>(client, limits, watches),
-            Self::IngressClasses => spawn::<IngressClass>(client, limits, watches),
-            Self::RuntimeClasses => spawn::<RuntimeClass>(client, limits, watches),
-            Self::PersistentVolumes => spawn::<PersistentVolume>(client, limits, watches),
-            Self::PersistentVolumeClaims => spawn::<PersistentVolumeClaim>(client, limits, watches),
-            Self::CsiDrivers => spawn::<CSIDriver>(client, limits, watches),
-            Self::Workloads => spawn::<Workload>(client, limits, watches),
-            Self::PodGroups => spawn::<PodGroup>(client, limits, watches),
-            Self::CustomResourceDefinitions => spawn::<Definition>(client, limits, watches),
-            Self::DeviceClasses => spawn::<DeviceClass>(client, limits, watches),
-            Self::ResourceClaims => spawn::<OwnedClaim>(client, limits, watches),
-            Self::ValidatingPolicies => spawn::<ValidatingAdmissionPolicy>(client, limits, watches),
-            Self::ValidatingBindings => spawn::<Binding<ValidatingAdmissionPolicyBinding>>(client, limits, watches),
-            Self::MutatingPolicies => spawn::<MutatingAdmissionPolicy>(client, limits, watches),
-            Self::MutatingBindings => spawn::<Binding<MutatingAdmissionPolicyBinding>>(client, limits, watches),
-            Self::Parameters => return None,
-        })
-    }
-}
 
 /// A cache of any kind.
 pub(crate) trait Kept: Any + Debug + Send + Sync {
@@ -176,8 +62,8 @@ pub struct Namespace {
     pub annotations: Texts,
     /// Whether `status.phase` is `Terminating`.
     pub terminating: bool,
-    /// The whole as JSON, without managed fields and owners; empty where only the rest is known.
-    pub whole: Box<str>,
+    /// What else expressions may ask of it, as JSON: most policies do not look at it. Empty where nothing else is known.
+    pub rest: Box<str>,
 }
 
 /// How long the cluster's own calls may take.
@@ -204,50 +90,6 @@ impl Default for Limits {
             definition_ttl: Duration::from_secs(5),
             parameter_kinds: 256,
         }
-    }
-}
-
-/// A cluster that does not change by itself: for tests and for the chain without a server.
-#[derive(Clone, Debug, Default)]
-pub struct FixedState {
-    /// The namespaces in the cache.
-    pub namespaces: Vec<Namespace>,
-    /// The namespaces that the API server has, where they are not those of the cache.
-    pub live_namespaces: Option<Vec<Namespace>>,
-    /// The MutatingWebhookConfigurations.
-    pub mutating_webhooks: Vec<MutatingWebhookConfiguration>,
-    /// The ValidatingWebhookConfigurations.
-    pub validating_webhooks: Vec<ValidatingWebhookConfiguration>,
-    /// The Services.
-    pub services: Vec<Service>,
-    /// The pods that the API server lists; `None` where it lists none, for there is no API server.
-    pub pods: Option<Vec<Object>>,
-    /// Whether the caches never get their first list.
-    pub unsynced: bool,
-    /// Objects of any kind, which policies may take their parameters from.
-    pub parameters: Vec<serde_json::Value>,
-    /// What the API server answers to the first updates of a quota's status, instead of doing them.
-    pub refused_updates: Vec<Status>,
-    /// The caches of other kinds.
-    pub(crate) cached: HashMap<Need, Arc<dyn Kept>>,
-    /// What the API server has of them, where that is something else.
-    pub(crate) live: HashMap<Need, Arc<dyn Kept>>,
-}
-
-#[cfg(test)]
-impl FixedState {
-    /// With these objects in the cache, and at the API server unless [`Self::live`] says otherwise.
-    #[must_use]
-    pub(crate) fn with<P: Projection>(mut self, objects: Vec<P::Object>) -> Self {
-        self.cached.insert(P::NEED, Arc::new(fixed::<P>(objects, !self.unsynced)));
-        self
-    }
-
-    /// With these objects of the kind at the API server, whatever the cache holds.
-    #[must_use]
-    pub(crate) fn live<P: Projection>(mut self, objects: Vec<P::Object>) -> Self {
-        self.live.insert(P::NEED, Arc::new(fixed::<P>(objects, true)));
-        self
     }
 }
 
@@ -313,35 +155,6 @@ impl Cluster {
         })
     }
 
-    /// A cluster that holds this state. Namespaces that are created in it are there when asked of the API server.
-    pub fn fixed(state: FixedState) -> Arc<Self> {
-        let live = state.live_namespaces.as_ref().unwrap_or(&state.namespaces);
-        let namespaces = live.iter().map(|namespace| (namespace.name.clone(), Arc::new(namespace.clone()))).collect();
-        let synced = !state.unsynced;
-        let mut live = state.cached.clone();
-        live.extend(state.live);
-        let mut caches = state.cached;
-        let cached = state.namespaces.into_iter().map(|namespace| (namespace.name.clone(), namespace));
-        caches.insert(Need::Namespaces, Arc::new(Cache::fixed(cached, synced)));
-        let mutating = fixed::<MutatingWebhookConfiguration>(state.mutating_webhooks, synced);
-        caches.insert(Need::MutatingWebhooks, Arc::new(mutating));
-        let validating = fixed::<ValidatingWebhookConfiguration>(state.validating_webhooks, synced);
-        caches.insert(Need::ValidatingWebhooks, Arc::new(validating));
-        caches.insert(Need::Services, Arc::new(fixed::<Service>(state.services, synced)));
-        let (pods, parameters) = (state.pods, state.parameters);
-        let live = Live::Fixed { namespaces: Mutex::new(namespaces), cached: live, pods, parameters };
-        Arc::new(Self {
-            live,
-            limits: Limits::default(),
-            caches,
-            definitions: Definitions::new(),
-            parameters: Default::default(),
-            seen_synced: AtomicBool::new(false),
-            refused_updates: Mutex::new(state.refused_updates.into()),
-            _watches: Vec::new(),
-        })
-    }
-
     fn cache<P: Projection>(&self) -> Option<&Cache<P>> {
         of_kind(&self.caches)
     }
@@ -366,102 +179,9 @@ impl Cluster {
         self.cache::<P>().map(|cache| cache.in_namespace(namespace)).unwrap_or_default()
     }
 
-    /// An object, asked of the API server; `None` if there is none.
-    ///
-    /// # Errors
-    /// When the API server could not be asked, or refused.
-    pub(crate) async fn find_live<P: Projection>(&self, namespace: &str, name: &str) -> Result<Option<Arc<P>>, Status>
-    where
-        P::Object: Resource<DynamicType = ()>,
-    {
-        let client = match &self.live {
-            Live::Fixed { cached: live, .. } => {
-                return Ok(of_kind::<P>(live).and_then(|cache| cache.find(&cache::key(namespace, name))));
-            }
-            Live::ApiServer(client) => client,
-        };
-        let request = Request::new(path::<P>(namespace))
-            .get(&utf8_percent_encode(name, SEGMENT).to_string(), &GetParams::default());
-        let request = request.map_err(|error| Status::plain(error.to_string()))?;
-        match self.call(client.request::<P::Object>(request)).await {
-            Ok(object) => Ok(Some(Arc::new(P::project(object).1))),
-            Err(CallError::Kube(kube::Error::Api(status))) if status.code == 404 => Ok(None),
-            Err(error) => Err(error.into_status()),
-        }
-    }
-
-    /// The objects of a kind in a namespace, asked of the API server.
-    ///
-    /// # Errors
-    /// When the API server could not be asked, or refused.
-    pub(crate) async fn list_live<P: Projection>(&self, namespace: &str) -> Result<Vec<Arc<P>>, Status>
-    where
-        P::Object: Resource<DynamicType = ()>,
-    {
-        let client = match &self.live {
-            Live::Fixed { cached: live, .. } => {
-                return Ok(of_kind::<P>(live).map(|cache| cache.in_namespace(namespace)).unwrap_or_default());
-            }
-            Live::ApiServer(client) => client,
-        };
-        let request = Request::new(path::<P>(namespace)).list(&ListParams::default());
-        let request = request.map_err(|error| Status::plain(error.to_string()))?;
-        let list = self.call(client.request::<ObjectList<P::Object>>(request)).await;
-        let list = list.map_err(CallError::into_status)?;
-        Ok(list.items.into_iter().map(|object| Arc::new(P::project(object).1)).collect())
-    }
-
     /// The namespace, from the cache.
     pub fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
         self.find("", name)
-    }
-
-    /// The namespace, asked of the API server; `None` if there is none.
-    ///
-    /// # Errors
-    /// When the API server could not be asked, or refused.
-    pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
-        match &self.live {
-            Live::Fixed { namespaces: live, .. } => {
-                Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned())
-            }
-            Live::ApiServer(client) => {
-                let api: Api<KubeNamespace> = Api::all(client.clone());
-                let found = self.call(api.get_opt(name)).await.map_err(CallError::into_status)?;
-                Ok(found.map(|namespace| Arc::new(Namespace::from(namespace))))
-            }
-        }
-    }
-
-    /// Creates a namespace. One that exists already is no error.
-    ///
-    /// # Errors
-    /// When the API server could not be asked, or refused.
-    pub async fn create_namespace(&self, name: &str) -> Result<(), Status> {
-        match &self.live {
-            Live::Fixed { namespaces: live, .. } => {
-                let namespace = || Arc::new(Namespace { name: name.to_owned(), ..Namespace::default() });
-                live.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert_with(namespace);
-                Ok(())
-            }
-            Live::ApiServer(client) => {
-                let api: Api<KubeNamespace> = Api::all(client.clone());
-                let mut namespace = KubeNamespace::default();
-                namespace.metadata.name = Some(name.to_owned());
-                match self.call(api.create(&PostParams::default(), &namespace)).await {
-                    Ok(_) => Ok(()),
-                    Err(CallError::Kube(kube::Error::Api(status))) if status.reason == "AlreadyExists" => Ok(()),
-                    Err(error) => Err(error.into_status()),
-                }
-            }
-        }
-    }
-
-    async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
-        match tokio::time::timeout(self.limits.call_timeout, call).await {
-            Ok(answer) => answer.map_err(CallError::Kube),
-            Err(_) => Err(CallError::Timeout),
-        }
     }
 
     /// All MutatingWebhookConfigurations, sorted by name; the same `Arc` as long as none changed.
@@ -516,66 +236,6 @@ impl Cluster {
 fn of_kind<P: Projection>(caches: &HashMap<Need, Arc<dyn Kept>>) -> Option<&Cache<P>> {
     let cache: &dyn Any = &**caches.get(&P::NEED)?;
     cache.downcast_ref()
-}
-
-/// The path of a kind's objects.
-fn path<P: Projection>(namespace: &str) -> String
-where
-    P::Object: Resource<DynamicType = ()>,
-{
-    P::Object::url_path(&(), (!namespace.is_empty()).then_some(namespace))
-}
-
-fn spawn<P: Projection>(
-    client: &kube::Client,
-    limits: Limits,
-    watches: &mut Vec<AbortOnDropHandle<()>>,
-) -> Arc<dyn Kept>
-where
-    P::Object: Resource<DynamicType = ()>,
-{
-    let cache = Arc::new(Cache::<P>::new());
-    let (followed, api) = (cache.clone(), Api::all(client.clone()));
-    let task = async move { followed.follow(&P::Object::kind(&()), api, |_| (), limits.list_timeout).await };
-    watches.push(AbortOnDropHandle::new(tokio::spawn(task)));
-    cache
-}
-
-fn fixed<P: Projection>(objects: Vec<P::Object>, synced: bool) -> Cache<P> {
-    Cache::fixed(objects.into_iter().map(P::project), synced)
-}
-
-/// Why a call of our own brought nothing.
-enum CallError {
-    Kube(kube::Error),
-    Timeout,
-}
-
-impl CallError {
-    /// The API server's own Status where it sent one; 503 where it could not be reached.
-    fn into_status(self) -> Status {
-        match self {
-            Self::Timeout => Status::timeout("the API server did not answer in time"),
-            Self::Kube(error) => status_of(error),
-        }
-    }
-}
-
-/// The Status in a client error, or one that says that the API server could not be asked.
-fn status_of(error: kube::Error) -> Status {
-    match error {
-        kube::Error::Api(status) => {
-            let status = *status;
-            let fallback = Status::failure(status.code, &status.reason, status.message.clone());
-            let carried = serde_json::to_value(&status).ok().and_then(|value| serde_json::from_value(value).ok());
-            carried.unwrap_or(fallback)
-        }
-        error => {
-            // Where the API server is and why it does not answer is not the client's business.
-            tracing::warn!(error = chain(&error), "no answer from the API server");
-            Status::service_unavailable("the API server behind the proxy could not be asked")
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::cache::{Cache, Projection, key};
 use super::discovery::Discovery;
 use super::{Cluster, Live, Need};
 use crate::object::{GroupVersionKind, schema};
-use kube::api::{Api, ApiResource, DynamicObject, TypeMeta};
+use kube::api::{Api, ApiResource, DynamicObject};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -28,6 +28,13 @@ pub struct Parameter {
 impl Parameter {
     fn new(value: Value) -> Self {
         Self { value, bare: OnceLock::new() }
+    }
+
+    fn say_kind(&mut self, resource: &ApiResource) {
+        if let Value::Object(fields) = &mut self.value {
+            fields.insert("apiVersion".to_owned(), resource.api_version.as_str().into());
+            fields.insert("kind".to_owned(), resource.kind.as_str().into());
+        }
     }
 
     /// With `apiVersion` and `kind`.
@@ -194,9 +201,8 @@ impl Cluster {
                     plural,
                 };
                 // In lists they do not say what they are.
-                let types = TypeMeta { api_version: resource.api_version.clone(), kind: name.clone() };
-                let prepare = |object: &mut DynamicObject| object.types = Some(types.clone());
-                cache.follow(name, Api::all_with(client, &resource), prepare, list_timeout).await;
+                let complete = |parameter: &mut Parameter| parameter.say_kind(&resource);
+                cache.follow(name, Api::all_with(client, &resource), complete, list_timeout).await;
             }
         };
         let watch = Some(AbortOnDropHandle::new(tokio::spawn(task)));

@@ -7,8 +7,8 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::{
-    LimitRange, Namespace as KubeNamespace, Node, NodeSpec, NodeStatus, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodSpec, ResourceQuota, Service, ServiceAccount, ServiceSpec,
+    LimitRange, Namespace as KubeNamespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, ResourceQuota, Service, ServiceAccount, ServiceSpec,
 };
 use k8s_openapi::api::networking::v1::IngressClass;
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -16,26 +16,30 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 impl From<KubeNamespace> for Namespace {
     fn from(namespace: KubeNamespace) -> Self {
-        let whole = whole(&namespace);
-        Self {
-            whole,
-            name: namespace.metadata.name.unwrap_or_default(),
-            labels: namespace.metadata.labels.unwrap_or_default().into(),
-            annotations: namespace.metadata.annotations.unwrap_or_default().into(),
-            terminating: namespace.status.and_then(|status| status.phase).is_some_and(|phase| phase == "Terminating"),
-        }
+        let KubeNamespace { mut metadata, spec, status } = namespace;
+        let terminating = status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Terminating"));
+        let name = metadata.name.take().unwrap_or_default();
+        let labels = metadata.labels.take().unwrap_or_default().into();
+        let annotations = metadata.annotations.take().unwrap_or_default().into();
+        (metadata.managed_fields, metadata.owner_references) = (None, None);
+        let rest = serde_json::to_string(&Rest { metadata, spec, status }).unwrap_or_default().into();
+        Self { name, labels, annotations, terminating, rest }
     }
 }
 
-/// `cel.CreateNamespaceObject`, as text: most policies do not look at it.
-fn whole(namespace: &KubeNamespace) -> Box<str> {
-    let metadata = ObjectMeta { managed_fields: None, owner_references: None, ..namespace.metadata.clone() };
-    let namespace = KubeNamespace { metadata, spec: namespace.spec.clone(), status: namespace.status.clone() };
-    serde_json::to_string(&namespace).unwrap_or_default().into()
+/// What is kept of a Namespace as text.
+#[derive(Serialize)]
+struct Rest {
+    metadata: ObjectMeta,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spec: Option<NamespaceSpec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<NamespaceStatus>,
 }
 
 impl Projection for Namespace {
@@ -62,8 +66,8 @@ fn slim(metadata: ObjectMeta) -> ObjectMeta {
 }
 
 /// Metadata with the one annotation that is looked at.
-fn of_webhooks(mut metadata: ObjectMeta) -> ObjectMeta {
-    let annotation = metadata.annotations.as_mut().and_then(|annotations| annotations.remove_entry(shadow::ANNOTATION));
+fn slim_with(mut metadata: ObjectMeta, annotation: &str) -> ObjectMeta {
+    let annotation = metadata.annotations.as_mut().and_then(|annotations| annotations.remove_entry(annotation));
     ObjectMeta { annotations: annotation.map(|annotation| BTreeMap::from([annotation])), ..slim(metadata) }
 }
 
@@ -72,7 +76,7 @@ impl Projection for MutatingWebhookConfiguration {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        object.metadata = of_webhooks(object.metadata);
+        object.metadata = slim_with(object.metadata, shadow::HOOKS);
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
 }
@@ -82,7 +86,7 @@ impl Projection for ValidatingWebhookConfiguration {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        object.metadata = of_webhooks(object.metadata);
+        object.metadata = slim_with(object.metadata, shadow::HOOKS);
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
 }
@@ -93,7 +97,7 @@ impl Projection for ValidatingAdmissionPolicy {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        object.metadata = slim(object.metadata);
+        object.metadata = slim_with(object.metadata, shadow::POLICY);
         object.status = None;
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
@@ -105,7 +109,7 @@ impl Projection for MutatingAdmissionPolicy {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        object.metadata = slim(object.metadata);
+        object.metadata = slim_with(object.metadata, shadow::POLICY);
         (object.metadata.name.clone().unwrap_or_default(), object)
     }
 }
@@ -329,11 +333,11 @@ mod tests {
         let hook = serde_json::from_value(json!({"metadata": metadata, "webhooks": []})).unwrap();
         let (_, hook) = ValidatingWebhookConfiguration::project(hook);
         assert_eq!(serde_json::to_value(hook).unwrap()["metadata"], json!({"name": "a", "namespace": "n", "uid": "u"}));
-        let marked = json!({"name": "a", "annotations": {"a": "b", shadow::ANNOTATION: "true"}});
+        let marked = json!({"name": "a", "annotations": {"a": "b", shadow::HOOKS: "true"}});
         let (_, hook) = ValidatingWebhookConfiguration::project(
             serde_json::from_value(json!({"metadata": marked, "webhooks": []})).unwrap(),
         );
-        let kept = json!({"name": "a", "annotations": {shadow::ANNOTATION: "true"}});
+        let kept = json!({"name": "a", "annotations": {shadow::HOOKS: "true"}});
         assert_eq!(serde_json::to_value(hook).unwrap()["metadata"], kept);
         let spec = json!({"clusterIP": "10.0.0.1", "selector": {"a": "b"}});
         let service = json!({"metadata": metadata, "spec": spec, "status": {"loadBalancer": {}}});

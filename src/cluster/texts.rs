@@ -3,26 +3,44 @@
 use crate::object::selector::Labels;
 use std::collections::BTreeMap;
 
-/// Texts by keys, which do not change. Thousands of small ones are kept, so none has room to grow.
+/// Texts by keys, which do not change. Thousands of small ones are kept, so all of one object are one text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Texts(Box<[(Box<str>, Box<str>)]>);
+pub struct Texts {
+    text: Box<str>,
+    /// Where each key and each text ends, by turns.
+    ends: Box<[u32]>,
+}
 
 impl Texts {
     /// The text of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let at = self.0.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
-        self.0.get(at).map(|(_, text)| &**text)
+        self.iter().find(|(known, _)| *known == key).map(|(_, text)| text)
     }
 
     /// Every key with its text, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, text)| (&**key, &**text))
+        let mut start = 0;
+        let mut next = move |end: u32| self.text.get(std::mem::replace(&mut start, end as usize)..end as usize);
+        self.ends.as_chunks().0.iter().filter_map(move |[key, text]| Some((next(*key)?, next(*text)?)))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
     }
 }
 
 impl From<BTreeMap<String, String>> for Texts {
     fn from(texts: BTreeMap<String, String>) -> Self {
-        Self(texts.into_iter().map(|(key, text)| (key.into(), text.into())).collect())
+        let mut end = 0;
+        let ends = texts.iter().flat_map(|(key, text)| [key.len(), text.len()]).map(|length| {
+            end += length;
+            // No object is that large.
+            u32::try_from(end).unwrap_or(u32::MAX)
+        });
+        let ends = ends.collect();
+        let text: String = texts.iter().flat_map(|(key, text)| [key.as_str(), text]).collect();
+        Self { text: text.into(), ends }
     }
 }
 
@@ -48,6 +66,9 @@ mod tests {
         let texts = of(&[("b", "2"), ("a", "1"), ("c", ""), ("a", "4")]);
         assert_eq!(["a", "b", "c", "d", ""].map(|key| texts.get(key)), [Some("4"), Some("2"), Some(""), None, None]);
         assert_eq!(texts, of(&[("a", "4"), ("b", "2"), ("c", "")]));
+        assert_eq!(texts.iter().collect::<Vec<_>>(), [("a", "4"), ("b", "2"), ("c", "")]);
+        assert_ne!(of(&[("ab", "c")]), of(&[("a", "bc")]));
+        assert!(Texts::default().is_empty() && !texts.is_empty());
         assert_eq!(Texts::default().get("a"), None);
     }
 }

@@ -4,6 +4,7 @@ use super::admission_file;
 use super::{ConfigError, FeatureGates};
 use crate::admission::shadow::Shadows;
 use crate::admission::{BuildError, Spec};
+use crate::policies;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ pub struct Admission {
     pub routes_to_endpoints: bool,
     /// The webhooks that decide nothing.
     pub shadow_webhooks: Shadows,
+    /// What the command line says of policies.
+    pub policies: policies::Options,
 }
 
 /// `tolerationSeconds` of the tolerations that DefaultTolerationSeconds adds, in seconds; may be negative.
@@ -79,13 +82,14 @@ impl Admission {
             })?,
             None => Vec::new(),
         };
-        let (feature_gates, default_tolerations, shadow_webhooks) = Default::default();
+        let (feature_gates, default_tolerations, shadow_webhooks, policies) = Default::default();
         Ok(Self {
             plugins,
             configurations,
             feature_gates,
             default_tolerations,
             shadow_webhooks,
+            policies,
             routes_to_endpoints: false,
         })
     }

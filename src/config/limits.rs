@@ -38,7 +38,7 @@ pub struct Limits {
     pub upstream_connections: usize,
     /// HTTP/1.1 connections with a request on them, to an API server that speaks nothing newer.
     pub upstream_http1_connections: usize,
-    /// Idle HTTP/1.1 connections kept to the API server behind; to one that speaks HTTP/2 as many at most for short reads.
+    /// Idle HTTP/1.1 connections kept to the API server behind; to one that speaks HTTP/2 as many at most for short requests.
     pub idle_connections: usize,
     /// Time to connect to the API server behind.
     pub connect_timeout: Duration,

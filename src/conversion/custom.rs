@@ -1,10 +1,12 @@
 //! Custom resources in another version, as their definition says (`crConverter`).
 
+use super::metrics::{Failure, Metrics};
 use super::review::{self, Metadata};
 use crate::cluster::{Cluster, ConversionWebhook};
 use crate::object::{GroupVersionKind, Object};
 use crate::webhooks::backend::{Client, Clients, Endpoint};
 use k8s_openapi::ByteString;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -60,15 +62,15 @@ impl<'a> Webhook<'a> {
         &self,
         cluster: &Cluster,
         object: &Object,
-        from: &GroupVersionKind,
-        to: &GroupVersionKind,
+        (from, to): (&GroupVersionKind, &GroupVersionKind),
         deadline: Instant,
+        metrics: &Metrics,
     ) -> Result<Object, String> {
-        let webhook = format!("conversion webhook for {}/{}, Kind={}", from.group, from.version, from.kind);
+        let started = Instant::now();
         let Some(request) = review::request(self.review_versions, object, to) else {
             return Err("no supported conversion review versions".into());
         };
-        let deadline = deadline.min(Instant::now() + TIMEOUT);
+        let deadline = deadline.min(started + TIMEOUT);
         let answer = self.client.post(cluster, request.body.clone(), TIMEOUT.as_secs(), deadline).await;
         let answer = answer.map_err(|error| {
             // The client's own time-out is what ends such a call.
@@ -78,28 +80,45 @@ impl<'a> Webhook<'a> {
             } else {
                 ""
             };
-            format!("{webhook} failed: {text}{waits}")
-        })?;
-        let mut converted = request.objects(&answer).map_err(|why| format!("{webhook} failed: {why}"))?;
-        if converted.len() != 1 {
-            return Err(format!("{webhook} returned {} objects, expected 1", converted.len()));
-        }
-        let converted = review::object(converted.remove(0))?;
-        let wanted = to.api_version();
-        if converted.api_version() != wanted {
-            let got = converted.api_version();
-            return Err(format!(
-                "{webhook} returned invalid object at index 0: invalid groupVersion (expected {wanted}, received {got})"
-            ));
-        }
-        if converted.kind() != from.kind {
-            let (expected, got) = (&from.kind, converted.kind());
-            return Err(format!(
-                "{webhook} returned invalid object at index 0: invalid kind (expected {expected}, received {got})"
-            ));
-        }
-        let metadata = Metadata { original: object };
-        metadata.check(&converted).map_err(|why| format!("{webhook} returned invalid object: {why}"))?;
-        metadata.restore(converted).map_err(|why| format!("{webhook} returned invalid metadata: {why}"))
+            (Failure::Call, format!("{text}{waits}"))
+        });
+        let webhook = format!("conversion webhook for {}/{}, Kind={}", from.group, from.version, from.kind);
+        let objects = answer.and_then(|answer| request.objects(&answer));
+        let converted = objects.map_err(|(failure, why)| (failure, format!("{webhook} failed: {why}")));
+        let converted = converted.and_then(|objects| converted_object(&webhook, objects, object, from, to));
+        metrics.observe_call(started.elapsed(), converted.as_ref().err().map(|(failure, _)| *failure));
+        converted.map_err(|(_, why)| why)
     }
+}
+
+/// The one object of an answer, which must be the original but for what a webhook may change.
+fn converted_object(
+    webhook: &str,
+    mut objects: Vec<Value>,
+    original: &Object,
+    from: &GroupVersionKind,
+    to: &GroupVersionKind,
+) -> Result<Object, (Failure, String)> {
+    if objects.len() != 1 {
+        let why = format!("{webhook} returned {} objects, expected 1", objects.len());
+        return Err((Failure::PartialResponse, why));
+    }
+    let invalid = |why: String| (Failure::InvalidConvertedObject, why);
+    let converted = review::object(objects.remove(0)).map_err(invalid)?;
+    let wanted = to.api_version();
+    if converted.api_version() != wanted {
+        let got = converted.api_version();
+        return Err(invalid(format!(
+            "{webhook} returned invalid object at index 0: invalid groupVersion (expected {wanted}, received {got})"
+        )));
+    }
+    if converted.kind() != from.kind {
+        let (expected, got) = (&from.kind, converted.kind());
+        return Err(invalid(format!(
+            "{webhook} returned invalid object at index 0: invalid kind (expected {expected}, received {got})"
+        )));
+    }
+    let metadata = Metadata { original };
+    metadata.check(&converted).map_err(|why| invalid(format!("{webhook} returned invalid object: {why}")))?;
+    metadata.restore(converted).map_err(|why| invalid(format!("{webhook} returned invalid metadata: {why}")))
 }

@@ -46,6 +46,14 @@ const BUILT_IN_GROUPS: &[&str] = &[
 /// (`AddCohabitatingResources`).
 const EVENT_GROUPS: [&str; 2] = ["", "events.k8s.io"];
 
+/// The groups under which a resource is stored as one, in kube-apiserver's order.
+pub fn cohabiting_groups<'a>(group: &'a str, resource: &str) -> impl Iterator<Item = &'a str> {
+    let [core, events] = EVENT_GROUPS;
+    let (first, second) =
+        if resource == "events" && EVENT_GROUPS.contains(&group) { (core, Some(events)) } else { (group, None) };
+    std::iter::once(first).chain(second)
+}
+
 impl Converter {
     /// What a resource is equivalent to, itself left out, in kube-apiserver's order. Versions of custom resources that are
     /// not served count as well.
@@ -70,11 +78,8 @@ impl Converter {
     pub fn known_equivalents(&self, resource: &GroupVersionResource, subresource: &str) -> Option<Vec<Equivalent>> {
         let group = &*resource.group;
         if BUILT_IN_GROUPS.contains(&group) {
-            let groups = match resource.resource.as_str() {
-                "events" if EVENT_GROUPS.contains(&group) => &EVENT_GROUPS[..],
-                _ => &[group][..],
-            };
-            return Some(groups.iter().flat_map(|group| self.served(group, resource, subresource)).collect());
+            let groups = cohabiting_groups(group, &resource.resource);
+            return Some(groups.flat_map(|group| self.served(group, resource, subresource)).collect());
         }
         let definition = self.cluster.definition(resource)?;
         Some(of_definition(&definition, resource, subresource))

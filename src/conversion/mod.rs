@@ -6,10 +6,12 @@
 
 mod equivalents;
 mod custom;
+mod metrics;
 mod review;
 mod versioned;
 
-pub use equivalents::Equivalent;
+pub use equivalents::{Equivalent, cohabiting_groups};
+pub use metrics::Metrics;
 pub use versioned::{Objects, Versioned};
 
 use crate::cluster::discovery::Discovery;
@@ -26,14 +28,15 @@ pub struct Converter {
     discovery: Arc<Discovery>,
     /// Of the webhooks that convert custom resources.
     clients: Clients,
+    metrics: Metrics,
 }
 
 impl Converter {
     /// With what the API server behind serves; `limits` bound what webhooks answer.
-    pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, limits: &Limits) -> Self {
+    pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, limits: &Limits, metrics: &Metrics) -> Self {
         // Conversion webhooks are called without credentials (`NewDefaultAuthenticationInfoResolver("")`).
         let clients = Clients::new(limits, Kubeconfig::default());
-        Self { cluster, discovery, clients }
+        Self { cluster, discovery, clients, metrics: metrics.clone() }
     }
 
     /// The object, which is `from` and of this resource, as `to` (`admission.ConvertToGVK`).
@@ -67,7 +70,10 @@ impl Converter {
             Conversion::Webhook(webhook) => {
                 let name = format!("{}.{}", resource.resource, resource.group);
                 let webhook = custom::Webhook::new(&name, webhook, &self.clients)?;
-                webhook.convert(&self.cluster, object, from, to, deadline).await
+                let started = Instant::now();
+                let converted = webhook.convert(&self.cluster, object, (from, to), deadline, &self.metrics).await;
+                self.metrics.observe_conversion(&name, (from, to), started.elapsed(), converted.is_ok());
+                converted
             }
         }
     }

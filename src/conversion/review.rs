@@ -1,5 +1,6 @@
 //! The ConversionReview that a webhook is sent, and what its answer has to be (`getConvertedObjectsFromResponse`).
 
+use super::metrics::Failure;
 use crate::object::decode::{go_quote, go_type};
 use crate::object::selector::{label_key_errors, label_value_errors};
 use crate::object::structural::numbers;
@@ -46,44 +47,50 @@ impl Request {
     ///
     /// # Errors
     /// When it is no review, or says that it failed.
-    pub(super) fn objects(&self, answer: &Answer) -> Result<Vec<Value>, String> {
-        response::check(answer).map_err(|status| status.message)?;
-        let mut review = response::object(answer)?;
-        let (api_version, kind) = response::type_of(&review)?;
-        response::check_type(&review, self.api_version, KIND, &[V1, V1BETA1])?;
+    pub(super) fn objects(&self, answer: &Answer) -> Result<Vec<Value>, (Failure, String)> {
+        let call = |why: String| (Failure::Call, why);
+        let malformed = |why: String| (Failure::MalformedResponse, why);
+        response::check(answer).map_err(|status| call(status.message))?;
+        let mut review = response::object(answer).map_err(call)?;
+        let response = review.remove("response");
+        let (api_version, kind) = response::type_of(&review).map_err(call)?;
+        response::check_type(&review, self.api_version, KIND, &[V1, V1BETA1]).map_err(call)?;
         let is_v1 = self.api_version == V1;
         if is_v1 && (api_version, kind) != (V1, KIND) {
             let got = response::kind_text(api_version, kind);
-            return Err(format!("expected webhook response of {V1}, Kind={KIND}, got {got}"));
+            return Err(malformed(format!("expected webhook response of {V1}, Kind={KIND}, got {got}")));
         }
-        let mut fields = match review.remove("response") {
-            None | Some(Value::Null) => return Err("no response provided".into()),
+        let mut fields = match response {
+            None | Some(Value::Null) => return Err(malformed("no response provided".into())),
             Some(Value::Object(fields)) => fields,
-            Some(other) => return Err(wrong_type(&other, "ConversionReview.response", "v1.ConversionResponse")),
+            Some(other) => {
+                return Err(call(wrong_type(&other, "ConversionReview.response", "v1.ConversionResponse")));
+            }
         };
         let text = |value: Option<&Value>, field: &str| match value {
             None | Some(Value::Null) => Ok(String::new()),
             Some(Value::String(text)) => Ok(text.clone()),
-            Some(other) => Err(wrong_type(other, &format!("ConversionResponse.response.{field}"), "string")),
+            Some(other) => Err(call(wrong_type(other, &format!("ConversionResponse.response.{field}"), "string"))),
         };
         let uid = text(fields.get("uid"), "uid")?;
         let result = fields.get("result");
         let of_result = |field: &str| text(result.and_then(|result| result.get(field)), &format!("result.{field}"));
         let (status, message) = (of_result("status")?, of_result("message")?);
         if is_v1 && uid != self.uid {
-            return Err(format!("expected response.uid={}, got {}", go_quote(&self.uid), go_quote(&uid)));
+            return Err(malformed(format!("expected response.uid={}, got {}", go_quote(&self.uid), go_quote(&uid))));
         }
         if status != "Success" {
-            return Err(match message.is_empty() {
+            return Err(malformed(match message.is_empty() {
                 true => format!("response.result.status was '{status}', not 'Success'"),
                 false => message,
-            });
+            }));
         }
         match fields.remove("convertedObjects") {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(objects)) => Ok(objects),
             Some(other) => {
-                Err(wrong_type(&other, "ConversionResponse.response.convertedObjects", "[]runtime.RawExtension"))
+                let wanted = "[]runtime.RawExtension";
+                Err(call(wrong_type(&other, "ConversionResponse.response.convertedObjects", wanted)))
             }
         }
     }
@@ -98,16 +105,15 @@ fn wrong_type(value: &Value, field: &str, wanted: &str) -> String {
 /// # Errors
 /// When it has no kind, or is no object at all.
 pub(super) fn object(mut value: Value) -> Result<Object, String> {
-    let text = value.to_string();
-    numbers::canonicalize(&mut value);
     let found = go_type(&value);
-    let Some(object) = Object::from_value(value) else {
-        return Err(match found {
-            "null" => "unexpected end of JSON input".to_owned(),
-            _ => format!("json: cannot unmarshal {found} into Go value of type struct {{ Items gojson.RawMessage }}"),
-        });
-    };
-    if object.kind().is_empty() { Err(format!("Object 'Kind' is missing in '{text}'")) } else { Ok(object) }
+    if value.is_object() && value.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        return Err(format!("Object 'Kind' is missing in '{value}'"));
+    }
+    numbers::canonicalize(&mut value);
+    Object::from_value(value).ok_or_else(|| match found {
+        "null" => "unexpected end of JSON input".to_owned(),
+        _ => format!("json: cannot unmarshal {found} into Go value of type struct {{ Items gojson.RawMessage }}"),
+    })
 }
 
 /// The metadata of the object that was sent, of which a webhook may change labels and annotations only.

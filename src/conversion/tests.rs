@@ -3,6 +3,7 @@
 use super::*;
 use crate::cluster::{Definition, FixedState};
 use crate::webhooks::tests::server::{HookServer, Reply};
+use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -18,9 +19,13 @@ fn definition(conversion: Value) -> Value {
 }
 
 fn converter(conversion: Value) -> Converter {
+    counting(conversion, &Registry::new())
+}
+
+fn counting(conversion: Value, registry: &Registry) -> Converter {
     let definitions = vec![serde_json::from_value(definition(conversion)).unwrap()];
     let cluster = Cluster::fixed(FixedState::default().with::<Definition>(definitions));
-    Converter::new(cluster, Discovery::fixed([]), &Limits::default())
+    Converter::new(cluster, Discovery::fixed([]), &Limits::default(), &Metrics::new(registry).unwrap())
 }
 
 fn webhook(server: &HookServer, path: &str, versions: &[&str]) -> Value {
@@ -194,4 +199,54 @@ async fn a_webhook_that_cannot_be_asked_is_an_error() {
     let gone = json!({"strategy": "Webhook", "webhook": {"clientConfig": gone, "conversionReviewVersions": ["v1"]}});
     let why = "conversion webhook for lab.dev/v1, Kind=Gadget failed: Post \"https://127.0.0.1:1/x?timeout=30s\": dial tcp 127.0.0.1:1: connect: connection refused";
     assert_eq!(convert(&converter(gone)).await.unwrap_err(), why);
+}
+
+#[tokio::test]
+async fn what_became_of_conversions_is_counted() {
+    let server = HookServer::start(&[
+        ("ok", Reply::Made(|r| converted(r, |_| ()))),
+        ("code", Reply::Http(404, "text/plain", b"no".into())),
+        ("denied", Reply::Made(|r| answered(r, json!({"result": {"status": "Failure"}})))),
+        ("none", Reply::Made(|r| answered(r, json!({"convertedObjects": []})))),
+        ("kind", Reply::Made(|r| converted(r, |o| o["kind"] = "Gizmo".into()))),
+    ])
+    .await;
+    for (path, versions, failure) in [
+        ("ok", "v1", Some("")),
+        ("code", "v1", Some("conversion_webhook_call_failure")),
+        ("denied", "v1", Some("conversion_webhook_malformed_response_failure")),
+        ("none", "v1", Some("conversion_webhook_partial_response_failure")),
+        ("kind", "v1", Some("conversion_webhook_invalid_converted_object_failure")),
+        // Nobody is called.
+        ("ok", "v7", None),
+    ] {
+        let registry = Registry::new();
+        let converter = counting(webhook(&server, &format!("/{path}"), &[versions]), &registry);
+        let is_converted = convert(&converter).await.is_ok();
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let counted = text.lines().filter(|line| line.contains("_count{") || line.contains("_total{"));
+        let mut expected = Vec::new();
+        if let Some(failure) = failure {
+            let result = if failure.is_empty() { "success" } else { "failure" };
+            let labels = format!("{{failure_type=\"{failure}\",result=\"{result}\"}} 1");
+            expected.push(format!("apiserver_conversion_webhook_duration_seconds_count{labels}"));
+            expected.push(format!("apiserver_conversion_webhook_request_total{labels}"));
+        }
+        let of =
+            format!("crd_name=\"gadgets.lab.dev\",from_version=\"v1\",succeeded=\"{is_converted}\",to_version=\"v2\"");
+        expected.push(format!("apiserver_crd_conversion_webhook_duration_seconds_count{{{of}}} 1"));
+        assert_eq!(counted.collect::<Vec<_>>(), expected, "{path} {versions}");
+        assert_eq!(is_converted, failure == Some(""));
+    }
+}
+
+#[tokio::test]
+async fn an_object_without_a_kind_is_shown_as_it_came() {
+    let server = HookServer::start(&[(
+        "kindless",
+        Reply::Made(|r| converted(r, |o| *o = json!({"apiVersion": "lab.dev/v2", "spec": {"a": 1.0}}))),
+    )])
+    .await;
+    let why = convert(&converter(webhook(&server, "/kindless", &["v1"]))).await.unwrap_err();
+    assert_eq!(why, r#"Object 'Kind' is missing in '{"apiVersion":"lab.dev/v2","spec":{"a":1.0}}'"#);
 }

@@ -49,12 +49,15 @@ pub struct Versioned<'a> {
     current: Option<Objects>,
     /// Whether the object was changed in the present version.
     is_changed: bool,
+    /// Whether it became another since somebody asked.
+    is_new: bool,
+    conversions: usize,
 }
 
 impl<'a> Versioned<'a> {
     /// In the request's own version.
     pub fn new(converter: &'a Converter) -> Self {
-        Self { converter, current: None, is_changed: false }
+        Self { converter, current: None, is_changed: false, is_new: false, conversions: 0 }
     }
 
     /// The present version.
@@ -72,9 +75,20 @@ impl<'a> Versioned<'a> {
         self.current.as_ref().map_or(attributes.old_object.as_deref(), |current| current.old_object.as_ref())
     }
 
+    /// Whether the object in the present version has become another since this was asked last.
+    pub fn is_new(&mut self) -> bool {
+        std::mem::take(&mut self.is_new)
+    }
+
+    /// How often the objects were brought into another version.
+    pub fn conversions(&self) -> usize {
+        self.conversions
+    }
+
     /// Takes what became of the object in the present version. In another than the request's it counts as changed also where
     /// it is the same: the way back may change it.
     pub fn set_object(&mut self, attributes: &mut Attributes, object: Object) {
+        self.is_new = true;
         match &mut self.current {
             Some(current) => (current.object, self.is_changed) = (Some(object), true),
             None if attributes.object.as_ref() == Some(&object) => {}
@@ -87,6 +101,8 @@ impl<'a> Versioned<'a> {
     /// # Errors
     /// When they cannot be converted.
     pub async fn convert(&mut self, attributes: &mut Attributes, kind: &GroupVersionKind) -> Result<(), String> {
+        self.is_new = true;
+        self.conversions += 1;
         self.finish(attributes).await?;
         self.current = self.converter.objects(attributes, kind).await?;
         Ok(())

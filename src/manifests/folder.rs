@@ -4,7 +4,11 @@ use super::go_error;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// How many bytes the files of a folder may have together.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// One document, and the file that it is in.
 #[derive(Debug, PartialEq)]
@@ -41,13 +45,14 @@ pub(super) fn read(folder: &Path) -> Result<Contents, String> {
     }
     names.sort();
     let (mut documents, mut digest, mut is_empty) = (Vec::new(), Sha256::new(), true);
+    let mut left = MAX_BYTES;
     for name in names {
         let file = folder.join(name);
-        let text = fs::read(&file)
-            .map_err(|error| format!("failed to read file {file:?}: open {}: {}", file.display(), go_error(&error)))?;
+        let text = read_file(&file, left)?;
         if text.is_empty() {
             continue;
         }
+        left -= text.len() as u64;
         is_empty = false;
         digest.update(&text);
         digest.update([0]);
@@ -57,6 +62,22 @@ pub(super) fn read(folder: &Path) -> Result<Contents, String> {
     }
     let hash = if is_empty { String::new() } else { sha256_text(&digest.finalize()) };
     Ok(Contents { documents, hash })
+}
+
+/// Reads a file of at most so many bytes. What is no file might not end.
+fn read_file(file: &Path, at_most: u64) -> Result<Vec<u8>, String> {
+    let failed = |why: &str| format!("failed to read file {file:?}: {why}");
+    let unreadable = |error: io::Error| failed(&format!("open {}: {}", file.display(), go_error(&error)));
+    let metadata = fs::metadata(file).map_err(unreadable)?;
+    if !metadata.is_file() && !metadata.is_dir() {
+        return Err(failed("it is no regular file"));
+    }
+    let mut text = Vec::new();
+    fs::File::open(file).and_then(|file| file.take(at_most + 1).read_to_end(&mut text)).map_err(unreadable)?;
+    match text.len() as u64 <= at_most {
+        true => Ok(text),
+        false => Err(failed(&format!("the files of the folder have more than {MAX_BYTES} bytes together"))),
+    }
 }
 
 /// `sha256:` and the digest in hexadecimal.
@@ -75,7 +96,10 @@ fn is_manifest(name: &Path) -> bool {
 
 /// The documents between lines that begin with `---`, without white space around them and without empty ones
 /// (`utilyaml.YAMLReader`).
-fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+///
+/// # Errors
+/// When something else stands in the line of a separator.
+pub fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut documents = Vec::new();
     let mut current: Vec<u8> = Vec::new();
     let mut finish = |document: &[u8]| {
@@ -126,6 +150,16 @@ mod tests {
         assert_eq!(texts, [("a.json", &b"{}"[..]), ("b.YAML", b"x: 1"), ("b.YAML", b"y: 2")]);
         let hash = sha256_text(&Sha256::digest(b"{}\0x: 1\n---\ny: 2\n--- # why\n\n\0"));
         assert_eq!(contents.hash, hash);
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("a.yaml")).unwrap();
+        assert!(read(folder.path()).unwrap_err().ends_with("a.yaml\": it is no regular file"));
+        fs::remove_file(folder.path().join("a.yaml")).unwrap();
+        fs::File::create(folder.path().join("a.yaml")).unwrap().set_len(MAX_BYTES + 1).unwrap();
+        assert!(read(folder.path()).unwrap_err().ends_with("have more than 67108864 bytes together"));
     }
 
     #[test]

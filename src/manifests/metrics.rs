@@ -28,15 +28,27 @@ impl Metrics {
         let labels = &["status", "plugin", "apiserver_id_hash"];
         let metrics = Self {
             reloads: IntCounterVec::new(
-                options("automatic_reloads_total", "[ALPHA] Reloads of admission manifests, by how they ended."),
+                options(
+                    "automatic_reloads_total",
+                    "[ALPHA] Total number of automatic reloads of admission manifest configuration split by status, plugin, and \
+                     apiserver identity.",
+                ),
                 labels,
             )?,
             last_reload: GaugeVec::new(
-                options("automatic_reload_last_timestamp_seconds", "[ALPHA] When manifests were last reloaded."),
+                options(
+                    "automatic_reload_last_timestamp_seconds",
+                    "[ALPHA] Timestamp of the last automatic reload of admission manifest configuration split by status, plugin, \
+                     and apiserver identity.",
+                ),
                 labels,
             )?,
             last_config: IntGaugeVec::new(
-                options("last_config_info", "[ALPHA] The hash of the manifests that are in use."),
+                options(
+                    "last_config_info",
+                    "[ALPHA] Information about the last applied admission manifest configuration with hash as label, split by \
+                     plugin and apiserver identity.",
+                ),
                 &["plugin", "apiserver_id_hash", "hash"],
             )?,
             id_hash: sha256_text(&Sha256::digest(server_id(&host_name()))),

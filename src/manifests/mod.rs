@@ -12,8 +12,11 @@ pub mod webhooks;
 pub mod policies;
 mod source;
 mod metrics;
+mod names;
 
+pub use folder::documents_of;
 pub use metrics::Metrics;
+pub use names::ReservedNames;
 pub use set::{LoadError, Set};
 pub use source::{Loaded, Source};
 

@@ -155,7 +155,8 @@ mod tests {
                 "binding \"b.static.k8s.io\": spec.policyName \"p\" must end with \".static.k8s.io\"",
             ),
             (
-                json!({"policyName": "p.static.k8s.io", "validationActions": ["Deny"], "paramRef": {"name": "x"}}),
+                json!({"policyName": "p.static.k8s.io", "validationActions": ["Deny"],
+                    "paramRef": {"name": "x", "parameterNotFoundAction": "Deny"}}),
                 "binding \"b.static.k8s.io\": spec.paramRef is not supported for static manifests",
             ),
             (

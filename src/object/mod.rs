@@ -277,6 +277,11 @@ impl Object {
         self.get(&["metadata", "labels"]).and_then(Value::as_object)
     }
 
+    /// Each label with its text: one that is null decodes to the empty string in Go.
+    pub fn label_texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.labels().into_iter().flatten().map(|(key, value)| (&**key, value.as_str().unwrap_or_default()))
+    }
+
     /// `metadata.annotations`, if it is an object.
     pub fn annotations(&self) -> Option<&Map<String, Value>> {
         self.get(&["metadata", "annotations"]).and_then(Value::as_object)

@@ -31,7 +31,11 @@ pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> 
     Some(typed::decode_json(kind, decoded, text)?.and_then(|typed| finish(kind, typed)))
 }
 
-fn finish(kind: &GroupVersionKind, typed: Typed) -> Result<Normal, String> {
+/// The same of what is decoded already.
+///
+/// # Errors
+/// For what kube-apiserver's conversions refuse.
+pub fn finish(kind: &GroupVersionKind, typed: Typed) -> Result<Normal, String> {
     let Typed { mut value, unknown } = typed;
     if let Some(why) = defaults::refusal(kind, &value) {
         return Err(why);

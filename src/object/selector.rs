@@ -1,7 +1,9 @@
 //! Label and field selectors: from query strings and from `metav1.LabelSelector`s, and whether labels match them.
 
+mod set;
 mod syntax;
 
+pub use set::{Matching, SelectorSet};
 pub use syntax::{label_key_errors, label_value_errors, subdomain_errors};
 
 use super::decode::go_quote;
@@ -10,7 +12,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Requirements on labels, all of which must hold (`labels.Selector`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     /// Whether it matches nothing at all: the selector of a missing `LabelSelector`.
     nothing: bool,
@@ -18,7 +20,7 @@ pub struct LabelSelector {
 }
 
 /// One requirement of a [`LabelSelector`] (`labels.Requirement`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LabelRequirement {
     /// The label's key.
     pub key: String,
@@ -29,7 +31,7 @@ pub struct LabelRequirement {
 }
 
 /// `selection.Operator`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `=`, `==`, `in`.
     In,

@@ -57,6 +57,11 @@ pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Op
     Some(text::decode(schema, text))
 }
 
+/// Whether [`decode()`] knows the kind.
+pub fn has_type(kind: &GroupVersionKind) -> bool {
+    table::of(kind).is_some()
+}
+
 /// Whether a kind is built in; also one that is served only where that is asked for (`--runtime-config`).
 pub fn is_known(kind: &GroupVersionKind) -> bool {
     table::has(kind)

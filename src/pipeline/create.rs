@@ -5,7 +5,7 @@ use super::owner_references::Seen;
 use super::write::{Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
 use crate::object::generate_name;
-use crate::request::body::{OptionsKind, check_new_name, ensure_namespace};
+use crate::request::body::{MediaType, OptionsKind, check_new_name, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::Response;
@@ -33,8 +33,9 @@ impl Write<'_> {
         if let Some(object) = &attributes.object
             && self.target.subresource.is_empty()
             && self.target.must_be_named()
+            && let Err(nameless) = check_new_name(object, self.target.kind())
         {
-            check_new_name(object, self.target.kind())?;
+            return self.refuse_nameless(&attributes, verbatim, nameless).await;
         }
         let base = generated_name_base(&attributes);
         let mut attempt = 1;
@@ -52,6 +53,21 @@ impl Write<'_> {
             }
             attempt += 1;
         }
+    }
+
+    /// The refusal of an object that has no name after the mutating phase: the API server's, which also says what else is wrong
+    /// with the object.
+    async fn refuse_nameless(
+        &self,
+        attributes: &Attributes,
+        verbatim: Option<MediaType>,
+        nameless: Status,
+    ) -> Result<Response<Body>, Status> {
+        if !self.knows_dry_runs {
+            return Err(nameless);
+        }
+        let answer = self.rehearse(self.admitted(attributes, verbatim)?).await?;
+        if answer.status.is_success() { Err(nameless) } else { Ok(answer.into_response()) }
     }
 }
 

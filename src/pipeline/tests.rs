@@ -13,9 +13,9 @@ use crate::authn::{self, Impersonation};
 use crate::authz::{self, Mode, Reviewer};
 use crate::cluster::discovery;
 use crate::cluster::{Cluster, FixedState};
-use crate::config::FeatureGates;
 use crate::config::admission::DefaultTolerations;
 use crate::embedded;
+use crate::manifests::ReservedNames;
 use crate::upstream::{Forwarder, Identity, SharedTransport, from_fn, full, kube_client};
 use async_trait::async_trait;
 use http_body_util::BodyExt;
@@ -134,7 +134,7 @@ impl Path {
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
         let cluster = Cluster::fixed(FixedState::default());
         let limits = Limits::default();
-        let (gates, shadows) = (FeatureGates::default(), Default::default());
+        let (gates, shadows, policies) = Default::default();
         let chain = Chain::build(&[&WITNESS], metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
@@ -143,6 +143,7 @@ impl Path {
             feature_gates: &gates,
             default_tolerations: DefaultTolerations::default(),
             shadow_webhooks: &shadows,
+            policies: &policies,
             discovery: discovery.clone(),
         });
         let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, 1, Drain::new());
@@ -153,6 +154,7 @@ impl Path {
             discovery,
             cluster,
             chain: Arc::new(chain.unwrap()),
+            reserved_names: ReservedNames::default(),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
             dry_runs: DryRuns::default(),

@@ -212,6 +212,7 @@ impl<'a> Write<'a> {
             shown.take_back(attributes);
         }
         result?;
+        self.pipeline.reserved_names.check(attributes)?;
         match &mut attributes.object {
             Some(object) if object.is_changed() => {
                 self.say_duplicate_owners(object, Seen::AfterMutation);

@@ -4,8 +4,6 @@ use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustls_pki_types::CertificateSigningRequestDer;
-use rustls_pki_types::pem::PemObject;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 
@@ -49,9 +47,8 @@ pub(super) struct Subject {
 impl Subject {
     /// Reads a request as objects carry it: base64 of PEM (`certificates.ParseCSR`).
     pub(super) fn read(base64: &str) -> Result<Self, String> {
-        const NOT_PEM: &str = "PEM block type must be CERTIFICATE REQUEST";
         let pem = STANDARD.decode(base64).map_err(|error| error.to_string())?;
-        let der = CertificateSigningRequestDer::from_pem_slice(&pem).map_err(|_| NOT_PEM)?;
+        let der = der(&String::from_utf8_lossy(&pem)).ok_or("PEM block type must be CERTIFICATE REQUEST")?;
         let (rest, request) = X509CertificationRequest::from_der(&der).map_err(|error| error.to_string())?;
         if !rest.is_empty() {
             return Err("asn1: syntax error: trailing data".to_owned());
@@ -66,6 +63,24 @@ impl Subject {
             organizations: subject.iter_organization().map(text).collect::<Result<_, _>>()?,
         })
     }
+}
+
+/// The request in the first block of a PEM. Whoever signs it may read another block where the first is not quite as it should
+/// be, so that one must be just so.
+fn der(pem: &str) -> Option<Vec<u8>> {
+    let start = pem.find("-----BEGIN ")?;
+    let is_at_line_start = start == 0 || pem[..start].ends_with('\n');
+    let mut lines = pem[start..].lines();
+    lines.next().filter(|line| is_at_line_start && *line == "-----BEGIN CERTIFICATE REQUEST-----")?;
+    let mut base64 = String::new();
+    for line in lines {
+        if line == "-----END CERTIFICATE REQUEST-----" {
+            return STANDARD.decode(base64).ok();
+        }
+        // What else there may be, headers for one, is no base64.
+        base64.push_str(line);
+    }
+    None
 }
 
 #[cfg(test)]
@@ -114,15 +129,41 @@ mod tests {
         assert_eq!(Subject::read(&request("o")).unwrap().common_name, "alice");
     }
 
+    /// The PEM in a [`request`].
+    fn pem(organization: &str) -> String {
+        String::from_utf8(STANDARD.decode(request(organization)).unwrap()).unwrap()
+    }
+
     #[tokio::test]
     async fn nothing_may_follow_a_request() {
-        let mut der =
-            CertificateSigningRequestDer::from_pem_slice(&STANDARD.decode(request("o")).unwrap()).unwrap().to_vec();
-        der.push(0);
-        let text = STANDARD.encode(der);
+        let mut longer = der(&pem("o")).unwrap();
+        longer.push(0);
+        let text = STANDARD.encode(longer);
         let pem = format!("-----BEGIN CERTIFICATE REQUEST-----\n{text}\n-----END CERTIFICATE REQUEST-----\n");
         let why = "failed to parse CSR: asn1: syntax error: trailing data";
         let text = format!("certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: {why}");
         created(SIGNER, &STANDARD.encode(pem)).await.was_refused(403, &text);
+    }
+
+    #[tokio::test]
+    async fn no_other_request_hides_behind_one_that_others_pass_over() {
+        let (good, bad) = (pem("developers"), pem("system:masters"));
+        let both = |first: &str| STANDARD.encode(format!("{first}{bad}"));
+        let unfinished = good.replace("-----END", "-----EMD");
+        for first in [
+            good.replace("END CERTIFICATE REQUEST-----", "END CERTIFICATE REQUEST-----x"),
+            good.replace("END CERTIFICATE REQUEST-----", "END CERTIFICATE REQUEST----- \r "),
+            good.replace("-----\nM", "-----\nProc-Type: 4\n\nM"),
+            good.replace('\n', "\r"),
+            format!("x{good}"),
+            good.replace("-----BEGIN CERTIFICATE", "-----BEGIN NEW CERTIFICATE"),
+            unfinished,
+            String::new(),
+        ] {
+            assert_eq!(created(SIGNER, &both(&first)).await.code(), Some(403), "{first}");
+        }
+        // All agree on the first one if it is as it should be, whatever is around it.
+        created(SIGNER, &both(&good)).await.stays_unchanged();
+        created(SIGNER, &both(&format!("Subject: O=x\n{}", good.replace('\n', "\r\n")))).await.stays_unchanged();
     }
 }

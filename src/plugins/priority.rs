@@ -14,7 +14,8 @@ pub static SPEC: Spec = Spec {
     name: "Priority",
     default_on: true,
     phases: Phases::Both,
-    operations: Operations::CREATE.or(Operations::UPDATE),
+    // A deletion is none of its business, but it is asked.
+    operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
     resources: Resources::Only(&[
         ("", "pods", ""),
         ("scheduling.k8s.io", "podgroups", ""),
@@ -50,7 +51,7 @@ impl Plugin for Priority {
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         match (&*attributes.resource.resource, attributes.operation) {
             ("pods", Operation::Create) => self.admit_pod(attributes),
-            ("pods", _) => keep_priority(attributes),
+            ("pods", Operation::Update) => keep_priority(attributes),
             ("podgroups", Operation::Create) if self.for_groups => self.admit_group(attributes),
             _ => Ok(()),
         }

@@ -6,6 +6,7 @@ mod check;
 mod config;
 mod device_claims;
 mod evaluator;
+mod metrics;
 mod pods;
 mod quotas;
 mod rounds;
@@ -16,11 +17,13 @@ mod volume_claims;
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operation, Operations};
 use crate::admission::{Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
+use crate::config::Limits;
 use crate::object::Object;
 use async_trait::async_trait;
 use check::{Previous, Request};
 use config::Configuration;
 use evaluator::{Evaluator, Gates};
+use metrics::Queue;
 use rounds::Rounds;
 use std::sync::Arc;
 
@@ -47,7 +50,8 @@ struct ResourceQuota {
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let configuration = Configuration::read(environment.configuration)?;
     let gates = Gates::new(environment.feature_gates);
-    Ok(Box::new(ResourceQuota::new(environment.cluster.clone(), gates, configuration, environment.limits)))
+    let queue = Queue::new(environment.metrics.registry()).map_err(|error| BuildError(error.to_string()))?;
+    Ok(Box::new(ResourceQuota::new(environment.cluster.clone(), gates, configuration, environment.limits, queue)))
 }
 
 #[async_trait]
@@ -61,8 +65,11 @@ impl Plugin for ResourceQuota {
         self.rounds.evaluate(&attributes.namespace, request).await
     }
 
-    /// Nothing is to be counted that the API server then does not store.
+    /// Nothing is to be counted that the API server then does not store. Of a create that is only a try, nothing is.
     fn looks_at_stored(&self, attributes: &Attributes) -> bool {
+        if attributes.dry_run && attributes.operation == Operation::Create {
+            return false;
+        }
         let Some(evaluator) = self.evaluator(attributes) else { return false };
         !self.configuration.limited.is_empty()
             || self.rounds.may_have_quotas(&attributes.namespace, |hard| {
@@ -72,8 +79,8 @@ impl Plugin for ResourceQuota {
 }
 
 impl ResourceQuota {
-    fn new(cluster: Arc<Cluster>, gates: Gates, configuration: Configuration, limits: &crate::config::Limits) -> Self {
-        let rounds = Arc::new(Rounds::new(cluster.clone(), gates.clone(), limits));
+    fn new(cluster: Arc<Cluster>, gates: Gates, configuration: Configuration, limits: &Limits, queue: Queue) -> Self {
+        let rounds = Arc::new(Rounds::new(cluster.clone(), gates.clone(), limits, queue));
         Self { cluster, gates, configuration, rounds }
     }
 

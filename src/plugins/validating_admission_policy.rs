@@ -23,8 +23,7 @@ fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     let gates = environment.feature_gates;
     let folder = config::read(environment.configuration, "ValidatingAdmissionPolicyConfiguration", gates)?;
     let files = validating_files(folder, environment)?;
-    let Environment { cluster, discovery, metrics, limits, .. } = environment;
-    let policies = Validating::new(cluster.clone(), discovery.clone(), metrics.clone(), limits, files);
+    let policies = Validating::new(environment, files);
     Ok(Box::new(ValidatingAdmissionPolicy(policies.map_err(|error| BuildError(error.to_string()))?)))
 }
 

@@ -1,11 +1,13 @@
 //! Bindings: what is kept of each, compiled when it is read. There may be a hundred thousand.
 
+use crate::admission::shadow;
 use crate::cluster::{Need, Projection};
 use crate::object::selector::LabelSelector;
 use crate::webhooks::criteria::Criteria;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchResources, MutatingAdmissionPolicyBinding, ParamRef, ValidatingAdmissionPolicyBinding,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
@@ -69,13 +71,16 @@ pub struct Binding<A> {
     pub criteria: Option<Box<Criteria>>,
     /// What becomes of failed validations, in the order of the binding.
     pub actions: Box<[Action]>,
+    /// Whether it says of itself that its policy decides nothing for it.
+    pub is_shadow: bool,
     api: PhantomData<fn() -> A>,
 }
 
 impl<A> PartialEq for Binding<A> {
     fn eq(&self, other: &Self) -> bool {
-        let parts = |binding: &Self| (&binding.name, &binding.policy) == (&other.name, &other.policy);
-        parts(self)
+        self.name == other.name
+            && self.policy == other.policy
+            && self.is_shadow == other.is_shadow
             && self.parameters == other.parameters
             && self.criteria == other.criteria
             && self.actions == other.actions
@@ -84,7 +89,7 @@ impl<A> PartialEq for Binding<A> {
 
 impl<A> Binding<A> {
     fn new(
-        name: Option<String>,
+        metadata: ObjectMeta,
         policy: Option<String>,
         parameters: Option<ParamRef>,
         resources: Option<MatchResources>,
@@ -97,7 +102,8 @@ impl<A> Binding<A> {
             _ => None,
         };
         Self {
-            name: name.unwrap_or_default().into(),
+            is_shadow: shadow::is_policy(&metadata),
+            name: metadata.name.unwrap_or_default().into(),
             policy: policy.unwrap_or_default().into(),
             parameters: parameters.map(|reference| Box::new(reference.into())),
             criteria: resources.map(|resources| Box::new(resources.into())),
@@ -116,7 +122,7 @@ impl Projection for Binding<ValidatingAdmissionPolicyBinding> {
         let key = object.metadata.name.clone().unwrap_or_default();
         let spec = object.spec;
         let (policy, actions) = (Some(spec.policy_name), spec.validation_actions);
-        (key, Self::new(object.metadata.name, policy, spec.param_ref, spec.match_resources, &actions))
+        (key, Self::new(object.metadata, policy, spec.param_ref, spec.match_resources, &actions))
     }
 }
 
@@ -128,6 +134,6 @@ impl Projection for Binding<MutatingAdmissionPolicyBinding> {
     fn project(object: MutatingAdmissionPolicyBinding) -> (String, Self) {
         let key = object.metadata.name.clone().unwrap_or_default();
         let spec = object.spec.unwrap_or_default();
-        (key, Self::new(object.metadata.name, spec.policy_name, spec.param_ref, spec.match_resources, &[]))
+        (key, Self::new(object.metadata, spec.policy_name, spec.param_ref, spec.match_resources, &[]))
     }
 }

@@ -1,14 +1,13 @@
 //! `matchConditions` of policies and webhooks (`matchconditions.matcher`).
 
 use super::expression::{CONDITIONS_COST, Compiler, Declarations, Expression, OUT_OF_BUDGET, Series, Stop};
-use super::request::{Looks, Shown};
-use super::reviews::Reviews;
+use super::request::{Looks, Shared, Shown};
 use super::variables::{Variable, Variables};
 use super::versions::View;
 use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions as Labels, Metrics};
 use crate::cel::value::Review;
-use crate::cel::{Type, Value};
+use crate::cel::{Type, Value, work};
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use serde_json::Value as Json;
 use std::time::Instant;
@@ -78,15 +77,15 @@ impl Conditions {
         if self.is_empty() {
             return Verdict::Matches;
         }
-        let reviews = Reviews::new(attributes.authorizer.clone());
+        let shared = Shared::new(attributes.authorizer.clone());
         loop {
             let verdict = {
-                let shown = Shown::new(attributes, view, None, &reviews);
+                let shown = Shown::new(attributes, view, None, &shared);
                 self.evaluate(&shown, Beside { looks: self.looks, ..Beside::default() }, labels, metrics)
             };
             match verdict {
                 Ok(verdict) => return verdict,
-                Err(review) => reviews.ask(*review).await,
+                Err(review) => shared.reviews.ask(*review).await,
             }
         }
     }
@@ -121,7 +120,7 @@ impl Conditions {
         let slots = shown.slots(Looks { at_namespace: false, ..beside.looks }, beside.parameters);
         let slots = super::expression::Slots { namespace: Value::Null, ..slots };
         let variables = Variables::new(beside.variables, slots, shown.limits());
-        let results = self.run(&variables, shown);
+        let results = work::bounded(|| self.run(&variables, shown));
         let verdict = match results {
             Err(Stop::Review(review)) => return Err(review),
             Err(Stop::OutOfBudget) => self.failed(OUT_OF_BUDGET.to_owned()),

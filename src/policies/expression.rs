@@ -2,10 +2,12 @@
 //! (`cel.compiler`, `cel.evaluationActivation`).
 
 use super::variables::{Variable, Variables};
+use crate::cel::estimate::Range;
 use crate::cel::library::jsonpatch;
 use crate::cel::messages::{Admission, VARIABLES};
 use crate::cel::value::{Map, Review};
 use crate::cel::{Environment, Error, Limits, Program, Type, Value};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +17,9 @@ pub const EXPRESSION_COST: u64 = 1_000_000;
 pub const POLICY_COST: u64 = 10_000_000;
 /// Cost of matchConditions at most (`RuntimeCELCostBudgetMatchConditions`).
 pub const CONDITIONS_COST: u64 = 2_500_000;
+
+/// How deep variables and what they are made of may be in one another; their values are as deep.
+const MAX_NESTING: usize = 1_000;
 
 /// What is said of the budget when it is spent.
 pub const OUT_OF_BUDGET: &str =
@@ -39,6 +44,11 @@ pub struct Expression {
     source: Box<str>,
     declarations: Declarations,
     program: Result<Program, String>,
+}
+
+impl Declarations {
+    /// What most expressions of policies may use.
+    pub const OF_POLICIES: Self = Self { parameters: false, authorizer: true, variables: true, patches: false };
 }
 
 impl Expression {
@@ -98,9 +108,16 @@ impl Compiler {
 
     /// Compiles the policy's variables; each may use those before it, and all that is compiled later may use them.
     pub fn variables<'a>(&mut self, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Box<[Variable]> {
-        let declarations = Declarations { authorizer: true, variables: true, ..Declarations::default() };
-        let compile = |(name, source): (&str, &str)| {
-            let expression = self.compile(source, declarations, &[]);
+        let mut nesting: HashMap<&str, usize> = HashMap::new();
+        let compile = |(name, source): (&'a str, &'a str)| {
+            let mut expression = self.compile(source, Declarations::OF_POLICIES, &[]);
+            let words = source.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let below = words.filter_map(|word| nesting.get(word)).max().copied().unwrap_or(0);
+            let own = expression.program.as_ref().map_or(0, Program::depth);
+            if below + own > MAX_NESTING {
+                expression.program = Err("compilation failed: the variables that it is made of nest too deeply".into());
+            }
+            nesting.insert(name, below + own);
             self.messages.add_variable(name, &expression.output());
             Variable { name: name.into(), expression }
         };
@@ -109,26 +126,22 @@ impl Compiler {
 
     /// Compiles an expression that must come to one of these types; to any if none is given.
     pub fn compile(&self, source: &str, declarations: Declarations, types: &[Type]) -> Expression {
+        let program = self.environment(declarations).compile_to(source, types).map_err(|error| error.to_string());
         let declarations = Declarations { parameters: self.has_parameters, ..declarations };
-        let messages = self.messages.clone();
-        let messages = if declarations.patches { messages.with_patches() } else { messages };
-        let program = environment(messages, declarations)
-            .compile(source)
-            .map_err(|error| format!("compilation failed: {error}"))
-            .and_then(|program| match types.is_empty() || types.contains(&program.output) {
-                true => Ok(program),
-                false => Err(wrong_type(types, &program.output)),
-            });
         Expression { source: source.into(), declarations, program }
     }
-}
 
-fn wrong_type(types: &[Type], found: &Type) -> String {
-    let texts: Vec<String> = types.iter().map(Type::declaration).collect();
-    let found = found.declaration();
-    match texts.as_slice() {
-        [one] => format!("must evaluate to {one} but got {found}"),
-        several => format!("must evaluate to one of [{}] but got {found}", several.join(" ")),
+    /// What an expression costs with values of which nothing is known; none if it does not compile.
+    pub fn estimate(&self, source: &str, declarations: Declarations) -> Option<Range> {
+        let environment = self.environment(declarations);
+        let checked = environment.check(source).ok()?;
+        environment.estimate(&checked, &|_| None).ok()
+    }
+
+    fn environment(&self, declarations: Declarations) -> Environment {
+        let messages = self.messages.clone();
+        let messages = if declarations.patches { messages.with_patches() } else { messages };
+        environment(messages, Declarations { parameters: self.has_parameters, ..declarations })
     }
 }
 

@@ -1,47 +1,48 @@
 //! Policies from a folder, compiled when they are read (`policy/manifest/source`).
 
 use super::Binding;
-use super::source::Compiled;
+use super::policy::{Policy, Rules};
 use crate::admission::{BuildError, Environment};
+use crate::cel::work;
 use crate::cluster::Projection;
-use crate::manifests::policies::{Parameters, Policies, Policy, load};
+use crate::manifests::policies::{self, Parameters, Policies, load};
 use crate::manifests::{LoadError, Loaded, Source};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A policy with its bindings, by name; there may be none.
-type Bound<C, A> = (Arc<C>, Vec<Arc<Binding<A>>>);
+type Bound<R, A> = (Arc<Policy<R>>, Vec<Arc<Binding<A>>>);
 
 /// The policies of a folder, by name.
 #[derive(Debug)]
-pub struct Files<C, A> {
+pub struct Files<R, A> {
     /// Each with its bindings.
-    pub policies: Vec<Bound<C, A>>,
+    pub policies: Vec<Bound<R, A>>,
 }
 
-impl<C, A> Default for Files<C, A> {
+impl<R, A> Default for Files<R, A> {
     fn default() -> Self {
         Self { policies: Vec::new() }
     }
 }
 
-impl<C, A> Files<C, A>
+impl<R, A> Files<R, A>
 where
-    C: Compiled<Source: Policy<Binding = A>>,
+    R: Rules<Source: policies::Policy<Binding = A>>,
     A: Clone,
     Binding<A>: Projection<Object = A>,
 {
-    /// Reads a folder.
+    /// Reads a folder, whose policies may have parameters or not.
     ///
     /// # Errors
     /// At the first thing that is wrong in it; an expression that does not compile is.
-    pub fn load(folder: &Path) -> Result<Loaded<Self>, LoadError> {
-        let Loaded { value, hash } = load::<C::Source>(folder, Parameters::Forbidden)?;
+    pub fn load(folder: &Path, parameters: Parameters) -> Result<Loaded<Self>, LoadError> {
+        let Loaded { value, hash } = load::<R::Source>(folder, parameters)?;
         let Policies { policies, bindings } = &*value;
         let bindings: Vec<_> = bindings.iter().map(|binding| Arc::new(Binding::project(A::clone(binding)).1)).collect();
-        let bound = |policy: &Arc<C::Source>| {
-            let policy = Arc::new(C::compile(policy));
-            let bindings = bindings.iter().filter(|binding| *binding.policy == *policy.name());
+        let bound = |policy: &Arc<R::Source>| {
+            let policy = Arc::new(work::bounded(|| Policy::<R>::compile(policy)));
+            let bindings = bindings.iter().filter(|binding| binding.policy == policy.name);
             let bindings = bindings.cloned().collect();
             (policy, bindings)
         };
@@ -53,19 +54,20 @@ where
 ///
 /// # Errors
 /// When what is there cannot be used.
-pub fn follow<C, A>(
+pub fn follow<R, A>(
     folder: Option<PathBuf>,
     plugin: &'static str,
     environment: &Environment<'_>,
-) -> Result<Source<Files<C, A>>, BuildError>
+) -> Result<Source<Files<R, A>>, BuildError>
 where
-    C: Compiled<Source: Policy<Binding = A>>,
+    R: Rules<Source: policies::Policy<Binding = A>>,
     A: Clone + 'static,
     Binding<A>: Projection<Object = A>,
 {
     let Some(folder) = folder else { return Ok(Source::default()) };
-    let place = folder.clone();
-    Source::follow(folder, plugin, environment.metrics.manifests().clone(), Files::load).map_err(|why| {
+    let (place, parameters) = (folder.clone(), environment.policies.in_files);
+    let load = move |folder: &Path| Files::load(folder, parameters);
+    Source::follow(folder, plugin, environment.metrics.manifests().clone(), load).map_err(|why| {
         let why = why.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" ");
         BuildError(format!("failed to load static policy manifests from {place:?}: {why}"))
     })

@@ -54,7 +54,11 @@ impl Checks {
     /// When one of the names is registered already.
     pub fn validating(registry: &Registry) -> prometheus::Result<Self> {
         let labels = ["policy", "policy_binding", "error_type", "enforcement_action"];
-        Self::register(registry, "validating", ("BETA", "validation"), &labels)
+        let total = "[BETA] Validation admission policy check total, labeled by policy and further identified by binding and \
+                     enforcement action taken.";
+        let seconds = "[BETA] Validation admission latency for individual validation expressions in seconds, labeled by policy \
+                       and further including binding and enforcement action taken.";
+        Self::register(registry, "validating", [total, seconds], &labels)
     }
 
     /// Registers those of mutating policies.
@@ -62,20 +66,22 @@ impl Checks {
     /// # Errors
     /// When one of the names is registered already.
     pub fn mutating(registry: &Registry) -> prometheus::Result<Self> {
-        Self::register(registry, "mutating", ("ALPHA", "mutation"), &["policy", "policy_binding", "error_type"])
+        let total =
+            "[ALPHA] Mutation admission policy check total, labeled by policy and further identified by binding.";
+        let seconds = "[ALPHA] Mutation admission latency for individual mutation expressions in seconds, labeled by policy and \
+                       binding.";
+        Self::register(registry, "mutating", [total, seconds], &["policy", "policy_binding", "error_type"])
     }
 
     fn register(
         registry: &Registry,
         kind: &str,
-        (stability, what): (&str, &str),
+        [of_total, of_seconds]: [&str; 2],
         labels: &[&str],
     ) -> prometheus::Result<Self> {
         let name = |end: &str| format!("apiserver_{kind}_admission_policy_check_{end}");
-        let help = format!("[{stability}] Checks by admission policies of {kind} kind, by policy and binding.");
-        let total = IntCounterVec::new(Opts::new(name("total"), help), labels)?;
-        let help = format!("[{stability}] How long a single {what} expression took, by policy and binding.");
-        let options = HistogramOpts::new(name("duration_seconds"), help).buckets(BUCKETS.to_vec());
+        let total = IntCounterVec::new(Opts::new(name("total"), of_total), labels)?;
+        let options = HistogramOpts::new(name("duration_seconds"), of_seconds).buckets(BUCKETS.to_vec());
         let seconds = HistogramVec::new(options, labels)?;
         registry.register(Box::new(total.clone()))?;
         registry.register(Box::new(seconds.clone()))?;

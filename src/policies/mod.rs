@@ -9,27 +9,33 @@ mod variables;
 mod reviews;
 mod request;
 mod conditions;
+mod policy;
 mod binding;
 mod source;
 mod files;
 mod parameters;
 mod versions;
 mod metrics;
+mod shadow;
 mod validating;
 mod mutating;
+mod options;
 pub mod config;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use binding::Binding;
 pub use conditions::{Conditions, Verdict};
 pub(crate) use expression::{Compiler, Declarations};
 pub use mutating::Mutating;
 pub(crate) use mutating::mutating_files;
+pub use options::{Options, Parameters};
 pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
 pub use validating::Validating;
 pub(crate) use validating::validating_files;
-pub use versions::View;
+pub use versions::{Versions, View};
 
 use crate::admission::Attributes;
 

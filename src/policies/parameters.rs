@@ -1,7 +1,8 @@
 //! The parameters with which a policy is evaluated for a binding (`generic.CollectParams`).
 
 use super::binding::ParameterReference;
-use super::source::{ParameterKind, unknown_kind};
+use super::policy::ParameterKind;
+use super::source::unknown_kind;
 use crate::cluster::{Parameter, Parameters};
 use std::sync::Arc;
 

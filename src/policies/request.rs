@@ -1,19 +1,54 @@
 //! What expressions get to see of a request: made when it is first needed, once for all policies.
 
 use super::expression::{EXPRESSION_COST, Expression, Slots};
-use super::reviews::{Answers, Reviews};
+use super::reviews::Reviews;
 use super::versions::View;
-use crate::admission::Attributes;
+use crate::admission::{Attributes, CallerAuthorizer};
 use crate::authz;
 use crate::cel::library::authz::{authorizer, resource_check};
 use crate::cel::value::Map;
 use crate::cel::{Limits, Value};
-use crate::cluster::{Namespace, Texts};
+use crate::cluster::Namespace;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use serde_json::{Map as JsonMap, Value as Json, json};
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::sync::Arc;
+use std::sync::OnceLock;
+
+/// What evaluations of one request share.
+#[derive(Debug)]
+pub struct Shared {
+    /// The access reviews that they asked for.
+    pub reviews: Reviews,
+    /// `request`, where it is shown as what it is.
+    own: OnceLock<Json>,
+    /// `authorizer` and `authorizer.requestResource`
+    authorizer: OnceLock<[Value<'static>; 2]>,
+}
+
+impl Shared {
+    /// Of a request of this caller.
+    pub fn new(authorizer: CallerAuthorizer) -> Self {
+        let (own, authorizer_value) = (OnceLock::new(), OnceLock::new());
+        Self { reviews: Reviews::new(authorizer), own, authorizer: authorizer_value }
+    }
+
+    fn authorizer(&self, attributes: &Attributes) -> &[Value<'static>; 2] {
+        self.authorizer.get_or_init(|| {
+            let Attributes { resource, subresource, namespace, name, .. } = attributes;
+            let on_request = authz::Attributes {
+                api_group: resource.group.clone(),
+                resource: resource.resource.clone(),
+                subresource: subresource.clone(),
+                namespace: namespace.clone(),
+                name: name.clone(),
+                ..authz::Attributes::default()
+            };
+            let answers = self.reviews.answers();
+            [authorizer(answers.clone()), resource_check(answers, on_request)]
+        })
+    }
+}
 
 /// A request as expressions see it, as one kind and resource.
 #[derive(Clone)]
@@ -28,8 +63,8 @@ pub struct Shown<'a> {
     pub matched: (&'a GroupVersionKind, &'a GroupVersionResource),
     /// `namespaceObject`
     pub namespace: Option<&'a JsonMap<String, Json>>,
-    /// What access reviews answer.
-    pub answers: Arc<Answers>,
+    shared: &'a Shared,
+    /// `request`, where it is shown as something else.
     request: OnceCell<Json>,
 }
 
@@ -63,18 +98,10 @@ impl<'a> Shown<'a> {
         attributes: &'a Attributes,
         View { kind, resource, object, old_object }: View<'a>,
         namespace: Option<&'a JsonMap<String, Json>>,
-        reviews: &Reviews,
+        shared: &'a Shared,
     ) -> Self {
         let request = OnceCell::new();
-        Self {
-            attributes,
-            object,
-            old_object,
-            matched: (kind, resource),
-            namespace,
-            answers: reviews.answers(),
-            request,
-        }
+        Self { attributes, object, old_object, matched: (kind, resource), namespace, shared, request }
     }
 
     /// The same with the resource of the request, whatever it matched as.
@@ -90,14 +117,14 @@ impl<'a> Shown<'a> {
     pub fn slots<'s>(&'s self, looks: Looks, parameters: Option<&'s Json>) -> Slots<'s> {
         let map =
             |fields: Option<&'s JsonMap<String, Json>>| fields.map_or(Value::Null, |all| Value::Map(Map::Json(all)));
-        let request = looks.at_request.then(|| self.request.get_or_init(|| self.request_value()));
+        let request = looks.at_request.then(|| self.request());
         Slots {
             object: map(self.object.map(Object::fields)),
             old_object: map(self.old_object.map(Object::fields)),
             namespace: map(self.namespace),
             request: map(request.and_then(Json::as_object)),
             parameters: map(parameters.and_then(Json::as_object)),
-            authorizer: looks.at_authorizer.then(|| self.authorizer()),
+            authorizer: looks.at_authorizer.then(|| self.shared.authorizer(self.attributes).clone()),
             variables: None,
         }
     }
@@ -107,17 +134,12 @@ impl<'a> Shown<'a> {
         Limits { cost: EXPRESSION_COST, deadline: Some(self.attributes.deadline.into_std()) }
     }
 
-    fn authorizer(&self) -> [Value<'static>; 2] {
-        let Attributes { resource, subresource, namespace, name, .. } = self.attributes;
-        let on_request = authz::Attributes {
-            api_group: resource.group.clone(),
-            resource: resource.resource.clone(),
-            subresource: subresource.clone(),
-            namespace: namespace.clone(),
-            name: name.clone(),
-            ..authz::Attributes::default()
-        };
-        [authorizer(self.answers.clone()), resource_check(self.answers.clone(), on_request)]
+    fn request(&self) -> &Json {
+        let Attributes { kind, resource, .. } = self.attributes;
+        match self.matched == (kind, resource) {
+            true => self.shared.own.get_or_init(|| self.request_value()),
+            false => self.request.get_or_init(|| self.request_value()),
+        }
     }
 
     /// `cel.CreateAdmissionRequest`
@@ -166,16 +188,17 @@ fn resource_value(resource: &GroupVersionResource) -> Json {
 
 /// `namespaceObject` (`cel.CreateNamespaceObject`).
 pub fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
-    let mut fields: JsonMap<String, Json> = serde_json::from_str(&namespace.whole).unwrap_or_else(|_| {
-        let Namespace { name, labels, annotations, .. } = namespace;
-        let texts = |texts: &Texts| -> JsonMap<String, Json> {
-            texts.iter().map(|(key, text)| (key.to_owned(), text.into())).collect()
-        };
-        let metadata = json!({"name": name, "labels": texts(labels), "annotations": texts(annotations)});
-        [("metadata".to_owned(), metadata)].into_iter().collect()
-    });
-    fields.remove("apiVersion");
-    fields.remove("kind");
+    let mut fields: JsonMap<String, Json> = serde_json::from_str(&namespace.rest).unwrap_or_default();
+    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+    if let Json::Object(metadata) = metadata {
+        metadata.insert("name".to_owned(), namespace.name.as_str().into());
+        for (field, texts) in [("labels", &namespace.labels), ("annotations", &namespace.annotations)] {
+            if !texts.is_empty() {
+                let texts = texts.iter().map(|(key, text)| (key.to_owned(), text.into())).collect();
+                metadata.insert(field.to_owned(), Json::Object(texts));
+            }
+        }
+    }
     fields
 }
 

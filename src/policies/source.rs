@@ -5,17 +5,17 @@ use super::Audience;
 use super::binding::Binding;
 use super::expression::Expression;
 use super::files::Files;
+use super::policy::{ParameterKind, Policy, Rules};
+use crate::admission::shadow::Shadows;
 use crate::admission::Attributes;
+use crate::cel::work;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection};
 use crate::manifests;
-use crate::object::{GroupVersionKind, split_api_version};
-use crate::webhooks::criteria::Criteria;
+use crate::object::GroupVersionKind;
 use crate::webhooks::derived::Derived;
-use crate::webhooks::index::Index;
-use k8s_openapi::api::admissionregistration::v1::ParamKind;
+use crate::webhooks::index::{Candidates, Index};
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,91 +25,61 @@ use tokio_util::task::AbortOnDropHandle;
 /// From a change to the compilation: changes come in groups.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// `paramKind`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParameterKind {
-    api_version: String,
-    kind: String,
-}
-
-impl From<&ParamKind> for ParameterKind {
-    fn from(kind: &ParamKind) -> Self {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        Self { api_version: text(&kind.api_version), kind: text(&kind.kind) }
-    }
-}
-
-impl ParameterKind {
-    /// As group, version and kind; none where the version has two slashes.
-    pub fn parsed(&self) -> Option<GroupVersionKind> {
-        let (group, version) = split_api_version(&self.api_version);
-        (!version.contains('/')).then(|| GroupVersionKind::new(group, version, &*self.kind))
-    }
-}
-
-/// `ParamKind.String`
-impl fmt::Display for ParameterKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "&ParamKind{{APIVersion:{},Kind:{},}}", self.api_version, self.kind)
-    }
-}
-
-/// A policy that can be asked.
-pub trait Compiled: fmt::Debug + Send + Sync + 'static {
-    /// What it is compiled from.
-    type Source: Projection;
-
-    /// Compiles it. What does not compile is kept as the reason.
-    fn compile(source: &Self::Source) -> Self;
-    /// Its name.
-    fn name(&self) -> &str;
-    /// Which requests it is for; none is a mistake in it.
-    fn criteria(&self) -> Option<&Criteria>;
-    /// The kind of its parameters.
-    fn parameter_kind(&self) -> Option<&ParameterKind>;
-    /// All its expressions.
-    fn expressions(&self) -> impl Iterator<Item = &Expression>;
-}
-
 /// A policy with its bindings.
 #[derive(Debug)]
-pub struct Hook<C, A> {
+pub struct Hook<R, A> {
     /// The policy.
-    pub policy: Arc<C>,
+    pub policy: Arc<Policy<R>>,
     /// Its bindings, by name.
-    pub bindings: Vec<Arc<Binding<A>>>,
+    bindings: Box<[Arc<Binding<A>>]>,
+    /// Those for which it decides nothing.
+    shadows: Box<[Arc<Binding<A>>]>,
     /// The objects of its parameters' kind; an error where they cannot be followed.
     pub parameters: Option<Result<Arc<Parameters>, String>>,
-    /// Whether it is from a file.
-    is_static: bool,
+}
+
+impl<R, A> Hook<R, A> {
+    /// Its bindings, and whether it decides nothing for each; those for which it decides come first.
+    pub fn bound(&self) -> impl Iterator<Item = (&Binding<A>, bool)> {
+        let bindings = self.bindings.iter().map(|binding| (&**binding, false));
+        bindings.chain(self.shadows.iter().map(|binding| (&**binding, true)))
+    }
+
+    /// Whether it decides nothing for any of its bindings.
+    pub fn is_shadow(&self) -> bool {
+        self.bindings.is_empty() && (self.policy.is_shadow || !self.shadows.is_empty())
+    }
 }
 
 /// The policies from files, by name, then those of the API that have bindings, by name (`compositePolicySource`).
 #[derive(Debug)]
-pub struct Policies<C: Compiled, A> {
-    files: Arc<Files<C, A>>,
-    hooks: Vec<Hook<C, A>>,
+pub struct Policies<R: Rules, A> {
+    files: Arc<Files<R, A>>,
+    hooks: Vec<Hook<R, A>>,
     index: Index,
     /// Every policy of the API with what it was compiled from, to compile again only what changes.
-    compiled: Vec<(Arc<C::Source>, Arc<C>)>,
+    compiled: Vec<(Arc<R::Source>, Arc<Policy<R>>)>,
 }
 
-impl<C: Compiled, A> Default for Policies<C, A> {
+impl<R: Rules, A> Default for Policies<R, A> {
     fn default() -> Self {
         Self { files: Arc::default(), hooks: Vec::new(), index: Index::default(), compiled: Vec::new() }
     }
 }
 
-impl<C: Compiled, A> Policies<C, A> {
-    /// The policies that may be for such a request.
+impl<R: Rules, A> Policies<R, A> {
+    /// The policies that may be for such a request, whatever is in its object.
     pub(super) fn candidates(
         &self,
         audience: Audience,
         of: &Attributes,
-    ) -> impl Iterator<Item = &Hook<C, A>> + use<'_, C, A> {
-        let positions = self.index.candidates(&of.resource.resource, of.operation);
-        let hooks = positions.filter_map(|position| self.hooks.get(position));
-        hooks.filter(move |hook| audience == Audience::All || hook.is_static)
+        cluster: &Cluster,
+    ) -> Candidates<'_, Hook<R, A>> {
+        let candidates = self.index.candidates(&self.hooks, of, cluster);
+        match audience {
+            Audience::All => candidates,
+            Audience::Files => candidates.among_first(self.files.policies.len()),
+        }
     }
 
     /// Every policy with a mistake in it, and what it is.
@@ -121,7 +91,7 @@ impl<C: Compiled, A> Policies<C, A> {
                 Ok(parameters) if parameters.is_unknown() => Some(unknown_kind(parameters.kind())),
                 Ok(_) => None,
             };
-            Some((hook.policy.name(), compile.or_else(unknown)?))
+            Some((&*hook.policy.name, compile.or_else(unknown)?))
         })
     }
 }
@@ -134,32 +104,40 @@ pub fn unknown_kind(kind: &GroupVersionKind) -> String {
 }
 
 /// What the policies are made of: those from files, those of the API, and the bindings of these.
-type Sources<C, A> = (Arc<Files<C, A>>, Arc<Vec<Arc<<C as Compiled>::Source>>>, Arc<Vec<Arc<Binding<A>>>>);
+type Sources<R, A> = (Arc<Files<R, A>>, Arc<Vec<Arc<<R as Rules>::Source>>>, Arc<Vec<Arc<Binding<A>>>>);
 
 /// Knows the policies as they are now.
-pub struct Source<C: Compiled, A: 'static> {
-    inner: Arc<Inner<C, A>>,
+pub struct Source<R: Rules, A: 'static> {
+    inner: Arc<Inner<R, A>>,
     // Ends with the value.
     _compiling: Option<AbortOnDropHandle<()>>,
 }
 
-struct Inner<C: Compiled, A: 'static> {
+struct Inner<R: Rules, A: 'static> {
     cluster: Arc<Cluster>,
     discovery: Arc<Discovery>,
-    files: manifests::Source<Files<C, A>>,
-    policies: Derived<Sources<C, A>, Policies<C, A>>,
+    files: manifests::Source<Files<R, A>>,
+    policies: Derived<Sources<R, A>, Policies<R, A>>,
+    /// What the command line names.
+    shadows: Shadows,
     /// Whether the task has compiled what there was when the caches were filled, and goes on to do so.
     is_kept: AtomicBool,
 }
 
-impl<C: Compiled, A: 'static> Source<C, A>
+impl<R: Rules, A: 'static> Source<R, A>
 where
     Binding<A>: Projection,
 {
-    /// The policies of these files and this cluster; on a tokio runtime they are compiled before a request asks for them.
-    pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, files: manifests::Source<Files<C, A>>) -> Self {
-        let is_kept = AtomicBool::new(false);
-        let inner = Arc::new(Inner { cluster, discovery, files, policies: Derived::default(), is_kept });
+    /// The policies of these files and this cluster, of which these decide nothing; on a tokio runtime they are compiled before
+    /// a request asks for them.
+    pub fn new(
+        cluster: Arc<Cluster>,
+        discovery: Arc<Discovery>,
+        files: manifests::Source<Files<R, A>>,
+        shadows: Shadows,
+    ) -> Self {
+        let (policies, is_kept) = (Derived::default(), AtomicBool::new(false));
+        let inner = Arc::new(Inner { cluster, discovery, files, policies, shadows, is_kept });
         let compiling = Handle::try_current().ok().map(|runtime| {
             let inner = inner.clone();
             AbortOnDropHandle::new(runtime.spawn(async move { inner.keep_compiled().await }))
@@ -173,7 +151,7 @@ where
     }
 
     /// The policies as they are now; those of the API may be those of a moment ago: no request waits for what is being compiled.
-    pub fn policies(&self) -> Arc<Policies<C, A>> {
+    pub fn policies(&self) -> Arc<Policies<R, A>> {
         if self.inner.is_kept.load(Ordering::Acquire) {
             let last = self.inner.policies.last();
             if Arc::ptr_eq(&last.files, &self.inner.files.load()) {
@@ -184,20 +162,20 @@ where
     }
 }
 
-impl<C: Compiled, A: 'static> Inner<C, A>
+impl<R: Rules, A: 'static> Inner<R, A>
 where
     Binding<A>: Projection,
 {
-    fn policies(&self) -> Arc<Policies<C, A>> {
-        let present = || (self.files.load(), self.cluster.all::<C::Source>(), self.cluster.all::<Binding<A>>());
-        let same = |a: &Sources<C, A>, b: &Sources<C, A>| {
+    fn policies(&self) -> Arc<Policies<R, A>> {
+        let present = || (self.files.load(), self.cluster.all::<R::Source>(), self.cluster.all::<Binding<A>>());
+        let same = |a: &Sources<R, A>, b: &Sources<R, A>| {
             Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1) && Arc::ptr_eq(&a.2, &b.2)
         };
         self.policies.get(present, same, |sources, before| self.compile(sources, before))
     }
 
     async fn keep_compiled(self: Arc<Self>) {
-        let mut changes = self.cluster.changes(&[C::Source::NEED, Binding::<A>::NEED]);
+        let mut changes = self.cluster.changes(&[R::Source::NEED, Binding::<A>::NEED]);
         while !self.cluster.wait_synced().await {}
         loop {
             let inner = self.clone();
@@ -215,33 +193,37 @@ where
         self.is_kept.store(false, Ordering::Release);
     }
 
-    fn compile(&self, (files, policies, bindings): &Sources<C, A>, before: &Policies<C, A>) -> Policies<C, A> {
+    fn compile(&self, (files, policies, bindings): &Sources<R, A>, before: &Policies<R, A>) -> Policies<R, A> {
         let mut by_policy: HashMap<&str, Vec<Arc<Binding<A>>>> = HashMap::new();
         for binding in bindings.iter() {
             by_policy.entry(&binding.policy).or_default().push(binding.clone());
         }
         let before: HashMap<_, _> = before.compiled.iter().map(|(of, policy)| (Arc::as_ptr(of), policy)).collect();
-        let mut hooks: Vec<Hook<C, A>> = Vec::new();
-        let mut compiled = Vec::new();
-        for (policy, bindings) in &files.policies {
-            let (policy, bindings) = (policy.clone(), bindings.clone());
-            hooks.push(Hook { policy, bindings, parameters: None, is_static: true });
-        }
+        let bound = files.policies.iter().map(|(policy, bindings)| self.hook(policy.clone(), bindings.clone()));
+        let mut hooks: Vec<Hook<R, A>> = bound.collect();
+        let mut compiled = Vec::with_capacity(policies.len());
         for source in policies.iter() {
             let unchanged = before.get(&Arc::as_ptr(source)).map(|policy| Arc::clone(policy));
-            let policy = unchanged.unwrap_or_else(|| Arc::new(C::compile(source)));
+            let policy = unchanged.unwrap_or_else(|| Arc::new(work::bounded(|| Policy::<R>::compile(source))));
             compiled.push((source.clone(), policy.clone()));
-            let Some(bindings) = by_policy.remove(policy.name()) else { continue };
-            let parameters = policy.parameter_kind().map(|kind| self.parameters(kind));
-            hooks.push(Hook { policy, bindings, parameters, is_static: false });
+            let bindings = by_policy.remove(&*policy.name);
+            hooks.extend(bindings.map(|bindings| self.hook(policy, bindings)));
         }
-        let rules = hooks.iter().map(|hook: &Hook<C, A>| hook.policy.criteria().and_then(Criteria::rules));
-        let index = Index::new(rules);
+        let index = Index::new(hooks.iter().map(|hook| hook.policy.criteria.as_ref()));
         Policies { files: files.clone(), hooks, index, compiled }
     }
 
+    fn hook(&self, policy: Arc<Policy<R>>, bindings: Vec<Arc<Binding<A>>>) -> Hook<R, A> {
+        let parameters = policy.parameter_kind.as_ref().map(|kind| self.parameters(kind));
+        let is_shadow = |binding: &Arc<Binding<A>>| {
+            policy.is_shadow || binding.is_shadow || self.shadows.contain(&policy.name, &binding.name)
+        };
+        let (shadows, bindings): (Vec<_>, Vec<_>) = bindings.into_iter().partition(is_shadow);
+        Hook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters }
+    }
+
     fn parameters(&self, kind: &ParameterKind) -> Result<Arc<Parameters>, String> {
-        let parsed = kind.parsed().ok_or_else(|| format!("unexpected GroupVersion string: {}", kind.api_version))?;
+        let parsed = kind.parsed()?;
         let followed = self.cluster.parameters(&parsed, &self.discovery);
         followed.ok_or_else(|| format!("too many kinds of parameters are in use to follow `{kind}`"))
     }

@@ -1,11 +1,15 @@
 //! A cluster with policies in it that does not change.
 
 use crate::admission::metrics::Metrics;
-use crate::admission::{Annotations, Attributes, CallerAuthorizer, Operation, Reinvocation};
+use crate::admission::shadow::Shadows;
+use crate::admission::{Annotations, Attributes, CallerAuthorizer, Environment, Operation, Reinvocation};
 use crate::authn::UserInfo;
 use crate::cluster::discovery::{Discovery, Resource};
-use crate::cluster::{FixedState, Namespace, Texts};
+use crate::cluster::{Cluster, FixedState, Namespace, Texts};
+use crate::config::admission::DefaultTolerations;
+use crate::config::{FeatureGates, Limits};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::policies::Options;
 use prometheus::{Registry, TextEncoder};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -25,6 +29,27 @@ impl<P> World<P> {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
         text.lines().any(|have| have == line)
     }
+}
+
+/// A plugin over this state, with what the command line says of policies.
+pub fn world_of<P>(
+    state: FixedState,
+    policies: &Options,
+    build: impl FnOnce(&Environment<'_>) -> prometheus::Result<P>,
+) -> World<P> {
+    let (registry, metrics) = metrics();
+    let environment = Environment {
+        cluster: Cluster::fixed(state),
+        configuration: None,
+        limits: &Limits::default(),
+        metrics,
+        feature_gates: &FeatureGates::default(),
+        default_tolerations: DefaultTolerations::default(),
+        shadow_webhooks: &Shadows::default(),
+        policies,
+        discovery: discovery(),
+    };
+    World { plugin: build(&environment).unwrap(), registry }
 }
 
 pub fn metrics() -> (Registry, Arc<Metrics>) {

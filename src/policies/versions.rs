@@ -1,4 +1,5 @@
-//! The objects of a request in the versions that policies want to see.
+//! The objects of a request in the versions that policies and validating webhooks want to see, each converted once
+//! (`versionedAttributeAccessor`).
 
 use crate::admission::Attributes;
 use crate::conversion::{Converter, Objects};

@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::{Encoder, Registry, TextEncoder};
 use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -26,6 +27,17 @@ struct Check {
     /// Whether it only says what could be better.
     is_advice: bool,
     probe: Probe,
+}
+
+/// Something that has to be done before anything is ready.
+#[must_use]
+pub struct Pending(Arc<AtomicBool>);
+
+impl Pending {
+    /// It is done.
+    pub fn finish(self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// The named checks of liveness and readiness. Clones share them.
@@ -55,6 +67,14 @@ impl Checks {
     /// Adds a check of readiness.
     pub fn ready(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.add(Check { name, of_life: false, is_advice: false, probe: Box::new(probe) });
+    }
+
+    /// Adds a check of readiness that fails until what this answers with is told otherwise.
+    pub fn pending(&self, name: &'static str) -> Pending {
+        let done = Arc::new(AtomicBool::new(false));
+        let told = done.clone();
+        self.ready(name, move || if told.load(Ordering::Acquire) { Ok(()) } else { Err("not finished".into()) });
+        Pending(done)
     }
 
     /// Adds something to readiness that does not fail it: what could be better is said in the lines of `verbose`.
@@ -244,6 +264,16 @@ mod tests {
         let lines = "[+]ping ok\n[+]shutdown ok\n[+]upstream ok\n[+]once ok: warning: twice\nreadyz check passed\n";
         assert_eq!(ask(&checks, "/readyz?verbose").await, (200, lines.to_owned()));
         assert_eq!(ask(&checks, "/readyz/once").await, (200, "ok: warning: twice\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn is_not_ready_before_it_is_told_to_be() {
+        let checks = Checks::new(&Drain::new());
+        let start = checks.pending("start");
+        assert_eq!(ask(&checks, "/readyz/start").await, (500, "internal server error: not finished\n".to_owned()));
+        assert_eq!((ask(&checks, "/readyz").await.0, ask(&checks, "/livez").await.0), (500, 200));
+        start.finish();
+        assert_eq!(ask(&checks, "/readyz").await, (200, "ok".to_owned()));
     }
 
     #[tokio::test]

@@ -1,7 +1,8 @@
 //! Connections to one server: HTTP/2 shared by many requests, HTTP/1.1 one request at a time.
 //!
-//! Where the server speaks both, short reads prefer HTTP/1.1: it costs both sides much less. There are few such
-//! connections, and nobody waits for one: what finds none idle goes by HTTP/2, as all else does.
+//! Where the server speaks both, short requests prefer HTTP/1.1: it costs both sides much less, as a request is one write, and
+//! nobody but its task is woken for it. There are few such connections, and nobody waits for one: what finds none idle goes by
+//! HTTP/2, as all else does.
 
 mod http1;
 
@@ -29,6 +30,8 @@ use tokio::time::Instant;
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// After how long a server that would not speak HTTP/1.1 is asked again.
 const HTTP1_RETRY_INTERVAL: Duration = Duration::from_secs(60);
+/// Bytes of a body that is no reason to prefer HTTP/2.
+const SHORT_BODY_BYTES: u64 = 256 << 10;
 /// How many times a request that no connection took is offered to another.
 const MAX_ATTEMPTS: usize = 3;
 
@@ -141,8 +144,8 @@ impl Pool {
 
     /// Sends on a pooled connection.
     pub(super) async fn send(self: &Arc<Self>, mut request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
-        if is_short_read(&request) {
-            match self.attempt_http1(request).await {
+        if is_short(&request) {
+            match self.attempt_http1(request).await? {
                 Ok(response) => return Ok(response),
                 Err(unanswered) => request = unanswered,
             }
@@ -157,21 +160,28 @@ impl Pool {
         self.attempt(request).await?.map_err(|_| UpstreamError::Unreachable("connections keep closing".into()))
     }
 
-    /// A read over HTTP/1.1, if such a connection is idle. One that ends without an answer, as the server may close it just
-    /// then, was no use: asking twice does no harm.
-    async fn attempt_http1(self: &Arc<Self>, mut request: Request<Body>) -> Result<Response<Body>, Request<Body>> {
+    /// By HTTP/1.1, if such a connection is idle. One that ends without an answer, as the server may close it just then, was no
+    /// use to a read: asking twice does no harm. What a write came to is not known then, as anywhere else.
+    async fn attempt_http1(
+        self: &Arc<Self>,
+        mut request: Request<Body>,
+    ) -> Result<Result<Response<Body>, Request<Body>>, UpstreamError> {
         let Some((mut connection, busy)) = self.idle_http1() else {
             self.make_http1();
-            return Err(request);
+            return Ok(Err(request));
         };
-        let mut again = Request::new(());
-        *again.method_mut() = request.method().clone();
-        *again.uri_mut() = request.uri().clone();
-        *again.headers_mut() = request.headers().clone();
+        let again = is_read(&request).then(|| {
+            let mut again = Request::new(());
+            *again.method_mut() = request.method().clone();
+            *again.uri_mut() = request.uri().clone();
+            *again.headers_mut() = request.headers().clone();
+            again.map(|()| empty())
+        });
         self.connector.origin_form(&mut request);
-        match connection.send(request).await {
-            Ok(response) => Ok(response.map(|body| Http1Body::new(body, connection, busy).boxed_unsync())),
-            Err(_) => Err(again.map(|()| empty())),
+        match (connection.send(request).await, again) {
+            (Ok(response), _) => Ok(Ok(response.map(|body| Http1Body::new(body, connection, busy).boxed_unsync()))),
+            (Err(_), Some(again)) => Ok(Err(again)),
+            (Err(error), None) => untouched(error).map(Err),
         }
     }
 
@@ -367,11 +377,15 @@ async fn close_idle(pool: Weak<Pool>) {
     }
 }
 
-/// Whether it is a read that ends soon by itself, and that may be asked twice.
-fn is_short_read(request: &Request<Body>) -> bool {
-    matches!(*request.method(), Method::GET | Method::HEAD)
-        && request.body().is_end_stream()
-        && request.extensions().get::<LongRunning>().is_none()
+/// Whether it is a read without a body.
+fn is_read(request: &Request<Body>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream()
+}
+
+/// Whether it ends soon by itself.
+fn is_short(request: &Request<Body>) -> bool {
+    let is_short_body = || request.body().size_hint().exact().is_some_and(|bytes| bytes <= SHORT_BODY_BYTES);
+    request.extensions().get::<LongRunning>().is_none() && (is_read(request) || is_short_body())
 }
 
 /// The request, if the connection never began with it.

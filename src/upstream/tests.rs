@@ -415,7 +415,7 @@ async fn over_http1(remote: &Remote) -> Response<Body> {
 }
 
 #[tokio::test]
-async fn short_reads_go_by_http1_as_soon_as_they_can_and_nothing_else_does() {
+async fn what_is_short_goes_by_http1_as_soon_as_it_can_and_nothing_else_does() {
     let served = serve(protocol);
     let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
     assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "HTTP/2.0");
@@ -425,40 +425,85 @@ async fn short_reads_go_by_http1_as_soon_as_they_can_and_nothing_else_does() {
     }
     let mut watch = get("/?watch=true");
     watch.extensions_mut().insert(LongRunning);
-    let write = Request::post("/").body(empty()).unwrap();
-    let read_with_a_body = Request::get("/").body(full("x")).unwrap();
-    for request in [watch, write, read_with_a_body] {
+    let of_any_length = StreamBody::new(futures_util::stream::empty::<Result<http_body::Frame<Bytes>, BoxError>>());
+    let stream = Request::post("/").body(of_any_length.boxed_unsync()).unwrap();
+    let long = Request::post("/").body(full(vec![b'x'; (256 << 10) + 1])).unwrap();
+    for request in [watch, stream, long] {
         assert_eq!(text(remote.send(request).await.unwrap()).await, "HTTP/2.0");
     }
+    for body in [empty(), full("x"), full(vec![b'x'; 256 << 10])] {
+        let write = Request::post("/").body(body).unwrap();
+        assert_eq!(text(remote.send(write).await.unwrap()).await, "HTTP/1.1");
+    }
+    // The server has ended the connection whose body it did not read.
+    text(over_http1(&remote).await).await;
     let both = tokio::join!(remote.send(get("/")), remote.send(get("/")));
     assert_eq!((both.0.unwrap().version(), both.1.unwrap().version()), (http::Version::HTTP_11, http::Version::HTTP_2));
+}
+
+/// A way to a server whose connections can be cut: the first is the one with HTTP/2.
+struct Relay {
+    remote: Remote,
+    connections: Arc<Mutex<Vec<tokio::task::JoinHandle<()>>>>,
+    _directory: TempDir,
+}
+
+impl Relay {
+    async fn to(served: &Served) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let connections = Arc::<Mutex<Vec<_>>>::default();
+        let (accepted, server) = (Arc::clone(&connections), served.address);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let relay = tokio::spawn(async move {
+                    let mut onward = tokio::net::TcpStream::connect(server).await.unwrap();
+                    let _ = tokio::io::copy_bidirectional(&mut stream, &mut onward).await;
+                });
+                accepted.lock().unwrap().push(relay);
+            }
+        });
+        let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &serde_json::json!({}));
+        let remote = Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap();
+        Self { remote, connections, _directory: directory }
+    }
+
+    fn cut(&self, connection: usize) {
+        self.connections.lock().unwrap()[connection].abort();
+    }
 }
 
 #[tokio::test]
 async fn a_read_that_meets_the_end_of_its_connection_is_asked_again() {
     let served = serve(protocol);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let relayed = Arc::new(Mutex::new(Vec::new()));
-    let (relays, server) = (Arc::clone(&relayed), served.address);
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let relay = tokio::spawn(async move {
-                let mut onward = tokio::net::TcpStream::connect(server).await.unwrap();
-                let _ = tokio::io::copy_bidirectional(&mut stream, &mut onward).await;
-            });
-            relays.lock().unwrap().push(relay);
+    let relay = Relay::to(&served).await;
+    text(over_http1(&relay.remote).await).await;
+    relay.cut(1);
+    assert_eq!(text(relay.remote.send(get("/")).await.unwrap()).await, "HTTP/2.0");
+    assert_eq!(text(over_http1(&relay.remote).await).await, "HTTP/1.1");
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_never_came_is_not_sent_again() {
+    let (starts, mut started) = mpsc::unbounded_channel();
+    let served = serve(move |request: Request<Incoming>| {
+        let is_write = request.method() == http::Method::POST;
+        if is_write {
+            starts.send(request.version()).unwrap();
         }
+        async move { if is_write { std::future::pending().await } else { protocol(request).await } }
     });
-    let directory = tempfile::tempdir().unwrap();
-    let url = format!("https://{address}");
-    let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &serde_json::json!({}));
-    let remote = Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap();
-    text(over_http1(&remote).await).await;
-    // The first is the one with HTTP/2.
-    relayed.lock().unwrap()[1].abort();
-    assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "HTTP/2.0");
-    assert_eq!(text(over_http1(&remote).await).await, "HTTP/1.1");
+    let relay = Relay::to(&served).await;
+    text(over_http1(&relay.remote).await).await;
+    let write = relay.remote.send(Request::post("/").body(full("x")).unwrap());
+    let cut = async {
+        assert_eq!(started.recv().await, Some(http::Version::HTTP_11));
+        relay.cut(1);
+    };
+    let (answer, ()) = tokio::join!(write, cut);
+    assert!(matches!(answer, Err(UpstreamError::Unreachable(_))));
+    assert!(started.try_recv().is_err());
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use crate::status::Status;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// What a webhook decided.
 #[derive(Debug, Default)]
@@ -45,16 +46,17 @@ const UNAVAILABLE: u16 = 503;
 pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) -> Result<Response, AnswerError> {
     let call = |text: String| AnswerError::Call(text, UNAVAILABLE);
     response::check(answer).map_err(|status| AnswerError::Call(status.message, status.code))?;
-    let review = response::object(answer).map_err(call)?;
+    let mut review = response::object(answer).map_err(call)?;
+    let fields = review.remove("response");
     let (api_version, kind) = response::type_of(&review).map_err(call)?;
     let known = [ReviewVersion::V1.api_version(), ReviewVersion::V1Beta1.api_version()];
     response::check_type(&review, version.api_version(), "AdmissionReview", &known).map_err(call)?;
-    let fields = match review.get("response") {
+    let fields = match fields {
         None | Some(Value::Null) => return Err(AnswerError::Invalid("webhook response was absent".into())),
         Some(Value::Object(fields)) => fields,
         Some(other) => {
             return Err(call(wrong_type(
-                other,
+                &other,
                 "AdmissionReview.response",
                 &format!("{}.AdmissionResponse", version.short()),
             )));
@@ -86,36 +88,34 @@ struct Fields {
 }
 
 impl Fields {
-    fn read(fields: &Map<String, Value>) -> Result<Self, String> {
+    fn read(fields: Map<String, Value>) -> Result<Self, String> {
         let mut read = Self::default();
-        for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
             let wrong =
                 |value: &Value, wanted: &str| wrong_type(value, &format!("AdmissionResponse.response.{name}"), wanted);
-            let text = |value: &Value, wanted: &str| match value {
-                Value::String(text) => Ok(text.clone()),
+            let text = |value: Value, wanted: &str| match value {
+                Value::String(text) => Ok(text),
                 Value::Null => Ok(String::new()),
-                other => Err(wrong(other, wanted)),
+                other => Err(wrong(&other, wanted)),
             };
             let response = &mut read.response;
-            match &**name {
+            match &*name {
                 "uid" => read.uid = text(value, "types.UID")?,
-                "allowed" => response.allowed = value.as_bool().ok_or_else(|| wrong(value, "bool"))?,
+                "allowed" => response.allowed = value.as_bool().ok_or_else(|| wrong(&value, "bool"))?,
                 "status" => {
-                    let Value::Object(_) = value else { return Err(wrong(value, "v1.Status")) };
-                    let status = serde_json::from_value(value.clone());
-                    response.status =
-                        Some(status.map_err(|error| format!("json: cannot unmarshal response.status: {error}"))?);
+                    let Value::Object(_) = value else { return Err(wrong(&value, "v1.Status")) };
+                    response.status = Some(response::status(value)?);
                 }
-                "patch" => response.patch = base64_bytes(value, &wrong)?,
+                "patch" => response.patch = base64_bytes(&value, &wrong)?,
                 "patchType" => read.patch_type = Some(text(value, "v1.PatchType")?),
                 "auditAnnotations" => {
-                    let Value::Object(pairs) = value else { return Err(wrong(value, "map[string]string")) };
+                    let Value::Object(pairs) = value else { return Err(wrong(&value, "map[string]string")) };
                     for (key, value) in pairs {
-                        response.audit_annotations.push((key.clone(), text(value, "string")?));
+                        response.audit_annotations.push((key, text(value, "string")?));
                     }
                 }
                 "warnings" => {
-                    let Value::Array(items) = value else { return Err(wrong(value, "[]string")) };
+                    let Value::Array(items) = value else { return Err(wrong(&value, "[]string")) };
                     for item in items {
                         response.warnings.push(text(item, "string")?);
                     }
@@ -167,7 +167,11 @@ impl Fields {
 fn base64_bytes(value: &Value, wrong: &dyn Fn(&Value, &str) -> String) -> Result<Vec<u8>, String> {
     match value {
         Value::String(text) => {
-            let packed: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+            let is_line = |byte: &u8| matches!(byte, b'\r' | b'\n');
+            let packed: Cow<'_, [u8]> = match text.as_bytes() {
+                bytes if bytes.iter().any(is_line) => bytes.iter().copied().filter(|byte| !is_line(byte)).collect(),
+                bytes => bytes.into(),
+            };
             STANDARD.decode(&packed).map_err(|error| {
                 let at = match error {
                     base64::DecodeError::InvalidByte(at, _) => at,

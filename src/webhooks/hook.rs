@@ -2,10 +2,12 @@
 
 use super::client::{Client, Clients, Endpoint};
 use super::criteria::Criteria;
-use super::index::Index;
+use super::index::{Candidates, Index};
 use super::matching::is_exempt;
+use super::patch;
+use crate::admission::Attributes;
 use crate::admission::shadow::{self, Shadows};
-use crate::admission::{Attributes, Operation};
+use crate::cluster::Cluster;
 use crate::policies::Conditions;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -57,14 +59,14 @@ pub enum SideEffects {
 pub struct Hook {
     /// `<configuration>/<hook>/<n-th of that name>`, and `manifest/` before it where the configuration is from a file.
     pub uid: String,
-    /// Whether its configuration is from a file.
-    pub is_static: bool,
     /// Whether it is called without deciding anything.
     pub is_shadow: bool,
     /// Name of its configuration.
     pub configuration: String,
     /// Its own name.
     pub name: String,
+    /// Both, as audit annotations have them.
+    pub audit_text: String,
     /// Whether a failed call is ignored.
     pub ignores_failure: bool,
     /// How long a call may take.
@@ -138,7 +140,7 @@ impl<'a> From<&'a ValidatingWebhook> for Fields<'a> {
 }
 
 impl Hook {
-    fn new(uid: String, configuration: &str, is_static: bool, fields: &Fields<'_>, clients: &Clients) -> Self {
+    fn new(uid: String, configuration: &str, fields: &Fields<'_>, clients: &Clients) -> Self {
         let known = |version: &String| match &**version {
             "v1" => Some(ReviewVersion::V1),
             "v1beta1" => Some(ReviewVersion::V1Beta1),
@@ -146,10 +148,10 @@ impl Hook {
         };
         Self {
             uid,
-            is_static,
             is_shadow: false,
             configuration: configuration.to_owned(),
             name: fields.name.to_owned(),
+            audit_text: patch::of_hook(configuration, fields.name),
             ignores_failure: fields.failure_policy == Some("Ignore"),
             timeout: fields
                 .timeout_seconds
@@ -194,6 +196,8 @@ fn endpoint(name: &str, config: &WebhookClientConfig) -> Result<Endpoint, String
 #[derive(Debug, Default)]
 pub struct Hooks {
     all: Vec<Hook>,
+    /// How many of them, the first, are from files.
+    from_files: usize,
     index: Index,
 }
 
@@ -207,7 +211,7 @@ impl Hooks {
         Self::compile(clients, [manifests, stored], |configuration| {
             let name = configuration.metadata.name.as_deref().unwrap_or_default();
             let hooks = configuration.webhooks.iter().flatten().map(Fields::from).collect();
-            (name, shadow::annotation(&configuration.metadata), hooks)
+            (name, shadow::of_hooks(&configuration.metadata), hooks)
         })
     }
 
@@ -220,7 +224,7 @@ impl Hooks {
         Self::compile(clients, [manifests, stored], |configuration| {
             let name = configuration.metadata.name.as_deref().unwrap_or_default();
             let hooks = configuration.webhooks.iter().flatten().map(Fields::from).collect();
-            (name, shadow::annotation(&configuration.metadata), hooks)
+            (name, shadow::of_hooks(&configuration.metadata), hooks)
         })
     }
 
@@ -230,7 +234,7 @@ impl Hooks {
         [manifests, stored]: [&[Arc<C>]; 2],
         fields: impl Fn(&C) -> (&str, Option<&str>, Vec<Fields<'_>>),
     ) -> Self {
-        let mut all = Vec::new();
+        let (mut all, mut from_files) = (Vec::new(), 0);
         for (of, is_static) in [(manifests, true), (stored, false)] {
             let mut sorted: Vec<_> = of.iter().map(|configuration| fields(configuration)).collect();
             sorted.sort_by_key(|(name, ..)| *name);
@@ -242,12 +246,15 @@ impl Hooks {
                     let uid = format!("{prefix}{configuration}/{}/{nth}", fields.name);
                     *nth += 1;
                     let is_shadow = shadow::is_annotated(fields.name, *shadows);
-                    all.push(Hook { is_shadow, ..Hook::new(uid, configuration, is_static, fields, clients) });
+                    all.push(Hook { is_shadow, ..Hook::new(uid, configuration, fields, clients) });
                 }
             }
+            if is_static {
+                from_files = all.len();
+            }
         }
-        let index = Index::new(all.iter().map(|hook| hook.criteria.rules()));
-        Self { all, index }
+        let index = Index::new(all.iter().map(|hook: &Hook| Some(&hook.criteria)));
+        Self { all, from_files, index }
     }
 
     /// Hooks that these name decide nothing.
@@ -264,16 +271,10 @@ impl Hooks {
         self.all.get(position)
     }
 
-    /// The hooks that may want such a request, each with its position among all.
-    pub fn candidates(&self, resource: &str, operation: Operation) -> impl Iterator<Item = (usize, &Hook)> + use<'_> {
-        self.index.candidates(resource, operation).filter_map(|position| Some((position, self.all.get(position)?)))
-    }
-
-    /// Those that may want this request. What configures admission itself only hooks from files see, so that nobody locks himself
-    /// out (`Webhook.Dispatch`).
-    pub fn candidates_for(&self, attributes: &Attributes) -> impl Iterator<Item = (usize, &Hook)> + use<'_> {
-        let only_static = is_exempt(attributes);
-        let candidates = self.candidates(&attributes.resource.resource, attributes.operation);
-        candidates.filter(move |(_, hook)| !only_static || hook.is_static)
+    /// The hooks that may want this request, whatever is in its object. What configures admission itself only hooks from files
+    /// see, so that nobody locks himself out (`Webhook.Dispatch`).
+    pub fn candidates(&self, attributes: &Attributes, cluster: &Cluster) -> Candidates<'_, Hook> {
+        let candidates = self.index.candidates(&self.all, attributes, cluster);
+        if is_exempt(attributes) { candidates.among_first(self.from_files) } else { candidates }
     }
 }

@@ -123,16 +123,7 @@ impl<'a> Matcher<'a> {
 
     /// Whether a request may be wanted, as far as can be told without asking anybody.
     pub fn may_want(&self, criteria: &Criteria, attributes: &Attributes) -> bool {
-        let namespace = self.cluster.namespace(&attributes.namespace);
-        let outside = match (&criteria.namespaces, namespace) {
-            // A namespace's own labels may become others.
-            (Ok(selector), Some(namespace)) if attributes.resource.resource != "namespaces" => {
-                !selector.is_empty() && !selector.matches_map(&namespace.labels)
-            }
-            _ => false,
-        };
-        !outside
-            && self.rules_may_match(criteria, attributes)
+        self.rules_may_match(criteria, attributes)
             && object_matches(&criteria.objects, attributes, attributes.object.as_ref()) != Ok(false)
     }
 
@@ -165,8 +156,7 @@ impl<'a> Matcher<'a> {
             return Ok(true);
         }
         // The namespace of a request on a namespace is the one in the request: the cache has not seen it yet.
-        let written = matches!(attributes.operation, Operation::Create | Operation::Update);
-        if is_namespaces && attributes.subresource.is_empty() && written {
+        if attributes.writes_namespace() {
             return Ok(object.is_some_and(|object| selector.matches(object.labels())));
         }
         let namespace = self.namespace(&attributes.namespace).await?;

@@ -17,6 +17,7 @@ mod answer;
 mod call;
 mod shadow;
 pub(crate) mod patch;
+mod patched;
 mod mutating;
 mod validating;
 #[cfg(test)]

@@ -6,8 +6,10 @@ use super::call::{CallError, Caller, Outcome, call, settle};
 use super::client::{Clients, Kubeconfig};
 use super::derived::{Both, Derived};
 use super::hook::{Hook, Hooks};
+use super::index::Candidates;
 use super::matching::{Matcher, Wanted, is_exempt, meets_conditions};
 use super::patch::{Patch, mutation_annotation, patch_annotation};
+use super::patched::{Patched, decode};
 use super::review::Review;
 use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
@@ -17,13 +19,9 @@ use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
 use crate::conversion::{Converter, Versioned};
-use crate::object::decode::{go_quote, go_type};
-use crate::object::typed::{self, Typed};
-use crate::object::{GroupVersionKind, GroupVersionResource, Object, split_api_version};
-use crate::object::{convert, normal, schema, structural};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object, schema};
 use crate::status::Status;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
-use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -74,7 +72,7 @@ impl Mutating {
         users: Kubeconfig,
         manifests: Manifests<MutatingWebhookConfiguration>,
     ) -> Self {
-        let converter = Converter::new(cluster.clone(), discovery, limits);
+        let converter = Converter::new(cluster.clone(), discovery, limits, metrics.conversions());
         let clients = Clients::new(limits, users).with_breakers(limits, Caller::Mutating.label(), metrics.clone());
         let shadows = ShadowNames::default();
         Self { cluster, metrics, clients, converter, shadows, manifests, hooks: Derived::default() }
@@ -108,7 +106,9 @@ impl Mutating {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let hooks = self.hooks();
-        if hooks.candidates_for(attributes).next().is_none() {
+        let mut candidates = hooks.candidates(attributes, &self.cluster);
+        candidates.look_at(attributes, attributes.object.as_ref());
+        if candidates.is_done() {
             return Ok(());
         }
         let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
@@ -116,7 +116,7 @@ impl Mutating {
             // A plugin changed the object since the first pass.
             again.require();
         }
-        let result = self.dispatch(&hooks, attributes, &mut again).await;
+        let result = self.dispatch(&hooks, candidates, attributes, &mut again).await;
         again.last = if again.called.is_empty() { None } else { attributes.object.clone() };
         attributes.reinvocation.leave(PLUGIN, again);
         result
@@ -129,7 +129,7 @@ impl Mutating {
             return false;
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = hooks.candidates_for(attributes);
+        let mut candidates = hooks.candidates(attributes, &self.cluster);
         !is_exempt && !self.cluster.is_synced()
             || candidates.any(|(_, hook)| matcher.rules_may_match(&hook.criteria, attributes))
     }
@@ -137,15 +137,20 @@ impl Mutating {
     async fn dispatch(
         &self,
         hooks: &Arc<Hooks>,
+        mut candidates: Candidates<'_, Hook>,
         attributes: &mut Attributes,
         again: &mut Reinvocation,
     ) -> Result<(), Denial> {
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
         let mut versioned = Versioned::new(&self.converter);
         let mut shadows = Shadows::default();
-        // What the last hook was sent, without its uid.
-        let mut shown: Option<(Wanted, Review)> = None;
-        for (index, hook) in hooks.candidates_for(attributes) {
+        // What the last hook was sent, without its uid; and how often the objects had been converted by then.
+        let mut shown: Option<(usize, Wanted, Review)> = None;
+        loop {
+            if versioned.is_new() {
+                candidates.look_at(attributes, versioned.object(attributes));
+            }
+            let Some((index, hook)) = candidates.next() else { break };
             let wanted = match self.wants(hook, attributes, &mut matcher, &mut versioned).await {
                 Ok(Some(wanted)) => wanted,
                 Ok(None) => continue,
@@ -162,17 +167,25 @@ impl Mutating {
             }
             if versioned.kind(attributes) != wanted.kind(attributes) {
                 let kind = wanted.kind(attributes).clone();
-                let converted = versioned.convert(attributes, &kind).await;
                 // Both the accessor of the versions and who asks it make an internal error of it.
-                converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
+                let converted = versioned.convert(attributes, &kind).await;
+                match converted.map_err(|why| Status::internal_error(Status::internal_error(why))) {
+                    Ok(()) => {}
+                    Err(status) if hook.is_shadow => {
+                        shadows.undecided(Caller::Mutating, (hook, index), status.into(), attributes);
+                        continue;
+                    }
+                    Err(status) => return Err(status.into()),
+                }
             }
+            let conversions = versioned.conversions();
             let review = match &mut shown {
-                Some((as_what, review)) if *as_what == wanted => review,
+                Some((at, as_what, review)) if *at == conversions && *as_what == wanted => review,
                 other => {
                     let (object, old_object) = (versioned.object(attributes), versioned.old_object(attributes));
                     let review =
                         Review::new(attributes, &wanted, object, old_object).map_err(Status::internal_error)?;
-                    &mut other.insert((wanted, review)).1
+                    &mut other.insert((conversions, wanted, review)).2
                 }
             };
             if hook.is_shadow {
@@ -183,9 +196,7 @@ impl Mutating {
             let key = Key::new(attributes, index);
             let called = self.call(hook, attributes, &mut versioned, review, &key).await;
             let changed = matches!(called, Ok(true));
-            attributes
-                .annotations
-                .add(key.with(MUTATION), mutation_annotation(&hook.configuration, &hook.name, changed));
+            attributes.annotations.add(key.with(MUTATION), mutation_annotation(&hook.audit_text, changed));
             let outcome =
                 settle(Caller::Mutating, hook, attributes, started.elapsed(), called.as_ref().err(), &self.metrics);
             if changed {
@@ -254,9 +265,9 @@ impl Mutating {
         }
         let kind = versioned.kind(attributes);
         let patched = patch.apply(object).map_err(CallError::internal)?;
-        let Decoded { object: patched, is_changed: changed } =
-            decode_object(object, patched, kind).map_err(CallError::Internal)?;
-        if let Some(text) = patch_annotation(&hook.configuration, &hook.name, &response.patch) {
+        let Patched { object: patched, is_changed: changed } =
+            decode(object, patched, kind).map_err(CallError::Internal)?;
+        if let Some(text) = patch_annotation(&hook.audit_text, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
         let patched = self.with_defaults(patched, &attributes.resource, kind).await?;
@@ -293,90 +304,6 @@ fn decode_patch(response: &Response) -> Result<Option<Patch>, CallError> {
     let patch = Patch::decode(&response.patch)
         .map_err(|why| CallError::in_answer(format!("received undecodable patch in webhook response: {why}"), 503))?;
     Ok(if patch.is_empty() { None } else { Some(patch) })
-}
-
-/// A patched object.
-struct Decoded {
-    object: Object,
-    /// Whether the patch made another object of it; the defaults do not count.
-    is_changed: bool,
-}
-
-/// What was patched, as the kind that it must still be: kube-apiserver decodes it into its kind, and that into the request's.
-fn decode_object(before: &Object, patched: Value, kind: &GroupVersionKind) -> Result<Decoded, Box<Status>> {
-    let found = go_type(&patched);
-    let mut object = Object::from_value(patched).ok_or_else(|| {
-        Status::internal_error(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ \
-             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-        ))
-    })?;
-    for (field, wanted) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
-        if object.str(&[field]).is_empty() {
-            object.fields_mut().insert(field.to_owned(), Value::from(wanted));
-        }
-    }
-    let (group, version) = split_api_version(object.api_version());
-    let now = GroupVersionKind::new(group, version, object.kind());
-    let typed = typed::decode(&now, object.clone().into_value());
-    if now != *kind && typed.is_none() {
-        let (kind, version) = (go_quote(object.kind()), go_quote(object.api_version()));
-        let why = format!("no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\"");
-        return Err(Status::internal_error(why).into());
-    }
-    let internal = |why: String| Box::new(Status::internal_error(why));
-    let Some(typed) = typed else {
-        return match structural::metadata_error(object.fields()) {
-            Some(why) => Err(internal(why)),
-            None => Ok(Decoded { is_changed: !equal(before, &object), object }),
-        };
-    };
-    let typed = typed.map_err(internal)?;
-    if now == *kind {
-        let written = |Typed { mut value, .. }| {
-            typed::encode(kind, &mut value);
-            value
-        };
-        let before = typed::decode(kind, before.clone().into_value()).and_then(Result::ok).map(written);
-        let is_changed = before.is_none_or(|before| !values_equal(&before, &written(typed.clone())));
-        let normal = normal::built_in(kind, typed.value).and_then(Result::ok);
-        let mut object = normal.map(|normal| normal.object).unwrap_or(object);
-        for (field, value) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
-            object.fields_mut().insert(field.to_owned(), Value::from(value));
-        }
-        return Ok(Decoded { object, is_changed });
-    }
-    let converted = Object::from_value(typed.value).and_then(|object| convert::built_in(&object, &now, kind));
-    if let Some(object) = converted {
-        return Ok(Decoded { is_changed: true, object });
-    }
-    let internal = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
-    let (version, from, to) = (&now.version, &now.kind, &kind.kind);
-    Err(Status::plain(format!("converting ({version}.{from}) to ({internal}.{to}): unknown conversion")).into())
-}
-
-/// `apiequality.Semantic.DeepEqual`: what is null or an empty list is as good as missing.
-fn equal(a: &Object, b: &Object) -> bool {
-    fields_equal(a.fields(), b.fields())
-}
-
-fn fields_equal(a: &serde_json::Map<String, Value>, b: &serde_json::Map<String, Value>) -> bool {
-    let nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-    let within = |a: &serde_json::Map<String, Value>, b: &serde_json::Map<String, Value>| {
-        a.iter().all(|(key, value)| match b.get(key) {
-            Some(other) => values_equal(value, other) || (nothing(value) && nothing(other)),
-            None => nothing(value),
-        })
-    };
-    within(a, b) && b.iter().all(|(key, value)| a.contains_key(key) || nothing(value))
-}
-
-fn values_equal(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => fields_equal(a, b),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| values_equal(a, b)),
-        (a, b) => a == b,
-    }
 }
 
 /// The end of a call's audit keys.

@@ -3,15 +3,11 @@
 //! `object::patch` applies it. Here is only what a webhook's patch has beside: each failure's own text.
 
 use crate::object::decode::go_type;
-use crate::object::patch::{PatchType, apply};
+use crate::object::patch::{Failure, apply_operations, operation_fields};
 use crate::object::{Object, decode};
-use crate::status::Status;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-
-/// How many operations `object::patch` takes at once. A webhook's patch may have more.
-const OPERATIONS_AT_ONCE: usize = 10_000;
 
 /// A decoded JSON patch.
 #[derive(Debug)]
@@ -60,32 +56,18 @@ impl Patch {
     /// # Errors
     /// With the text of `evanphx/json-patch` when an operation does not apply.
     pub fn apply(&self, object: &Object) -> Result<Value, String> {
-        let original = Value::Object(object.fields().clone());
-        apply_all(&original, &self.0).map_err(|status| self.first_failure(&original).unwrap_or(status.message))
-    }
-
-    /// Why the first operation that does not apply does not. Halving finds it, as each try copies the object.
-    fn first_failure(&self, original: &Value) -> Option<String> {
-        let (mut applies, mut fails) = (0, self.0.len());
-        while applies + 1 < fails {
-            let middle = applies.midpoint(fails);
-            match apply_all(original, self.0.get(..middle)?) {
-                Ok(_) => applies = middle,
-                Err(_) => fails = middle,
+        let mut patched = Value::Object(object.fields().clone());
+        match apply_operations(&mut patched, self.0.iter().map(operation_fields)) {
+            Ok(()) => Ok(patched),
+            Err(Failure::Operation(at)) => {
+                let mut before = Value::Object(object.fields().clone());
+                // They did apply.
+                apply_operations(&mut before, self.0.iter().map(operation_fields).take(at)).ok();
+                Err(why(&before, operation_fields(self.0.get(at).unwrap_or(&Value::Null))))
             }
+            Err(Failure::TooMuch) => Err("the patch moves or nests more than is applied".into()),
         }
-        let before = apply_all(original, self.0.get(..applies)?).ok()?;
-        let nothing = Map::new();
-        Some(why(&before, self.0.get(applies)?.as_object().unwrap_or(&nothing)))
     }
-}
-
-fn apply_all(original: &Value, operations: &[Value]) -> Result<Value, Box<Status>> {
-    let mut patched = original.clone();
-    for operations in operations.chunks(OPERATIONS_AT_ONCE) {
-        patched = apply(PatchType::Json, patched, &Value::Array(operations.to_vec()), None)?;
-    }
-    Ok(patched)
 }
 
 /// Why an operation does not apply to a document, given that it does not.
@@ -192,19 +174,21 @@ fn index_error(key: &str, before: String) -> String {
     }
 }
 
+/// What both annotations below say of a hook, as JSON.
+pub fn of_hook(configuration: &str, webhook: &str) -> String {
+    format!("\"configuration\":{},\"webhook\":{}", go_json(configuration), go_json(webhook))
+}
+
 /// `MutationAuditAnnotation` as JSON.
-pub fn mutation_annotation(configuration: &str, webhook: &str, mutated: bool) -> String {
-    format!("{{\"configuration\":{},\"webhook\":{},\"mutated\":{mutated}}}", go_json(configuration), go_json(webhook))
+pub fn mutation_annotation(of_hook: &str, mutated: bool) -> String {
+    format!("{{{of_hook},\"mutated\":{mutated}}}")
 }
 
 /// `PatchAuditAnnotation` as JSON: the operations as the hook wrote them, their fields sorted.
-pub fn patch_annotation(configuration: &str, webhook: &str, patch: &[u8]) -> Option<String> {
-    let operations: Vec<BTreeMap<String, Box<RawValue>>> = serde_json::from_slice(patch).ok()?;
+pub fn patch_annotation(of_hook: &str, patch: &[u8]) -> Option<String> {
+    let operations: Vec<BTreeMap<String, &RawValue>> = serde_json::from_slice(patch).ok()?;
     let operations = compact(&serde_json::to_string(&operations).ok()?);
-    let (configuration, webhook) = (go_json(configuration), go_json(webhook));
-    Some(format!(
-        "{{\"configuration\":{configuration},\"webhook\":{webhook},\"patch\":{operations},\"patchType\":\"JSONPatch\"}}"
-    ))
+    Some(format!("{{{of_hook},\"patch\":{operations},\"patchType\":\"JSONPatch\"}}"))
 }
 
 /// A text as Go writes it into JSON.

@@ -33,8 +33,12 @@ enum Scope {
 
 impl Names {
     fn new(names: Option<&Vec<String>>) -> Self {
-        let listed = names.cloned().unwrap_or_default();
-        Self { any: listed.iter().any(|name| name == "*"), listed }
+        let mut listed = names.cloned().unwrap_or_default();
+        let any = listed.iter().position(|name| name == "*");
+        if let Some(any) = any {
+            listed = vec![listed.swap_remove(any)];
+        }
+        Self { any: any.is_some(), listed }
     }
 
     fn contain(&self, name: &str) -> bool {
@@ -84,6 +88,11 @@ impl Rule {
     /// The resources that it names, without their subresources; `*` is any.
     pub fn resource_names(&self) -> impl Iterator<Item = &str> {
         self.resources.iter().map(|(resource, _)| &**resource)
+    }
+
+    /// The groups that it names; `*` alone where it names any.
+    pub fn group_names(&self) -> &[String] {
+        &self.groups.listed
     }
 
     /// Whether it names the operation.

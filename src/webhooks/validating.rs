@@ -15,6 +15,7 @@ use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
 use crate::conversion::Converter;
+use crate::policies::{Versions, View};
 use crate::status::Status;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -46,7 +47,7 @@ impl Validating {
         users: Kubeconfig,
         manifests: Manifests<ValidatingWebhookConfiguration>,
     ) -> Self {
-        let converter = Converter::new(cluster.clone(), discovery, limits);
+        let converter = Converter::new(cluster.clone(), discovery, limits, metrics.conversions());
         let clients = Clients::new(limits, users).with_breakers(limits, Caller::Validating.label(), metrics.clone());
         let shadows = ShadowNames::default();
         Self { cluster, metrics, clients, converter, shadows, manifests, hooks: Derived::default() }
@@ -81,12 +82,15 @@ impl Validating {
         }
         let hooks = self.hooks();
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
+        let mut versions = Versions::default();
         let mut called = Vec::new();
         let mut reviews: Vec<(Wanted, Review)> = Vec::new();
         let mut shadows = Shadows::default();
         let mut shadowing = Vec::new();
-        for (index, hook) in hooks.candidates_for(attributes) {
-            let wanted = match self.wants(hook, attributes, &mut matcher).await {
+        let mut candidates = hooks.candidates(attributes, &self.cluster);
+        candidates.look_at(attributes, attributes.object.as_ref());
+        for (index, hook) in candidates {
+            let wanted = match self.wants(hook, attributes, &mut matcher, &mut versions).await {
                 Ok(Some(wanted)) => wanted,
                 Ok(None) => continue,
                 Err(denial) if hook.is_shadow => {
@@ -97,11 +101,17 @@ impl Validating {
             };
             let review = match reviews.iter().position(|(as_what, _)| *as_what == wanted) {
                 Some(position) => position,
-                None => {
-                    let review = self.review(attributes, &wanted).await?;
-                    reviews.push((wanted, review));
-                    reviews.len() - 1
-                }
+                None => match self.review(attributes, &wanted, &mut versions).await {
+                    Ok(review) => {
+                        reviews.push((wanted, review));
+                        reviews.len() - 1
+                    }
+                    Err(status) if hook.is_shadow => {
+                        shadows.undecided(Caller::Validating, (hook, index), status.into(), attributes);
+                        continue;
+                    }
+                    Err(status) => return Err(status.into()),
+                },
             };
             if hook.is_shadow {
                 shadowing.push((index, review));
@@ -141,30 +151,29 @@ impl Validating {
         hook: &Hook,
         attributes: &Attributes,
         matcher: &mut Matcher<'_>,
+        versions: &mut Versions,
     ) -> Result<Option<Wanted>, Denial> {
         let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await?;
         if hook.conditions.is_empty() {
             return Ok(wanted);
         }
         let Some(wanted) = wanted else { return Ok(None) };
-        let kind = wanted.kind(attributes);
-        let converted = self.converter.objects(attributes, kind).await.map_err(Status::internal_error)?;
-        let (object, old_object) = match &converted {
-            Some(converted) => (converted.object.as_ref(), converted.old_object.as_ref()),
-            None => (attributes.object.as_ref(), attributes.old_object.as_deref()),
-        };
-        let is_meant = meets_conditions("validating", hook, attributes, (kind, object, old_object), &self.metrics);
-        Ok(if is_meant.await? { Some(wanted) } else { None })
+        versions.prepare(&self.converter, attributes, &wanted).await.map_err(Status::internal_error)?;
+        let View { kind, object, old_object, .. } = versions.view(attributes, &wanted);
+        let view = (kind, object, old_object);
+        let is_meant = meets_conditions("validating", hook, attributes, view, &self.metrics).await?;
+        Ok(if is_meant { Some(wanted) } else { None })
     }
 
     /// What hooks are sent that want the request so.
-    async fn review(&self, attributes: &Attributes, wanted: &Wanted) -> Result<Review, Status> {
-        let converted = self.converter.objects(attributes, wanted.kind(attributes)).await;
-        let converted = converted.map_err(Status::internal_error)?;
-        let (object, old_object) = match &converted {
-            Some(converted) => (converted.object.as_ref(), converted.old_object.as_ref()),
-            None => (attributes.object.as_ref(), attributes.old_object.as_deref()),
-        };
+    async fn review(
+        &self,
+        attributes: &Attributes,
+        wanted: &Wanted,
+        versions: &mut Versions,
+    ) -> Result<Review, Status> {
+        versions.prepare(&self.converter, attributes, wanted).await.map_err(Status::internal_error)?;
+        let View { object, old_object, .. } = versions.view(attributes, wanted);
         Review::new(attributes, wanted, object, old_object).map_err(Status::internal_error)
     }
 
@@ -175,7 +184,8 @@ impl Validating {
             return false;
         }
         let (hooks, matcher) = (self.hooks(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = hooks.candidates_for(attributes);
+        let mut candidates = hooks.candidates(attributes, &self.cluster);
+        candidates.look_at(attributes, attributes.object.as_ref());
         !is_exempt && !self.cluster.is_synced()
             || candidates.any(|(_, hook)| matcher.may_want(&hook.criteria, attributes))
     }

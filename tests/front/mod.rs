@@ -5,21 +5,27 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
 use kube_admission_proxy::admission::metrics::Metrics;
-use kube_admission_proxy::admission::{Chain, Environment};
+use kube_admission_proxy::admission::{
+    Annotations, Attributes, Budget, CallerAuthorizer, Chain, Environment, Marks, Operation, Reinvocation,
+};
 use kube_admission_proxy::audit::Audit;
-use kube_admission_proxy::authn::{self, Authenticator, Impersonation};
-use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
+use kube_admission_proxy::authn::{self, Authenticator, Impersonation, UserInfo};
+use kube_admission_proxy::authz::{self, Authorizer, Decision, Mode, Reviewer};
 use kube_admission_proxy::cluster::discovery::{self, Discovery};
 use kube_admission_proxy::cluster::{self, Cluster, Need};
+use kube_admission_proxy::config::ValidationView;
 use kube_admission_proxy::config::admission::DefaultTolerations;
-use kube_admission_proxy::config::{FeatureGates, Limits, ValidationView};
 use kube_admission_proxy::embedded;
+use kube_admission_proxy::object::{GroupVersionKind, GroupVersionResource, Object};
 use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::server::{Connection, Drain};
 use kube_admission_proxy::upstream::{Forwarder, Identity, SharedTransport, full, kube_client};
+use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A pod as a ReplicaSet makes it, as Go writes it in JSON: 3.7 KB.
 #[allow(dead_code, reason = "not every user of this module needs it")]
@@ -27,6 +33,50 @@ pub const POD_JSON: &[u8] = include_bytes!("../../e2e/bench/pod.json");
 /// The same pod in protobuf.
 #[allow(dead_code, reason = "not every user of this module needs it")]
 pub const POD_PROTOBUF: &[u8] = include_bytes!("../../e2e/bench/pod.pb");
+
+/// What the chain sees of a create of this object.
+#[allow(dead_code, reason = "not every user of this module needs it")]
+pub fn create(kind: &str, resource: &str, object: Object) -> Attributes {
+    Attributes {
+        operation: Operation::Create,
+        kind: GroupVersionKind::new("", "v1", kind),
+        resource: GroupVersionResource::new("", "v1", resource),
+        subresource: String::new(),
+        namespace: object.namespace().to_owned(),
+        name: object.name().to_owned(),
+        object: Some(object),
+        old_object: None,
+        options: None,
+        dry_run: false,
+        user: Arc::new(UserInfo::anonymous()),
+        authorizer: CallerAuthorizer::fixed(|_| Decision::default()),
+        deadline: Instant::now() + Duration::from_secs(600),
+        budget: Budget::default(),
+        annotations: Annotations::default(),
+        warnings: Arc::default(),
+        reinvocation: Reinvocation::default(),
+        marks: Marks::default(),
+    }
+}
+
+/// A configuration of so many hooks for creates of a resource, each for a namespace that there is not.
+#[allow(dead_code, reason = "not every user of this module needs it")]
+pub fn hooks_elsewhere(resource: &str, count: usize) -> String {
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}]);
+    let hook = |number: usize| {
+        json!({"name": format!("hook-{number}.elsewhere.test"), "admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": rules,
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": format!("elsewhere-{number}")}}})
+    };
+    let hooks: Vec<_> = (0..count).map(hook).collect();
+    json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "elsewhere"}, "webhooks": hooks})
+    .to_string()
+}
+
+/// Where these are.
+#[allow(dead_code, reason = "not every user of this module needs it")]
+pub const VALIDATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
 pub struct Front {
     pub pipeline: Pipeline,
@@ -47,7 +97,7 @@ impl Front {
         let cluster = Cluster::start(client.clone(), &needs, cluster::Limits::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
-        let (limits, gates, shadows) = (Limits::default(), FeatureGates::default(), Default::default());
+        let (limits, gates, shadows, policies) = Default::default();
         let chain = Chain::build(&on, metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
@@ -56,6 +106,7 @@ impl Front {
             feature_gates: &gates,
             default_tolerations: DefaultTolerations::default(),
             shadow_webhooks: &shadows,
+            policies: &policies,
             discovery: discovery.clone(),
         });
         let drain = Drain::new();
@@ -67,6 +118,7 @@ impl Front {
             discovery,
             cluster,
             chain: Arc::new(chain.unwrap()),
+            reserved_names: Default::default(),
             validation_view: ValidationView::Stored,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
             dry_runs: DryRuns::default(),

@@ -10,26 +10,44 @@ import pathlib
 import subprocess
 import sys
 
-DATA = pathlib.Path(__file__).parents[2] / "src/cel/eval/testdata"
+SOURCES = pathlib.Path(__file__).parents[2] / "src/cel"
 
 
-def main():
-    recorded = [json.loads(line) for line in (DATA / "answers.jsonl").read_text().splitlines()]
-    subject = json.loads((DATA / "object.json").read_text())
-    questions = [{key: line[key] for key in ("expression", "environment") if key in line} | {"object": subject} for line in recorded]
+def ask(questions):
     text = "".join(json.dumps(question) + "\n" for question in questions)
     answers = subprocess.run([sys.argv[1]], input=text, capture_output=True, text=True, check=True).stdout.splitlines()
+    return list(map(json.loads, answers))
+
+
+def remake(file, subject, asked, told):
+    """The lines of a file have of their own what is `asked`; what is `told` of the answer is written beside it."""
     lines = []
-    for question, answer in zip(questions, map(json.loads, answers), strict=True):
-        line = {key: question[key] for key in ("expression", "environment") if key in question}
+    recorded = [json.loads(line) for line in file.read_text().splitlines()]
+    questions = [{key: line[key] for key in asked if key in line} for line in recorded]
+    for question, answer in zip(questions, ask(question | subject(question) for question in questions), strict=True):
+        line = dict(question)
         if "compileError" in answer:
             line["fails"] = answer["compileError"]
         else:
-            line |= {key: answer[key] for key in ("cost", "error", "value") if key in answer}
+            line |= {key: answer[key] for key in told if key in answer}
             if "error" in line:
                 line.pop("value", None)
         lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-    (DATA / "answers.jsonl").write_text("".join(lines))
+    file.write_text("".join(lines))
+
+
+def main():
+    data = SOURCES / "eval/testdata"
+    subject = {"object": json.loads((data / "object.json").read_text())}
+    remake(data / "answers.jsonl", lambda _: subject, ["expression", "environment"], ["cost", "error", "value"])
+    data = SOURCES / "estimate/testdata"
+    schemas = json.loads((data / "schemas.json").read_text())
+    of_schema = lambda question: {"schema": schemas[question["schema"]]}
+    remake(data / "estimates.jsonl", of_schema, ["schema", "expression"], ["estimate"])
+    data = SOURCES / "rules/testdata"
+    subject = json.loads((data / "subject.json").read_text())
+    remake(data / "values.jsonl", lambda _: subject, ["expression"], ["cost", "error", "value"])
+    remake(data / "definitions.jsonl", lambda _: {}, ["definition", "object"], ["errors"])
 
 
 main()

@@ -4,8 +4,10 @@
 //	 "request": {…}, "namespaceObject": {…}}
 //
 // `environment` is validation (the default), mutation (patch types) or noauthorizer. What is not given is null; the request has a
-// default. The answer repeats the expression and has either "compileError", or "type" and "cost" and one of "error" and "value"
-// (JSON where the value has that form) with "string" (as Go prints it).
+// default. With a "schema" (an openAPIV3Schema) the expression is a rule of custom resources, over "self" and "oldSelf", and the
+// answer has its "estimate" too; see schema.go, where there are also questions about whole definitions. The answer repeats the
+// expression and has either "compileError", or "type" and "cost" and one of "error" and "value" (JSON where the value has that
+// form) with "string" (as Go prints it).
 package main
 
 import (
@@ -18,6 +20,7 @@ import (
 	"reflect"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -39,6 +42,7 @@ type question struct {
 	Params          any            `json:"params,omitempty"`
 	Request         map[string]any `json:"request,omitempty"`
 	NamespaceObject any            `json:"namespaceObject,omitempty"`
+	custom
 }
 
 type answer struct {
@@ -49,6 +53,8 @@ type answer struct {
 	String       string          `json:"string,omitempty"`
 	Error        string          `json:"error,omitempty"`
 	Cost         *uint64         `json:"cost,omitempty"`
+	Estimate     []uint64        `json:"estimate,omitempty"`
+	Errors       []string        `json:"errors,omitempty"`
 }
 
 type accessor string
@@ -113,7 +119,14 @@ func main() {
 			fmt.Fprintln(os.Stderr, "not a question:", err)
 			os.Exit(1)
 		}
-		encoder.Encode(ask(compiler, q))
+		switch {
+		case q.Definition != nil:
+			encoder.Encode(askDefinition(q))
+		case q.Schema != nil:
+			encoder.Encode(askSchema(q))
+		default:
+			encoder.Encode(ask(compiler, q))
+		}
 		if in.Err() == nil {
 			out.Flush()
 		}
@@ -160,8 +173,15 @@ func ask(compiler plugincel.Compiler, q question) (a answer) {
 		a.Error = err.Error()
 		return a
 	}
+	a.show(value)
+	return a
+}
+
+// Notes a value, in JSON where it has that form.
+func (a *answer) show(value ref.Val) {
 	a.String = fmt.Sprint(value.Value())
 	var native any
+	var err error
 	if value.Type().TypeName() == "Object" {
 		native, err = value.ConvertToNative(reflect.TypeFor[*structpb.Struct]())
 	} else {
@@ -172,5 +192,4 @@ func ask(compiler plugincel.Compiler, q question) (a answer) {
 			a.Value = text
 		}
 	}
-	return a
 }

@@ -219,7 +219,8 @@ async fn constrained_impersonation_needs_both_verbs() {
 #[tokio::test]
 async fn with_passthrough_the_upstream_gets_the_headers_once_they_are_allowed() {
     let upstream = Upstream::with_status(|_| json!({"allowed": true}));
-    let authorizer = Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport())));
+    let authorizer =
+        Authorizer::new(Config::new(Mode::Webhook, Reviewer::Oneself(upstream.transport(), upstream.client())));
     let own = ClientCredentials::default();
     let mut headers = headers(&[("user", "bob"), ("foo", "x")]);
     let impersonation = Impersonation::default();

@@ -1,8 +1,12 @@
 //! Which types fit where: cel-go's assignability with type parameters.
 
-use crate::cel::types::Type;
+use crate::cel::types::{MAX_TYPES, Type};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// How often types may be compared for one expression. What is known of parameters can be of other parameters, twice.
+const MAX_STEPS: usize = 10_000_000;
 
 /// What is known of type parameters so far.
 #[derive(Debug, Default)]
@@ -10,6 +14,8 @@ pub struct Substitutions {
     known: HashMap<Arc<str>, Type>,
     /// What was known before, for taking back what did not fit.
     journal: Vec<(Arc<str>, Option<Type>)>,
+    /// How often two types were compared.
+    steps: Cell<usize>,
 }
 
 impl Substitutions {
@@ -23,15 +29,22 @@ impl Substitutions {
         self.attempt(|known| known.all_assignable(from.iter(), to.iter()))
     }
 
-    /// The type with what is known put in; what is unknown becomes dyn if `dynamic`: `substitute`.
+    /// The type with what is known put in; what is unknown becomes dyn if `dynamic`: `substitute`. What makes it too large is
+    /// left out.
     pub fn substitute(&self, of: &Type, dynamic: bool) -> Type {
+        self.put_in(of, dynamic, &mut (2 * MAX_TYPES))
+    }
+
+    fn put_in(&self, of: &Type, dynamic: bool, left: &mut usize) -> Type {
+        let Some(rest) = left.checked_sub(1) else { return Type::Dyn };
+        *left = rest;
         match of {
             Type::Parameter(name) => match self.known.get(name) {
-                Some(known) => self.substitute(known, dynamic),
+                Some(known) => self.put_in(known, dynamic, left),
                 None if dynamic => Type::Dyn,
                 None => of.clone(),
             },
-            _ => of.map_parameters(&mut |parameter| self.substitute(parameter, dynamic)),
+            _ => of.map_parameters(&mut |parameter| self.put_in(parameter, dynamic, left)),
         }
     }
 
@@ -62,7 +75,16 @@ impl Substitutions {
         from.len() == to.len() && from.zip(to).all(|(from, to)| self.assignable(from, to))
     }
 
+    /// Whether it may go on.
+    fn step(&self) -> bool {
+        self.steps.set(self.steps.get() + 1);
+        self.steps.get() <= MAX_STEPS
+    }
+
     fn assignable(&mut self, from: &Type, to: &Type) -> bool {
+        if !self.step() {
+            return false;
+        }
         if let Type::Parameter(name) = to {
             match self.fits_parameter(from, to, name) {
                 (true, _) => return true,
@@ -119,7 +141,7 @@ impl Substitutions {
 
     /// Whether a type parameter does not occur within a type: `notReferencedIn`.
     fn is_free_of(&self, parameter: &Type, within: &Type) -> bool {
-        if parameter == within {
+        if parameter == within || !self.step() {
             return false;
         }
         match within {

@@ -32,9 +32,9 @@ impl<'a> Evaluation<'a, '_> {
                     }
                 }
             }
-            Value::List(List::Values(elements)) => {
-                for (index, element) in elements.iter().enumerate() {
-                    if !self.round(fold, Value::Int(index as i64), element.clone())? {
+            Value::List(list) => {
+                for (index, element) in list.iter().enumerate() {
+                    if !self.round(fold, Value::Int(index as i64), element)? {
                         break;
                     }
                 }
@@ -49,6 +49,13 @@ impl<'a> Evaluation<'a, '_> {
             Value::Map(Map::Values(entries)) => {
                 for (key, value) in entries.iter() {
                     if !self.round_of_map(fold, key.clone(), || value.clone())? {
+                        break;
+                    }
+                }
+            }
+            Value::Map(map @ Map::Object(_)) => {
+                for (key, value) in map.iter() {
+                    if !self.round_of_map(fold, key, || value)? {
                         break;
                     }
                 }
@@ -141,7 +148,7 @@ impl<'a> Evaluation<'a, '_> {
                         Ok(added) => all.extend(added),
                         Err(added) => all.extend(added.iter().cloned()),
                     },
-                    added @ List::Json(_) => all.extend(added.iter()),
+                    added => all.extend(added.iter()),
                 }
                 Ok(Value::list(all))
             }

@@ -2,7 +2,7 @@
 
 use crate::cel::messages::Admission;
 use crate::cel::value::Map;
-use crate::cel::value::{Error, Lazy};
+use crate::cel::value::{Error, Lazy, runtime_name};
 use crate::cel::{Environment, Limits, Program, Type, Value};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -128,6 +128,16 @@ fn lists_and_maps_grow_in_linear_time() {
 }
 
 #[test]
+fn what_is_no_number_is_in_no_list() {
+    for source in ["double('NaN') in [double('NaN'), 1.0]", "object in [double('NaN')]", "0.0 in [double('NaN'), -1.0]"]
+    {
+        let program = compile(source);
+        let outcome = program.evaluate(&[Some(Value::Double(f64::NAN))], &LIMITS);
+        assert!(matches!(outcome.value, Ok(Value::Bool(false))), "{source}");
+    }
+}
+
+#[test]
 fn lists_do_not_double_without_end() {
     let doubled = (0..40).fold("a.size()".to_owned(), |within, _| format!("[a + a].map(a, {within})"));
     let program = compile(&format!("[[1]].map(a, {doubled})"));
@@ -202,7 +212,7 @@ struct Writer<'c> {
     variables: Vec<(String, Kind)>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Bool,
     Int,
@@ -215,6 +225,25 @@ enum Kind {
     Ints,
     Strings,
     Map,
+}
+
+/// A variable of each type: what the compiler cannot find out itself.
+fn bound() -> [(&'static str, Kind, Type, Value<'static>); 11] {
+    let ints = |numbers: [i64; 2]| Value::list(numbers.map(Value::Int).to_vec());
+    let entries = [(Value::text("a"), Value::Int(1)), (Value::text("c"), Value::Int(0))];
+    [
+        ("a_bool", Kind::Bool, Type::Bool, Value::Bool(false)),
+        ("an_int", Kind::Int, Type::Int, Value::Int(1)),
+        ("a_uint", Kind::Uint, Type::Uint, Value::Uint(3)),
+        ("a_double", Kind::Double, Type::Double, Value::Double(0.5)),
+        ("a_text", Kind::String, Type::String, Value::text("a")),
+        ("some_bytes", Kind::Bytes, Type::Bytes, Value::Bytes(b"\xe9".as_slice().into())),
+        ("a_while", Kind::Duration, Type::Duration, Value::Duration(90_000_000_000)),
+        ("a_day", Kind::Timestamp, Type::Timestamp, Value::Timestamp(1_700_000_000, 5, 3600)),
+        ("ints", Kind::Ints, Type::list(Type::Int), ints([0, 7])),
+        ("texts", Kind::Strings, Type::list(Type::String), Value::list(vec![Value::text("12"), Value::text("a")])),
+        ("a_map", Kind::Map, Type::map(Type::String, Type::Int), Value::map(entries)),
+    ]
 }
 
 impl Writer<'_> {
@@ -352,15 +381,27 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
     fn well_typed_expressions_do_not_fail_for_a_type(choices in proptest::collection::vec(any::<u8>(), 1..80)) {
+        let (bound, mut environment) = (bound(), environment(Admission::default()));
         let mut writer = Writer { choices: choices.iter(), variables: Vec::new() };
+        for (name, kind, of, _) in &bound {
+            environment = environment.variable(name, of.clone());
+            writer.variables.push(((*name).to_owned(), *kind));
+        }
         let kind = writer.kind();
         let source = writer.write(kind, 4);
-        // Constants that fail are refused.
-        if let Ok(program) = environment(Admission::default()).compile(&source) {
-            let value = program.evaluate(&[], &LIMITS).value;
-            if let Err(Error::Message(message)) = value {
-                prop_assert!(!message.contains("no such overload"), "{source}: {message}");
-            }
+        let expected = bound.iter().find(|(_, of, ..)| *of == kind).map(|(_, _, of, _)| of.clone()).unwrap();
+        let checked = environment.check(&source);
+        prop_assert_eq!(checked.as_ref().map(|checked| checked.output().clone()), Ok(expected.clone()), "{}", source);
+        let values: Vec<_> = (0..5).map(|_| None).chain(bound.map(|(.., value)| Some(value))).collect();
+        // Constants that fail are refused, and not for their types.
+        let value = match environment.compile(&source) {
+            Ok(program) => program.evaluate(&values, &LIMITS).value.map(|value| value.r#type()).map_err(|why| why.to_string()),
+            Err(why) => Err(why.0),
+        };
+        match value {
+            // What is within a container is not told.
+            Ok(found) => prop_assert_eq!(runtime_name(&found), runtime_name(&expected), "{}", source),
+            Err(why) => prop_assert!(!why.contains("no such overload"), "{source}: {why}"),
         }
     }
 }

@@ -6,7 +6,9 @@ use super::lists::is_comparable;
 use super::{MAX_ELEMENTS, PER_CALL_LIMIT, Result, overload, size, too_large};
 use crate::cel::function::Function;
 use crate::cel::value::{Error, List, Value};
+use crate::cel::work;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// What makes lists of lists.
 pub const FUNCTIONS: &[Function] = &[
@@ -155,6 +157,7 @@ fn flatten<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     while let Some((list, at)) = open.last_mut() {
         let element = list.get(*at);
         *at += 1;
+        work::look(1)?;
         match element {
             None => {
                 open.pop();
@@ -181,13 +184,15 @@ fn distinct<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     if count.saturating_mul(count).saturating_mul(2) > PER_CALL_LIMIT {
         return Err(Error::CostLimit);
     }
-    let mut distinct: Vec<Value<'a>> = Vec::new();
+    let mut distinct = List::Values(Arc::default());
     for element in list.iter() {
-        if !distinct.iter().any(|seen| element.contained_as(seen)) {
-            distinct.push(element);
+        if !element.is_in(&distinct)?
+            && let List::Values(distinct) = &mut distinct
+        {
+            Arc::make_mut(distinct).push(element);
         }
     }
-    Ok(Value::list(distinct))
+    Ok(Value::List(distinct))
 }
 
 /// A list in the order of its keys (`sortListByAssociatedKeys`).

@@ -4,6 +4,7 @@ use super::{Result, overload};
 use crate::cel::function::Function;
 use crate::cel::library::standard;
 use crate::cel::value::{Error, List, Value};
+use crate::cel::work;
 use std::cmp::Ordering;
 
 /// What is done with the elements of a list.
@@ -99,11 +100,16 @@ pub(super) fn cost(_: &str, arguments: &[Value<'_>], _: &Value<'_>) -> u64 {
 }
 
 fn whole(value: &Value<'_>) -> u64 {
+    if work::look(1).is_err() {
+        return u64::MAX;
+    }
     match value {
         Value::String(text) => (text.len() as f64 * 0.1) as u64,
         Value::Bytes(bytes) => (bytes.len() as f64 * 0.1) as u64,
-        Value::List(list) => list.iter().map(|element| whole(&element)).sum(),
-        Value::Map(map) => map.iter().map(|(key, value)| whole(&key) + whole(&value)).sum(),
+        Value::List(list) => list.iter().fold(0, |sum, element| whole(&element).saturating_add(sum)),
+        Value::Map(map) => {
+            map.iter().fold(0, |sum, (key, value)| whole(&key).saturating_add(whole(&value)).saturating_add(sum))
+        }
         _ => 1,
     }
 }
@@ -168,18 +174,20 @@ fn extreme<'a>(arguments: &[Value<'a>], unless: Ordering, empty: &'static str) -
 
 fn index_of<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [Value::List(list), item] = arguments else { return Err(Error::NoSuchOverload) };
-    position((0..list.len()).find(|at| is_at(list, *at, item)))
+    position(list, item, 0..list.len())
 }
 
 fn last_index_of<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [Value::List(list), item] = arguments else { return Err(Error::NoSuchOverload) };
-    position((0..list.len()).rev().find(|at| is_at(list, *at, item)))
+    position(list, item, (0..list.len()).rev())
 }
 
-fn is_at(list: &List<'_>, at: usize, item: &Value<'_>) -> bool {
-    list.get(at).is_some_and(|element| element.contained_as(item))
-}
-
-fn position<'a>(at: Option<usize>) -> Result<'a> {
-    Ok(Value::Int(at.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1)))
+/// The first of these places where the item is.
+fn position<'a>(list: &List<'a>, item: &Value<'a>, places: impl Iterator<Item = usize>) -> Result<'a> {
+    for at in places {
+        if list.get(at).map_or(Ok(false), |element| element.equals_or(item, false))? {
+            return Ok(Value::Int(i64::try_from(at).unwrap_or(-1)));
+        }
+    }
+    Ok(Value::Int(-1))
 }

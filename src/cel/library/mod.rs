@@ -44,7 +44,7 @@ pub const ALL: &[&[Function]] = &[
 ];
 
 /// Bytes of a text that an expression makes. Costs are reckoned afterwards, when it is there.
-const MAX_TEXT_BYTES: usize = 64 << 20;
+const MAX_TEXT_BYTES: usize = 16 << 20;
 /// Elements of a list that a function makes.
 const MAX_ELEMENTS: usize = 2_000_000;
 /// What an evaluation may cost in Kubernetes (`PerCallLimit`): what would cost more by itself need not be done.

@@ -1,6 +1,6 @@
 //! `find` and `findAll`, `library.Regex` of Kubernetes.
 
-use super::{Result, matching, overload, size};
+use super::{MAX_ELEMENTS, Result, matching, overload, size, too_large};
 use crate::cel::function::Function;
 use crate::cel::re2::Regex;
 use crate::cel::value::{Error, Text, Value};
@@ -57,5 +57,6 @@ fn find_all<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     // Less than none is any number.
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let regex = compiled(pattern)?;
-    Ok(Value::list(regex.find_all(text).take(limit).map(|found| part(text, found)).collect()))
+    let found: Vec<_> = regex.find_all(text).take(limit.min(MAX_ELEMENTS + 1)).map(|found| part(text, found)).collect();
+    if found.len() > MAX_ELEMENTS { too_large() } else { Ok(Value::list(found)) }
 }

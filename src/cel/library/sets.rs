@@ -15,13 +15,13 @@ pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "sets.equivalent",
         overloads: &[overload("list_sets_equivalent_list", "sets.equivalent(list(T), list(T)): bool")],
-        call: |arguments| compare(arguments, 2, |a, b| contains(a, b) && contains(b, a)),
+        call: |arguments| compare(arguments, 2, |a, b| Ok(contains(a, b)? && contains(b, a)?)),
         cost: Some(|_, arguments, _| cost(arguments, 2)),
     },
     Function {
         name: "sets.intersects",
         overloads: &[overload("list_sets_intersects_list", "sets.intersects(list(T), list(T)): bool")],
-        call: |arguments| compare(arguments, 1, |a, b| a.iter().any(|element| has(b, &element))),
+        call: |arguments| compare(arguments, 1, |a, b| any(a, |element| element.is_in(b))),
         cost: Some(|_, arguments, _| cost(arguments, 1)),
     },
 ];
@@ -30,18 +30,25 @@ fn cost(arguments: &[Value<'_>], times: u64) -> u64 {
     size(arguments, 0).saturating_mul(size(arguments, 1)).saturating_mul(times).saturating_add(1)
 }
 
-fn compare<'a>(arguments: &[Value<'a>], times: u64, holds: fn(&List<'a>, &List<'a>) -> bool) -> Result<'a> {
+type Holds = std::result::Result<bool, Error>;
+
+fn compare<'a>(arguments: &[Value<'a>], times: u64, holds: fn(&List<'a>, &List<'a>) -> Holds) -> Result<'a> {
     let [Value::List(a), Value::List(b)] = arguments else { return Err(Error::NoSuchOverload) };
     if cost(arguments, times) > PER_CALL_LIMIT {
         return Err(Error::CostLimit);
     }
-    Ok(Value::Bool(holds(a, b)))
+    holds(a, b).map(Value::Bool)
 }
 
-fn contains(set: &List<'_>, subset: &List<'_>) -> bool {
-    subset.iter().all(|element| has(set, &element))
+fn contains(set: &List<'_>, subset: &List<'_>) -> Holds {
+    Ok(!any(subset, |element| Ok(!element.is_in(set)?))?)
 }
 
-fn has(list: &List<'_>, element: &Value<'_>) -> bool {
-    list.iter().any(|each| element.contained_as(&each))
+fn any(list: &List<'_>, holds: impl Fn(&Value<'_>) -> Holds) -> Holds {
+    for element in list.iter() {
+        if holds(&element)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

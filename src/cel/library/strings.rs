@@ -3,7 +3,7 @@
 mod format;
 mod number;
 
-use super::{MAX_TEXT_BYTES, Result, lists, overload, size, too_large, traversal, traversal_of_first};
+use super::{MAX_ELEMENTS, MAX_TEXT_BYTES, Result, lists, overload, size, too_large, traversal, traversal_of_first};
 use crate::cel::function::Function;
 use crate::cel::value::{Error, Value};
 use std::fmt::Write;
@@ -196,15 +196,18 @@ fn split<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         _ => return Err(Error::NoSuchOverload),
     };
     let count = usize::try_from(count).unwrap_or(usize::MAX);
-    let parts = if separator.is_empty() {
+    let parts: Vec<_> = if separator.is_empty() {
         let starts = text.char_indices().map(|(at, _)| at).skip(1).take(count.saturating_sub(1));
-        let ends: Vec<_> = starts.chain([text.len()]).collect();
+        let ends: Vec<_> = starts.chain([text.len()]).take(MAX_ELEMENTS + 1).collect();
         let starts = [0].into_iter().chain(ends.iter().copied());
         let parts = starts.zip(&ends).map(|(from, to)| &text[from..*to]);
         if text.is_empty() || count == 0 { Vec::new() } else { parts.collect() }
     } else {
-        text.splitn(count, &**separator).collect()
+        text.splitn(count, &**separator).take(MAX_ELEMENTS + 1).collect()
     };
+    if parts.len() > MAX_ELEMENTS {
+        return too_large();
+    }
     Ok(Value::list(parts.into_iter().map(Value::string).collect()))
 }
 

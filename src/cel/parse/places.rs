@@ -190,7 +190,7 @@ fn count(text: &[char]) -> usize {
 }
 
 /// Code points of the string literal that the text begins with.
-fn string_length(text: &[char], before: char) -> usize {
+pub fn string_length(text: &[char], before: char) -> usize {
     let quote = text[0];
     let width = if text.get(1) == Some(&quote) && text.get(2) == Some(&quote) { 3 } else { 1 };
     let mut at = width;

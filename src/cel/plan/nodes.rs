@@ -144,7 +144,8 @@ pub enum QualifierKind {
 impl Member {
     /// Whether a value is in the set.
     pub fn contains(&self, value: &Value<'_>) -> bool {
-        Scalar::of(value).is_some_and(|scalar| self.set.contains(&scalar))
+        let is_equal_to_nothing = matches!(value, Value::Double(value) if value.is_nan());
+        !is_equal_to_nothing && Scalar::of(value).is_some_and(|scalar| self.set.contains(&scalar))
     }
 }
 

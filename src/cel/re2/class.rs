@@ -1,7 +1,7 @@
 //! Character classes: `[…]`, `\d`, `\pL`, `[:alpha:]`.
 
-use super::parse::{INVALID_ESCAPE, Reader};
-use super::{Error, unicode};
+use super::parse::{INVALID_ESCAPE, Reader, TOO_LARGE};
+use super::{Error, MAX_RANGES, unicode};
 use regex_syntax::hir::{ClassUnicode, ClassUnicodeRange};
 
 const INVALID_RANGE: &str = "invalid character class range";
@@ -68,7 +68,7 @@ pub(super) fn bracketed(reader: &mut Reader<'_>, folds: bool) -> Result<ClassUni
     let whole = reader.rest();
     reader.skip(1);
     let negated = reader.take("^");
-    let mut class = ClassUnicode::new([]);
+    let mut ranges: Vec<ClassUnicodeRange> = Vec::new();
     let mut is_first = true;
     while is_first || !reader.rest().starts_with(']') {
         is_first = false;
@@ -80,10 +80,13 @@ pub(super) fn bracketed(reader: &mut Reader<'_>, folds: bool) -> Result<ClassUni
             Some(item) => item,
             None => single_or_range(reader, whole, folds)?,
         };
-        class.union(&item);
+        ranges.extend(item.ranges());
+        if ranges.len() > MAX_RANGES {
+            return Err(Error::new(TOO_LARGE, whole));
+        }
     }
     reader.skip(1);
-    Ok(finished(class, false, negated))
+    Ok(finished(ClassUnicode::new(ranges), false, negated))
 }
 
 fn single_or_range(reader: &mut Reader<'_>, whole: &str, folds: bool) -> Result<ClassUnicode, Error> {
@@ -119,7 +122,7 @@ fn single(reader: &mut Reader<'_>, whole: &str) -> Result<u32, Error> {
 
 /// `[:alpha:]` (`parseNamedClass`); nothing that does not end so is one.
 fn posix(reader: &mut Reader<'_>, folds: bool) -> Result<Option<ClassUnicode>, Error> {
-    let Some(rest) = reader.rest().strip_prefix("[:") else { return Ok(None) };
+    let Some(rest) = reader.rest().strip_prefix("[:").filter(|_| reader.may_have_name()) else { return Ok(None) };
     let Some((name, _)) = rest.split_once(":]") else { return Ok(None) };
     let (plain, negated) = name.strip_prefix('^').map_or((name, false), |name| (name, true));
     let whole = &reader.rest()[..name.len() + 4];

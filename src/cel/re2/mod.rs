@@ -7,17 +7,25 @@ mod class;
 mod parse;
 mod unicode;
 
+use super::work;
 use moka::sync::Cache;
 use regex::RegexBuilder;
 use std::fmt;
 use std::sync::LazyLock;
 
+/// Bytes of a pattern. Go has no such limit, and nobody such a pattern.
+const MAX_PATTERN_BYTES: usize = 128 << 10;
+/// Ranges of characters in a pattern: each is written out.
+const MAX_RANGES: usize = 256 << 10;
 /// How deep a pattern may nest. Go allows 1,000; deeper trees would need a larger stack here.
 const MAX_HEIGHT: usize = 250;
-/// Bytes of a compiled pattern. What is larger counts as too large in Go's sense, whose own limit is 128 MiB.
-const MAX_COMPILED_BYTES: usize = 16 << 20;
+/// Bytes of a compiled pattern: tried in turn, so that it is known how large it is. What is larger counts as too large in Go's
+/// sense, whose own limit is 128 MiB.
+const COMPILED_BYTES: [usize; 2] = [2 << 20, 16 << 20];
 /// Bytes of a compiled pattern that is kept.
 const MAX_KEPT_BYTES: usize = 256 << 10;
+/// What the compilation of such a pattern counts as, bytes; that of a larger one as what it may come to.
+const SMALL_WORK: usize = 64 << 10;
 /// Compiled patterns that are kept.
 const KEPT_PATTERNS: u64 = 128;
 
@@ -43,17 +51,23 @@ impl Regex {
         if let Some(kept) = KEPT.get(pattern) {
             return Ok(kept);
         }
+        let too_large = || Error::new(parse::TOO_LARGE, pattern);
+        if pattern.len() > MAX_PATTERN_BYTES {
+            return Err(too_large());
+        }
         let tree = parse::parse(pattern)?.to_string();
-        let compile = |bytes| {
+        let compile = |bytes, counted| {
+            work::write(counted).map_err(|_| too_large())?;
             // Several nodes of the other syntax may stand for one of ours.
-            RegexBuilder::new(&tree).nest_limit(8 * MAX_HEIGHT as u32).size_limit(bytes).build().map(Self)
+            let built = RegexBuilder::new(&tree).nest_limit(8 * MAX_HEIGHT as u32).size_limit(bytes).build();
+            // Whatever else it should not like about its own notation is not understood either.
+            built.map(Self).map_err(|_| too_large())
         };
-        if let Ok(small) = compile(MAX_KEPT_BYTES) {
+        if let Ok(small) = compile(MAX_KEPT_BYTES, SMALL_WORK) {
             KEPT.insert(pattern.to_owned(), small.clone());
             return Ok(small);
         }
-        // Whatever else it should not like about its own notation is not understood either.
-        compile(MAX_COMPILED_BYTES).map_err(|_| Error::new(parse::TOO_LARGE, pattern))
+        COMPILED_BYTES.into_iter().find_map(|bytes| compile(bytes, bytes).ok()).ok_or_else(too_large)
     }
 
     /// Whether it matches anywhere (`MatchString`).

@@ -2,8 +2,8 @@
 //!
 //! Nothing here recurses. Groups are not kept apart: whoever asks for a match never asks for its parts.
 
-use super::{Error, MAX_HEIGHT, class};
-use regex_syntax::hir::{Capture, Class, Dot, Hir, HirKind, Look, Repetition};
+use super::{Error, MAX_HEIGHT, MAX_RANGES, class};
+use regex_syntax::hir::{Capture, Class, ClassUnicode, Dot, Hir, HirKind, Look, Repetition};
 
 pub(super) const INVALID_ESCAPE: &str = "invalid escape sequence";
 pub(super) const TOO_LARGE: &str = "expression too large";
@@ -22,9 +22,20 @@ const MAX_REPEAT: u32 = 1000;
 /// Goes through the pattern.
 pub(super) struct Reader<'p> {
     rest: &'p str,
+    /// Bytes behind the last `:]`; all if there is none.
+    behind_names: usize,
 }
 
 impl<'p> Reader<'p> {
+    fn new(pattern: &'p str) -> Self {
+        Self { rest: pattern, behind_names: pattern.len() - pattern.rfind(":]").unwrap_or(0) }
+    }
+
+    /// Whether a `:]` may come yet: who looks for it each time there is none looks long.
+    pub(super) fn may_have_name(&self) -> bool {
+        self.rest.len() >= self.behind_names
+    }
+
     pub(super) fn rest(&self) -> &'p str {
         self.rest
     }
@@ -104,8 +115,13 @@ impl Group {
 }
 
 pub(super) fn parse(pattern: &str) -> Result<Hir, Error> {
-    let mut parser =
-        Parser { pattern, reader: Reader { rest: pattern }, flags: Flags::default(), groups: vec![Group::default()] };
+    let mut parser = Parser {
+        pattern,
+        reader: Reader::new(pattern),
+        flags: Flags::default(),
+        groups: vec![Group::default()],
+        ranges: 0,
+    };
     let mut last_repeat = None;
     while let Some(next) = parser.reader.rest().chars().next() {
         last_repeat = parser.step(next, last_repeat)?;
@@ -122,6 +138,8 @@ struct Parser<'p> {
     flags: Flags,
     /// Never empty: what closes the last is an error.
     groups: Vec<Group>,
+    /// How many ranges of characters there are.
+    ranges: usize,
 }
 
 impl<'p> Parser<'p> {
@@ -158,7 +176,7 @@ impl<'p> Parser<'p> {
             }
             '[' => {
                 let class = class::bracketed(&mut self.reader, self.flags.folds)?;
-                self.push(Hir::class(Class::Unicode(class)));
+                self.class(class)?;
             }
             '\\' => self.backslash()?,
             character => {
@@ -170,7 +188,7 @@ impl<'p> Parser<'p> {
                     '$' => self.push(Hir::look(Look::End)),
                     '.' if self.flags.dot_matches_newline => self.push(Hir::dot(Dot::AnyChar)),
                     '.' => self.push(Hir::dot(Dot::AnyCharExceptLF)),
-                    literal => self.literal(literal.into()),
+                    literal => self.literal(literal.into())?,
                 }
             }
         }
@@ -187,8 +205,17 @@ impl<'p> Parser<'p> {
         }
     }
 
-    fn literal(&mut self, code: u32) {
-        self.push(Hir::class(Class::Unicode(class::character(code, self.flags.folds))));
+    fn class(&mut self, class: ClassUnicode) -> Result<(), Error> {
+        self.ranges += class.ranges().len();
+        if self.ranges > MAX_RANGES {
+            return Err(Error::new(TOO_LARGE, self.pattern));
+        }
+        self.push(Hir::class(Class::Unicode(class)));
+        Ok(())
+    }
+
+    fn literal(&mut self, code: u32) -> Result<(), Error> {
+        self.class(class::character(code, self.flags.folds))
     }
 
     /// `parser.repeat`; `start` is where the operator begins.
@@ -316,18 +343,16 @@ impl<'p> Parser<'p> {
                 let (literals, length) =
                     quoted.split_once(r"\E").map_or((quoted, quoted.len()), |(quoted, _)| (quoted, quoted.len() + 2));
                 self.reader.skip(length);
-                literals.chars().for_each(|literal| self.literal(literal.into()));
-                return Ok(());
+                return literals.chars().try_for_each(|literal| self.literal(literal.into()));
             }
             _ => {
-                match class::escaped(&mut self.reader, self.flags.folds)? {
-                    Some(class) => self.push(Hir::class(Class::Unicode(class))),
+                return match class::escaped(&mut self.reader, self.flags.folds)? {
+                    Some(class) => self.class(class),
                     None => {
                         let code = self.reader.escape()?;
-                        self.literal(code);
+                        self.literal(code)
                     }
-                }
-                return Ok(());
+                };
             }
         };
         self.reader.skip(2);
@@ -338,7 +363,11 @@ impl<'p> Parser<'p> {
 
 /// `{2}`, `{2,}` or `{2,5}` (`parseRepeat`); `None` for what begins with a brace and is none.
 fn counted(text: &str) -> Option<(u32, Option<u32>)> {
-    let (inside, _) = text.strip_prefix('{')?.split_once('}')?;
+    let inside = text.strip_prefix('{')?;
+    let (inside, rest) = inside.split_at(inside.find(|c: char| !c.is_ascii_digit() && c != ',')?);
+    if !rest.starts_with('}') {
+        return None;
+    }
     match inside.split_once(',') {
         None => number(inside).map(|count| (count, Some(count))),
         Some((from, "")) => Some((number(from)?, None)),

@@ -74,6 +74,24 @@ fn what_is_too_deep_or_too_large_is_refused() {
     assert!(refused(r"\pL{1000}").contains("expression too large"));
 }
 
+/// Each took minutes, or all the memory that there is.
+#[test]
+fn long_patterns_are_read_in_one_go() {
+    let distinct = |from: u32| (from..from + 20_000).filter_map(char::from_u32).step_by(2).collect::<String>();
+    let classes = r"\pL".repeat(40_000);
+    for (pattern, is_pattern) in [
+        (format!("[{}a]", "[:".repeat(60_000)), true),
+        (format!("{}]", "[".repeat(120_000)), true),
+        (format!("[{}]", distinct(0x4e00)), true),
+        (format!("[{classes}]"), false),
+        (classes, false),
+        ("{1".repeat(60_000), true),
+        ("a".repeat(MAX_PATTERN_BYTES + 1), false),
+    ] {
+        assert_eq!(Regex::compile(&pattern).is_ok(), is_pattern, "{pattern:.20}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_pattern_panics(pattern in r"([a-c\[\](){}|*+?.^$\\,:<>=!&~\-0-9xpPQEdDwWsSbBAzCimsU]|\(\?|\[\[:|é){0,24}", text in "\\PC{0,12}") {

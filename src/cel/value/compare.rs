@@ -1,13 +1,14 @@
 //! Equality and order, across the numeric types.
 
 use super::{Error, List, Map, Struct, Value, runtime_name};
+use crate::cel::work;
 use std::cmp::Ordering;
 
 impl<'a> Value<'a> {
     /// What `==` says: `types.Equal` of cel-go. Values of different types are not equal, but for numbers.
     ///
     /// # Errors
-    /// Where a library cannot compare its values.
+    /// Where a library cannot compare its values, and when there is too much to look at.
     pub fn equals(&self, other: &Value<'_>) -> Result<bool, Error> {
         Ok(match (self, other) {
             (Self::Int(a), Value::Int(b)) => a == b,
@@ -21,9 +22,11 @@ impl<'a> Value<'a> {
             (Self::Bytes(a), Value::Bytes(b)) => a == b,
             (Self::Duration(a), Value::Duration(b)) => a == b,
             (Self::Timestamp(a, b, _), Value::Timestamp(c, d, _)) => (a, b) == (c, d),
-            (Self::List(a), Value::List(b)) => lists_equal(a, b),
-            (Self::Map(a), Value::Map(b)) => maps_equal(a, b),
-            (Self::Struct(a), Value::Struct(b)) => structs_equal(a, b),
+            (Self::List(List::Keyed(a)), Value::List(b)) => return a.equals(b),
+            (Self::List(a), Value::List(b)) => return lists_equal(a, b),
+            (Self::Map(Map::Object(a)), Value::Map(Map::Object(b))) => return a.equals(b),
+            (Self::Map(a), Value::Map(b)) => return maps_equal(a, b),
+            (Self::Struct(a), Value::Struct(b)) => return structs_equal(a, b),
             (Self::Type(a), Value::Type(b)) => runtime_name(a) == runtime_name(b),
             (Self::Optional(None), Value::Optional(None)) => true,
             (Self::Optional(Some(a)), Value::Optional(Some(b))) => return a.equals(b),
@@ -33,9 +36,23 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Whether an element of a list is this value; what cannot be compared is not.
-    pub fn contained_as(&self, element: &Value<'_>) -> bool {
-        self.equals(element).unwrap_or(false)
+    /// The same, but what cannot be compared is told so.
+    ///
+    /// # Errors
+    /// When there is too much to look at.
+    pub fn equals_or(&self, other: &Value<'_>, incomparable: bool) -> Result<bool, Error> {
+        match self.equals(other) {
+            Err(error) if error.is_absorbable() => Ok(incomparable),
+            result => result,
+        }
+    }
+
+    /// Whether it is an element of a list; what cannot be compared is not.
+    ///
+    /// # Errors
+    /// When there is too much to look at.
+    pub fn is_in(&self, list: &List<'_>) -> Result<bool, Error> {
+        all(list.iter(), |element| Ok(!self.equals_or(&element, false)?)).map(|differs| !differs)
     }
 
     /// What `<` and the like go by: `traits.Comparer` of cel-go.
@@ -112,41 +129,63 @@ fn int_uint(a: i64, b: u64) -> Ordering {
     u64::try_from(a).map_or(Ordering::Less, |a| a.cmp(&b))
 }
 
+/// Whether something holds of each.
+fn all<T>(each: impl Iterator<Item = T>, mut holds: impl FnMut(T) -> Result<bool, Error>) -> Result<bool, Error> {
+    for one in each {
+        if !holds(one)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// An element whose equality cannot be told does not make lists differ: `baseList.Equal`.
-fn lists_equal(a: &List<'_>, b: &List<'_>) -> bool {
-    a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.equals(&b).unwrap_or(true))
+fn lists_equal(a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    all(a.iter().zip(b.iter()), |(a, b)| {
+        work::look(1)?;
+        a.equals_or(&b, true)
+    })
 }
 
-fn maps_equal(a: &Map<'_>, b: &Map<'_>) -> bool {
-    a.len() == b.len()
-        && a.iter().all(|(key, value)| b.get(&key).is_some_and(|other| value.equals(&other).unwrap_or(true)))
+fn maps_equal(a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    all(a.iter(), |(key, value)| {
+        work::look(1)?;
+        b.get(&key).map_or(Ok(false), |other| value.equals_or(&other, true))
+    })
 }
 
-fn structs_equal(a: &Struct<'_>, b: &Struct<'_>) -> bool {
-    a.name == b.name
-        && a.fields.len() == b.fields.len()
-        && a.fields.iter().all(|(name, value)| {
-            let other = b.fields.iter().find(|(other, _)| other == name);
-            other.is_some_and(|(_, other)| match (value, other) {
-                _ if &*a.name == "JSONPatch" => value.equals(other).unwrap_or(true),
-                (value, other) => identical(value, other),
-            })
-        })
+fn structs_equal(a: &Struct<'_>, b: &Struct<'_>) -> Result<bool, Error> {
+    if a.name != b.name || a.fields.len() != b.fields.len() {
+        return Ok(false);
+    }
+    all(a.fields.iter(), |(name, value)| match b.get(name) {
+        None => Ok(false),
+        Some(other) if &*a.name == "JSONPatch" => value.equals_or(other, true),
+        Some(other) => identical(value, other),
+    })
 }
 
 /// Fields of an `Object` are compared as Go's `reflect.DeepEqual` does: numbers of different types differ, and so do lists,
 /// since cel-go's have functions in them.
-fn identical(a: &Value<'_>, b: &Value<'_>) -> bool {
+fn identical(a: &Value<'_>, b: &Value<'_>) -> Result<bool, Error> {
+    work::look(1)?;
     match (a, b) {
-        (Value::List(_), _) => false,
-        (Value::Map(Map::Json(a)), Value::Map(Map::Json(b))) => a == b,
+        (Value::List(_), _) => Ok(false),
+        (Value::Map(Map::Json(a)), Value::Map(Map::Json(b))) => Ok(a == b),
         (Value::Map(Map::Values(a)), Value::Map(Map::Values(b))) => {
-            a.iter().count() == b.iter().count()
-                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| identical(value, other)))
+            let same_size = a.iter().count() == b.iter().count();
+            Ok(same_size
+                && all(a.iter(), |(key, value)| b.get(key).map_or(Ok(false), |other| identical(value, other)))?)
         }
-        (Value::Map(_), _) => false,
+        (Value::Map(_), _) => Ok(false),
         (Value::Optional(Some(a)), Value::Optional(Some(b))) => identical(a, b),
-        (a, b) => a.type_name() == b.type_name() && a.equals(b).unwrap_or(false),
+        (a, b) => Ok(a.type_name() == b.type_name() && a.equals_or(b, false)?),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Lists and maps: views of JSON, or made by an expression.
 
+use super::typed::{Keyed, Object};
 use super::{Error, Lazy, Text, Value, runtime_name};
 use serde_json::Value as Json;
 use std::collections::HashMap;
@@ -12,6 +13,8 @@ pub enum List<'a> {
     Json(&'a [Json]),
     /// Made by an expression.
     Values(Arc<Vec<Value<'a>>>),
+    /// Of a custom resource, and a set or a map by its schema.
+    Keyed(Arc<Keyed<'a>>),
 }
 
 /// A map, borrowed or shared.
@@ -23,6 +26,8 @@ pub enum Map<'a> {
     Values(Arc<Entries<'a>>),
     /// Whose values are found when they are asked for.
     Lazy(&'a (dyn Lazy + 'a)),
+    /// Of a custom resource, with properties by its schema.
+    Object(Arc<Object<'a>>),
 }
 
 /// The entries of a map that an expression made: one a key.
@@ -85,6 +90,7 @@ impl<'a> List<'a> {
         match self {
             Self::Json(elements) => elements.len(),
             Self::Values(elements) => elements.len(),
+            Self::Keyed(list) => list.elements.len(),
         }
     }
 
@@ -99,6 +105,7 @@ impl<'a> List<'a> {
         match self {
             Self::Json(elements) => elements.get(index).map(Value::json),
             Self::Values(elements) => elements.get(index).cloned(),
+            Self::Keyed(list) => list.elements.get(index).cloned(),
         }
     }
 
@@ -115,6 +122,7 @@ impl<'a> Map<'a> {
             Self::Json(fields) => fields.len(),
             Self::Values(entries) => entries.items.len(),
             Self::Lazy(_) => 0,
+            Self::Object(object) => object.size,
         }
     }
 
@@ -131,20 +139,24 @@ impl<'a> Map<'a> {
             (Self::Values(entries), _) => entries.get(key).cloned(),
             (Self::Lazy(map), Value::String(key)) => map.get(key)?.ok(),
             (Self::Lazy(_), _) => None,
+            (Self::Object(object), Value::String(key)) => object.get(key).cloned(),
+            (Self::Object(_), _) => None,
         }
     }
 
     /// The entries, in no order that means anything; none of what is [`Map::Lazy`].
     pub fn iter(&self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> + '_ {
-        let (json, values) = match self {
-            Self::Json(fields) => (Some(*fields), None),
-            Self::Values(entries) => (None, Some(&entries.items)),
-            Self::Lazy(_) => (None, None),
+        let (json, values, object) = match self {
+            Self::Json(fields) => (Some(*fields), None, None),
+            Self::Values(entries) => (None, Some(&entries.items), None),
+            Self::Object(object) => (None, None, Some(object.iter())),
+            Self::Lazy(_) => (None, None, None),
         };
         json.into_iter()
             .flatten()
             .map(|(key, value)| (Value::text(key), Value::json(value)))
             .chain(values.into_iter().flatten().cloned())
+            .chain(object.into_iter().flatten())
     }
 }
 

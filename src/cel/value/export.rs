@@ -1,6 +1,7 @@
 //! What values are outside: text and JSON.
 
 use super::{Error, Text, Value, print};
+use crate::cel::work;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map as Fields, Number, Value as Json};
@@ -44,8 +45,10 @@ impl<'a> Value<'a> {
     /// base64, times and durations their text.
     ///
     /// # Errors
-    /// When it has no such form: types, most values of libraries, maps with keys that are no text, doubles that are no number.
+    /// When it has no such form: types, most values of libraries, maps with keys that are no text, doubles that are no number;
+    /// and when it gets too large.
     pub fn to_json(&self) -> Result<Json, Error> {
+        work::write(if let Self::String(text) = self { text.len() } else { size_of::<Json>() })?;
         Ok(match self {
             Self::Null => Json::Null,
             Self::Bool(value) => Json::Bool(*value),

@@ -1,6 +1,7 @@
 //! Messages that an expression makes: `Object{…}`, `JSONPatch{…}` of the mutation environment.
 
 use super::{Error, List, Struct, Value};
+use crate::cel::work;
 use std::sync::Arc;
 
 /// `JSONPatchTypeName` of Kubernetes.
@@ -52,7 +53,7 @@ impl<'a> Struct<'a> {
                 _ => Err(Error::new(format!("unsupported indexer: {field}"))),
             };
         }
-        let found = found.map(plain);
+        let found = found.map(plain).transpose()?;
         Ok(match (by_type, if_present) {
             (true, true) => found,
             (true, false) => found.or(Some(Value::Null)),
@@ -62,14 +63,16 @@ impl<'a> Struct<'a> {
 }
 
 /// What was made for a field, with maps for messages: `ObjectVal.Value()` of Kubernetes.
-fn plain<'a>(value: &Value<'a>) -> Value<'a> {
-    match value {
+fn plain<'a>(value: &Value<'a>) -> Result<Value<'a>, Error> {
+    work::write(size_of::<Value<'_>>())?;
+    Ok(match value {
         Value::Struct(made) if &*made.name != JSON_PATCH => {
-            Value::map(made.fields.iter().map(|(name, value)| (Value::string(name.clone()), plain(value))))
+            let fields = made.fields.iter().map(|(name, value)| Ok((Value::string(name.clone()), plain(value)?)));
+            Value::map(fields.collect::<Result<Vec<_>, Error>>()?)
         }
-        Value::List(List::Values(elements)) => Value::list(elements.iter().map(plain).collect()),
+        Value::List(List::Values(elements)) => Value::list(elements.iter().map(plain).collect::<Result<_, _>>()?),
         value => value.clone(),
-    }
+    })
 }
 
 fn go_value_type(value: &Value<'_>) -> &'static str {

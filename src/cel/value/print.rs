@@ -1,6 +1,7 @@
 //! Numbers, durations and times as Go prints them.
 
 use super::Value;
+use crate::cel::work;
 use jiff::civil::{Date, DateTime};
 use std::fmt::{self, Write};
 
@@ -175,9 +176,17 @@ fn go_time(seconds: i64, nanoseconds: u32, offset: i32) -> String {
     format!("{clock} {zone} {zone}")
 }
 
-/// As `%v` of Go prints cel-go's values, in messages.
+/// As `%v` of Go prints cel-go's values, in messages; without what would be too much.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = match self {
+            Self::String(text) => text.len(),
+            Self::Bytes(bytes) => 4 * bytes.len(),
+            _ => 8,
+        };
+        if work::write(bytes).is_err() {
+            return Ok(());
+        }
         match self {
             // `types.Null` is a number, without a name.
             Self::Null => f.write_str("0"),

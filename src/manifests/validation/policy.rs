@@ -30,10 +30,8 @@ pub fn policy(kind: &str, object: &Object) -> Faults {
             if items(constraints, "resourceRules").is_empty() {
                 faults.required("spec.matchConstraints.resourceRules", "");
             }
-            let rules = if is_validating { &[] } else { items(constraints, "resourceRules") };
-            for operation in rules.iter().flat_map(|rule| texts(rule, "operations")) {
-                let field = "spec.matchConstraints.resourceRules.operations";
-                faults.one_of(field, operation, &MUTATING_OPERATIONS);
+            if !is_validating {
+                mutable(constraints, "spec.matchConstraints", &mut faults);
             }
         }
         None => faults.required("spec.matchConstraints", ""),
@@ -55,13 +53,61 @@ pub fn binding(kind: &str, object: &Object) -> Faults {
     } else {
         subdomain_errors(name).iter().for_each(|error| faults.invalid("spec.policyName", name, error));
     }
+    if let Some(reference) = spec.get("paramRef").filter(|reference| !reference.is_null()) {
+        param_ref(reference, &mut faults);
+    }
+    let is_validating = kind == "ValidatingAdmissionPolicyBinding";
     if let Some(matched) = spec.get("matchResources").filter(|matched| !matched.is_null()) {
         resources(matched, "spec.matchResources", &mut faults);
+        if !is_validating {
+            mutable(matched, "spec.matchResources", &mut faults);
+        }
     }
-    if kind == "ValidatingAdmissionPolicyBinding" {
+    if is_validating {
         actions(&texts(spec, "validationActions"), &mut faults);
     }
     faults
+}
+
+/// Says which operations of rules no mutating policy can be for.
+fn mutable(matched: &Value, path: &str, faults: &mut Faults) {
+    for operation in items(matched, "resourceRules").iter().flat_map(|rule| texts(rule, "operations")) {
+        faults.one_of(&format!("{path}.resourceRules.operations"), operation, &MUTATING_OPERATIONS);
+    }
+}
+
+/// `validateParamRef`
+fn param_ref(reference: &Value, faults: &mut Faults) {
+    const FIELD: &str = "spec.paramRef";
+    const BOTH: &str = "name and selector are mutually exclusive";
+    let (name, has_selector) = (text(reference, "name"), reference.get("selector").is_some_and(|it| !it.is_null()));
+    path_segment(name, &format!("{FIELD}.name"), faults);
+    if has_selector && !name.is_empty() {
+        faults.forbidden(&format!("{FIELD}.name"), BOTH);
+    }
+    if has_selector {
+        selector::check(reference, FIELD, "selector", faults);
+    }
+    match (name.is_empty(), has_selector) {
+        (false, true) => faults.forbidden(&format!("{FIELD}.selector"), BOTH),
+        (true, false) => faults.required(FIELD, "one of name or selector must be specified"),
+        _ => {}
+    }
+    let field = format!("{FIELD}.parameterNotFoundAction");
+    match text(reference, "parameterNotFoundAction") {
+        "" => faults.required(&field, ""),
+        action => faults.one_of(&field, action, &["Deny", "Allow"]),
+    }
+}
+
+/// `content.IsPathSegmentName`
+fn path_segment(name: &str, field: &str, faults: &mut Faults) {
+    if matches!(name, "." | "..") {
+        faults.invalid(field, name, &format!("may not be '{name}'"));
+    }
+    for part in ["/", "%"].into_iter().filter(|part| name.contains(part)) {
+        faults.invalid(field, name, &format!("may not contain '{part}'"));
+    }
 }
 
 /// `validateParamKind`
@@ -117,12 +163,7 @@ fn named_rule(rule: &Value, path: &str, faults: &mut Faults) {
     let mut seen = HashSet::new();
     for (index, name) in texts(rule, "resourceNames").into_iter().enumerate() {
         let field = format!("{path}.resourceNames[{index}]");
-        if matches!(name, "." | "..") {
-            faults.invalid(&field, name, &format!("may not be '{name}'"));
-        }
-        for part in ["/", "%"].into_iter().filter(|part| name.contains(part)) {
-            faults.invalid(&field, name, &format!("may not contain '{part}'"));
-        }
+        path_segment(name, &field, faults);
         if !seen.insert(name) {
             faults.duplicate(&field, name);
         }

@@ -7,6 +7,7 @@ use super::unprocessable;
 use crate::object::decode::{MAX_DEPTH, go_type, is_deeper};
 use crate::status::Status;
 use serde_json::{Map, Value};
+use std::sync::LazyLock;
 
 /// How many operations a patch may have (`handlers.maxJSONPatchOperations`).
 const MAX_OPERATIONS: usize = 10_000;
@@ -14,38 +15,75 @@ const MAX_OPERATIONS: usize = 10_000;
 /// By how many bytes the `copy` operations of a patch may make the object grow (`JSONPatchMaxCopyBytes`).
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
+/// The fields of an operation; one that is null has none.
+pub fn operation_fields(operation: &Value) -> &Map<String, Value> {
+    static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+    operation.as_object().unwrap_or(&NOTHING)
+}
+
+/// How many list items may make room for others, or close up after them: a short patch can move a long list ever again.
+const MAX_MOVED_ITEMS: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
+
 /// An operation that does not apply; clients are not told why.
 struct Inapplicable;
 
-/// Applies a JSON patch.
+/// Why a patch does not apply.
+#[derive(Debug, PartialEq)]
+pub enum Failure {
+    /// The operation at this position does not.
+    Operation(usize),
+    /// It moves more list items than anybody waits for, or nests deeper than anybody reads.
+    TooMuch,
+}
+
+/// What the operations of a patch have cost so far.
+#[derive(Default)]
+struct Costs {
+    copied_bytes: usize,
+    moved_items: usize,
+}
+
+/// Applies a JSON patch, which is as a client sent it.
 pub(super) fn apply(mut document: Value, patch: &Value) -> Result<Value, Status> {
     let operations = operations(patch)?;
-    let mut copied_bytes = 0;
-    // By how many levels the document may have grown since it was measured: moving parts into each other, a short patch
-    // could nest it deeper than any stack takes.
-    let mut unmeasured = 0;
-    for operation in operations {
-        let path = operation.get("path").and_then(Value::as_str).unwrap_or_default();
-        unmeasured += path.matches('/').count();
-        apply_operation(&mut document, operation, &mut copied_bytes).map_err(|Inapplicable| unprocessable())?;
-        if unmeasured > MAX_DEPTH {
-            check_depth(&document)?;
-            unmeasured = 0;
-        }
-    }
-    check_depth(&document)?;
+    apply_operations(&mut document, operations.into_iter()).map_err(|_| unprocessable())?;
     Ok(document)
 }
 
-fn check_depth(document: &Value) -> Result<(), Status> {
-    if is_deeper(document, MAX_DEPTH) { Err(unprocessable()) } else { Ok(()) }
+/// Applies operations one after the other.
+///
+/// # Errors
+/// When one does not apply; the document is of no use then.
+pub fn apply_operations<'a>(
+    document: &mut Value,
+    operations: impl Iterator<Item = &'a Map<String, Value>>,
+) -> Result<(), Failure> {
+    let mut costs = Costs::default();
+    // By how many levels the document may have grown since it was measured: moving parts into each other, a short patch
+    // could nest it deeper than any stack takes.
+    let mut unmeasured = 0;
+    for (position, operation) in operations.enumerate() {
+        let path = operation.get("path").and_then(Value::as_str).unwrap_or_default();
+        unmeasured += path.matches('/').count();
+        apply_operation(document, operation, &mut costs).map_err(|Inapplicable| Failure::Operation(position))?;
+        if costs.moved_items > MAX_MOVED_ITEMS {
+            return Err(Failure::TooMuch);
+        }
+        if unmeasured > MAX_DEPTH {
+            check_depth(document)?;
+            unmeasured = 0;
+        }
+    }
+    check_depth(document)
+}
+
+fn check_depth(document: &Value) -> Result<(), Failure> {
+    if is_deeper(document, MAX_DEPTH) { Err(Failure::TooMuch) } else { Ok(()) }
 }
 
 /// The patch's operations, checked as the strict decoding into `[]handlers.jsonPatchOp` checks them. A null operation is
 /// let through: it fails when it is applied.
 fn operations(patch: &Value) -> Result<Vec<&Map<String, Value>>, Status> {
-    static NOTHING: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
-
     let items = match patch {
         Value::Null => return Ok(Vec::new()),
         Value::Array(items) => items,
@@ -54,8 +92,7 @@ fn operations(patch: &Value) -> Result<Vec<&Map<String, Value>>, Status> {
     let mut operations = Vec::with_capacity(items.len().min(MAX_OPERATIONS));
     for item in items {
         let operation = match item {
-            Value::Null => &*NOTHING,
-            Value::Object(operation) => operation,
+            Value::Null | Value::Object(_) => operation_fields(item),
             other => return Err(undecodable(other, "value of type handlers.jsonPatchOp")),
         };
         for field in ["op", "path", "from"] {
@@ -81,35 +118,35 @@ fn undecodable(value: &Value, into: &str) -> Status {
 fn apply_operation(
     document: &mut Value,
     operation: &Map<String, Value>,
-    copied_bytes: &mut usize,
+    costs: &mut Costs,
 ) -> Result<(), Inapplicable> {
     let text = |field| operation.get(field).and_then(Value::as_str).ok_or(Inapplicable);
     let value = || operation.get("value").cloned().unwrap_or_default();
     match text("op")? {
         "add" => {
             let (container, key) = find(document, text("path")?)?;
-            add(container, key, value())
+            add(container, key, value(), costs)
         }
         "remove" => {
             let (container, key) = find(document, text("path")?)?;
-            remove(container, &key).map(drop)
+            remove(container, &key, costs).map(drop)
         }
         "replace" => replace(document, text("path")?, value()),
         "move" => {
             let (container, key) = find(document, text("from")?)?;
-            let moved = remove(container, &key)?;
+            let moved = remove(container, &key, costs)?;
             let (container, key) = find(document, text("path")?)?;
-            add(container, key, moved)
+            add(container, key, moved, costs)
         }
         "copy" => {
             let (container, key) = find(document, text("from")?)?;
             let copy = read(container, &key)?.cloned().unwrap_or_default();
-            *copied_bytes += serde_json::to_vec(&copy).map_or(usize::MAX / 2, |json| json.len());
-            if *copied_bytes > MAX_COPIED_BYTES {
+            costs.copied_bytes += serde_json::to_vec(&copy).map_or(usize::MAX / 2, |json| json.len());
+            if costs.copied_bytes > MAX_COPIED_BYTES {
                 return Err(Inapplicable);
             }
             let (container, key) = find(document, text("path")?)?;
-            add(container, key, copy)
+            add(container, key, copy, costs)
         }
         "test" => test(document, text("path")?, operation.get("value")),
         _ => Err(Inapplicable),
@@ -180,7 +217,7 @@ fn read<'a>(container: &'a Value, key: &str) -> Result<Option<&'a Value>, Inappl
     }
 }
 
-fn add(container: &mut Value, key: String, value: Value) -> Result<(), Inapplicable> {
+fn add(container: &mut Value, key: String, value: Value, costs: &mut Costs) -> Result<(), Inapplicable> {
     match container {
         Value::Object(map) => {
             map.insert(key, value);
@@ -188,6 +225,7 @@ fn add(container: &mut Value, key: String, value: Value) -> Result<(), Inapplica
         Value::Array(items) if key == "-" => items.push(value),
         Value::Array(items) => {
             let at = index(&key, items.len() + 1)?;
+            costs.moved_items += items.len() - at;
             items.insert(at, value);
         }
         _ => return Err(Inapplicable),
@@ -195,11 +233,12 @@ fn add(container: &mut Value, key: String, value: Value) -> Result<(), Inapplica
     Ok(())
 }
 
-fn remove(container: &mut Value, key: &str) -> Result<Value, Inapplicable> {
+fn remove(container: &mut Value, key: &str, costs: &mut Costs) -> Result<Value, Inapplicable> {
     match container {
         Value::Object(map) => map.remove(key).ok_or(Inapplicable),
         Value::Array(items) => {
             let at = index(key, items.len())?;
+            costs.moved_items += items.len() - at;
             Ok(items.remove(at))
         }
         _ => Err(Inapplicable),

@@ -6,6 +6,7 @@ mod json;
 mod merge;
 mod strategic;
 
+pub use json::{Failure, apply_operations, operation_fields};
 pub use merge::merge_diff;
 
 use super::decode::{self, Decoded};

@@ -160,3 +160,12 @@ fn a_strategic_patch_writes_whole_numbers_as_go_does() {
     let patched = apply(PatchType::Strategic, object, &json!({"revision": 2}), revision).unwrap();
     assert_eq!(patched.to_string(), r#"{"data":{"a":[1,2.5],"b":-3},"revision":2}"#);
 }
+
+#[test]
+fn a_short_patch_cannot_move_a_long_list_for_ever() {
+    let document = json!({"list": vec![0; 1 << 12]});
+    let moving = |count: usize| Value::Array(vec![json!({"op": "add", "path": "/list/0"}); count]);
+    let apply = |count| apply(PatchType::Json, document.clone(), &moving(count), None);
+    assert_eq!(apply(200).unwrap()["list"].as_array().unwrap().len(), (1 << 12) + 200);
+    assert_eq!(apply(300).unwrap_err().code, 422);
+}

@@ -47,18 +47,18 @@ impl Metrics {
         let metrics = Self {
             evaluations: counter(
                 "evaluations",
-                "[ALPHA] Evaluations of a policy; requests that are ignored or exempt are not counted.",
+                "[ALPHA] Number of policy evaluations that occurred, not counting ignored or exempt requests.",
                 &["decision", "policy_level", "policy_version", "mode", "request_operation", "resource", "subresource"],
             )?,
             exemptions: counter(
                 "exemptions",
-                "[ALPHA] Requests that were exempt; those that are ignored are not counted.",
+                "[ALPHA] Number of exempt requests, not counting ignored or out of scope requests.",
                 &["request_operation", "resource", "subresource"],
             )?,
             errors: counter(
                 "errors",
-                "[ALPHA] Errors that kept a policy from being evaluated. After one that is not fatal, the latest restricted \
-                 policy may have been evaluated instead.",
+                "[ALPHA] Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted \
+                 profile being used for evaluation.",
                 &["fatal", "request_operation", "resource", "subresource"],
             )?,
         };

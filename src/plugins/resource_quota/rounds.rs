@@ -3,6 +3,7 @@
 
 use super::check::{Request, check};
 use super::evaluator::Gates;
+use super::metrics::Queue;
 use super::quotas::{Quota, Quotas};
 use crate::admission::Denial;
 use crate::cluster::Cluster;
@@ -23,6 +24,7 @@ pub(super) struct Rounds {
     cluster: Arc<Cluster>,
     gates: Gates,
     waiting: Mutex<Waiting>,
+    queue: Queue,
     max_waiting: usize,
     workers: Semaphore,
     timeout: Duration,
@@ -48,12 +50,13 @@ impl Waiter {
 }
 
 impl Rounds {
-    pub(super) fn new(cluster: Arc<Cluster>, gates: Gates, limits: &Limits) -> Self {
+    pub(super) fn new(cluster: Arc<Cluster>, gates: Gates, limits: &Limits, queue: Queue) -> Self {
         Self {
             quotas: Quotas::new(cluster.clone(), limits),
             cluster,
             gates,
             waiting: Mutex::default(),
+            queue,
             max_waiting: limits.quota_waiting_requests,
             workers: Semaphore::new(limits.quota_workers.max(1)),
             timeout: limits.quota_timeout,
@@ -93,8 +96,14 @@ impl Rounds {
         }
         waiting.count += 1;
         match waiting.by_namespace.entry(namespace.to_owned()) {
-            Entry::Occupied(mut entry) => entry.get_mut().push(waiter),
+            Entry::Occupied(mut entry) => {
+                if entry.get().is_empty() {
+                    self.queue.added(namespace);
+                }
+                entry.get_mut().push(waiter);
+            }
             Entry::Vacant(entry) => {
+                self.queue.added(namespace);
                 entry.insert(vec![waiter]);
                 // A task of its own: who asks first may go away while others wait.
                 tokio::spawn(self.clone().work(namespace.to_owned()));
@@ -112,6 +121,7 @@ impl Rounds {
             waiting.by_namespace.remove(namespace);
             return None;
         }
+        self.queue.started(namespace);
         Some(waiters)
     }
 
@@ -123,6 +133,7 @@ impl Rounds {
             // Nothing is charged for who has given up.
             waiters.retain(|waiter| !waiter.answer.is_closed());
             self.round(&namespace, waiters).await;
+            self.queue.finished(&namespace);
         }
         working.is_done = true;
     }
@@ -220,6 +231,7 @@ impl Drop for Working<'_> {
             let mut waiting = self.rounds.waiting();
             let left = waiting.by_namespace.remove(self.namespace).unwrap_or_default();
             waiting.count = waiting.count.saturating_sub(left.len());
+            self.rounds.queue.abandoned(self.namespace);
         }
     }
 }
@@ -240,7 +252,8 @@ mod tests {
         let status = json!({"hard": {"configmaps": "9"}, "used": {"configmaps": "0"}});
         let quota = serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap();
         let cluster = Cluster::fixed(FixedState::default().with::<ResourceQuota>(vec![quota]));
-        Arc::new(Rounds::new(cluster, Gates::new(&FeatureGates::default()), limits))
+        let queue = Queue::new(&prometheus::Registry::new()).unwrap();
+        Arc::new(Rounds::new(cluster, Gates::new(&FeatureGates::default()), limits, queue))
     }
 
     fn request() -> Request {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cluster::FixedState;
-use crate::config::{FeatureGates, Limits, PluginConfiguration};
+use crate::config::{FeatureGates, PluginConfiguration};
 use crate::plugins::checker::attributes;
 use crate::status::Status;
 use futures_util::future::join_all;
@@ -24,7 +24,8 @@ fn plugin(cluster: &Arc<Cluster>, limited: Value) -> ResourceQuota {
     let (origin, directory) = ("test".to_owned(), "/".into());
     let configuration = Configuration::read(Some(&PluginConfiguration { origin, directory, value })).unwrap();
     let gates = Gates::new(&FeatureGates::default());
-    ResourceQuota::new(cluster.clone(), gates, configuration, &Limits::default())
+    let queue = Queue::new(&prometheus::Registry::new()).unwrap();
+    ResourceQuota::new(cluster.clone(), gates, configuration, &Limits::default(), queue)
 }
 
 fn limiting(limited: Value, quotas: Vec<Quota>) -> Counted {
@@ -578,6 +579,7 @@ async fn it_looks_at_what_is_stored_where_a_quota_may_count_it() {
     let looks = |counted: &Counted, attributes: Attributes| counted.plugin.looks_at_stored(&attributes);
     let counted = with(vec![empty("q")]);
     assert!(looks(&counted, creating("configmaps", json!({}))));
+    assert!(!looks(&counted, Attributes { dry_run: true, ..creating("configmaps", json!({})) }));
     assert!(!looks(&counted, creating("secrets", json!({}))));
     assert!(!looks(&counted, creating("events", json!({}))));
     assert!(!looks(&counted, updating("configmaps", json!({}), json!({}))));

@@ -1,6 +1,7 @@
 //! MutatingAdmissionPolicy: what policies make of a request's object (`mutating.dispatcher`).
 
 mod apply;
+mod invoke;
 mod json_patch;
 mod mutate;
 mod names;
@@ -10,37 +11,34 @@ mod reinvocation;
 mod tests;
 
 use super::Audience;
-use super::conditions::{Beside, Verdict};
 use super::files::{Files, follow};
-use super::metrics::{Checks, ErrorType};
+use super::metrics::Checks;
 use super::parameters::{Collected, check_kind, collect};
-use super::request::{Shown, namespace_name, namespace_value};
-use super::reviews::Reviews;
+use super::request::{namespace_name, namespace_value};
+use super::shadow::{Shadows, Would};
 use super::source::{Hook, Source};
 use super::versions::Versions;
-use crate::admission::metrics::{MatchConditions, Metrics};
+use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, BuildError, Denial, Environment};
-use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Parameter};
-use crate::config::Limits;
 use crate::conversion::Converter;
 use crate::manifests;
-use crate::object::{GroupVersionKind, Object};
 use crate::status::{Cause, Status};
 use crate::webhooks::matching::{Matcher, Wanted};
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicyBinding;
-use mutate::{Kind, Refusal};
-use policy::{Mutation, Policy};
-use reinvocation::{Key, Reinvocation};
-use serde_json::{Map, Value as Json};
+pub(in crate::policies) use policy::Mutations;
+use policy::Policy;
+use reinvocation::Reinvocation;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 const PLUGIN: &str = "MutatingAdmissionPolicy";
-type MutatingHook = Hook<Policy, MutatingAdmissionPolicyBinding>;
+/// The code of the refusal where a policy fails.
+const FAILED: u16 = 403;
+type MutatingHook = Hook<Mutations, MutatingAdmissionPolicyBinding>;
 /// The policies of a folder.
-type MutatingFiles = manifests::Source<Files<Policy, MutatingAdmissionPolicyBinding>>;
+type MutatingFiles = manifests::Source<Files<Mutations, MutatingAdmissionPolicyBinding>>;
 
 /// Applies MutatingAdmissionPolicies.
 pub struct Mutating {
@@ -48,7 +46,7 @@ pub struct Mutating {
     metrics: Arc<Metrics>,
     checks: Checks,
     converter: Converter,
-    source: Source<Policy, MutatingAdmissionPolicyBinding>,
+    source: Source<Mutations, MutatingAdmissionPolicyBinding>,
 }
 
 /// A policy that is asked for a binding with a parameter (`generic.PolicyInvocation`).
@@ -58,6 +56,8 @@ struct Invocation<'a> {
     parameter: Option<Arc<Parameter>>,
     /// Whether the parameter does not say what it is.
     is_bare: bool,
+    /// Whether what it makes of the object is only told.
+    is_shadow: bool,
     wanted: Wanted,
 }
 
@@ -79,6 +79,24 @@ impl Failure<'_> {
     }
 }
 
+/// What goes wrong with policies, and what those in shadow mode would do.
+struct Told<'a> {
+    failures: Vec<Failure<'a>>,
+    shadows: Shadows<'a>,
+}
+
+impl<'a> Told<'a> {
+    fn fail(&mut self, attributes: &Attributes, failure: Failure<'a>, is_shadow: bool) {
+        let Failure { policy, binding, message, .. } = &failure;
+        if is_shadow {
+            let would = Would::fail(policy.ignores_failure, FAILED, &**message);
+            self.shadows.tell(attributes, (&policy.name, *binding), &would, Duration::ZERO);
+        } else {
+            self.failures.push(failure);
+        }
+    }
+}
+
 /// Follows the folder that the plugin's configuration names, if it names one.
 ///
 /// # Errors
@@ -95,16 +113,15 @@ impl Mutating {
     ///
     /// # Errors
     /// When its metrics are registered already.
-    pub(crate) fn new(
-        cluster: Arc<Cluster>,
-        discovery: Arc<Discovery>,
-        metrics: Arc<Metrics>,
-        limits: &Limits,
-        files: MutatingFiles,
-    ) -> prometheus::Result<Self> {
-        let checks = Checks::mutating(metrics.registry())?;
-        let converter = Converter::new(cluster.clone(), discovery.clone(), limits);
-        Ok(Self { source: Source::new(cluster.clone(), discovery, files), cluster, metrics, checks, converter })
+    pub(crate) fn new(environment: &Environment<'_>, files: MutatingFiles) -> prometheus::Result<Self> {
+        let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
+        Ok(Self {
+            checks: Checks::mutating(metrics.registry())?,
+            converter: Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions()),
+            source: Source::new(cluster.clone(), discovery.clone(), files, policies.shadows.clone()),
+            cluster: cluster.clone(),
+            metrics: metrics.clone(),
+        })
     }
 
     /// The policies with a mistake in them, and what it is.
@@ -117,8 +134,8 @@ impl Mutating {
     pub fn may_want(&self, attributes: &Attributes) -> bool {
         let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = policies.candidates(audience, attributes);
-        let may_be = |hook: &MutatingHook| {
+        let mut candidates = policies.candidates(audience, attributes, &self.cluster);
+        let may_be = |(_, hook): (usize, &MutatingHook)| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.rules_may_match(criteria, attributes))
         };
         (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
@@ -135,29 +152,41 @@ impl Mutating {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         let policies = self.source.policies();
-        let mut hooks = policies.candidates(audience, attributes).peekable();
-        if hooks.peek().is_none() {
+        let mut hooks = policies.candidates(audience, attributes, &self.cluster);
+        hooks.look_at(attributes, attributes.object.as_ref());
+        if hooks.is_done() {
             return Ok(());
         }
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
-        let (mut invocations, mut failures, mut versions) = (Vec::new(), Vec::new(), Versions::default());
-        for hook in hooks {
-            self.collect(hook, attributes, (&mut matcher, &mut versions), &mut invocations, &mut failures).await;
+        let mut told = Told { failures: Vec::new(), shadows: Shadows::new("admit", &self.metrics) };
+        let (mut invocations, mut versions) = (Vec::new(), Versions::default());
+        for (_, hook) in hooks {
+            self.collect(hook, attributes, (&mut matcher, &mut versions), &mut invocations, &mut told).await;
         }
-        if !invocations.is_empty() {
-            let namespace = match namespace_name(attributes) {
-                Some(name) => Some(namespace_value(&*matcher.namespace(name).await?)),
-                None => None,
-            };
-            let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
-            let result =
-                self.invoke(&invocations, namespace, (attributes, &mut versions), &mut again, &mut failures).await;
-            again.remember(attributes.object.as_ref());
-            attributes.reinvocation.leave(PLUGIN, again);
-            result?;
+        let namespace = match namespace_name(attributes).filter(|_| !invocations.is_empty()) {
+            None => Ok(None),
+            Some(name) => matcher.namespace(name).await.map(|namespace| Some(namespace_value(&namespace))),
+        };
+        match namespace {
+            Err(status) if invocations.iter().any(|invocation| !invocation.is_shadow) => return Err(status.into()),
+            Err(status) => {
+                for Invocation { policy, binding, .. } in &invocations {
+                    let would = Would::fail(false, status.code, &*status.message);
+                    told.shadows.tell(attributes, (&policy.name, Some(*binding)), &would, Duration::ZERO);
+                }
+            }
+            Ok(namespace) if !invocations.is_empty() => {
+                let mut again: Reinvocation = attributes.reinvocation.take(PLUGIN).unwrap_or_default();
+                let of = (&mut *attributes, &mut versions);
+                let result = self.invoke(&invocations, namespace, of, &mut again, &mut told).await;
+                again.remember(attributes.object.as_ref());
+                attributes.reinvocation.leave(PLUGIN, again);
+                result?;
+            }
+            Ok(_) => {}
         }
-        failures.retain(|failure| !failure.policy.ignores_failure);
-        match failures.as_slice() {
+        told.failures.retain(|failure| !failure.policy.ignores_failure);
+        match told.failures.as_slice() {
             [] => Ok(()),
             failures => Err(refusal(failures, attributes).into()),
         }
@@ -170,14 +199,18 @@ impl Mutating {
         attributes: &Attributes,
         (matcher, versions): (&mut Matcher<'_>, &mut Versions),
         invocations: &mut Vec<Invocation<'a>>,
-        failures: &mut Vec<Failure<'a>>,
+        told: &mut Told<'a>,
     ) {
         let policy = &*hook.policy;
-        let mut misconfigured = |binding: Option<&'a str>, why: String| {
+        let is_second = attributes.reinvocation.is_reinvoke;
+        let mut misconfigured = |(binding, is_shadow): (Option<&'a str>, bool), why: String| {
             let what = if binding.is_some() { "binding" } else { "policy" };
             let message = format!("failed to configure {what}: {why}");
-            failures.push(Failure { policy, binding, message, reason: None });
+            told.fail(attributes, Failure { policy, binding, message, reason: None }, is_shadow);
         };
+        if hook.is_shadow() && is_second {
+            return;
+        }
         let matched = match &policy.criteria {
             None => Err("policy contained no match constraints, a required field".to_owned()),
             Some(criteria) => {
@@ -192,9 +225,9 @@ impl Mutating {
         };
         let wanted = match wanted {
             Ok(wanted) => wanted,
-            Err(why) => return misconfigured(None, why),
+            Err(why) => return misconfigured((None, hook.is_shadow()), why),
         };
-        for binding in &hook.bindings {
+        for (binding, is_shadow) in hook.bound().filter(|(_, is_shadow)| !(*is_shadow && is_second)) {
             let name = &*binding.name;
             match &binding.criteria {
                 None => {}
@@ -202,13 +235,13 @@ impl Mutating {
                     Ok(None) => continue,
                     Ok(Some(_)) => {}
                     Err(status) => {
-                        misconfigured(Some(name), status.message);
+                        misconfigured((Some(name), is_shadow), status.message);
                         continue;
                     }
                 },
             }
             if let Err(why) = versions.prepare(&self.converter, attributes, &wanted).await {
-                misconfigured(None, why);
+                misconfigured((None, is_shadow), why);
                 continue;
             }
             let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
@@ -217,7 +250,7 @@ impl Mutating {
                 Ok(Collected::None) => vec![None],
                 Ok(Collected::Some(all)) => all.into_iter().map(Some).collect(),
                 Err(why) => {
-                    misconfigured(Some(name), why);
+                    misconfigured((Some(name), is_shadow), why);
                     continue;
                 }
             };
@@ -227,167 +260,10 @@ impl Mutating {
                 binding: name,
                 parameter,
                 is_bare,
+                is_shadow,
                 wanted: wanted.clone(),
             }));
         }
-    }
-
-    /// Asks them one after the other, each with the object as changed so far.
-    async fn invoke<'a>(
-        &self,
-        invocations: &[Invocation<'a>],
-        namespace: Option<Map<String, Json>>,
-        (attributes, versions): (&mut Attributes, &mut Versions),
-        again: &mut Reinvocation,
-        failures: &mut Vec<Failure<'a>>,
-    ) -> Result<(), Denial> {
-        if attributes.reinvocation.is_reinvoke && again.is_changed(attributes.object.as_ref()) {
-            // A plugin changed the object since the first pass.
-            again.require();
-        }
-        let reviews = Reviews::new(attributes.authorizer.clone());
-        let mut kinds: Vec<(GroupVersionKind, Kind)> = Vec::new();
-        // As what the object was changed last.
-        let mut changed = None;
-        for invocation in invocations {
-            let (policy, wanted) = (invocation.policy, &invocation.wanted);
-            let failed =
-                |message| Failure { policy, binding: Some(invocation.binding), message, reason: Some("Invalid") };
-            match self.is_meant(invocation, attributes, versions, &reviews).await {
-                Verdict::Matches => {}
-                Verdict::Excluded => continue,
-                Verdict::Failed(why) => {
-                    failures.push(failed(why));
-                    continue;
-                }
-            }
-            let key = Key::new(&policy.name, invocation.binding, invocation.parameter.as_deref());
-            // What the first pass did not ask for is not asked for in the second.
-            if attributes.reinvocation.is_reinvoke && !again.is_required(&key) {
-                continue;
-            }
-            for mutation in &policy.mutations {
-                if versions.view(attributes, wanted).object.is_none() {
-                    break;
-                }
-                let started = Instant::now();
-                let mutated = match self.kind(attributes, wanted, &mut kinds).await {
-                    Ok(kind) => {
-                        let namespace = namespace.as_ref().filter(|_| policy.looks.at_namespace);
-                        let of = (&*attributes, &*versions);
-                        self.mutate(invocation, (mutation, kind), namespace, of, &reviews).await
-                    }
-                    Err(status) => Err(Refusal::Status(status)),
-                };
-                let observe = |error| {
-                    let on = (&*policy.name, invocation.binding);
-                    self.checks.observe_mutation(on, error, started.elapsed());
-                };
-                match mutated {
-                    Ok(mutated) => {
-                        observe(ErrorType::None);
-                        *versions.object_mut(attributes, wanted) = Some(mutated);
-                        changed = Some(wanted);
-                    }
-                    Err(Refusal::Status(status)) => {
-                        observe(ErrorType::of(&status.message));
-                        return Err(Denial::Status(status));
-                    }
-                    Err(Refusal::Error(why)) => {
-                        observe(ErrorType::of(&why));
-                        failures.push(failed(why));
-                    }
-                }
-            }
-            if policy.is_reinvocable {
-                again.add(key);
-            }
-        }
-        let Some(wanted) = changed else { return Ok(()) };
-        again.require();
-        attributes.reinvocation.requested = true;
-        if let Wanted::As(_) = wanted
-            && let Some(object) = versions.object_mut(attributes, wanted).take()
-        {
-            let Attributes { resource, kind, deadline, .. } = &*attributes;
-            let own = self.converter.convert(&object, resource, wanted.kind(attributes), kind, *deadline).await;
-            let failed = |why| Status::internal_error(format!("failed to convert object: {why}"));
-            attributes.object = Some(own.map_err(failed)?);
-        }
-        Ok(())
-    }
-
-    /// Whether the policy's matchConditions let it be asked.
-    async fn is_meant(
-        &self,
-        invocation: &Invocation<'_>,
-        attributes: &Attributes,
-        versions: &Versions,
-        reviews: &Reviews,
-    ) -> Verdict {
-        let policy = invocation.policy;
-        let operation = attributes.operation;
-        let labels = MatchConditions { name: &policy.name, kind: "policy", step: "validate", operation };
-        loop {
-            let verdict = {
-                let view = versions.view(attributes, &invocation.wanted);
-                let shown = Shown::new(attributes, view, None, reviews);
-                let parameters = invocation.parameters();
-                let beside = Beside { variables: &policy.variables, parameters, looks: policy.looks };
-                policy.conditions.evaluate(&shown, beside, &labels, &self.metrics)
-            };
-            match verdict {
-                Ok(verdict) => return verdict,
-                Err(review) => reviews.ask(*review).await,
-            }
-        }
-    }
-
-    /// What one mutation makes of the object.
-    async fn mutate(
-        &self,
-        invocation: &Invocation<'_>,
-        (mutation, kind): (&Mutation, &Kind),
-        namespace: Option<&Map<String, Json>>,
-        (attributes, versions): (&Attributes, &Versions),
-        reviews: &Reviews,
-    ) -> Result<Object, Refusal> {
-        loop {
-            tokio::task::consume_budget().await;
-            let mutated = {
-                let view = versions.view(attributes, &invocation.wanted);
-                invocation.mutated(mutation, kind, &Shown::new(attributes, view, namespace, reviews))
-            };
-            match mutated {
-                Ok(mutated) => return mutated,
-                Err(review) => reviews.ask(*review).await,
-            }
-        }
-    }
-
-    /// What is known of the kind that is wanted (`TypeConverterManager.GetTypeConverter`).
-    async fn kind<'k>(
-        &self,
-        attributes: &Attributes,
-        wanted: &Wanted,
-        known: &'k mut Vec<(GroupVersionKind, Kind)>,
-    ) -> Result<&'k Kind, Box<Status>> {
-        let kind = wanted.kind(attributes);
-        let at = match known.iter().position(|(of, _)| of == kind) {
-            Some(at) => at,
-            None => {
-                known.push((kind.clone(), Kind::find(&self.cluster, &attributes.resource, kind).await?));
-                known.len() - 1
-            }
-        };
-        known.get(at).map(|(_, kind)| kind).ok_or_else(|| Box::new(Status::internal_error("no kind")))
-    }
-}
-
-impl Invocation<'_> {
-    fn parameters(&self) -> Option<&Json> {
-        let parameter = self.parameter.as_deref()?;
-        Some(if self.is_bare { parameter.bare() } else { parameter.value() })
     }
 }
 

@@ -1,35 +1,20 @@
-//! A MutatingAdmissionPolicy, compiled (`mutating.compilePolicy`).
+//! What a MutatingAdmissionPolicy does, compiled (`mutating.compilePolicy`).
 
 use crate::cel::Type;
-use crate::policies::conditions::Conditions;
 use crate::policies::expression::{Compiler, Declarations, Expression};
-use crate::policies::request::Looks;
-use crate::policies::source::{Compiled, ParameterKind};
-use crate::policies::variables::Variable;
-use crate::webhooks::criteria::Criteria;
-use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicy, Mutation as ApiMutation};
+use crate::policies::policy::{Fields, Rules};
+use k8s_openapi::api::admissionregistration::v1::{self as api, MutatingAdmissionPolicy};
 
 /// A compiled policy.
+pub type Policy = crate::policies::policy::Policy<Mutations>;
+
+/// What a policy does.
 #[derive(Debug)]
-pub struct Policy {
-    /// Its name.
-    pub name: Box<str>,
-    /// Which requests it is for; none is a mistake in it.
-    pub criteria: Option<Criteria>,
-    /// The kind of its parameters.
-    pub parameter_kind: Option<ParameterKind>,
-    /// Whether what goes wrong is ignored.
-    pub ignores_failure: bool,
-    /// What else must hold for it to be asked.
-    pub conditions: Conditions,
-    /// Its variables.
-    pub variables: Box<[Variable]>,
-    /// What it does, in order.
+pub struct Mutations {
+    /// In order.
     pub mutations: Box<[Mutation]>,
     /// Whether it is asked again when the object changes after it.
     pub is_reinvocable: bool,
-    /// What its expressions look at.
-    pub looks: Looks,
 }
 
 /// Something that is done to an object.
@@ -42,8 +27,8 @@ pub enum Mutation {
 }
 
 impl Mutation {
-    fn compile(mutation: &ApiMutation, compiler: &Compiler) -> Option<Self> {
-        let declarations = Declarations { variables: true, authorizer: true, patches: true, ..Declarations::default() };
+    fn compile(mutation: &api::Mutation, compiler: &Compiler) -> Option<Self> {
+        let declarations = Declarations { patches: true, ..Declarations::OF_POLICIES };
         match &*mutation.patch_type {
             "ApplyConfiguration" => {
                 let source = mutation.apply_configuration.as_ref()?.expression.as_deref().unwrap_or_default();
@@ -65,47 +50,31 @@ impl Mutation {
     }
 }
 
-impl Compiled for Policy {
+impl Rules for Mutations {
     type Source = MutatingAdmissionPolicy;
 
-    fn compile(policy: &MutatingAdmissionPolicy) -> Self {
-        let spec = policy.spec.clone().unwrap_or_default();
-        let mut compiler = Compiler::new(spec.param_kind.is_some());
-        let variables = compiler
-            .variables(spec.variables.iter().flatten().map(|variable| (&*variable.name, &*variable.expression)));
-        let declarations = Declarations { variables: true, authorizer: true, ..Declarations::default() };
-        let ignores_failure = spec.failure_policy.as_deref() == Some("Ignore");
-        let conditions = spec.match_conditions.as_deref().unwrap_or_default();
-        let mutations = spec.mutations.iter().flatten();
-        let mut compiled = Self {
-            name: policy.metadata.name.as_deref().unwrap_or_default().into(),
-            criteria: spec.match_constraints.clone().map(Criteria::from),
-            parameter_kind: spec.param_kind.as_ref().map(ParameterKind::from),
-            ignores_failure,
-            conditions: Conditions::compile(conditions, &compiler, declarations, ignores_failure),
-            mutations: mutations.filter_map(|mutation| Mutation::compile(mutation, &compiler)).collect(),
-            is_reinvocable: spec.reinvocation_policy.as_deref() == Some("IfNeeded"),
-            variables,
-            looks: Looks::default(),
-        };
-        compiled.looks = Looks::of(compiled.expressions());
-        compiled
+    fn fields(policy: &MutatingAdmissionPolicy) -> Fields<'_> {
+        let spec = policy.spec.as_ref();
+        Fields {
+            metadata: &policy.metadata,
+            constraints: spec.and_then(|spec| spec.match_constraints.as_ref()),
+            parameter_kind: spec.and_then(|spec| spec.param_kind.as_ref()),
+            failure_policy: spec.and_then(|spec| spec.failure_policy.as_deref()),
+            conditions: spec.and_then(|spec| spec.match_conditions.as_ref()),
+            variables: spec.and_then(|spec| spec.variables.as_ref()),
+        }
     }
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn criteria(&self) -> Option<&Criteria> {
-        self.criteria.as_ref()
-    }
-
-    fn parameter_kind(&self) -> Option<&ParameterKind> {
-        self.parameter_kind.as_ref()
+    fn compile(policy: &MutatingAdmissionPolicy, compiler: &Compiler) -> Self {
+        let spec = policy.spec.as_ref();
+        let mutations = spec.and_then(|spec| spec.mutations.as_ref()).into_iter().flatten();
+        Self {
+            mutations: mutations.filter_map(|mutation| Mutation::compile(mutation, compiler)).collect(),
+            is_reinvocable: spec.is_some_and(|spec| spec.reinvocation_policy.as_deref() == Some("IfNeeded")),
+        }
     }
 
     fn expressions(&self) -> impl Iterator<Item = &Expression> {
-        let variables = self.variables.iter().map(|variable| &variable.expression);
-        variables.chain(self.conditions.expressions()).chain(self.mutations.iter().map(Mutation::expression))
+        self.mutations.iter().map(Mutation::expression)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cluster::FixedState;
-use crate::policies::Binding;
 use crate::policies::testing::*;
+use crate::policies::{Binding, Options};
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy;
 use serde_json::{Value, json};
 
@@ -14,11 +14,7 @@ fn world_in(state: FixedState, policies: Vec<Value>) -> World<Mutating> {
     let bindings = (0..count).map(|at| api(&format!("b{at}"), json!({"policyName": format!("p{at}")}))).collect();
     let state =
         state.with::<MutatingAdmissionPolicy>(policies).with::<Binding<MutatingAdmissionPolicyBinding>>(bindings);
-    let (registry, metrics) = metrics();
-    let plugin =
-        Mutating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default(), manifests::Source::default())
-            .unwrap();
-    World { plugin, registry }
+    world_of(state, &Options::default(), |environment| Mutating::new(environment, manifests::Source::default()))
 }
 
 fn applying(expressions: &[&str], fields: Value) -> Value {

@@ -2,11 +2,14 @@
 
 use super::policy::{Annotation, Policy, Validation};
 use crate::admission::metrics::{MatchConditions, Metrics};
+use crate::admission::shadow::Decision;
 use crate::cel::Value;
 use crate::cel::value::Review;
+use crate::policies::binding::Action;
 use crate::policies::conditions::{Beside, Verdict};
 use crate::policies::expression::{Evaluated, OUT_OF_BUDGET, POLICY_COST, Series, Slots, Stop};
 use crate::policies::request::Shown;
+use crate::policies::shadow::Would;
 use crate::policies::variables::Variables;
 use serde_json::Value as Json;
 use std::time::Duration;
@@ -23,6 +26,36 @@ pub struct Evaluation {
     pub annotations: Vec<Told>,
 }
 
+impl Evaluation {
+    /// What these actions of a binding make of the request.
+    pub fn would(&self, actions: &[Action]) -> Would {
+        let denies = actions.contains(&Action::Deny);
+        let of_failures = self.failures.iter().filter_map(|failure| match &failure.reason {
+            None if !failure.denies || denies => Some(Would::fail(!failure.denies, code(None), &*failure.message)),
+            Some(reason) if denies => {
+                let (code, message) = (code(Some(reason.as_str())), failure.message.clone());
+                Some(Would { code, message, ..Would::be(Decision::Denied) })
+            }
+            _ => None,
+        });
+        let of_annotations = self.annotations.iter().filter_map(|told| match told {
+            Told::Error(why, _) => Some(Would::fail(false, code(None), &**why)),
+            Told::Value(..) => None,
+        });
+        Would::worst(of_failures.chain(of_annotations))
+    }
+}
+
+/// The code of a refusal for this reason.
+pub fn code(reason: Option<&str>) -> u16 {
+    match reason {
+        Some("Forbidden") => 403,
+        Some("Unauthorized") => 401,
+        Some("RequestEntityTooLarge") => 413,
+        _ => 422,
+    }
+}
+
 /// A validation that does not hold, or that nobody can tell of (`PolicyDecision`).
 #[derive(Debug, PartialEq)]
 pub struct Failure {
@@ -32,7 +65,7 @@ pub struct Failure {
     pub denies: bool,
     /// What is said.
     pub message: String,
-    /// The reason, where the policy has one.
+    /// The reason; none of what nobody can tell.
     pub reason: Option<String>,
     /// How long it took.
     pub elapsed: Duration,
@@ -48,7 +81,7 @@ pub enum Told {
 }
 
 impl Policy {
-    /// Evaluates it.
+    /// Evaluates it; to nothing where its matchConditions leave the request out.
     ///
     /// # Errors
     /// When an access review has to be asked for first.
@@ -57,25 +90,25 @@ impl Policy {
         shown: &Shown<'_>,
         parameters: Option<&Json>,
         metrics: &Metrics,
-    ) -> Result<Evaluation, Box<Review>> {
+    ) -> Result<Option<Evaluation>, Box<Review>> {
         let operation = shown.attributes.operation;
         let labels = MatchConditions { name: &self.name, kind: "policy", step: "validate", operation };
         let beside = Beside { variables: &self.variables, parameters, looks: self.looks };
         match self.conditions.evaluate(shown, beside, &labels, metrics)? {
             Verdict::Matches => {}
-            Verdict::Excluded => return Ok(Evaluation::default()),
-            Verdict::Failed(why) => return Ok(self.failed(why)),
+            Verdict::Excluded => return Ok(None),
+            Verdict::Failed(why) => return Ok(Some(self.failed(why))),
         }
         let slots = shown.slots(self.looks, parameters);
         let failures = match self.validate(shown, &slots) {
             Ok(failures) => failures,
             Err(Stop::Review(review)) => return Err(review),
-            Err(Stop::OutOfBudget) => return Ok(self.failed(OUT_OF_BUDGET.to_owned())),
+            Err(Stop::OutOfBudget) => return Ok(Some(self.failed(OUT_OF_BUDGET.to_owned()))),
         };
         match self.annotate(shown, slots) {
-            Ok(annotations) => Ok(Evaluation { failures, annotations }),
+            Ok(annotations) => Ok(Some(Evaluation { failures, annotations })),
             Err(Stop::Review(review)) => Err(review),
-            Err(Stop::OutOfBudget) => Ok(self.failed(OUT_OF_BUDGET.to_owned())),
+            Err(Stop::OutOfBudget) => Ok(Some(self.failed(OUT_OF_BUDGET.to_owned()))),
         }
     }
 
@@ -93,13 +126,16 @@ impl Policy {
     fn validate(&self, shown: &Shown<'_>, slots: &Slots<'_>) -> Result<Vec<Failure>, Stop> {
         let variables = Variables::new(&self.variables, slots.clone(), shown.limits());
         let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
-        let results = self.validations.iter().map(|validation| series.evaluate(&validation.expression));
+        let validations = &self.rules.validations;
+        let results = validations.iter().map(|validation| series.evaluate(&validation.expression));
         let results: Vec<Evaluated<'_>> = results.collect::<Result<_, _>>()?;
         // Messages are made whether they are needed or not: their cost counts. They cannot ask who may do what.
         let slots = Slots { authorizer: None, ..slots.clone() };
         let variables = Variables::new(&self.variables, slots, shown.limits());
         let mut series = Series::new(&variables, shown.limits(), series.budget());
-        let messages = self.validations.iter().map(|validation| {
+        let has_messages = validations.iter().any(|validation| validation.message_expression.is_some());
+        let with_messages = if has_messages { &**validations } else { &[] };
+        let messages = with_messages.iter().map(|validation| {
             let Some(expression) = &validation.message_expression else { return Ok(None) };
             Ok(series.evaluate(expression)?.value.ok())
         });
@@ -109,7 +145,7 @@ impl Policy {
             Err(stop) => return Err(stop),
         };
         let mut failures = Vec::new();
-        for (index, (validation, Evaluated { value, elapsed })) in self.validations.iter().zip(results).enumerate() {
+        for (index, (validation, Evaluated { value, elapsed })) in validations.iter().zip(results).enumerate() {
             let message = messages.as_ref().map(|messages| messages.get(index).and_then(Option::as_ref));
             failures.extend(match (value, message) {
                 (Err(why), _) => Some(self.error(index, why, elapsed)),
@@ -128,14 +164,14 @@ impl Policy {
     }
 
     fn annotate(&self, shown: &Shown<'_>, slots: Slots<'_>) -> Result<Vec<Told>, Stop> {
-        if self.annotations.is_empty() {
+        if self.rules.annotations.is_empty() {
             return Ok(Vec::new());
         }
         let slots = Slots { authorizer: None, ..slots };
         let variables = Variables::new(&self.variables, slots, shown.limits());
         let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
         let mut told = Vec::new();
-        for annotation in &self.annotations {
+        for annotation in &self.rules.annotations {
             let evaluated = series.evaluate(&annotation.expression)?;
             told.extend(self.tell(annotation, evaluated));
         }

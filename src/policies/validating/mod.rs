@@ -7,36 +7,36 @@ mod policy;
 mod tests;
 
 use super::Audience;
-use super::binding::Action;
+use super::binding::{Action, Binding};
 use super::files::{Files, follow};
 use super::metrics::{Checks, ErrorType};
 use super::parameters::{Collected, check_kind, collect};
-use super::request::{Shown, namespace_name, namespace_value};
-use super::reviews::Reviews;
+use super::request::{Shared, Shown, namespace_name, namespace_value};
+use super::shadow::{Shadows, Would};
 use super::source::{Hook, Policies, Source};
 use super::versions::Versions;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, BuildError, Denial, Environment};
-use crate::cluster::discovery::Discovery;
+use crate::cel::work;
 use crate::cluster::{Cluster, Namespace, Parameter};
-use crate::config::Limits;
 use crate::conversion::Converter;
 use crate::manifests;
 use crate::status::{Cause, Status};
 use crate::webhooks::matching::{Matcher, Wanted};
 use annotations::{Collector, publish_failure};
-use evaluate::{Evaluation, Told};
+use evaluate::{Evaluation, Told, code};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicyBinding;
 use policy::Policy;
+pub(in crate::policies) use policy::Validations;
 use serde_json::{Map, Value as Json};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-type ValidatingHook = Hook<Policy, ValidatingAdmissionPolicyBinding>;
+type ValidatingHook = Hook<Validations, ValidatingAdmissionPolicyBinding>;
 /// The policies of a folder.
-type ValidatingFiles = manifests::Source<Files<Policy, ValidatingAdmissionPolicyBinding>>;
+type ValidatingFiles = manifests::Source<Files<Validations, ValidatingAdmissionPolicyBinding>>;
 
 /// Evaluates ValidatingAdmissionPolicies.
 pub struct Validating {
@@ -44,7 +44,7 @@ pub struct Validating {
     metrics: Arc<Metrics>,
     checks: Checks,
     converter: Converter,
-    source: Source<Policy, ValidatingAdmissionPolicyBinding>,
+    source: Source<Validations, ValidatingAdmissionPolicyBinding>,
 }
 
 /// Why a request is refused: a policy's name, that of its binding if it got so far, and what is said.
@@ -71,12 +71,7 @@ impl Denied {
         let resource = &attributes.resource;
         let mut status = Status::forbidden(&resource.group, &resource.resource, attributes.name_for_errors(), &text);
         status.reason = self.reason.unwrap_or_else(|| "Invalid".into());
-        status.code = match &*status.reason {
-            "Forbidden" => 403,
-            "Unauthorized" => 401,
-            "RequestEntityTooLarge" => 413,
-            _ => 422,
-        };
+        status.code = code(Some(&status.reason));
         if let Some(details) = &mut status.details {
             details.causes.push(Cause { message: text, ..Cause::default() });
         }
@@ -88,11 +83,46 @@ impl Denied {
 struct Pass<'a> {
     attributes: &'a Attributes,
     matcher: Matcher<'a>,
-    reviews: Reviews,
+    shared: Shared,
     versions: Versions,
     namespace: Option<Arc<Namespace>>,
     namespace_value: OnceLock<Map<String, Json>>,
     denied: Vec<Denied>,
+    shadows: Shadows<'a>,
+}
+
+/// Why a policy is not evaluated for a binding.
+enum Trouble {
+    /// A mistake in either.
+    Misconfigured(String),
+    /// The request ends with this.
+    Refused(Denial),
+}
+
+/// What a policy said, if it was meant: the same for every binding with the same parameter.
+#[derive(Default)]
+struct Known {
+    without: Option<Option<Arc<Evaluation>>>,
+    /// By the address of the parameter, which is kept so that no other takes its place.
+    with: HashMap<usize, (Arc<Parameter>, Option<Arc<Evaluation>>)>,
+}
+
+impl Known {
+    fn find(&self, parameter: Option<&Arc<Parameter>>) -> Option<Option<Arc<Evaluation>>> {
+        match parameter {
+            None => self.without.clone(),
+            Some(parameter) => Some(self.with.get(&Arc::as_ptr(parameter).addr())?.1.clone()),
+        }
+    }
+
+    fn add(&mut self, parameter: Option<Arc<Parameter>>, evaluation: Option<Arc<Evaluation>>) {
+        match parameter {
+            None => self.without = Some(evaluation),
+            Some(parameter) => {
+                self.with.insert(Arc::as_ptr(&parameter).addr(), (parameter, evaluation));
+            }
+        }
+    }
 }
 
 /// Follows the folder that the plugin's configuration names, if it names one.
@@ -111,16 +141,15 @@ impl Validating {
     ///
     /// # Errors
     /// When its metrics are registered already.
-    pub(crate) fn new(
-        cluster: Arc<Cluster>,
-        discovery: Arc<Discovery>,
-        metrics: Arc<Metrics>,
-        limits: &Limits,
-        files: ValidatingFiles,
-    ) -> prometheus::Result<Self> {
-        let checks = Checks::validating(metrics.registry())?;
-        let converter = Converter::new(cluster.clone(), discovery.clone(), limits);
-        Ok(Self { source: Source::new(cluster.clone(), discovery, files), cluster, metrics, checks, converter })
+    pub(crate) fn new(environment: &Environment<'_>, files: ValidatingFiles) -> prometheus::Result<Self> {
+        let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
+        Ok(Self {
+            checks: Checks::validating(metrics.registry())?,
+            converter: Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions()),
+            source: Source::new(cluster.clone(), discovery.clone(), files, policies.shadows.clone()),
+            cluster: cluster.clone(),
+            metrics: metrics.clone(),
+        })
     }
 
     /// The policies with a mistake in them, and what it is.
@@ -133,8 +162,9 @@ impl Validating {
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
-        let mut candidates = policies.candidates(audience, attributes);
-        let may_be = |hook: &ValidatingHook| {
+        let mut candidates = policies.candidates(audience, attributes, &self.cluster);
+        candidates.look_at(attributes, attributes.object.as_ref());
+        let may_be = |(_, hook): (usize, &ValidatingHook)| {
             hook.policy.criteria.as_ref().is_none_or(|criteria| matcher.may_want(criteria, attributes))
         };
         (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
@@ -152,15 +182,18 @@ impl Validating {
         }
         let policies: Arc<Policies<_, _>> = self.source.policies();
         let mut pass = None;
-        for hook in policies.candidates(audience, attributes) {
+        let mut candidates = policies.candidates(audience, attributes, &self.cluster);
+        candidates.look_at(attributes, attributes.object.as_ref());
+        for (_, hook) in candidates {
             let pass = pass.get_or_insert_with(|| Pass {
                 attributes,
                 matcher: Matcher::new(&self.cluster, &self.converter),
-                reviews: Reviews::new(attributes.authorizer.clone()),
+                shared: Shared::new(attributes.authorizer.clone()),
                 versions: Versions::default(),
                 namespace: None,
                 namespace_value: OnceLock::new(),
                 denied: Vec::new(),
+                shadows: Shadows::new("validating", &self.metrics),
             });
             self.ask(hook, pass).await?;
         }
@@ -187,60 +220,85 @@ impl Validating {
         };
         let wanted = match wanted {
             Ok(wanted) => wanted,
+            Err(why) if hook.is_shadow() => {
+                pass.would(policy, None, &misconfigured(policy, None, &why), Duration::ZERO);
+                return Ok(());
+            }
             Err(why) => {
                 pass.misconfigured(policy, None, &why);
                 return Ok(());
             }
         };
-        let mut collector = Collector::default();
-        // A policy says the same for every binding with the same parameter.
-        let mut known: HashMap<usize, (Option<Arc<Parameter>>, Arc<Evaluation>)> = HashMap::new();
-        for binding in &hook.bindings {
-            let is_bound = match &binding.criteria {
-                None => Ok(true),
-                Some(criteria) => {
-                    let wanted = pass.matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
-                    wanted.map(|wanted| wanted.is_some()).map_err(|status| status.message)
-                }
-            };
-            let collected = match is_bound {
-                Ok(false) => continue,
-                Ok(true) => {
-                    let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
-                    collect(kind, hook.parameters.as_ref(), reference, &attributes.namespace).await
-                }
-                Err(why) => Err(why),
-            };
-            let parameters = match collected {
-                Ok(Collected::None) => vec![None],
-                Ok(Collected::Some(all)) => all.into_iter().map(Some).collect(),
-                Err(why) => {
-                    pass.misconfigured(policy, Some(&binding.name), &why);
-                    continue;
-                }
-            };
-            if !parameters.is_empty()
-                && let Err(why) = pass.versions.prepare(&self.converter, attributes, &wanted).await
-            {
-                pass.misconfigured(policy, Some(&binding.name), &format!("failed to convert object version: {why}"));
-                continue;
-            }
-            pass.find_namespace().await?;
-            for parameter in parameters {
-                // Kept with the evaluation, so that no other parameter takes its place.
-                let place = parameter.as_ref().map_or(0, |parameter| Arc::as_ptr(parameter).addr());
-                let evaluation = match known.get(&place) {
-                    Some((_, evaluation)) => evaluation.clone(),
-                    None => {
-                        let evaluation = Arc::new(self.evaluate(policy, &wanted, parameter.as_deref(), pass).await);
-                        known.insert(place, (parameter, evaluation.clone()));
-                        evaluation
+        let (mut collector, mut known, mut evaluations) = (Collector::default(), Known::default(), Vec::new());
+        for (binding, is_shadow) in hook.bound() {
+            let (name, started) = (&*binding.name, Instant::now());
+            evaluations.clear();
+            match (self.evaluate_for(hook, binding, &wanted, (&mut known, &mut evaluations), pass).await, is_shadow) {
+                (Ok(()), false) => {
+                    for evaluation in &evaluations {
+                        self.settle(policy, (name, &binding.actions), evaluation, &mut collector, pass);
                     }
-                };
-                self.settle(policy, (&binding.name, &binding.actions), &evaluation, &mut collector, pass);
+                }
+                (Ok(()), true) if evaluations.is_empty() => {}
+                (Ok(()), true) => {
+                    let would = Would::worst(evaluations.iter().map(|evaluation| evaluation.would(&binding.actions)));
+                    pass.would(policy, Some(name), &would, started.elapsed());
+                }
+                (Err(Trouble::Misconfigured(why)), false) => pass.misconfigured(policy, Some(name), &why),
+                (Err(Trouble::Misconfigured(why)), true) => {
+                    pass.would(policy, Some(name), &misconfigured(policy, Some(name), &why), started.elapsed());
+                }
+                (Err(Trouble::Refused(denial)), false) => return Err(denial),
+                (Err(Trouble::Refused(denial)), true) => {
+                    let status = denial.into_status(attributes);
+                    let would = Would::fail(false, status.code, status.message);
+                    pass.would(policy, Some(name), &would, started.elapsed());
+                }
             }
         }
         collector.publish(&policy.name, &attributes.annotations);
+        Ok(())
+    }
+
+    /// Adds what a policy says for one of its bindings, with each of its parameters; nothing where neither is for the request.
+    async fn evaluate_for(
+        &self,
+        hook: &ValidatingHook,
+        binding: &Binding<ValidatingAdmissionPolicyBinding>,
+        wanted: &Wanted,
+        (known, evaluations): (&mut Known, &mut Vec<Arc<Evaluation>>),
+        pass: &mut Pass<'_>,
+    ) -> Result<(), Trouble> {
+        let (policy, attributes) = (&hook.policy, pass.attributes);
+        if let Some(criteria) = &binding.criteria {
+            let wanted = pass.matcher.wants(criteria, attributes, attributes.object.as_ref()).await;
+            if wanted.map_err(|status| Trouble::Misconfigured(status.message))?.is_none() {
+                return Ok(());
+            }
+        }
+        let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
+        let collected = collect(kind, hook.parameters.as_ref(), reference, &attributes.namespace).await;
+        let (without, parameters) = match collected.map_err(Trouble::Misconfigured)? {
+            Collected::None => (Some(None), Vec::new()),
+            Collected::Some(all) => (None, all),
+        };
+        if without.is_some() || !parameters.is_empty() {
+            let prepared = pass.versions.prepare(&self.converter, attributes, wanted).await;
+            let failed = |why| Trouble::Misconfigured(format!("failed to convert object version: {why}"));
+            prepared.map_err(failed)?;
+        }
+        pass.find_namespace().await.map_err(Trouble::Refused)?;
+        for parameter in without.into_iter().chain(parameters.into_iter().map(Some)) {
+            let evaluation = match known.find(parameter.as_ref()) {
+                Some(evaluation) => evaluation,
+                None => {
+                    let evaluation = self.evaluate(policy, wanted, parameter.as_deref(), pass).await.map(Arc::new);
+                    known.add(parameter, evaluation.clone());
+                    evaluation
+                }
+            };
+            evaluations.extend(evaluation);
+        }
         Ok(())
     }
 
@@ -251,7 +309,7 @@ impl Validating {
         wanted: &Wanted,
         parameter: Option<&Parameter>,
         pass: &Pass<'_>,
-    ) -> Evaluation {
+    ) -> Option<Evaluation> {
         loop {
             tokio::task::consume_budget().await;
             let evaluated = {
@@ -259,12 +317,12 @@ impl Validating {
                 let namespace = pass.namespace.as_deref().filter(|_| policy.looks.at_namespace);
                 let value = |namespace| pass.namespace_value.get_or_init(|| namespace_value(namespace));
                 let namespace = namespace.map(value);
-                let shown = Shown::new(pass.attributes, view, namespace, &pass.reviews);
-                policy.evaluate(&shown, parameter.map(Parameter::value), &self.metrics)
+                let shown = Shown::new(pass.attributes, view, namespace, &pass.shared);
+                work::bounded(|| policy.evaluate(&shown, parameter.map(Parameter::value), &self.metrics))
             };
             match evaluated {
                 Ok(evaluation) => return evaluation,
-                Err(review) => pass.reviews.ask(*review).await,
+                Err(review) => pass.shared.reviews.ask(*review).await,
             }
         }
     }
@@ -333,9 +391,14 @@ impl Pass<'_> {
     /// A mistake in the policy, or in its binding.
     fn misconfigured(&mut self, policy: &Policy, binding: Option<&str>, why: &str) {
         if !policy.ignores_failure {
-            let what = if binding.is_some() { "binding" } else { "policy" };
-            self.deny(policy, binding, &format!("failed to configure {what}: {why}"), None);
+            let Would { message, .. } = misconfigured(policy, binding, why);
+            self.deny(policy, binding, &message, None);
         }
+    }
+
+    /// Tells what a policy in shadow mode would have decided.
+    fn would(&mut self, policy: &Policy, binding: Option<&str>, would: &Would, elapsed: Duration) {
+        self.shadows.tell(self.attributes, (&policy.name, binding), would, elapsed);
     }
 
     /// Has the namespace of the request at hand, if it is in one.
@@ -344,4 +407,10 @@ impl Pass<'_> {
         self.namespace = Some(self.matcher.namespace(name).await?);
         Ok(())
     }
+}
+
+/// What becomes of a mistake in the policy, or in its binding.
+fn misconfigured(policy: &Policy, binding: Option<&str>, why: &str) -> Would {
+    let what = if binding.is_some() { "binding" } else { "policy" };
+    Would::fail(policy.ignores_failure, code(None), format!("failed to configure {what}: {why}"))
 }

@@ -1,35 +1,20 @@
-//! A ValidatingAdmissionPolicy, compiled (`validating.compilePolicy`).
+//! What a ValidatingAdmissionPolicy checks, compiled (`validating.compilePolicy`).
 
 use crate::cel::Type;
-use crate::policies::conditions::Conditions;
 use crate::policies::expression::{Compiler, Declarations, Expression};
-use crate::policies::request::Looks;
-use crate::policies::source::{Compiled, ParameterKind};
-use crate::policies::variables::Variable;
-use crate::webhooks::criteria::Criteria;
-use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, Validation as ApiValidation};
+use crate::policies::policy::{Fields, Rules};
+use k8s_openapi::api::admissionregistration::v1::{self as api, ValidatingAdmissionPolicy};
 
 /// A compiled policy.
+pub type Policy = crate::policies::policy::Policy<Validations>;
+
+/// What a policy checks.
 #[derive(Debug)]
-pub struct Policy {
-    /// Its name.
-    pub name: Box<str>,
-    /// Which requests it is for; none is a mistake in it.
-    pub criteria: Option<Criteria>,
-    /// The kind of its parameters.
-    pub parameter_kind: Option<ParameterKind>,
-    /// Whether what goes wrong is ignored.
-    pub ignores_failure: bool,
-    /// What else must hold for it to be asked.
-    pub conditions: Conditions,
-    /// Its variables.
-    pub variables: Box<[Variable]>,
+pub struct Validations {
     /// What must hold.
     pub validations: Box<[Validation]>,
     /// What it tells the audit log.
     pub annotations: Box<[Annotation]>,
-    /// What its expressions look at.
-    pub looks: Looks,
 }
 
 /// Something that must hold.
@@ -54,74 +39,57 @@ pub struct Annotation {
     pub expression: Expression,
 }
 
-impl Compiled for Policy {
+impl Validation {
+    fn compile(validation: &api::Validation, compiler: &Compiler) -> Self {
+        let message_expression = validation.message_expression.as_deref().filter(|source| !source.is_empty());
+        let without_authorizer = Declarations { authorizer: false, ..Declarations::OF_POLICIES };
+        Self {
+            expression: compiler.compile(&validation.expression, Declarations::OF_POLICIES, &[Type::Bool]),
+            message: validation.message.as_deref().unwrap_or_default().trim().to_owned(),
+            message_expression: message_expression
+                .map(|source| compiler.compile(source, without_authorizer, &[Type::String])),
+            reason: validation.reason.clone(),
+        }
+    }
+}
+
+impl Annotation {
+    fn compile(annotation: &api::AuditAnnotation, compiler: &Compiler) -> Self {
+        let types = [Type::String, Type::Null];
+        let expression = compiler.compile(&annotation.value_expression, Declarations::OF_POLICIES, &types);
+        Self { key: annotation.key.clone(), expression }
+    }
+}
+
+impl Rules for Validations {
     type Source = ValidatingAdmissionPolicy;
 
-    fn compile(policy: &ValidatingAdmissionPolicy) -> Self {
-        let spec = policy.spec.clone().unwrap_or_default();
-        let mut compiler = Compiler::new(spec.param_kind.is_some());
-        let variables = compiler
-            .variables(spec.variables.iter().flatten().map(|variable| (&*variable.name, &*variable.expression)));
-        let with_authorizer = Declarations { variables: true, authorizer: true, ..Declarations::default() };
-        let validation = |validation: &ApiValidation| {
-            let message_expression = validation.message_expression.as_deref().filter(|source| !source.is_empty());
-            let without_authorizer = Declarations { authorizer: false, ..with_authorizer };
-            Validation {
-                expression: compiler.compile(&validation.expression, with_authorizer, &[Type::Bool]),
-                message: validation.message.as_deref().unwrap_or_default().trim().to_owned(),
-                message_expression: message_expression
-                    .map(|source| compiler.compile(source, without_authorizer, &[Type::String])),
-                reason: validation.reason.clone(),
-            }
-        };
-        let ignores_failure = spec.failure_policy.as_deref() == Some("Ignore");
-        let conditions = spec.match_conditions.as_deref().unwrap_or_default();
-        let mut compiled = Self {
-            name: policy.metadata.name.as_deref().unwrap_or_default().into(),
-            criteria: spec.match_constraints.clone().map(Criteria::from),
-            parameter_kind: spec.param_kind.as_ref().map(ParameterKind::from),
-            ignores_failure,
-            conditions: Conditions::compile(conditions, &compiler, with_authorizer, ignores_failure),
-            validations: spec.validations.iter().flatten().map(validation).collect(),
-            annotations: spec
-                .audit_annotations
-                .iter()
-                .flatten()
-                .map(|annotation| Annotation {
-                    key: annotation.key.clone(),
-                    expression: compiler.compile(
-                        &annotation.value_expression,
-                        with_authorizer,
-                        &[Type::String, Type::Null],
-                    ),
-                })
-                .collect(),
-            variables,
-            looks: Looks::default(),
-        };
-        compiled.looks = Looks::of(compiled.expressions());
-        compiled
+    fn fields(policy: &ValidatingAdmissionPolicy) -> Fields<'_> {
+        let spec = policy.spec.as_ref();
+        Fields {
+            metadata: &policy.metadata,
+            constraints: spec.and_then(|spec| spec.match_constraints.as_ref()),
+            parameter_kind: spec.and_then(|spec| spec.param_kind.as_ref()),
+            failure_policy: spec.and_then(|spec| spec.failure_policy.as_deref()),
+            conditions: spec.and_then(|spec| spec.match_conditions.as_ref()),
+            variables: spec.and_then(|spec| spec.variables.as_ref()),
+        }
     }
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn criteria(&self) -> Option<&Criteria> {
-        self.criteria.as_ref()
-    }
-
-    fn parameter_kind(&self) -> Option<&ParameterKind> {
-        self.parameter_kind.as_ref()
+    fn compile(policy: &ValidatingAdmissionPolicy, compiler: &Compiler) -> Self {
+        let spec = policy.spec.as_ref();
+        let validations = spec.and_then(|spec| spec.validations.as_ref()).into_iter().flatten();
+        let annotations = spec.and_then(|spec| spec.audit_annotations.as_ref()).into_iter().flatten();
+        Self {
+            validations: validations.map(|validation| Validation::compile(validation, compiler)).collect(),
+            annotations: annotations.map(|annotation| Annotation::compile(annotation, compiler)).collect(),
+        }
     }
 
     fn expressions(&self) -> impl Iterator<Item = &Expression> {
-        let validations = self.validations.iter();
-        let of_validations = validations.flat_map(|validation| {
+        let of_validations = self.validations.iter().flat_map(|validation| {
             std::iter::once(&validation.expression).chain(validation.message_expression.as_ref())
         });
-        let variables = self.variables.iter().map(|variable| &variable.expression);
-        let annotations = self.annotations.iter().map(|annotation| &annotation.expression);
-        variables.chain(self.conditions.expressions()).chain(of_validations).chain(annotations)
+        of_validations.chain(self.annotations.iter().map(|annotation| &annotation.expression))
     }
 }

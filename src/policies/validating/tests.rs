@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cluster::FixedState;
-use crate::policies::Binding;
 use crate::policies::testing::*;
+use crate::policies::{Options, Parameters};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
 
@@ -23,9 +23,7 @@ fn world_with(
     let bindings = bindings.map(|(at, spec)| api(&format!("b{at}"), spec)).collect();
     let state =
         state.with::<ValidatingAdmissionPolicy>(policies).with::<Binding<ValidatingAdmissionPolicyBinding>>(bindings);
-    let (registry, metrics) = metrics();
-    let plugin = Validating::new(Cluster::fixed(state), discovery(), metrics, &Limits::default(), files).unwrap();
-    World { plugin, registry }
+    world_of(state, &Options::default(), |environment| Validating::new(environment, files))
 }
 
 fn policy(fields: Value) -> Value {
@@ -82,6 +80,21 @@ async fn bindings_without_parameters_share_an_evaluation() {
 }
 
 #[tokio::test]
+async fn variables_of_variables_do_not_end_the_stack() {
+    let with_variables = |count: usize| {
+        let variable = |at: usize| match at {
+            0 => json!({"name": "v0", "expression": "dyn([object])"}),
+            at => json!({"name": format!("v{at}"), "expression": format!("dyn([variables.v{}])", at - 1)}),
+        };
+        let same = format!("variables.v{last} == variables.v{last}", last = count - 1);
+        world(json!({"variables": (0..count).map(variable).collect::<Vec<_>>(), "validations": [{"expression": same}]}))
+    };
+    assert_eq!(refusal(&with_variables(200), &create()).await, None);
+    let status = refusal(&with_variables(400), &create()).await.unwrap();
+    assert!(status.message.ends_with("the variables that it is made of nest too deeply"), "{:.400}", status.message);
+}
+
+#[tokio::test]
 async fn an_access_review_is_asked_for_and_the_expression_evaluated_again() {
     let check = |verb: &str| format!("authorizer.requestResource.check('{verb}').allowed()");
     let world = world(json!({"validations": [
@@ -107,7 +120,7 @@ async fn actions_warn_and_audit() {
     let annotations: Vec<_> = attributes.annotations.take().into_iter().map(|(key, value, _)| (key, value)).collect();
     let failure =
         r#"[{"message":"no","policy":"p0","binding":"b0","expressionIndex":1,"validationActions":["Warn","Audit"]}]"#;
-    let expected = [("validation.policy.admission.k8s.io/validation_failure", failure), ("p0/k", "v1")];
+    let expected = [("p0/k", "v1"), ("validation.policy.admission.k8s.io/validation_failure", failure)];
     assert_eq!(annotations, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
 }
 
@@ -241,7 +254,8 @@ fn file(folder: &std::path::Path, name: &str, message: &str) {
 
 fn followed(folder: &std::path::Path) -> Result<ValidatingFiles, manifests::LoadError> {
     let (_, metrics) = metrics();
-    manifests::Source::follow(folder.to_owned(), "ValidatingAdmissionPolicy", metrics.manifests().clone(), Files::load)
+    let load = |folder: &std::path::Path| Files::load(folder, Parameters::Forbidden);
+    manifests::Source::follow(folder.to_owned(), "ValidatingAdmissionPolicy", metrics.manifests().clone(), load)
 }
 
 fn of_resource(group: &str, resource: &str) -> Attributes {
@@ -262,7 +276,7 @@ async fn policies_from_files_are_first_and_see_policies_too() {
     let world = world_with(files, state(Vec::new()), vec![stored.clone()], vec![binding(json!({}))]);
     let (policies, maps) = (world.plugin.source.policies(), create());
     let names = |audience, of| -> Vec<String> {
-        policies.candidates(audience, of).map(|hook| hook.policy.name.to_string()).collect()
+        policies.candidates(audience, of, &world.plugin.cluster).map(|(_, hook)| hook.policy.name.to_string()).collect()
     };
     let bindings = of_resource("admissionregistration.k8s.io", "mutatingadmissionpolicybindings");
     assert_eq!(names(Audience::All, &maps), ["y.static.k8s.io", "z.static.k8s.io", "p0"]);

@@ -96,10 +96,21 @@ impl Endpoint {
         Self::after_scheme(is_plain, rest, Vec::new()).map_err(broken)
     }
 
+    /// The server at this authority, which a redirect names.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn server_at(is_plain: bool, authority: &str) -> Result<Self, &'static str> {
+        Self::after_scheme(is_plain, authority, Vec::new())
+    }
+
     fn after_scheme(is_plain: bool, rest: &str, ca: Vec<u8>) -> Result<Self, &'static str> {
         let default_port = if is_plain { 80 } else { 443 };
         let rest = rest.split(['?', '#']).next().unwrap_or_default();
         let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+        if authority.contains('@') {
+            return Err("no host in request URL");
+        }
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
                 (host, if port.is_empty() { default_port } else { port.parse().map_err(|_| "invalid port")? })
@@ -107,7 +118,7 @@ impl Endpoint {
             _ => (authority, default_port),
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if host.is_empty() || authority.contains('@') {
+        if host.is_empty() {
             return Err("no host in request URL");
         }
         let path = percent_decode_str(path).decode_utf8().map_err(|_| "invalid URL escape")?;
@@ -149,11 +160,10 @@ impl Endpoint {
         if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
     }
 
-    /// Whether an authority of an https URL is this one.
-    pub fn is_at(&self, authority: &str) -> bool {
-        let other = Self::after_scheme(false, authority, Vec::new());
-        other
-            .is_ok_and(|other| !self.is_plain && other.port == self.port && other.host.eq_ignore_ascii_case(&self.host))
+    /// Whether another is at the same server.
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        let is_same_host = self.host.eq_ignore_ascii_case(&other.host);
+        is_same_host && (self.is_plain, self.port) == (other.is_plain, other.port)
     }
 
     /// The `Host` header.

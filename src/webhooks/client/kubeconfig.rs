@@ -16,6 +16,7 @@ use http::{HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What a header's name may hold besides letters and digits (`legalHeaderKeyBytes`, without `%`).
 const HEADER_KEY: &AsciiSet = &NON_ALPHANUMERIC
@@ -138,7 +139,7 @@ fn access(endpoint: &Endpoint, cluster: &Cluster, user: &User) -> Result<Access,
     let tls = if endpoint.is_plain() {
         // Credentials are for those who can prove who they are.
         identity = Identity { impersonation: identity.impersonation, ..Identity::default() };
-        None
+        Tls::new(Trust::System, None, true)?
     } else {
         let bundle = source(&cluster.certificate_authority_data, &cluster.certificate_authority);
         let trust = match (cluster.insecure_skip_tls_verify, bundle) {
@@ -149,10 +150,11 @@ fn access(endpoint: &Endpoint, cluster: &Cluster, user: &User) -> Result<Access,
             (false, Some(bundle)) => Trust::Bundle(bundle),
             (false, None) => Trust::System,
         };
-        Some(Tls::new(trust, identity.certificate.clone(), true)?)
+        Tls::new(trust, identity.certificate.clone(), true)?
     };
     let server_name = Some(cluster.tls_server_name.clone()).filter(|name| !name.is_empty());
     let proxy = Proxies::of_environment().for_endpoint(endpoint);
+    let (tls, identity) = (Arc::new(tls), Arc::new(identity));
     Ok(Access { tls, server_name, identity, agent: AGENT, compression: !cluster.disable_compression, proxy })
 }
 

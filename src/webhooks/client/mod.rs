@@ -6,6 +6,7 @@
 
 mod breaker;
 mod connection;
+mod dial;
 mod endpoint;
 mod environment;
 mod failure;
@@ -30,12 +31,14 @@ use crate::config::Limits;
 use breaker::{Breaker, Breakers};
 use bytes::{Bytes, BytesMut};
 use connection::{Connection, Lost};
+use dial::{Lookups, dial};
 use endpoint::Address;
 use environment::{Proxies, Proxy};
 use failure::{Failure, Route, Stage};
 use flate2::read::GzDecoder;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::response::Parts;
+use http::uri::PathAndQuery;
 use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
@@ -43,34 +46,32 @@ use hyper::body::Incoming;
 use identity::Identity;
 use pool::Pool;
 use request::{Chunks, Target, Template};
-use socket2::{SockRef, TcpKeepalive};
+use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tls::{HTTP2, Source, Tls, Trust};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use wire::Remembering;
 
 /// How long a TLS handshake may take, as in Go's default transport.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The least that one of several addresses is given to connect.
-const MIN_DIAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a call is repeated because the answer asks for it (client-go's `maxRetries`).
 const RETRIES: usize = 10;
 /// How often a request goes out again that the other side says it did not look at (`http2Transport.RoundTripOpt`).
 const RESENDS: u32 = 6;
-/// Between two signs of life that TCP asks for, as Go's dialer.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// The user agent of kube-apiserver's admission.
 const AGENT: &str = "kube-apiserver-admission";
 
 /// All clients, by endpoint. Equal endpoints share connections, also across changes of the configurations.
 pub struct Clients {
     cache: moka::sync::Cache<Endpoint, Arc<Client>>,
+    /// Those that somebody has, be they in the cache or not.
+    live: Mutex<HashMap<Endpoint, Weak<Client>>>,
     /// As whom to call.
     users: Kubeconfig,
     answer_bytes: usize,
@@ -82,7 +83,8 @@ impl Clients {
     /// much they read.
     pub fn new(limits: &Limits, users: Kubeconfig) -> Self {
         let cache = moka::sync::Cache::new(limits.webhook_clients);
-        Self { cache, users, answer_bytes: limits.webhook_response_bytes, breakers: None }
+        let live = Mutex::default();
+        Self { cache, live, users, answer_bytes: limits.webhook_response_bytes, breakers: None }
     }
 
     /// The same with circuit breakers, if the limits ask for them; `kind` is the `type` of their metrics.
@@ -96,7 +98,8 @@ impl Clients {
     /// # Errors
     /// When its CA bundle, its host name or its user cannot be used.
     pub fn client(&self, endpoint: Endpoint) -> Result<Arc<Client>, String> {
-        if let Some(client) = self.cache.get(&endpoint) {
+        let live = || self.lock().get(&endpoint).and_then(Weak::upgrade);
+        if let Some(client) = self.cache.get(&endpoint).or_else(live) {
             return Ok(client);
         }
         let trust = match endpoint.ca() {
@@ -104,16 +107,27 @@ impl Clients {
             bundle => Trust::Bundle(Source::Data(bundle.to_owned())),
         };
         let identity = self.users.identity(&endpoint.target())?;
-        let tls = Some(Tls::new(trust, identity.certificate.clone(), endpoint.is_local())?);
+        let tls = Arc::new(Tls::new(trust, identity.certificate.clone(), endpoint.is_local())?);
         let proxy = Proxies::of_environment().for_endpoint(&endpoint);
-        let access = Access { tls, server_name: None, identity, agent: AGENT, compression: true, proxy };
+        // A Service's name stays the one that counts, also where a redirect leads.
+        let server_name = endpoint.is_service().then(|| endpoint.host().to_owned());
+        let access = Access { tls, server_name, identity: Arc::new(identity), agent: AGENT, compression: true, proxy };
         let mut client = Client::new(endpoint.clone(), access, self.answer_bytes)?;
         let breakers = self.breakers.as_ref();
         client.breaker =
             breakers.and_then(|breakers| breakers.track(format!("{}{}", endpoint.base(), endpoint.path())));
         let client = Arc::new(client);
-        self.cache.insert(endpoint, client.clone());
+        self.cache.insert(endpoint.clone(), client.clone());
+        let mut live = self.lock();
+        if live.len() == live.capacity() {
+            live.retain(|_, client| client.strong_count() > 0);
+        }
+        live.insert(endpoint, Arc::downgrade(&client));
         Ok(client)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Endpoint, Weak<Client>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -124,6 +138,7 @@ pub struct Client {
     template: Template,
     server_name: rustls_pki_types::ServerName<'static>,
     pool: Arc<Pool>,
+    lookups: Lookups,
     /// How many requests were sent, by which the endpoints of a Service take turns.
     turn: AtomicUsize,
     /// The longest body that is read, also after decompression.
@@ -132,12 +147,13 @@ pub struct Client {
 }
 
 /// How an endpoint is reached, and as whom.
+#[derive(Clone)]
 struct Access {
-    /// None where it is reached without TLS.
-    tls: Option<Tls>,
+    /// Where it is reached under TLS.
+    tls: Arc<Tls>,
     /// The name that the certificate must have, if that is not the endpoint's own.
     server_name: Option<String>,
-    identity: Identity,
+    identity: Arc<Identity>,
     agent: &'static str,
     /// Whether answers may be compressed.
     compression: bool,
@@ -188,8 +204,8 @@ impl Client {
     fn new(endpoint: Endpoint, access: Access, answer_bytes: usize) -> Result<Self, String> {
         let template = Template::new(&endpoint, &access.identity, access.agent, access.compression)?;
         let server_name = tls::server_name(access.server_name.as_deref().unwrap_or(endpoint.host()))?;
-        let (pool, turn) = Default::default();
-        Ok(Self { endpoint, access, template, server_name, pool, turn, answer_bytes, breaker: None })
+        let (pool, lookups, turn) = Default::default();
+        Ok(Self { endpoint, access, template, server_name, pool, lookups, turn, answer_bytes, breaker: None })
     }
 
     /// Whether a call may be made, as the endpoint's circuit breaker has it; what it comes to is to be told to the permit.
@@ -232,22 +248,20 @@ impl Client {
 
     /// Sends the request, and those that redirects ask for instead.
     async fn follow(&self, cluster: &Cluster, target: &Target, deadline: Instant) -> Result<Answer, NoAnswer> {
+        let failed = |text| NoAnswer { text, is_reset: false };
         let (mut head, mut body) = self.exchange(cluster, target, deadline).await?;
-        let mut next = target.clone();
+        let (mut next, mut elsewhere): (_, Option<Self>) = (target.clone(), None);
         for requests in 1.. {
-            let location = head.headers.get(LOCATION);
-            let refused = |why: String| {
-                let location = location.and_then(|location| location.to_str().ok()).unwrap_or_default();
-                NoAnswer::new(&Failure::Other(why), |failure| format!("Post \"{location}\": {failure}"))
-            };
-            match redirect::follow(&self.endpoint, &next, head.status, location).map_err(refused)? {
-                None => break,
-                Some(_) if requests >= redirect::REQUESTS => {
-                    return Err(refused(format!("stopped after {requests} redirects")));
-                }
-                Some(redirected) => next = redirected,
+            let at = elsewhere.as_ref().unwrap_or(self);
+            let answer = (head.status, head.headers.get(LOCATION));
+            let redirected = redirect::follow(&at.endpoint, &next, answer, requests).map_err(failed)?;
+            let Some(redirected) = redirected else { break };
+            next = redirected.target;
+            if let Some(server) = redirected.elsewhere {
+                let is_own = server.is_same_server(&self.endpoint);
+                elsewhere = if is_own { None } else { Some(self.elsewhere(server, &next.path).map_err(failed)?) };
             }
-            (head, body) = self.exchange(cluster, &next, deadline).await?;
+            (head, body) = elsewhere.as_ref().unwrap_or(self).exchange(cluster, &next, deadline).await?;
         }
         let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         Ok(Answer {
@@ -256,6 +270,15 @@ impl Client {
             retry_after_seconds: text(RETRY_AFTER).parse().ok(),
             body,
         })
+    }
+
+    /// The same for another server, for as long as one call takes (`http.Client` has one transport for all servers).
+    fn elsewhere(&self, server: Endpoint, path: &PathAndQuery) -> Result<Self, String> {
+        let proxy = Proxies::of_environment().for_endpoint(&server);
+        let url = format!("{}{path}", server.base());
+        let made = Self::new(server, Access { proxy, ..self.access.clone() }, self.answer_bytes);
+        let made = made.map(|made| Self { lookups: self.lookups.clone(), ..made });
+        made.map_err(|why| format!("Post \"{url}\": {why}"))
     }
 
     /// Sends one request and reads the whole answer.
@@ -327,12 +350,17 @@ impl Client {
     async fn connect(&self, cluster: &Cluster, to: Option<Address>, deadline: Instant) -> Result<Connection, Failure> {
         let stream = match (&self.access.proxy, &to) {
             (Some(proxy), _) => self.tunnel(proxy, deadline).await?,
-            (None, Some(address)) => dial(address, deadline).await?,
-            (None, None) => dial(&self.endpoint.address(cluster, 0).map_err(Failure::Other)?, deadline).await?,
+            (None, Some(address)) => dial(address, &self.lookups, deadline).await?,
+            (None, None) => {
+                let address = self.endpoint.address(cluster, 0).map_err(Failure::Other)?;
+                dial(&address, &self.lookups, deadline).await?
+            }
         };
         let route = Route::of(&stream);
-        let Some(tls) = &self.access.tls else { return Connection::new(stream, route, to, false).await };
-        let connector = TlsConnector::from(tls.config().await.map_err(Failure::Other)?);
+        if self.endpoint.is_plain() {
+            return Connection::new(stream, route, to, false).await;
+        }
+        let connector = TlsConnector::from(self.access.tls.config().await.map_err(Failure::Other)?);
         let stream = Remembering::beginning(stream, route.beginning.clone());
         let handshake = connector.connect(self.server_name.clone(), stream);
         let stream = match timeout(TLS_HANDSHAKE_TIMEOUT, handshake).await {
@@ -347,35 +375,11 @@ impl Client {
 
     async fn tunnel(&self, proxy: &Proxy, deadline: Instant) -> Result<TcpStream, Failure> {
         let address = proxy.address().map_err(Failure::Other)?;
-        let mut stream =
-            dial(&address, deadline).await.map_err(|failure| Failure::Other(format!("proxyconnect tcp: {failure}")))?;
+        let dialled = dial(&address, &self.lookups, deadline).await;
+        let mut stream = dialled.map_err(|failure| Failure::Other(format!("proxyconnect tcp: {failure}")))?;
         proxy.tunnel(&mut stream, &self.endpoint.target()).await.map_err(Failure::Other)?;
         Ok(stream)
     }
-}
-
-/// Connects to the first address of a name that lets us.
-async fn dial(to: &Address, deadline: Instant) -> Result<TcpStream, Failure> {
-    let Address { host, port } = to;
-    let lookup = lookup_host((&**host, *port)).await;
-    let addresses: Vec<_> = lookup.map_err(|error| Failure::of_lookup(host, &error))?.collect();
-    let mut first = None;
-    for (tried, address) in addresses.iter().enumerate() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1);
-        let failure = match timeout(share.max(MIN_DIAL_TIMEOUT), TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => {
-                // Reviews are written in one piece: waiting for more only delays them.
-                stream.set_nodelay(true).ok();
-                SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE)).ok();
-                return Ok(stream);
-            }
-            Ok(Err(error)) => Failure::of_dial(*address, &error),
-            Err(_) => Failure::Other(format!("dial tcp {address}: i/o timeout")),
-        };
-        first.get_or_insert(failure);
-    }
-    Err(first.unwrap_or_else(|| Failure::Other(format!("dial tcp: lookup {host}: no such host"))))
 }
 
 fn in_body(failure: &Failure) -> String {

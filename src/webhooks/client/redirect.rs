@@ -1,6 +1,5 @@
-//! Where an answer says that another path has what was asked for (`http.Client`).
-//!
-//! Only the endpoint itself may be named: Go's client, and so kube-apiserver, would call any server that a webhook names.
+//! Where an answer says that somebody else has what was asked for (`http.Client`): followed as Go's client does, also to another
+//! server, and there with the same credentials and the same CA bundle.
 
 use super::endpoint::Endpoint;
 use super::request::{Chunks, Target};
@@ -8,18 +7,26 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, StatusCode};
 
 /// How many requests a call may come to (`defaultCheckRedirect`).
-pub const REQUESTS: usize = 10;
+const REQUESTS: usize = 10;
 
-/// The request that the answer to `target` asks for, if it does.
+/// What an answer asks for.
+pub struct Redirected {
+    /// The server, if it is another than that which answered.
+    pub elsewhere: Option<Endpoint>,
+    /// The request.
+    pub target: Target,
+}
+
+/// The request that the answer to `target`, which the endpoint gave after so many requests, asks for, if it does.
 ///
 /// # Errors
-/// When it is one to another server.
+/// When that is no request, or one too many; in Go's words.
 pub fn follow(
     endpoint: &Endpoint,
     target: &Target,
-    status: StatusCode,
-    location: Option<&HeaderValue>,
-) -> Result<Option<Target>, String> {
+    (status, location): (StatusCode, Option<&HeaderValue>),
+    requests: usize,
+) -> Result<Option<Redirected>, String> {
     let keeps_body = match status.as_u16() {
         301..=303 => false,
         307 | 308 => true,
@@ -28,41 +35,97 @@ pub fn follow(
     let Some(location) = location.and_then(|location| location.to_str().ok()).filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
-    let path = path_at(endpoint, target.path.path(), location)
-        .ok_or_else(|| "redirected to another server, which is not asked".to_owned())?;
-    let broken = |error| format!("failed to parse Location header \"{location}\": {error}");
-    let path = PathAndQuery::from_maybe_shared(path).map_err(broken)?;
-    let referer = HeaderValue::try_from(format!("{}{}", endpoint.base(), target.path)).ok();
-    Ok(Some(match keeps_body {
+    let from = format!("{}{}", endpoint.base(), target.path);
+    let broken = |why: &str| format!("Post \"{from}\": failed to parse Location header \"{location}\": {why}");
+    let (server, path) = match resolve(location, &target.path) {
+        Ok(resolved) => resolved,
+        Err(Unusable::Location(why)) => return Err(broken(&format!("parse \"{location}\": {why}"))),
+        Err(Unusable::Url(why)) => return Err(format!("Post \"{location}\": {why}")),
+    };
+    if requests >= REQUESTS {
+        return Err(format!("Post \"{location}\": stopped after {requests} redirects"));
+    }
+    let path = PathAndQuery::from_maybe_shared(path).map_err(|error| broken(&error.to_string()))?;
+    let server = server.map(|(scheme, authority)| {
+        let is_plain = scheme.map_or(endpoint.is_plain(), |scheme| scheme == "http");
+        Endpoint::server_at(is_plain, authority).map_err(broken)
+    });
+    let elsewhere = server.transpose()?.filter(|server| !server.is_same_server(endpoint));
+    let leaves_tls = !endpoint.is_plain() && elsewhere.as_ref().is_some_and(Endpoint::is_plain);
+    let referer = if leaves_tls { None } else { HeaderValue::try_from(from).ok() };
+    let target = match keeps_body {
         true => Target { path, referer, ..target.clone() },
         false => Target { method: Method::GET, path, body: Chunks::default(), referer },
-    }))
+    };
+    Ok(Some(Redirected { elsewhere, target }))
 }
 
-/// The path and query of a location that is at this endpoint.
-fn path_at(endpoint: &Endpoint, from: &str, location: &str) -> Option<String> {
+/// Why nobody can be asked.
+enum Unusable {
+    /// The location is no URL.
+    Location(&'static str),
+    /// It is one of nothing that is asked.
+    Url(String),
+}
+
+/// Scheme, if it has one, and authority of a location that has that, and its path and query, as seen from a path and query.
+type Resolved<'a> = (Option<(Option<String>, &'a str)>, String);
+
+/// `url.URL.Parse`
+fn resolve<'a>(location: &'a str, from: &PathAndQuery) -> Result<Resolved<'a>, Unusable> {
     let location = location.split('#').next().unwrap_or_default();
-    let relative = match location.strip_prefix("//").or_else(|| location.strip_prefix("https://")) {
-        Some(absolute) => {
-            let end = absolute.find(['/', '?']).unwrap_or(absolute.len());
-            let (authority, path) = absolute.split_at(end);
-            if !endpoint.is_at(authority) {
-                return None;
-            }
-            path
+    let (scheme, rest) = match location.split_once(':') {
+        Some((scheme, rest)) if is_scheme(scheme) => (Some(scheme.to_ascii_lowercase()), rest),
+        Some(("", _)) => return Err(Unusable::Location("missing protocol scheme")),
+        Some((first, _)) if !first.contains(['/', '?']) => {
+            return Err(Unusable::Location("first path segment in URL cannot contain colon"));
         }
-        None if location.split(['/', '?']).next().is_some_and(|first| first.contains(':')) => return None,
-        None => location,
+        _ => (None, location),
     };
-    Some(match relative.chars().next() {
-        Some('/') => relative.to_owned(),
-        None | Some('?') if relative.len() < location.len() => format!("/{relative}"),
-        None | Some('?') => format!("{from}{relative}"),
-        Some(_) => {
-            let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
-            format!("{folder}/{relative}")
+    if let Some(scheme) = scheme.as_ref().filter(|scheme| !matches!(&***scheme, "http" | "https")) {
+        return Err(Unusable::Url(format!("unsupported protocol scheme \"{scheme}\"")));
+    }
+    let Some(absolute) = rest.strip_prefix("//") else {
+        if scheme.is_some() {
+            return Err(Unusable::Url("http: no Host in request URL".into()));
         }
-    })
+        let (path, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+        let query = match from.query() {
+            Some(own) if rest.is_empty() => format!("?{own}"),
+            _ => query.to_owned(),
+        };
+        let path = match path {
+            "" => from.path().to_owned(),
+            path if path.starts_with('/') => without_dots(path),
+            path => without_dots(&format!("{}/{path}", from.path().rsplit_once('/').map_or("", |(folder, _)| folder))),
+        };
+        return Ok((None, path + &query));
+    };
+    let (authority, rest) = absolute.split_at(absolute.find(['/', '?']).unwrap_or(absolute.len()));
+    let (path, query) = rest.split_at(rest.find('?').unwrap_or(rest.len()));
+    Ok((Some((scheme, authority)), without_dots(path) + query))
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+/// A path without the parts `.` and `..` (`url.resolvePath`).
+fn without_dots(path: &str) -> String {
+    let mut parts = Vec::new();
+    let mut all = path.strip_prefix('/').unwrap_or(path).split('/').peekable();
+    while let Some(part) = all.next() {
+        match part {
+            "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+        if all.peek().is_none() && matches!(part, "." | "..") {
+            parts.push("");
+        }
+    }
+    format!("/{}", parts.join("/"))
 }
 
 #[cfg(test)]
@@ -70,27 +133,39 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    fn followed(status: u16, location: &str) -> Result<Option<String>, String> {
-        let endpoint = Endpoint::url("https://a.example/x/y", Vec::new()).unwrap();
+    /// Method and URL of what is asked next, and the referer if there is one.
+    fn followed_from(url: &str, status: u16, location: &str) -> Result<Option<String>, String> {
+        let endpoint = Endpoint::server(url).unwrap();
         let body = Chunks::new(["b".into(), Bytes::new(), Bytes::new(), Bytes::new()]);
         let target = Target::post(endpoint.path(), 10, body).unwrap();
         let location = HeaderValue::from_str(location).unwrap();
-        let next = follow(&endpoint, &target, StatusCode::from_u16(status).unwrap(), Some(&location))?;
-        Ok(next.map(|Target { method, path, referer, .. }| {
-            assert_eq!(referer.unwrap(), "https://a.example/x/y?timeout=10s");
-            format!("{method} {path}")
+        let next = follow(&endpoint, &target, (StatusCode::from_u16(status).unwrap(), Some(&location)), 1)?;
+        Ok(next.map(|Redirected { elsewhere, target: Target { method, path, referer, .. } }| {
+            let from = format!("{}{}", endpoint.base(), target.path);
+            let leaves_tls = url.starts_with("https:") && elsewhere.as_ref().is_some_and(Endpoint::is_plain);
+            assert_eq!(referer, (!leaves_tls).then(|| HeaderValue::try_from(from).unwrap()));
+            format!("{method} {}{path}", elsewhere.map(|server| server.base()).unwrap_or_default())
         }))
     }
 
+    fn followed(status: u16, location: &str) -> Result<Option<String>, String> {
+        followed_from("https://a.example/x/y", status, location)
+    }
+
     #[test]
-    fn a_location_at_the_endpoint_is_asked() {
+    fn a_location_at_the_same_server_is_asked_there() {
         for (status, location, want) in [
             (302, "/z", Some("GET /z")),
             (301, "https://a.example/z?q", Some("GET /z?q")),
-            (303, "https://a.example:443", Some("GET /")),
+            (303, "HTTPS://A.example:443", Some("GET /")),
             (307, "z", Some("POST /x/z")),
+            (307, "../z/./..", Some("POST /")),
+            (307, "../../../z/.", Some("POST /z/")),
             (308, "//a.example/z#f", Some("POST /z")),
             (307, "?q", Some("POST /x/y?q")),
+            (307, "?", Some("POST /x/y?")),
+            (307, "#f", Some("POST /x/y?timeout=10s")),
+            (307, "/z?u=https://b.example/", Some("POST /z?u=https://b.example/")),
             (302, "", None),
             (300, "/z", None),
             (304, "/z", None),
@@ -101,9 +176,35 @@ mod tests {
     }
 
     #[test]
-    fn other_servers_are_not_asked() {
-        for location in ["https://b.example/z", "http://a.example/z", "https://a.example:444/", "//b.example", "x:y"] {
-            assert!(followed(307, location).is_err(), "{location}");
+    fn another_server_is_asked_as_well() {
+        for (location, want) in [
+            ("https://b.example/z", "POST https://b.example/z"),
+            ("https://a.example:444", "POST https://a.example:444/"),
+            ("http://a.example/../z?q", "POST http://a.example/z?q"),
+            ("//b.example", "POST https://b.example/"),
+        ] {
+            assert_eq!(followed(307, location).unwrap().as_deref(), Some(want), "{location}");
+        }
+        let from_plain = |location| followed_from("http://a.example/x/y", 302, location).unwrap().unwrap();
+        assert_eq!(from_plain("//b.example/"), "GET http://b.example/");
+        assert_eq!(from_plain("//a.example:80/"), "GET /");
+        assert_eq!(from_plain("https://a.example/"), "GET https://a.example/");
+    }
+
+    #[test]
+    fn what_is_no_request_is_an_error_in_gos_words() {
+        let from = "Post \"https://a.example/x/y?timeout=10s\": failed to parse Location header";
+        for (location, want) in [
+            ("x:y", "Post \"x:y\": unsupported protocol scheme \"x\"".to_owned()),
+            ("file:///etc/passwd", "Post \"file:///etc/passwd\": unsupported protocol scheme \"file\"".to_owned()),
+            ("https:z", "Post \"https:z\": http: no Host in request URL".to_owned()),
+            (":z", format!("{from} \":z\": parse \":z\": missing protocol scheme")),
+            ("1:z", format!("{from} \"1:z\": parse \"1:z\": first path segment in URL cannot contain colon")),
+            ("https:///z", format!("{from} \"https:///z\": no host in request URL")),
+            ("https://u:p@b.example/", format!("{from} \"https://u:p@b.example/\": no host in request URL")),
+            ("https://b:x/", format!("{from} \"https://b:x/\": invalid port")),
+        ] {
+            assert_eq!(followed(307, location).unwrap_err(), want, "{location}");
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::Answer;
 use crate::object::decode::{self, go_quote, go_type};
-use crate::object::split_api_version;
+use crate::object::typed::{self, Typed};
+use crate::object::{GroupVersionKind, split_api_version};
 use crate::status::{Cause, Details, Status};
 use serde_json::{Map, Value};
 
@@ -112,13 +113,28 @@ pub fn kind_text(api_version: &str, kind: &str) -> String {
     format!("{group}/{version}, Kind={kind}")
 }
 
+/// A Status as Go reads it: what is null is as good as missing, and numbers may be out of the range of what a Status of ours holds.
+///
+/// # Errors
+/// When it is none.
+pub fn status(value: Value) -> Result<Status, String> {
+    let kind = GroupVersionKind::new("", "v1", "Status");
+    let mut decoded = typed::decode(&kind, value).unwrap_or_else(|| Ok(Typed::default()))?.value;
+    for (path, most) in [("/code", u64::from(u16::MAX)), ("/details/retryAfterSeconds", u64::from(u32::MAX))] {
+        if let Some(number) = decoded.pointer_mut(path) {
+            *number = number.as_u64().unwrap_or(0).min(most).into();
+        }
+    }
+    serde_json::from_value(decoded).map_err(|error| error.to_string())
+}
+
 /// The error of an answer that is no success: the Status in it, or what client-go makes of the code.
 fn server_error(answer: &Answer) -> Status {
     if let Ok(fields) = document(&answer.body)
         && let Ok((api_version, kind)) = type_of(&fields)
         && matches!(api_version, "" | "v1")
         && kind == "Status"
-        && let Ok(status) = serde_json::from_value::<Status>(Value::Object(fields))
+        && let Ok(status) = status(Value::Object(fields))
         && status.status == "Failure"
     {
         return status;

@@ -136,18 +136,14 @@ fn config(
     offers_http2: bool,
 ) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let error = |error: &dyn std::fmt::Display| format!("unable to load root certificates: {error}");
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anybody => Arc::new(AnyCertificate(provider.clone())),
-        Trust::System => Arc::new(Verifier::new(system_roots(), provider.clone()).map_err(|why| error(&why))?),
-        Trust::Bundle(_) => {
-            let anchors = bundle(&inputs.bundle)?.into();
-            Arc::new(Verifier::new(anchors, provider.clone()).map_err(|why| error(&why))?)
-        }
+        Trust::Anybody => Arc::new(Verifier::anybody(provider.clone())),
+        Trust::System => Verifier::of_system(provider.clone())?,
+        Trust::Bundle(_) => Arc::new(Verifier::of(bundle(&inputs.bundle)?, provider.clone())?),
     };
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|why| error(&why))?
+        .map_err(|error| format!("unable to load root certificates: {error}"))?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
@@ -180,32 +176,43 @@ fn bundle(ca: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(certificates)
 }
 
-/// The system's roots, read once.
-fn system_roots() -> Arc<[CertificateDer<'static>]> {
-    static ROOTS: OnceLock<Arc<[CertificateDer<'static>]>> = OnceLock::new();
-    ROOTS.get_or_init(|| rustls_native_certs::load_native_certs().certs.into()).clone()
-}
-
 /// rustls' verification, and what Go accepts beyond it: a server certificate that is itself among the roots.
 #[derive(Debug)]
 struct Verifier {
-    /// None if there are no roots at all: then only what is listed itself is accepted, so nothing.
-    chain: Option<Arc<WebPkiServerVerifier>>,
-    roots: Arc<[CertificateDer<'static>]>,
+    /// None takes any certificate, as long as the server has its key.
+    roots: Option<Roots>,
     provider: Arc<CryptoProvider>,
 }
 
+#[derive(Debug)]
+struct Roots {
+    /// None if there are no roots at all: then only what is listed itself is accepted, so nothing.
+    chain: Option<Arc<WebPkiServerVerifier>>,
+    listed: Vec<CertificateDer<'static>>,
+}
+
 impl Verifier {
-    fn new(roots: Arc<[CertificateDer<'static>]>, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+    fn anybody(provider: Arc<CryptoProvider>) -> Self {
+        Self { roots: None, provider }
+    }
+
+    fn of(listed: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, String> {
         let mut store = RootCertStore::empty();
-        store.add_parsable_certificates(roots.iter().cloned());
+        store.add_parsable_certificates(listed.iter().cloned());
         let chain = if store.is_empty() {
             None
         } else {
             let built = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone()).build();
-            Some(built.map_err(|error| error.to_string())?)
+            Some(built.map_err(|error| format!("unable to load root certificates: {error}"))?)
         };
-        Ok(Self { chain, roots, provider })
+        Ok(Self { roots: Some(Roots { chain, listed }), provider })
+    }
+
+    /// With the system's roots, read once.
+    fn of_system(provider: Arc<CryptoProvider>) -> Result<Arc<Self>, String> {
+        static VERIFIER: OnceLock<Result<Arc<Verifier>, String>> = OnceLock::new();
+        let read = || Self::of(rustls_native_certs::load_native_certs().certs, provider).map(Arc::new);
+        VERIFIER.get_or_init(read).clone()
     }
 
     /// Checks a certificate that is itself a root: its name, its dates and what it is for.
@@ -241,11 +248,11 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        let Some(Roots { chain, listed }) = &self.roots else { return Ok(ServerCertVerified::assertion()) };
         let unknown = Err(Error::from(CertificateError::UnknownIssuer));
-        let chain = self.chain.as_ref();
-        match chain.map_or(unknown, |chain| chain.verify_server_cert(leaf, intermediates, name, ocsp, now)) {
+        match chain.as_ref().map_or(unknown, |chain| chain.verify_server_cert(leaf, intermediates, name, ocsp, now)) {
             Err(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::Other(_)))
-                if self.roots.iter().any(|root| root == leaf) =>
+                if listed.iter().any(|root| root == leaf) =>
             {
                 Self::verify_root(leaf, name, now).map(|()| ServerCertVerified::assertion())
             }
@@ -283,46 +290,5 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Takes any certificate, as long as the server has its key.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

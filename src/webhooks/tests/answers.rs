@@ -177,3 +177,17 @@ fn no_answer_panics() {
         }
     }
 }
+
+#[test]
+fn a_refusal_is_one_whatever_of_its_status_is_null_or_out_of_range() {
+    for (status, code) in [
+        (json!({"code": 403, "reason": null, "message": null, "details": null, "metadata": null}), 403),
+        (json!({"code": null, "details": {"name": null, "causes": [null, {"field": null}]}}), 0),
+        (json!({"code": -1, "details": {"retryAfterSeconds": -1}}), 0),
+        (json!({"code": 70000}), u16::MAX),
+    ] {
+        let refusal = json!({"allowed": false, "status": status});
+        let response = read_json(&review(refusal), ReviewVersion::V1, true).unwrap();
+        assert_eq!((response.allowed, response.status.unwrap().code), (false, code), "{status}");
+    }
+}

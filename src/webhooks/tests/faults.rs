@@ -2,6 +2,7 @@
 
 mod http1;
 mod http2;
+mod redirects;
 mod services;
 
 use super::server::authority;

@@ -17,10 +17,12 @@ async fn wanted_in(state: FixedState, hooks: &[Value], attributes: &Attributes) 
     let configuration: MutatingWebhookConfiguration = configuration(hooks);
     let hooks =
         Hooks::mutating(&[], &[Arc::new(configuration)], &Clients::new(&Limits::default(), Kubeconfig::default()));
-    let converter = Converter::new(cluster.clone(), discovery(), &Limits::default());
+    let converter = Converter::new(cluster.clone(), discovery(), &Limits::default(), metrics().1.conversions());
     let mut matcher = Matcher::new(&cluster, &converter);
     let mut names = Vec::new();
-    for (_, hook) in hooks.candidates(&attributes.resource.resource, attributes.operation) {
+    let mut candidates = hooks.candidates(attributes, &cluster);
+    candidates.look_at(attributes, attributes.object.as_ref());
+    for (_, hook) in candidates {
         let wanted = matcher.wants(&hook.criteria, attributes, attributes.object.as_ref()).await;
         if let Some(wanted) = wanted? {
             assert!(matcher.may_want(&hook.criteria, attributes));
@@ -327,8 +329,11 @@ fn requests_for_other_resources_meet_no_hook() {
         configuration(&[with(json!({})), with(rule(&["*"], &["*"], &["DELETE"], &["*"], "*"))]);
     let hooks =
         Hooks::mutating(&[], &[Arc::new(configuration)], &Clients::new(&Limits::default(), Kubeconfig::default()));
-    let positions =
-        |resource: &str, operation| hooks.candidates(resource, operation).map(|(at, _)| at).collect::<Vec<_>>();
+    let cluster = Cluster::fixed(default_state());
+    let positions = |resource: &str, operation| {
+        let attributes = request(operation, "", "v1", resource, "", "default");
+        hooks.candidates(&attributes, &cluster).map(|(at, _)| at).collect::<Vec<_>>()
+    };
     assert_eq!(positions("configmaps", Operation::Create), [0]);
     assert_eq!(positions("configmaps", Operation::Delete), [0, 1]);
     assert!(positions("pods", Operation::Create).is_empty());
@@ -344,6 +349,7 @@ fn configurations_are_called_by_name_and_hooks_of_one_name_are_told_apart() {
     };
     let hooks =
         Hooks::mutating(&[], &[named("b"), named("a")], &Clients::new(&Limits::default(), Kubeconfig::default()));
-    let uids: Vec<_> = hooks.candidates("configmaps", Operation::Create).map(|(_, hook)| &*hook.uid).collect();
+    let (attributes, cluster) = (create(configmap()), Cluster::fixed(default_state()));
+    let uids: Vec<_> = hooks.candidates(&attributes, &cluster).map(|(_, hook)| &*hook.uid).collect();
     assert_eq!(uids, ["a/w/0", "a/w/1", "b/w/0", "b/w/1"]);
 }

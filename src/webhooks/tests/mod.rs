@@ -70,7 +70,7 @@ fn configuration<T: serde::de::DeserializeOwned>(hooks: &[Value]) -> T {
     serde_json::from_value(json!({"metadata": {"name": "c"}, "webhooks": hooks})).unwrap()
 }
 
-fn default_state() -> FixedState {
+pub(crate) fn default_state() -> FixedState {
     let namespace = |name: &str, labels: &[(&str, &str)]| Namespace {
         name: name.into(),
         labels: labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
@@ -133,7 +133,7 @@ fn validating_in(state: FixedState) -> World<Validating> {
 }
 
 /// A create of a configmap.
-fn create(object: Value) -> Attributes {
+pub(crate) fn create(object: Value) -> Attributes {
     let object = Object::from_value(object).unwrap();
     Attributes {
         operation: Operation::Create,
@@ -157,7 +157,7 @@ fn create(object: Value) -> Attributes {
     }
 }
 
-fn configmap() -> Value {
+pub(crate) fn configmap() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}})
 }
 

@@ -1,7 +1,7 @@
 //! JSON patches: the texts of those that do not apply, and what the audit log is told.
 
 use crate::object::Object;
-use crate::webhooks::patch::{Patch, mutation_annotation, patch_annotation};
+use crate::webhooks::patch::{Patch, mutation_annotation, of_hook, patch_annotation};
 use serde_json::{Value, json};
 
 fn apply(patch: Value) -> Result<Value, String> {
@@ -87,10 +87,11 @@ fn undecodable_patches_are_worded_as_go_words_them() {
 
 #[test]
 fn audit_annotations_are_written_as_go_writes_json() {
-    assert_eq!(mutation_annotation("c", "w", true), r#"{"configuration":"c","webhook":"w","mutated":true}"#);
+    let of_hook = of_hook("c", "w");
+    assert_eq!(mutation_annotation(&of_hook, true), r#"{"configuration":"c","webhook":"w","mutated":true}"#);
     let patch = br#"[ {"path": "/a b", "op": "add", "value": {"z": "<\" >", "a": 1}} ]"#;
     assert_eq!(
-        patch_annotation("c", "w", patch).unwrap(),
+        patch_annotation(&of_hook, patch).unwrap(),
         r#"{"configuration":"c","webhook":"w","patch":[{"op":"add","path":"/a b","value":{"z":"\u003c\" \u003e","a":1}}],"patchType":"JSONPatch"}"#
     );
 }

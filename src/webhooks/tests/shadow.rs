@@ -2,7 +2,7 @@
 
 use super::server::{HookServer, Reply, patch};
 use super::*;
-use crate::admission::shadow::{ANNOTATION, Shadows};
+use crate::admission::shadow::{HOOKS, Shadows};
 use crate::manifests::Source;
 
 /// What audit annotations say of shadows, by the end of their keys.
@@ -16,7 +16,7 @@ fn reports(attributes: &Attributes) -> Vec<(String, Value)> {
 }
 
 fn shadowed<T: serde::de::DeserializeOwned>(names: &str, hooks: &[Value]) -> T {
-    let metadata = json!({"name": "c", "annotations": {ANNOTATION: names}});
+    let metadata = json!({"name": "c", "annotations": {HOOKS: names}});
     serde_json::from_value(json!({"metadata": metadata, "webhooks": hooks})).unwrap()
 }
 

@@ -57,6 +57,7 @@ pub fn add<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         (Value::Double(a), Value::Double(b)) => Value::Double(a + b),
         (Value::String(a), Value::String(b)) => Value::string([&**a, &**b].concat()),
         (Value::Bytes(a), Value::Bytes(b)) => Value::Bytes([&**a, &**b].concat().into()),
+        (Value::List(List::Keyed(a)), Value::List(b)) => Value::List(List::Keyed(Arc::new(a.merged(b)))),
         (Value::List(a), Value::List(b)) => concatenated(a, b)?,
         (Value::Duration(a), Value::Duration(b)) => Value::Duration(a.checked_add(*b).ok_or(INT_OVERFLOW)?),
         (Value::Duration(by), time @ Value::Timestamp(..)) | (time @ Value::Timestamp(..), Value::Duration(by)) => {
@@ -195,7 +196,7 @@ pub fn greater_equals<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 /// What cannot be compared is not in a list: `inAggregate` of cel-go.
 pub fn is_in<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
-        [value, Value::List(list)] => Ok(Value::Bool(list.iter().any(|element| value.contained_as(&element)))),
+        [value, Value::List(list)] => value.is_in(list).map(Value::Bool),
         [key, Value::Map(map)] => Ok(Value::Bool(map.get(key).is_some())),
         _ => Err(Error::OVERLOAD),
     }

@@ -4,11 +4,14 @@ use super::number;
 use crate::cel::check::format::{Clause, clause};
 use crate::cel::library::MAX_TEXT_BYTES;
 use crate::cel::value::{Error, List, Map, Value};
+use crate::cel::work;
 use crate::object::decode::go_quote;
 use std::fmt::Write;
 
 /// Digits behind the point where a clause does not say (`defaultPrecision`).
 const PRECISION: u64 = 6;
+/// What a value that is no text is counted as, bytes.
+const LEAST: usize = 8;
 
 type Text = Result<String, Error>;
 
@@ -36,7 +39,10 @@ pub(super) fn format(format: &str, values: &List<'_>) -> Text {
             clause(&mut bytes).map_err(|error| Error::new(format!("could not parse formatting clause: {error}")))?;
         // A clause is of ASCII.
         rest = &rest[rest.len() - bytes.len()..];
-        let part = filled(clause, &value).map_err(|error| Error::new(format!("error during formatting: {error}")))?;
+        let part = filled(clause, &value).map_err(|error| match error {
+            error if error.is_absorbable() => Error::new(format!("error during formatting: {error}")),
+            error => error,
+        })?;
         formatted.push_str(&part);
         if formatted.len() > MAX_TEXT_BYTES {
             return Err(Error::new("the result is too large"));
@@ -116,6 +122,7 @@ fn hexadecimal(bytes: &[u8], letter: u8) -> String {
 
 /// What `%s` makes of a value (`FormatString`).
 fn shown(value: &Value<'_>) -> Text {
+    work::write(if let Value::String(text) = value { text.len() } else { LEAST })?;
     match value {
         Value::List(list) => shown_list(list),
         Value::Map(map) => shown_map(map),
@@ -133,8 +140,8 @@ fn shown(value: &Value<'_>) -> Text {
 /// As a literal within a list or a map (`clauseForType`, `quoteForCEL`).
 fn literal(value: &Value<'_>) -> Text {
     match value {
-        Value::String(_) => Ok(go_quote(&shown(value)?)),
-        Value::Bytes(_) => Ok(format!("b{}", go_quote(&shown(value)?))),
+        Value::String(_) => quoted(value),
+        Value::Bytes(_) => Ok(format!("b{}", quoted(value)?)),
         Value::Timestamp(..) => Ok(format!("timestamp({})", go_quote(&shown(value)?))),
         Value::Duration(_) => Ok(format!("duration({})", go_quote(&shown(value)?))),
         Value::Double(number) if number.is_nan() => Ok(r#""NaN""#.to_owned()),
@@ -147,6 +154,13 @@ fn literal(value: &Value<'_>) -> Text {
         }
         value => shown(value),
     }
+}
+
+fn quoted(value: &Value<'_>) -> Text {
+    let quoted = go_quote(&shown(value)?);
+    // Of a character there may be several.
+    work::write(quoted.len())?;
+    Ok(quoted)
 }
 
 fn shown_list(list: &List<'_>) -> Text {

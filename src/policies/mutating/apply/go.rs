@@ -2,6 +2,7 @@
 
 use crate::cel::Value;
 use crate::cel::value::{List, Map};
+use crate::cel::work;
 use serde_json::{Map as JsonMap, Value as Json};
 use std::collections::BTreeMap;
 
@@ -36,8 +37,10 @@ impl Go {
     /// `ref.Val.Value`.
     ///
     /// # Errors
-    /// For a map with keys that are no strings.
+    /// For a map with keys that are no strings, and for what gets too large.
     pub fn of(value: &Value<'_>) -> Result<Self, String> {
+        let bytes = if let Value::String(text) = value { text.len() } else { size_of::<Self>() };
+        work::write(bytes).map_err(|error| error.to_string())?;
         Ok(match value {
             Value::Null => Self::Null,
             Value::Bool(value) => Self::Bool(*value),

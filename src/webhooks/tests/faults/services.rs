@@ -11,15 +11,15 @@ fn well() -> Misbehaviour {
     })
 }
 
-/// A hook at port 443 of the service `hook`, whose endpoints are these servers, behind a bundle of all their authorities.
-fn world(servers: &[&Faulty]) -> World<Validating> {
+/// A hook at port 443 of the service `hook`, whose endpoints are these servers, behind a bundle of all their authorities and more.
+pub fn world(servers: &[&Faulty], more: &str) -> World<Validating> {
     let slices = servers.iter().map(|server| {
         let metadata = json!({"name": server.port.to_string(), "namespace": "default",
             "labels": {"kubernetes.io/service-name": "hook"}});
         json!({"metadata": metadata, "addressType": "IPv4", "ports": [{"name": "", "port": server.port}],
             "endpoints": [{"addresses": ["127.0.0.1"]}]})
     });
-    let bundle: String = servers.iter().map(|server| &*server.ca).collect();
+    let bundle: String = servers.iter().map(|server| &*server.ca).chain([more]).collect();
     let fields = json!({"timeoutSeconds": 1, "clientConfig": {"caBundle": STANDARD.encode(bundle),
         "service": {"name": "hook", "namespace": "default", "path": "/x"}}});
     let service = json!({"metadata": {"name": "hook", "namespace": "default"},
@@ -35,7 +35,7 @@ fn world(servers: &[&Faulty]) -> World<Validating> {
 #[tokio::test]
 async fn endpoints_take_turns_on_warm_connections() {
     let servers = [Faulty::start(well()), Faulty::start(well())];
-    let world = world(&[&servers[0], &servers[1]]);
+    let world = world(&[&servers[0], &servers[1]], "");
     for _ in 0..6 {
         world.plugin.validate(&create(configmap())).await.unwrap();
     }
@@ -45,7 +45,7 @@ async fn endpoints_take_turns_on_warm_connections() {
 #[tokio::test]
 async fn an_endpoint_that_goes_takes_only_its_own_calls_with_it() {
     let (stays, goes) = (Faulty::start(well()), Faulty::start(well()));
-    let world = world(&[&stays, &goes]);
+    let world = world(&[&stays, &goes], "");
     for _ in 0..2 {
         world.plugin.validate(&create(configmap())).await.unwrap();
     }
@@ -68,7 +68,7 @@ async fn an_endpoint_that_goes_takes_only_its_own_calls_with_it() {
 
 #[tokio::test]
 async fn a_service_without_endpoints_is_not_called() {
-    let world = world(&[]);
+    let world = world(&[], "");
     let attributes = create(configmap());
     let status = refused(world.plugin.validate(&attributes).await, &attributes);
     // An empty bundle stands for the system's roots.

@@ -1,0 +1,233 @@
+//! What is measured of admission, as kube-apiserver measures it: dashboards and alerts must not notice whom they ask.
+
+use crate::harness::{Pair, Request, User, Webhook, delete, every_plugin, post, put, unique};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
+/// What both have. Of the queues, only the one of admission.
+const NAMES: [&str; 5] = [
+    "apiserver_admission_",
+    "apiserver_validating_admission_policy_",
+    "apiserver_mutating_admission_policy_",
+    "pod_security_",
+    "workqueue_",
+];
+
+/// Both sides of a test, with all plugins that need no file and let something pass.
+fn pair() -> Pair {
+    let others = ["ImagePolicyWebhook", "EventRateLimit", "AlwaysDeny"];
+    let plugins: Vec<&str> = every_plugin().filter(|plugin| !others.contains(plugin)).collect();
+    Pair::start(&plugins, &[], &[])
+}
+
+/// A family of metrics, without its values.
+#[derive(Debug, Default, PartialEq)]
+struct Family {
+    help: String,
+    kind: String,
+    labels: BTreeSet<String>,
+    bounds: BTreeSet<String>,
+}
+
+/// The families of a text, and each sample by its name and labels.
+fn parse(text: &str) -> (BTreeMap<String, Family>, BTreeMap<String, f64>) {
+    let (mut families, mut samples) = (BTreeMap::<String, Family>::new(), BTreeMap::new());
+    for line in text.lines() {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words.as_slice() {
+            ["#", "HELP", name, help] => families.entry((*name).to_owned()).or_default().help = (*help).to_owned(),
+            ["#", "TYPE", name, kind] => families.entry((*name).to_owned()).or_default().kind = (*kind).to_owned(),
+            _ => {
+                let Some((sample, value)) = line.rsplit_once(' ') else { continue };
+                samples.insert(sample.to_owned(), value.parse().unwrap());
+                let (name, labels) = sample.split_once('{').unwrap_or((sample, "}"));
+                let is_of_another_queue =
+                    name.starts_with("workqueue_") && !labels.contains("admission_quota_controller");
+                let end = ["_bucket", "_sum", "_count"].into_iter().find_map(|end| name.strip_suffix(end));
+                let name = end.filter(|name| families.contains_key(*name)).unwrap_or(name);
+                let Some(family) = families.get_mut(name).filter(|_| !is_of_another_queue) else { continue };
+                for (label, value) in labels.trim_end_matches('}').split("\",").filter_map(|one| one.split_once("=\""))
+                {
+                    match label {
+                        "le" | "quantile" => {
+                            let bound: f64 = value.trim_end_matches('"').parse().unwrap();
+                            family.bounds.insert(format!("{label} {bound}"))
+                        }
+                        label => family.labels.insert(label.to_owned()),
+                    };
+                }
+            }
+        }
+    }
+    families.retain(|name, family| NAMES.iter().any(|start| name.starts_with(start)) && !family.labels.is_empty());
+    (families, samples)
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+}
+
+/// Webhooks and policies for one namespace, so that there is something to measure of each kind.
+fn registrations(webhook: &Webhook, namespace: &str) -> Vec<Request> {
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+    let hook = |name: &str, path: &str, condition: &str| {
+        json!({"name": format!("{name}.e2e.test"), "clientConfig": webhook.client_config(path), "failurePolicy": "Ignore",
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}],
+            "namespaceSelector": selector, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "matchConditions": [{"name": "c", "expression": condition}]})
+    };
+    let hooks = json!([
+        hook("denies", "/deny", "object.metadata.name == 'denied'"),
+        hook("breaks", "/http/500", "true"),
+        hook("errs", "/allow", "object.data.missing == '1'"),
+    ]);
+    let constraints = json!({"namespaceSelector": selector, "resourceRules": [
+        {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]});
+    let object = |resource: &str, kind: &str, fields: Value| {
+        let mut object =
+            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": namespace}});
+        object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        post(&format!("{REGISTRATIONS}/{resource}"), &object)
+    };
+    let labels = r#"Object{metadata: Object.metadata{labels: {"measured": "yes"}}}"#;
+    vec![
+        object(
+            "mutatingwebhookconfigurations",
+            "MutatingWebhookConfiguration",
+            json!({"webhooks": [hook("labels", "/label/a/b", "true")]}),
+        ),
+        object("validatingwebhookconfigurations", "ValidatingWebhookConfiguration", json!({"webhooks": hooks})),
+        object(
+            "validatingadmissionpolicies",
+            "ValidatingAdmissionPolicy",
+            json!({"spec": {"matchConstraints": constraints,
+            "validations": [{"expression": "object.metadata.name != 'refused'", "message": "refused by the test"}]}}),
+        ),
+        object(
+            "validatingadmissionpolicybindings",
+            "ValidatingAdmissionPolicyBinding",
+            json!({"spec": {"policyName": namespace, "validationActions": ["Deny"]}}),
+        ),
+        object(
+            "mutatingadmissionpolicies",
+            "MutatingAdmissionPolicy",
+            json!({"spec": {"matchConstraints": constraints,
+            "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": labels}}]}}),
+        ),
+        object(
+            "mutatingadmissionpolicybindings",
+            "MutatingAdmissionPolicyBinding",
+            json!({"spec": {"policyName": namespace}}),
+        ),
+    ]
+}
+
+#[test]
+fn metrics_of_admission_have_kube_apiservers_names_types_labels_and_texts() {
+    let (pair, webhook, namespace) = (pair(), Webhook::start(), unique("measured"));
+    let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace,
+        "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}});
+    pair.set_up(&[post("/api/v1/namespaces", &own)]);
+    pair.set_up(&registrations(&webhook, &namespace));
+    let path = format!("/api/v1/namespaces/{namespace}");
+    let tried = format!("{path}/configmaps?dryRun=All");
+    pair.until(&User::developer(), &post(&tried, &config_map("refused")), "refused by the test");
+    pair.until(&User::developer(), &post(&tried, &config_map("denied")), "denied by the test");
+    pair.until(&User::developer(), &post(&tried, &config_map("labelled")), "measured");
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "9"}}});
+    let mut counted = quota.clone();
+    counted["status"] = json!({"hard": {"configmaps": "9"}, "used": {"configmaps": "9"}});
+    pair.set_up(&[
+        post(&format!("{path}/resourcequotas"), &quota),
+        put(&format!("{path}/resourcequotas/q/status"), &counted),
+    ]);
+    pair.until(&User::developer(), &post(&tried, &config_map("one")), "exceeded quota");
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
+        "serviceAccountName": "default", "containers": [{"name": "c", "image": "i"}]}});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    pair.set_up(&[post(&format!("{path}/serviceaccounts"), &account)]);
+    pair.until(&User::developer(), &post(&format!("{path}/pods"), &pod), "violates PodSecurity");
+
+    let [expected, got] = pair.metrics().map(|text| parse(&text).0);
+    assert!(expected.len() > 20, "{:?}", expected.keys());
+    for (name, expected) in &expected {
+        assert_eq!(Some(expected), got.get(name), "{name}");
+    }
+    let others: Vec<&String> = got.keys().filter(|name| !expected.contains_key(*name)).collect();
+    assert!(others.is_empty(), "kube-apiserver has no {others:?}");
+}
+
+#[test]
+fn plugins_are_counted_as_often_as_kube_apiserver_counts_them() {
+    let (pair, namespace) = (pair(), unique("counted"));
+    let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    let path = format!("/api/v1/namespaces/{namespace}");
+    let maps = format!("{path}/configmaps");
+    pair.set_up(&[
+        post("/api/v1/namespaces", &own),
+        post(&format!("{path}/serviceaccounts"), &account),
+        post(&maps, &config_map("one")),
+    ]);
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
+        "serviceAccountName": "default", "containers": [{"name": "c", "image": "i"}]}});
+    let mut lost = pod.clone();
+    lost["spec"]["priorityClassName"] = json!("none-such");
+    let (pods, tried) = (format!("{path}/pods?dryRun=All"), |path: &str| format!("{path}?dryRun=All"));
+    pair.until(&User::developer(), &post(&pods, &pod), "\"Pod\"");
+    let class =
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "c"}, "value": 1});
+    for (what, request) in [
+        ("a config map", post(&tried(&maps), &config_map("two"))),
+        ("another", put(&tried(&format!("{maps}/one")), &config_map("one"))),
+        ("none", delete(&tried(&format!("{maps}/one")))),
+        ("a pod", post(&pods, &pod)),
+        ("a pod of no class", post(&pods, &lost)),
+        ("a pod in no namespace", post("/api/v1/namespaces/none-such/pods?dryRun=All", &pod)),
+        ("a namespace", post("/api/v1/namespaces?dryRun=All", &own)),
+        ("a class", post(&tried("/apis/scheduling.k8s.io/v1/priorityclasses"), &class)),
+    ] {
+        // kube-apiserver renews leases and the like meanwhile.
+        let mut tries = 10;
+        loop {
+            let [expected, got] = counts_of(&pair, &request);
+            tries -= 1;
+            if expected == got || tries == 0 {
+                let all = expected.keys().chain(got.keys());
+                let differing: BTreeMap<_, _> = all
+                    .filter(|sample| expected.get(*sample) != got.get(*sample))
+                    .map(|sample| (sample, (expected.get(sample), got.get(sample))))
+                    .collect();
+                assert!(differing.is_empty(), "{what}: {differing:#?}");
+                break;
+            }
+        }
+    }
+}
+
+/// How often each plugin and phase was counted for a request, on both sides.
+fn counts_of(pair: &Pair, request: &Request) -> [BTreeMap<String, f64>; 2] {
+    let counts = || {
+        pair.metrics().map(|text| {
+            let mut samples = parse(&text).1;
+            let names = ["controller", "step"]
+                .map(|what| format!("apiserver_admission_{what}_admission_duration_seconds_count"));
+            samples.retain(|sample, _| names.iter().any(|name| sample.starts_with(name)));
+            samples
+        })
+    };
+    let before = counts();
+    for api in pair.sides() {
+        api.send(&User::admin(), request.clone());
+    }
+    let [expected, got] = counts();
+    [(expected, 0), (got, 1)].map(|(after, side)| {
+        let grown = after.into_iter().map(|(sample, count)| {
+            let grown = count - before[side].get(&sample).copied().unwrap_or_default();
+            (sample, grown)
+        });
+        grown.filter(|(_, grown)| *grown != 0.0).collect()
+    })
+}

@@ -1,0 +1,124 @@
+//! What LimitRanger does to pods and claims, against kube-apiserver's own.
+
+use super::pods::{as_developer, container, generated, namespace, pair, pod, pods};
+use crate::harness::{Request, User, get, patch, post, unique};
+use serde_json::{Value, json};
+
+fn limit_range(namespace: &str, limits: Value) -> Request {
+    let range =
+        json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits"}, "spec": {"limits": limits}});
+    post(&format!("/api/v1/namespaces/{namespace}/limitranges"), &range)
+}
+
+#[test]
+fn limit_ranges_give_defaults() {
+    let (here, plain, without) = (unique("limit-defaults"), unique("limit-plain"), unique("limit-none"));
+    pair().set_up(&[namespace(&here), namespace(&plain), namespace(&without)].concat());
+    let defaults = json!([{"type": "Container", "default": {"cpu": "0.5", "memory": "1Gi", "ephemeral-storage": "1G"},
+                           "defaultRequest": {"cpu": "100m", "memory": "64Mi"}}]);
+    let max_only = json!([{"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}}]);
+    pair().set_up(&[limit_range(&here, defaults), limit_range(&plain, max_only)]);
+    let probe = |namespace: &str| post(&format!("{}?dryRun=All", pods(namespace)), &pod("probe", json!({})));
+    for namespace in [&here, &plain] {
+        pair().until(&User::developer(), &probe(namespace), "LimitRanger plugin set");
+    }
+    let create = |pod: Value| post(&pods(&here), &pod);
+    let of = |list: Value| json!({ "containers": list });
+    let own = pod("own", of(json!([container("a", json!({"limits": {"cpu": "1"}}))])));
+    let mut annotated = pod("annotated", json!({}));
+    annotated["metadata"]["annotations"] = json!({"kubernetes.io/limit-ranger": "mine", "other": "o"});
+    pair().compare(as_developer(vec![
+        create(pod("bare", json!({}))),
+        create(own),
+        create(annotated),
+        create(pod(
+            "several",
+            json!({"containers": [container("a", json!({"requests": {"cpu": "1m", "memory": "1Mi"}})), container("b", json!({}))],
+                   "initContainers": [container("i", json!({"limits": {"memory": "1Gi"}})), container("j", json!({}))]}),
+        )),
+        create(pod(
+            "full",
+            of(json!([container(
+                "a",
+                json!({"requests": {"cpu": "1", "memory": "1", "ephemeral-storage": "1"}, "limits": {"cpu": "1", "memory": "1", "ephemeral-storage": "1"}})
+            )])),
+        )),
+        create(generated("drawn-", json!({}))),
+        // The default limit is less than the request.
+        create(pod("less", of(json!([container("a", json!({"requests": {"cpu": "3"}}))])))),
+        post(&pods(&plain), &pod("by-max", json!({"initContainers": [container("i", json!({}))]}))),
+        post(&pods(&without), &pod("free", json!({"initContainers": [container("i", json!({}))]}))),
+        patch(&format!("{}/bare", pods(&here)), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
+        get(&format!("{}/bare", pods(&here))),
+        patch(&format!("{}/applied?fieldManager=me", pods(&here)), "apply", &pod("applied", json!({}))),
+    ]));
+}
+
+#[test]
+fn limit_ranges_bound_pods_and_claims() {
+    let here = unique("limits");
+    pair().set_up(&namespace(&here));
+    let limits = json!([
+        {"type": "Container", "min": {"cpu": "50m"}, "max": {"cpu": "2"}, "maxLimitRequestRatio": {"cpu": "10"},
+         "default": {"cpu": "100m"}, "defaultRequest": {"cpu": "100m"}},
+        {"type": "Pod", "max": {"cpu": "3"}, "min": {"cpu": "60m"}},
+        {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "5Gi"}}]);
+    pair().set_up(&[limit_range(&here, limits)]);
+    pair().until(
+        &User::developer(),
+        &post(&format!("{}?dryRun=All", pods(&here)), &pod("probe", json!({}))),
+        "LimitRanger plugin set",
+    );
+    let claims = format!("/api/v1/namespaces/{here}/persistentvolumeclaims");
+    let claim = |name: &str, size: &str| {
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
+               "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}})
+    };
+    let both = |request: &str, limit: &str| json!({"requests": {"cpu": request}, "limits": {"cpu": limit}});
+    let one = |name: &str, request: &str, limit: &str| {
+        post(&pods(&here), &pod(name, json!({"containers": [container("a", both(request, limit))]})))
+    };
+    let sidecar = |request: &str| {
+        let mut sidecar = container("s", both(request, request));
+        sidecar["restartPolicy"] = json!("Always");
+        sidecar
+    };
+    let whole = |name: &str, spec: Value| post(&pods(&here), &pod(name, spec));
+    let resize = |name: &str, request: &str, limit: &str| {
+        patch(
+            &format!("{}/{name}/resize", pods(&here)),
+            "strategic",
+            &json!({"spec": {"containers": [{"name": "a", "resources": both(request, limit)}]}}),
+        )
+    };
+    pair().compare(as_developer(vec![
+        one("fine", "100m", "200m"),
+        one("small", "40m", "50m"),
+        one("large", "1", "2.5"),
+        one("wide", "100m", "1100m"),
+        one("exact", "100m", "1"),
+        one("both", "10m", "3"),
+        one("zero", "0", "1"),
+        post(&pods(&here), &generated("drawn-", json!({"containers": [container("a", both("1m", "1m"))]}))),
+        whole("sum", json!({"containers": [container("a", both("1", "2")), container("b", both("1", "1500m"))]})),
+        whole("init", json!({"initContainers": [container("i", both("1", "3500m"))]})),
+        whole(
+            "sidecars",
+            json!({"initContainers": [sidecar("1500m")], "containers": [container("a", both("1600m", "1600m"))]}),
+        ),
+        whole("two", json!({"containers": [container("a", both("10m", "20m")), container("b", both("3", "4"))]})),
+        whole("pod-level", json!({"resources": both("2500m", "4"), "containers": [container("a", both("1", "1"))]})),
+        whole("overhead", json!({"overhead": {"cpu": "5"}})),
+        whole("nonsense", json!({"containers": [container("a", both("x", "1"))]})),
+        post(&claims, &claim("fine", "2Gi")),
+        post(&claims, &claim("small", "1023Mi")),
+        post(&claims, &claim("large", "5000000000000m")),
+        post(&claims, &claim("larger", "6Gi")),
+        patch(&format!("{claims}/fine"), "merge", &json!({"spec": {"resources": {"requests": {"storage": "6Gi"}}}})),
+        patch(&format!("{claims}/fine/status"), "merge", &json!({"status": {"capacity": {"storage": "7Gi"}}})),
+        resize("fine", "150m", "300m"),
+        resize("fine", "20m", "300m"),
+        resize("fine", "150m", "2200m"),
+        patch(&format!("{}/fine", pods(&here)), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
+    ]));
+}

@@ -1,0 +1,125 @@
+//! Namespaces that must be there, that come on their own, and that go, against kube-apiserver's own plugins.
+
+use super::pods::{as_developer, pod, pods};
+use crate::harness::differential::{Case, compare, compare_when};
+use crate::harness::{Request, User, delete, get, patch, post, put, unique};
+use serde_json::{Value, json};
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+
+fn namespace(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
+fn maps(namespace: &str) -> String {
+    format!("{NAMESPACES}/{namespace}/configmaps")
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "v"}})
+}
+
+fn class(name: &str) -> Value {
+    json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 1})
+}
+
+#[test]
+fn nothing_new_comes_into_a_namespace_that_goes() {
+    let (here, other, nowhere) = (unique("going"), unique("staying"), unique("nowhere"));
+    let (maps_here, one) = (maps(&here), format!("{}/one", maps(&here)));
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "LocalSubjectAccessReview", "metadata": {"namespace": here},
+        "spec": {"user": "bob", "resourceAttributes": {"namespace": here, "verb": "get", "resource": "pods"}}});
+    let token = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    let accounts = format!("{NAMESPACES}/{here}/serviceaccounts");
+    let gone = format!("{NAMESPACES}/{here}");
+    let setup = vec![
+        post(NAMESPACES, &namespace(&here)),
+        post(NAMESPACES, &namespace(&other)),
+        post(&maps_here, &config_map("one")),
+        post(&accounts, &account),
+        post(&pods(&here), &pod("p", json!({}))),
+        delete(&gone),
+    ];
+    let mut steps = as_developer(vec![
+        post(&maps_here, &config_map("two")),
+        post(&format!("{maps_here}?dryRun=All"), &config_map("two")),
+        post(&maps_here, &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "some-"}})),
+        post(&maps_here, &config_map("one")),
+        put(&one, &config_map("one")),
+        patch(&one, "merge", &json!({"data": {"k": "w"}})),
+        patch(&format!("{one}?fieldManager=me"), "apply", &config_map("one")),
+        patch(&format!("{maps_here}/new?fieldManager=me"), "apply", &config_map("new")),
+        post(&format!("{}/p/binding", pods(&here)), &binding),
+        post(&format!("/apis/authorization.k8s.io/v1/namespaces/{here}/localsubjectaccessreviews"), &review),
+        patch(&gone, "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
+        post(NAMESPACES, &namespace(&here)),
+        post(&maps(&other), &config_map("one")),
+        delete(&one),
+        delete(&one),
+        delete(&gone),
+        post(&maps(&nowhere), &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "some-"}})),
+        delete(&format!("{NAMESPACES}/kube-public")),
+        delete(&format!("{NAMESPACES}/kube-system?dryRun=All")),
+        delete(&format!("{NAMESPACES}/kube-node-lease")),
+        delete(&format!("{NAMESPACES}/{nowhere}")),
+    ]);
+    // Who may do anything may not do this either.
+    steps.push((User::admin(), post(&format!("{accounts}/robot/token"), &token)));
+    steps.push((User::admin(), post(&maps_here, &config_map("two"))));
+    let known = (User::admin(), post(&format!("{maps_here}?dryRun=All"), &config_map("probe")), 403);
+    compare_when(&[known], &Case { plugins: &["NamespaceLifecycle"], setup, webhook: None, steps });
+}
+
+fn same(plugin: &str, setup: Vec<Request>, steps: Vec<Request>) {
+    compare(&Case { plugins: &[plugin], setup, webhook: None, steps: as_developer(steps) });
+}
+
+#[test]
+fn writes_need_a_namespace_that_exists() {
+    let (here, nowhere) = (unique("exists"), unique("nowhere"));
+    let one = format!("{}/one", maps(&here));
+    let steps = vec![
+        post(&maps(&here), &config_map("one")),
+        put(&one, &config_map("one")),
+        patch(&one, "merge", &json!({"data": {"k": "w"}})),
+        post(&maps(&nowhere), &config_map("one")),
+        post(&format!("{}?dryRun=All", maps(&nowhere)), &config_map("one")),
+        patch(&format!("{}/one?fieldManager=me", maps(&nowhere)), "apply", &config_map("one")),
+        put(&format!("{}/one", maps(&nowhere)), &config_map("one")),
+        delete(&format!("{}/one", maps(&nowhere))),
+        post("/apis/scheduling.k8s.io/v1/priorityclasses?dryRun=All", &class("none")),
+        post(NAMESPACES, &namespace(&unique("exists"))),
+        delete(&one),
+        delete(&format!("{NAMESPACES}/{nowhere}")),
+    ];
+    same("NamespaceExists", vec![post(NAMESPACES, &namespace(&here))], steps);
+}
+
+#[test]
+fn namespaces_come_on_their_own() {
+    let fresh = unique("provisioned");
+    let of = |which: &str| format!("{fresh}-{which}");
+    let there = |which: &str| get(&format!("{NAMESPACES}/{}", of(which)));
+    let steps = vec![
+        post(&format!("{}?dryRun=All", maps(&of("dry"))), &config_map("one")),
+        there("dry"),
+        post(&maps(&fresh), &config_map("one")),
+        get(&format!("{NAMESPACES}/{fresh}")),
+        post(&maps(&fresh), &config_map("two")),
+        // What is refused later on has its namespace all the same.
+        post(&maps(&of("invalid")), &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "A b"}})),
+        there("invalid"),
+        patch(&format!("{}/one?fieldManager=me", maps(&of("applied"))), "apply", &config_map("one")),
+        there("applied"),
+        patch(&format!("{}/one", maps(&of("patched"))), "merge", &json!({"data": {"k": "w"}})),
+        there("patched"),
+        delete(&format!("{}/one", maps(&of("deleted")))),
+        there("deleted"),
+        post(&maps("Not_A_Name"), &config_map("one")),
+        post("/apis/scheduling.k8s.io/v1/priorityclasses?dryRun=All", &class("none")),
+        post(NAMESPACES, &namespace(&of("own"))),
+    ];
+    same("NamespaceAutoProvision", Vec::new(), steps);
+}

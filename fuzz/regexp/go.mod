@@ -1,0 +1,3 @@
+module fuzzregexp
+
+go 1.26

@@ -1,0 +1,136 @@
+//! `apiserver_admission_controller_admission_duration_seconds`, of plugins that are asked and of those that need not be.
+//!
+//! kube-apiserver asks every plugin that handles an operation, and counts it, whatever it does with the resource. Here the
+//! chain leaves out whom the resource does not concern. That is counted once for all of them, and shown as calls that took no
+//! time.
+
+use crate::admission::Operation;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Histogram, HistogramVec};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A way over the plugins. There are as many as there are kinds of resources to plugins, and plugins that may refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pass {
+    /// `admit` or `validate`.
+    pub step: &'static str,
+    /// What was done to the object.
+    pub operation: Operation,
+    /// Which plugins were asked: a bit each.
+    pub asked: u64,
+    /// How many plugins it came past: all, unless one refused.
+    pub reached: usize,
+}
+
+/// How often it was gone, and the plugins on it that were not asked.
+#[derive(Debug)]
+struct Passed {
+    count: AtomicU64,
+    left_out: Vec<&'static str>,
+}
+
+/// The histograms of plugins. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct Controllers {
+    asked: HistogramVec,
+    passes: Arc<RwLock<HashMap<Pass, Passed>>>,
+}
+
+impl Controllers {
+    /// In these histograms, by name, type, operation and whether the plugin refused.
+    pub(super) fn new(asked: HistogramVec) -> Self {
+        Self { asked, passes: Arc::default() }
+    }
+
+    /// The histogram of a plugin that is asked.
+    pub(super) fn seconds(&self, labels: &[&str; 4]) -> Histogram {
+        self.asked.with_label_values(labels)
+    }
+
+    /// See [`super::Metrics::passed`].
+    pub(super) fn passed(&self, pass: Pass, left_out: impl FnOnce() -> Vec<&'static str>) {
+        if let Some(known) = self.passes.read().unwrap_or_else(PoisonError::into_inner).get(&pass) {
+            known.count.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let mut passes = self.passes.write().unwrap_or_else(PoisonError::into_inner);
+        let new = || Passed { count: AtomicU64::new(0), left_out: left_out() };
+        passes.entry(pass).or_insert_with(new).count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often plugins were left out, by the values of the labels in the order of their names: name, operation, rejected, type.
+    fn left_out(&self) -> BTreeMap<[&'static str; 4], u64> {
+        let mut all = BTreeMap::new();
+        for (pass, passed) in &*self.passes.read().unwrap_or_else(PoisonError::into_inner) {
+            for name in &passed.left_out {
+                *all.entry([*name, pass.operation.as_str(), "false", pass.step]).or_default() +=
+                    passed.count.load(Ordering::Relaxed);
+            }
+        }
+        all
+    }
+}
+
+impl Collector for Controllers {
+    fn desc(&self) -> Vec<&Desc> {
+        self.asked.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let left_out = self.left_out();
+        for [name, operation, rejected, step] in left_out.keys() {
+            self.asked.with_label_values(&[name, step, operation, rejected]);
+        }
+        let mut families = self.asked.collect();
+        for metric in families.iter_mut().flat_map(MetricFamily::mut_metric) {
+            let labels: Vec<&str> = metric.get_label().iter().map(|pair| pair.value()).collect();
+            let Some(count) = <[&str; 4]>::try_from(labels).ok().and_then(|labels| left_out.get(&labels)) else {
+                continue;
+            };
+            let mut histogram = metric.get_histogram().clone();
+            histogram.set_sample_count(histogram.get_sample_count() + count);
+            let mut buckets = histogram.get_bucket().to_vec();
+            for bucket in &mut buckets {
+                bucket.set_cumulative_count(bucket.cumulative_count() + count);
+            }
+            histogram.set_bucket(buckets);
+            metric.set_histogram(histogram);
+        }
+        families
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus::{HistogramOpts, Registry, TextEncoder};
+
+    #[test]
+    fn who_is_left_out_is_counted_with_who_is_asked() {
+        let options = HistogramOpts::new("seconds", "help").buckets(vec![0.1, 1.0]);
+        let controllers =
+            Controllers::new(HistogramVec::new(options, &["name", "type", "operation", "rejected"]).unwrap());
+        let registry = Registry::new();
+        registry.register(Box::new(controllers.clone())).unwrap();
+        controllers.seconds(&["A", "admit", "CREATE", "false"]).observe(0.5);
+        let pass = Pass { step: "admit", operation: Operation::Create, asked: 1, reached: 2 };
+        controllers.passed(pass, || vec!["B"]);
+        controllers.passed(pass, || unreachable!("it is known"));
+        controllers.passed(Pass { asked: 2, ..pass }, || vec!["A"]);
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let of = |name: &str, bucket: &str| {
+            let start = format!(
+                "seconds_bucket{{name=\"{name}\",operation=\"CREATE\",rejected=\"false\",type=\"admit\",le=\"{bucket}\"}} "
+            );
+            text.lines().find_map(|line| line.strip_prefix(&start)).map(str::to_owned)
+        };
+        for (name, bucket, want) in
+            [("A", "0.1", "1"), ("A", "1", "2"), ("A", "+Inf", "2"), ("B", "0.1", "2"), ("B", "+Inf", "2")]
+        {
+            assert_eq!(of(name, bucket).as_deref(), Some(want), "{name} {bucket}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Expressions that come to much and cost little. Each ends, where it would else fill the memory or go on for years.
+
+use super::super::messages::Admission;
+use super::super::{Environment, Error, Limits, Type, work};
+use std::sync::Arc;
+use std::time::Instant;
+
+const LIMITS: Limits = Limits { cost: 1_000_000, deadline: None };
+/// Less work than is allowed, as tests are slow.
+const LITTLE: usize = 16 << 20;
+
+fn environment() -> Environment {
+    Environment::new(Arc::new(Admission::default().with_patches())).variable("object", Type::Dyn)
+}
+
+fn error_of(source: &str) -> Error {
+    error_within(source, LIMITS)
+}
+
+fn error_within(source: &str, limits: Limits) -> Error {
+    let program = environment().compile(source).unwrap_or_else(|error| panic!("{source}: {error}"));
+    work::resume(LITTLE);
+    program.evaluate(&[], &limits).value.map(|value| value.type_name()).unwrap_err()
+}
+
+/// A list that holds another one twice, which holds another one twice…
+fn doubled() -> String {
+    "[[0]]".to_owned() + &".map(a, [a, a])".repeat(40)
+}
+
+/// Text of a million bytes, made of ten and more of these.
+fn text() -> String {
+    format!("['a']{}[0]", ".map(a, '%s%s%s%s%s%s%s%s%s%s'.format([a, a, a, a, a, a, a, a, a, a]))".repeat(6))
+}
+
+#[test]
+fn what_is_within_itself_is_not_gone_through_without_end() {
+    let same = [
+        "D == D",
+        "D != D",
+        "D in [D]",
+        "{'a': D} == {'a': D}",
+        "optional.of(D) == optional.of(D)",
+        "sets.contains(D, D)",
+        "sets.equivalent(D, D)",
+        "sets.intersects(D, D)",
+        "(D + D).distinct()",
+        "D.indexOf([])",
+        "D.lastIndexOf(D[0])",
+        "D.flatten(60)",
+        "[[]].map(a, [D, D]).flatten(60)",
+        "'%s'.format([D])",
+        "Object{a: D}.a",
+    ];
+    for source in same {
+        let source = source.replace('D', &doubled());
+        assert_eq!(error_of(&source), Error::CostLimit, "{source}");
+        assert_eq!(error_of(&format!("dyn({source}) == 1 || true")), Error::CostLimit);
+    }
+}
+
+#[test]
+fn what_is_within_itself_is_not_written_without_end() {
+    for source in ["D", "Object{a: D}", "{'a': D}", "optional.of(D)"] {
+        let program = environment().compile(&source.replace('D', &doubled())).unwrap();
+        work::resume(LITTLE);
+        let value = program.evaluate(&[], &LIMITS).value.unwrap();
+        assert_eq!(value.to_json(), Err(Error::CostLimit));
+        work::resume(LITTLE);
+        assert!(value.to_string().len() <= LITTLE);
+    }
+    let error = error_of(&"[?dyn(D)]".replace('D', &doubled())).to_string();
+    assert!(error.starts_with("cannot initialize optional list element") && error.len() <= LITTLE, "{error:.200}");
+}
+
+#[test]
+fn texts_do_not_fill_the_memory() {
+    for source in [
+        "lists.range(1000).map(i, '%s'.format([T]))",
+        "lists.range(1000).map(i, strings.quote(T))",
+        "lists.range(1000).map(i, [T].join())",
+        "'%s'.format([lists.range(1000).map(i, T)])",
+        "'%s'.format([lists.range(1000).transformMap(i, v, T)])",
+        "lists.range(10000).map(i, bytes('%s'.format([T])))",
+        "lists.range(10000).map(i, lists.range(10000) + [i])",
+    ] {
+        let source = format!("[{}].map(t, {})", text(), source.replace('T', "t"));
+        assert_eq!(error_of(&source), Error::CostLimit, "{source}");
+    }
+    for source in ["T.split('')", "T.findAll('a')", "T.replace('', T)", "[T, T, T, T].join(T).replace('a', 'aa')"] {
+        let text = format!("[{}].map(t, t + t + t)", text());
+        let source = format!("{text}.map(t, {})", source.replace('T', "t"));
+        let error = error_within(&source, Limits { cost: u64::MAX, ..LIMITS });
+        assert_eq!(error.to_string(), "the result is too large", "{source}");
+    }
+}
+
+#[test]
+fn nothing_begins_when_its_time_is_over() {
+    let program = environment().compile("1 + 1").unwrap();
+    let limits = Limits { deadline: Some(Instant::now()), ..LIMITS };
+    assert_eq!(program.evaluate(&[], &limits).value.map(|value| value.to_string()), Err(Error::Interrupted));
+}
+
+#[test]
+fn types_within_themselves_do_not_fill_the_memory() {
+    let mapped = "[0]".to_owned() + &".map(a, {a: a})".repeat(40);
+    let mut unknown = "true".to_owned();
+    for at in (0..40).rev() {
+        let next = at + 1;
+        unknown = format!("[].all(a{next}, a{at} == {{a{next}: a{next}}} && {unknown})");
+    }
+    for source in [mapped, format!("[].all(a0, {unknown})"), format!("[].all(a0, {unknown} && a0 == a0)")] {
+        let error = environment().compile(&source).unwrap_err().to_string();
+        assert!(error.contains("its type is too large"), "{error:.300}");
+    }
+}
+
+#[test]
+fn large_patterns_do_not_fill_the_memory() {
+    let source = |count: usize| format!("[{}].size() > 0", vec![r"'a'.matches('\\pL{300}')"; count].join(", "));
+    assert!(environment().compile(&source(2)).is_ok());
+    let error = environment().compile(&source(100)).unwrap_err().to_string();
+    assert!(error.contains("invalid matches argument"), "{error:.300}");
+    let error = error_of(r"lists.range(1000).map(i, 'a'.matches('\\pL{300}' + string(i)))");
+    assert!(error.to_string().contains("expression too large"), "{error}");
+}

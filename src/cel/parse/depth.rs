@@ -1,0 +1,150 @@
+//! How deep the rules of cel-go's grammar nest in a source. The parser of the `cel` crate counts expressions; cel-go's counts each
+//! rule (`recursionListener`), and the right operand of an operator is one more `calc` or `relation`.
+
+use super::places::string_length;
+
+/// What is open: between two brackets, or the whole.
+#[derive(Clone, Copy, Default)]
+struct Open {
+    /// Whether the right operand of `+` or `-` is being read, of `*`, `/` or `%`, and of a relation.
+    sum: bool,
+    product: bool,
+    relation: bool,
+}
+
+impl Open {
+    fn calcs(self) -> usize {
+        1 + usize::from(self.sum) + usize::from(self.product)
+    }
+
+    fn relations(self) -> usize {
+        1 + usize::from(self.relation)
+    }
+}
+
+/// Whether a rule nests deeper than this.
+pub fn exceeds(text: &[char], limit: usize) -> bool {
+    let mut around: Vec<Open> = Vec::new();
+    // How many rules there are around what is open.
+    let (mut calcs, mut relations) = (0, 0);
+    let mut open = Open::default();
+    // Whether what was read last can be the left operand of an operator, and the sign that it was.
+    let (mut is_operand, mut last) = (false, ' ');
+    let mut at = 0;
+    while let Some(c) = text.get(at).copied() {
+        let next = text.get(at + 1).copied().unwrap_or(' ');
+        let mut length = 1;
+        match c {
+            _ if c.is_whitespace() => {
+                at += 1;
+                continue;
+            }
+            '/' if next == '/' => {
+                at += text[at..].iter().take_while(|c| **c != '\n').count();
+                continue;
+            }
+            '\'' | '"' => {
+                length = string_length(&text[at..], if at > 0 { text[at - 1] } else { ' ' });
+                is_operand = true;
+            }
+            '`' => {
+                length = 2 + text[at + 1..].iter().take_while(|c| **c != '`').count();
+                is_operand = true;
+            }
+            '0'..='9' => {
+                length = number_length(&text[at..]);
+                is_operand = true;
+            }
+            _ if c.is_alphanumeric() || c == '_' => {
+                length = text[at..].iter().take_while(|c| c.is_alphanumeric() || **c == '_').count();
+                is_operand = last == '.' || text[at..at + length] != ['i', 'n'];
+                if !is_operand {
+                    open = Open { relation: true, ..Open::default() };
+                }
+            }
+            '(' | '[' | '{' => {
+                (calcs, relations) = (calcs + open.calcs(), relations + open.relations());
+                around.push(std::mem::take(&mut open));
+                is_operand = false;
+            }
+            ')' | ']' | '}' => {
+                if let Some(outer) = around.pop() {
+                    open = outer;
+                    (calcs, relations) = (calcs - open.calcs(), relations - open.relations());
+                }
+                is_operand = true;
+            }
+            '+' | '-' if is_operand => {
+                open = Open { sum: true, product: false, ..open };
+                is_operand = false;
+            }
+            '*' | '/' | '%' => {
+                open.product = true;
+                is_operand = false;
+            }
+            '<' | '>' | '=' | '!' if c != '!' || next == '=' => {
+                length = if next == '=' { 2 } else { 1 };
+                open = Open { relation: true, ..Open::default() };
+                is_operand = false;
+            }
+            '&' | '|' | ',' | ':' => (open, is_operand) = (Open::default(), false),
+            '?' if last != '.' => (open, is_operand) = (Open::default(), false),
+            _ => {}
+        }
+        if calcs + open.calcs() > limit || relations + open.relations() > limit {
+            return true;
+        }
+        last = c;
+        at += length;
+    }
+    false
+}
+
+/// Code points of the number that the text begins with.
+fn number_length(text: &[char]) -> usize {
+    let mut before = ' ';
+    let is_hexadecimal = matches!(text, ['0', 'x' | 'X', ..]);
+    let within = |c: &&char| {
+        let is_sign = matches!(**c, '+' | '-') && matches!(before, 'e' | 'E') && !is_hexadecimal;
+        let is_inner = c.is_alphanumeric() || **c == '.' || is_sign;
+        before = **c;
+        is_inner
+    };
+    text.iter().take_while(within).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From how many repetitions on kube-apiserver 1.36 says that the recursion limit of 250 is exceeded.
+    #[test]
+    fn right_operands_count_as_in_cel_go() {
+        for (before, inner, after, limit) in [
+            ("1 + (", "1", ")", 125),
+            ("true == (", "true", ")", 125),
+            ("1 * (1 + (", "1", "))", 63),
+            ("size([1 + ", "1", "])", 84),
+            ("[1][1 - ", "1", "]", 125),
+            ("1 + int(string(1 == 1 + (", "1", ")))", 50),
+            ("1 + 1 + (", "1", ")", 125),
+            ("1 + 1 * (", "1", ")", 84),
+            ("1 == size([1] + [1 + (", "1", ")])", 50),
+            ("int(1 + ", "1", ")", 125),
+            ("{1: 1 + ", "1", "}", 125),
+            ("'a(' + // (\n 1e-3 + (", "1", ")", 125),
+        ] {
+            let source = |times: usize| {
+                let text = format!("{}{inner}{}", before.repeat(times), after.repeat(times));
+                text.chars().collect::<Vec<_>>()
+            };
+            assert!(!exceeds(&source(limit - 1), 250), "{before}");
+            assert!(exceeds(&source(limit), 250), "{before}");
+        }
+        for fine in
+            ["(".repeat(248) + "-1" + &" + 1)".repeat(248), "1".to_owned() + &" + 1".repeat(1000), ")".repeat(9)]
+        {
+            assert!(!exceeds(&fine.chars().collect::<Vec<_>>(), 250), "{fine}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `check`: what can be said of expressions without a cluster.
+
+mod manifests;
+mod policies;
+mod report;
+mod resources;
+#[cfg(test)]
+mod tests;
+
+use crate::cel::rules;
+use crate::manifests::validation;
+use crate::object::Object;
+use manifests::Manifest;
+use report::{Finding, Report};
+use resources::Definitions;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Checks the manifests in files, and the custom resources in others by the rules of those.
+pub(super) fn check(files: &[PathBuf], objects: &[PathBuf]) -> Report {
+    let mut report = Report::default();
+    let mut read = |files: &[PathBuf]| {
+        let mut all = Vec::new();
+        for file in files {
+            match manifests::read(file) {
+                Ok(manifests) => all.extend(manifests),
+                Err(why) => report.add(file, "", vec![Finding::Error(why)]),
+            }
+        }
+        all
+    };
+    let (manifests, objects) = (read(files), read(objects));
+    let definitions = Definitions::of(&manifests);
+    for manifest in &manifests {
+        let findings = match &manifest.object {
+            Ok(object) => of_object(manifest, object, &definitions),
+            Err(why) => vec![Finding::Error(why.clone())],
+        };
+        report.add(&manifest.file, &manifest.name, findings);
+    }
+    for Manifest { file, name, value, .. } in &objects {
+        let findings = match definitions.schema_of(value) {
+            Some(schema) => rules::validate(schema, value).into_iter().map(Finding::Error).collect(),
+            None => vec![Finding::Error("no definition of its kind is among the files".to_owned())],
+        };
+        report.add(file, name, findings);
+    }
+    report
+}
+
+fn of_object(manifest: &Manifest, object: &Object, definitions: &Definitions<'_>) -> Vec<Finding> {
+    let kind = if manifest.is_known() { &*manifest.kind.kind } else { "" };
+    let mut findings: Vec<Finding> = manifest.unknown.iter().cloned().map(Finding::Error).collect();
+    let faults = match kind {
+        "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => validation::policy::policy(kind, object),
+        "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
+            validation::policy::binding(kind, object)
+        }
+        "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => validation::configuration(object),
+        "CustomResourceDefinition" => {
+            findings.extend(of_definition(object));
+            return findings;
+        }
+        _ => return findings,
+    };
+    let mut found = policies::findings(kind, object, definitions);
+    // Of what is refused there is no more to say.
+    found.retain(|finding| !faults.0.iter().any(|fault| finding.is_of_field_of(fault)));
+    findings.extend(faults.0.into_iter().map(Finding::Error));
+    findings.extend(found);
+    findings
+}
+
+/// The rules of each version; where all have one schema it is looked at once, as kube-apiserver does.
+fn of_definition(definition: &Object) -> Vec<Finding> {
+    let versions = definition.items(&["spec", "versions"]);
+    let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+    let mut schemas: Vec<(String, Value)> = versions
+        .iter()
+        .enumerate()
+        .map(|(index, version)| (format!("spec.versions[{index}].schema.openAPIV3Schema"), schema(version)))
+        .collect();
+    if schemas.windows(2).all(|pair| matches!(pair, [(_, one), (_, other)] if one == other)) {
+        schemas.truncate(1);
+        schemas.iter_mut().for_each(|(path, _)| *path = "spec.validation.openAPIV3Schema".to_owned());
+    }
+    let mut findings = Vec::new();
+    for (path, schema) in schemas {
+        let found = rules::check(&schema, &path);
+        findings.extend(found.costs.into_iter().map(|(field, cost)| Finding::Rule(field, cost)));
+        findings.extend(found.errors.into_iter().map(Finding::Error));
+    }
+    findings
+}

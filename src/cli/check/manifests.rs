@@ -1,0 +1,99 @@
+//! Files of manifests.
+
+use crate::manifests::documents_of;
+use crate::object::decode::{self, Decoded, go_quote};
+use crate::object::normal::{self, Normal};
+use crate::object::{GroupVersionKind, Object, split_api_version};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Groups of the kinds that have expressions.
+const GROUPS: [&str; 2] = ["admissionregistration.k8s.io", "apiextensions.k8s.io"];
+
+/// One object in a file.
+pub(super) struct Manifest {
+    pub(super) file: PathBuf,
+    pub(super) kind: GroupVersionKind,
+    /// Kind and name.
+    pub(super) name: String,
+    /// As it is written.
+    pub(super) value: Value,
+    /// As kube-apiserver decodes it; why it does not.
+    pub(super) object: Result<Object, String>,
+    /// What strict decoding says of it.
+    pub(super) unknown: Vec<String>,
+}
+
+impl Manifest {
+    /// Whether it may have expressions.
+    pub(super) fn is_known(&self) -> bool {
+        GROUPS.contains(&&*self.kind.group)
+    }
+}
+
+/// The objects in a file.
+///
+/// # Errors
+/// When it cannot be read, or something in it is no object.
+pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, String> {
+    let text = std::fs::read(file).map_err(|error| error.to_string())?;
+    let mut manifests = Vec::new();
+    for document in documents_of(&text)? {
+        let is_json = document.starts_with(b"{");
+        let Decoded { value, duplicates } = if is_json { decode::json(&document)? } else { decode::yaml(&document)? };
+        let duplicates = duplicates
+            .iter()
+            .map(|field| if is_json { format!("duplicate field {}", go_quote(field)) } else { field.clone() });
+        let before = manifests.len();
+        collect(file, value, &mut manifests)?;
+        if let Some(first) = manifests.get_mut(before) {
+            first.unknown.extend(duplicates);
+        }
+    }
+    Ok(manifests)
+}
+
+/// An object, or the items of a list.
+fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Result<(), String> {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
+    for (field, text) in [("apiVersion", &api_version), ("kind", &kind)] {
+        if value.is_null() {
+            return Ok(());
+        }
+        if text.is_empty() {
+            return Err(format!("an object has no {field}"));
+        }
+    }
+    if let Some(item) = kind.strip_suffix("List")
+        && let Some(Value::Array(items)) = value.get_mut("items").map(Value::take)
+    {
+        for mut value in items {
+            if let Value::Object(fields) = &mut value
+                && !item.is_empty()
+            {
+                fields.entry("apiVersion").or_insert_with(|| api_version.clone().into());
+                fields.entry("kind").or_insert_with(|| item.into());
+            }
+            collect(file, value, manifests)?;
+        }
+        return Ok(());
+    }
+    let (group, version) = split_api_version(&api_version);
+    let kind = GroupVersionKind::new(group, version, kind);
+    let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    let name = format!("{} {}", kind.kind, go_quote(name));
+    let decoded = match GROUPS.contains(&group) {
+        true => normal::built_in(&kind, value.clone()).unwrap_or_else(|| {
+            Err(format!("no kind {} is registered for version {}", go_quote(&kind.kind), go_quote(&api_version)))
+        }),
+        // Another kind has no expressions, and may be one that nobody knows here.
+        false => Ok(Normal { object: Object::from_value(value.clone()).unwrap_or_default(), unknown: Vec::new() }),
+    };
+    let (object, unknown) = match decoded {
+        Ok(Normal { object, unknown }) => (Ok(object), unknown),
+        Err(why) => (Err(why), Vec::new()),
+    };
+    manifests.push(Manifest { file: file.to_owned(), kind, name, value, object, unknown });
+    Ok(())
+}

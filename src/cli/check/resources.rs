@@ -1,0 +1,66 @@
+//! The kinds that are known: built-in ones, and those that definitions among the files define.
+
+use super::manifests::Manifest;
+use crate::cel::schema::Declared;
+use crate::embedded::catalog;
+use crate::object::{GroupVersionKind, GroupVersionResource, Object, split_api_version};
+use serde_json::Value;
+
+/// Versions of custom resources.
+pub(super) struct Definitions<'m>(Vec<Definition<'m>>);
+
+struct Definition<'m> {
+    kind: GroupVersionKind,
+    /// Its plural and its singular name.
+    names: [&'m str; 2],
+    schema: Option<&'m Value>,
+}
+
+impl<'m> Definitions<'m> {
+    /// What the definitions among manifests define.
+    pub(super) fn of(manifests: &'m [Manifest]) -> Self {
+        let definitions = manifests.iter().filter(|manifest| manifest.kind.kind == "CustomResourceDefinition");
+        let definitions = definitions.filter_map(|manifest| manifest.object.as_ref().ok());
+        Self(definitions.flat_map(versions).collect())
+    }
+
+    /// The kinds that a resource is of; of the core group those of all groups.
+    pub(super) fn kinds_of(&self, resource: &GroupVersionResource) -> Vec<GroupVersionKind> {
+        let is_meant = |group: &str, version: &str, names: [&str; 2]| {
+            (resource.group.is_empty() || resource.group == group)
+                && resource.version == version
+                && names.contains(&&*resource.resource.to_lowercase())
+        };
+        let built_in = catalog::resources().iter();
+        let built_in = built_in.filter(|of| is_meant(of.group, of.version, [of.name, of.singular])).map(|of| of.gvk());
+        let custom = self.0.iter().filter(|of| is_meant(&of.kind.group, &of.kind.version, of.names));
+        built_in.chain(custom.map(|of| of.kind.clone())).collect()
+    }
+
+    /// What a kind declares to policies, if it is known.
+    pub(super) fn declared(&self, kind: &GroupVersionKind) -> Option<Declared> {
+        let custom = self.0.iter().find(|of| of.kind == *kind);
+        match custom {
+            Some(of) => Declared::of_custom_kind(of.schema?),
+            None => Declared::of_kind(kind),
+        }
+    }
+
+    /// The schema of a custom resource.
+    pub(super) fn schema_of(&self, object: &Value) -> Option<&'m Value> {
+        let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (group, version) = split_api_version(text("apiVersion"));
+        let kind = GroupVersionKind::new(group, version, text("kind"));
+        self.0.iter().find(|of| of.kind == kind)?.schema
+    }
+}
+
+fn versions(definition: &Object) -> impl Iterator<Item = Definition<'_>> {
+    let text = |path: &[&str]| definition.str(path);
+    let (group, kind) = (text(&["spec", "group"]), text(&["spec", "names", "kind"]));
+    let names = [text(&["spec", "names", "plural"]), text(&["spec", "names", "singular"])];
+    definition.items(&["spec", "versions"]).iter().filter_map(move |version| {
+        let kind = GroupVersionKind::new(group, version.get("name")?.as_str()?, kind);
+        Some(Definition { kind, names, schema: version.pointer("/schema/openAPIV3Schema") })
+    })
+}

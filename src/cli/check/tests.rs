@@ -1,0 +1,164 @@
+use super::check;
+use std::path::PathBuf;
+
+/// What is printed about files of these texts, and whether there is an error.
+fn report(files: &[&str], objects: &[&str]) -> (String, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |prefix: &str, texts: &[&str]| {
+        let named = texts.iter().enumerate().map(|(index, text)| {
+            let file = folder.path().join(format!("{prefix}{index}.yaml"));
+            std::fs::write(&file, text).unwrap();
+            file
+        });
+        named.collect::<Vec<PathBuf>>()
+    };
+    let report = check(&write("f", files), &write("o", objects));
+    let place = format!("{}/", folder.path().display());
+    (report.to_string().replace(&place, ""), report.has_errors())
+}
+
+const POLICY: &str = "
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: replicas}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments, statefulsets]}
+";
+
+const DEFINITION: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: foos.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: foos, singular: foo, kind: Foo, listKind: FooList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            x-kubernetes-validations:
+";
+
+#[test]
+fn what_is_fine_has_a_cost() {
+    let policy = format!(
+        "{POLICY}  variables:\n  - {{name: labels, expression: object.metadata.labels}}\n  matchConditions:\n  - {{name: c, \
+         expression: request.name != ''}}\n  validations:\n  - expression: object.spec.replicas <= 5\n    messageExpression: \
+         \"'no ' + object.metadata.name\"\n  auditAnnotations:\n  - {{key: k, valueExpression: \"'a'\"}}\n"
+    );
+    let (text, has_errors) = report(&[&policy], &[]);
+    let expected = "\
+f0.yaml: ValidatingAdmissionPolicy \"replicas\"
+  spec.matchConditions[0].expression: costs 2
+  spec.variables[0].expression: costs 1
+  spec.validations[0].expression: costs 4
+  spec.validations[0].messageExpression: costs 4 to 314576
+  spec.auditAnnotations[0].valueExpression: costs 0
+1 object, 0 errors, 0 warnings
+";
+    assert_eq!((text.as_str(), has_errors), (expected, false));
+}
+
+#[test]
+fn expressions_are_checked_for_the_kinds_that_the_policy_is_for() {
+    let policy = format!("{POLICY}  validations:\n  - expression: object.spec.strategy.type == 'Recreate'\n");
+    let (text, has_errors) = report(&[&policy], &[]);
+    let expected = "  warning: spec.validations[0].expression: apps/v1, Kind=StatefulSet: ERROR: <input>:1:12: undefined field \
+                    'strategy'\n     | object.spec.strategy.type == 'Recreate'\n     | ...........^\n1 object, 0 errors, 1 warning\n";
+    assert!(text.ends_with(expected) && !has_errors, "{text}");
+}
+
+#[test]
+fn kinds_are_known_from_definitions_among_the_files() {
+    let policy = POLICY.replace("[apps]", "[example.com]").replace("deployments, statefulsets", "foos");
+    let policy = format!(
+        "{policy}  paramKind: {{apiVersion: example.com/v1, kind: Foo}}\n  validations:\n  - expression: object.spec.a > params.spec.b && object.metadata.labels.x == 'y'\n"
+    );
+    let definition =
+        format!("{DEFINITION}            - {{rule: self.a > 1}}\n            properties: {{a: {{type: integer}}}}\n");
+    let (text, _) = report(&[&format!("{policy}---{definition}")], &[]);
+    assert!(text.contains("warning: spec.validations[0].expression: example.com/v1, Kind=Foo: ERROR: <input>:1:28: undefined field 'b'\n"), "{text}");
+    assert!(text.ends_with("2 objects, 0 errors, 1 warning\n"), "{text}");
+}
+
+#[test]
+fn what_does_not_compile_is_an_error_with_its_field() {
+    let policy = format!("{POLICY}  validations:\n  - expression: objects.spec == 1\n  - expression: object.spec\n");
+    let hook = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\nwebhooks:\n\
+                - {name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: 'https://x'}, \
+                matchConditions: [{name: a, expression: request.name == ''}, {name: b, expression: variables.x}]}\n";
+    let (text, has_errors) = report(&[&policy, hook], &[]);
+    for line in [
+        "  error: spec.validations[0].expression: Invalid value: \"objects.spec == 1\": compilation failed: ERROR: <input>:1:1: \
+         undeclared reference to 'objects' (in container '')\n     | objects.spec == 1\n     | ^\n",
+        "  error: spec.validations[1].expression: Invalid value: \"object.spec\": must evaluate to bool but got dyn\n",
+        "  webhooks[0].matchConditions[0].expression: costs 2\n",
+        "  error: webhooks[0].matchConditions[1].expression: Invalid value: \"variables.x\": compilation failed: ERROR: ",
+    ] {
+        assert!(text.contains(line), "{text}\n{line}");
+    }
+    assert!(has_errors && !text.contains("validations[1].expression: costs"), "{text}");
+}
+
+#[test]
+fn rules_that_may_cost_too_much_are_refused_as_by_kube_apiserver() {
+    let definition = format!(
+        "{DEFINITION}            - {{rule: 'self.names.all(a, self.names.all(b, a == b))'}}\n            - {{rule: oldSelf.names == self.names}}\n            \
+         properties: {{names: {{type: array, maxItems: 600, items: {{type: string, maxLength: 10, x-kubernetes-validations: \
+         [{{rule: self == oldSelf}}]}}}}}}\n"
+    );
+    let (text, has_errors) = report(&[&definition], &[]);
+    for line in [
+        "  spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: costs 3 to 3243603\n",
+        "  error: spec.validation.openAPIV3Schema.properties[spec].properties[names].items.x-kubernetes-validations[0].rule: Invalid \
+         value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within \
+         spec.validation.openAPIV3Schema.properties[spec].properties[names]\n",
+    ] {
+        assert!(text.contains(line), "{text}\n{line}");
+    }
+    assert!(has_errors);
+    let unbounded = definition.replace(", maxItems: 600", "");
+    let (text, _) = report(&[&unbounded], &[]);
+    let line = "  error: spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Forbidden: estimated rule \
+                cost exceeds budget by factor of more than 100x (try simplifying the rule, or adding maxItems, maxProperties, and \
+                maxLength where arrays, maps, and strings are declared)\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn objects_are_checked_by_the_rules_of_their_definition() {
+    let definition = format!(
+        "{DEFINITION}            - {{rule: self.names == self.others, message: they differ}}\n            properties:\n              names: {{type: \
+         array, maxItems: 9, x-kubernetes-list-type: set, items: {{type: string, maxLength: 9}}}}\n              others: {{type: array, \
+         maxItems: 9, x-kubernetes-list-type: set, items: {{type: string, maxLength: 9}}}}\n"
+    );
+    let object = |names: &str| {
+        format!(
+            "apiVersion: example.com/v1\nkind: Foo\nmetadata: {{name: a}}\nspec: {{names: [a, b], others: [{names}]}}\n"
+        )
+    };
+    let (text, has_errors) = report(&[&definition], &[&object("b, a"), &object("b, c"), "apiVersion: v1\nkind: Pod"]);
+    let expected = "o0.yaml: Foo \"a\"\no1.yaml: Foo \"a\"\n  error: spec: Invalid value: they differ\no2.yaml: Pod \"\"\n  error: no \
+                    definition of its kind is among the files\n4 objects, 2 errors, 0 warnings\n";
+    assert!(text.ends_with(expected) && has_errors, "{text}");
+}
+
+#[test]
+fn files_that_cannot_be_read_are_errors() {
+    let (text, has_errors) = report(&["a: [", "kind: X", "- 1"], &[]);
+    assert!(has_errors && text.ends_with("0 objects, 3 errors, 0 warnings\n"), "{text}");
+    let (text, has_errors) =
+        report(&["apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n", ""], &[]);
+    assert_eq!((&*text, has_errors), ("f0.yaml: Pod \"a\"\n1 object, 0 errors, 0 warnings\n", false));
+    let (text, _) = report(&[&format!("{POLICY}  validation: []\n")], &[]);
+    assert!(text.contains("  error: unknown field \"spec.validation\"\n"), "{text}");
+}

@@ -1,0 +1,152 @@
+//! What is asked of the API server past the caches.
+
+use super::cache::{self, Projection};
+use super::{Cluster, Live, Namespace, of_kind};
+use crate::status::Status;
+use crate::upstream::chain;
+use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
+use kube::Resource;
+use kube::api::{Api, GetParams, ListParams, PostParams, Request};
+use kube::core::ObjectList;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::future::Future;
+use std::sync::{Arc, PoisonError};
+
+/// What a segment of a path does not have as it is (RFC 3986, `unreserved`).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+impl Cluster {
+    /// An object, asked of the API server; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the API server could not be asked, or refused.
+    pub(crate) async fn find_live<P: Projection>(&self, namespace: &str, name: &str) -> Result<Option<Arc<P>>, Status>
+    where
+        P::Object: Resource<DynamicType = ()>,
+    {
+        let client = match &self.live {
+            Live::Fixed { cached: live, .. } => {
+                return Ok(of_kind::<P>(live).and_then(|cache| cache.find(&cache::key(namespace, name))));
+            }
+            Live::ApiServer(client) => client,
+        };
+        let request = Request::new(path::<P>(namespace))
+            .get(&utf8_percent_encode(name, SEGMENT).to_string(), &GetParams::default());
+        let request = request.map_err(|error| Status::plain(error.to_string()))?;
+        match self.call(client.request::<P::Object>(request)).await {
+            Ok(object) => Ok(Some(Arc::new(P::project(object).1))),
+            Err(CallError::Kube(kube::Error::Api(status))) if status.code == 404 => Ok(None),
+            Err(error) => Err(error.into_status()),
+        }
+    }
+
+    /// The objects of a kind in a namespace, asked of the API server.
+    ///
+    /// # Errors
+    /// When the API server could not be asked, or refused.
+    pub(crate) async fn list_live<P: Projection>(&self, namespace: &str) -> Result<Vec<Arc<P>>, Status>
+    where
+        P::Object: Resource<DynamicType = ()>,
+    {
+        let client = match &self.live {
+            Live::Fixed { cached: live, .. } => {
+                return Ok(of_kind::<P>(live).map(|cache| cache.in_namespace(namespace)).unwrap_or_default());
+            }
+            Live::ApiServer(client) => client,
+        };
+        let request = Request::new(path::<P>(namespace)).list(&ListParams::default());
+        let request = request.map_err(|error| Status::plain(error.to_string()))?;
+        let list = self.call(client.request::<ObjectList<P::Object>>(request)).await;
+        let list = list.map_err(CallError::into_status)?;
+        Ok(list.items.into_iter().map(|object| Arc::new(P::project(object).1)).collect())
+    }
+
+    /// The namespace, asked of the API server; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the API server could not be asked, or refused.
+    pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
+        match &self.live {
+            Live::Fixed { namespaces: live, .. } => {
+                Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned())
+            }
+            Live::ApiServer(client) => {
+                let api: Api<KubeNamespace> = Api::all(client.clone());
+                let found = self.call(api.get_opt(name)).await.map_err(CallError::into_status)?;
+                Ok(found.map(|namespace| Arc::new(Namespace::from(namespace))))
+            }
+        }
+    }
+
+    /// Creates a namespace. One that exists already is no error.
+    ///
+    /// # Errors
+    /// When the API server could not be asked, or refused.
+    pub async fn create_namespace(&self, name: &str) -> Result<(), Status> {
+        match &self.live {
+            Live::Fixed { namespaces: live, .. } => {
+                let namespace = || Arc::new(Namespace { name: name.to_owned(), ..Namespace::default() });
+                live.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_insert_with(namespace);
+                Ok(())
+            }
+            Live::ApiServer(client) => {
+                let api: Api<KubeNamespace> = Api::all(client.clone());
+                let mut namespace = KubeNamespace::default();
+                namespace.metadata.name = Some(name.to_owned());
+                match self.call(api.create(&PostParams::default(), &namespace)).await {
+                    Ok(_) => Ok(()),
+                    Err(CallError::Kube(kube::Error::Api(status))) if status.reason == "AlreadyExists" => Ok(()),
+                    Err(error) => Err(error.into_status()),
+                }
+            }
+        }
+    }
+
+    pub(super) async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+        match tokio::time::timeout(self.limits.call_timeout, call).await {
+            Ok(answer) => answer.map_err(CallError::Kube),
+            Err(_) => Err(CallError::Timeout),
+        }
+    }
+}
+
+/// The path of a kind's objects.
+pub(super) fn path<P: Projection>(namespace: &str) -> String
+where
+    P::Object: Resource<DynamicType = ()>,
+{
+    P::Object::url_path(&(), (!namespace.is_empty()).then_some(namespace))
+}
+
+/// Why a call of our own brought nothing.
+pub(super) enum CallError {
+    Kube(kube::Error),
+    Timeout,
+}
+
+impl CallError {
+    /// The API server's own Status where it sent one; 503 where it could not be reached.
+    pub(super) fn into_status(self) -> Status {
+        match self {
+            Self::Timeout => Status::timeout("the API server did not answer in time"),
+            Self::Kube(error) => status_of(error),
+        }
+    }
+}
+
+/// The Status in a client error, or one that says that the API server could not be asked.
+fn status_of(error: kube::Error) -> Status {
+    match error {
+        kube::Error::Api(status) => {
+            let status = *status;
+            let fallback = Status::failure(status.code, &status.reason, status.message.clone());
+            let carried = serde_json::to_value(&status).ok().and_then(|value| serde_json::from_value(value).ok());
+            carried.unwrap_or(fallback)
+        }
+        error => {
+            // Where the API server is and why it does not answer is not the client's business.
+            tracing::warn!(error = chain(&error), "no answer from the API server");
+            Status::service_unavailable("the API server behind the proxy could not be asked")
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A policy of either kind, compiled; what the kinds differ in is their [`Rules`].
+
+use super::conditions::Conditions;
+use super::expression::{Compiler, Declarations, Expression};
+use super::request::Looks;
+use super::variables::Variable;
+use crate::admission::shadow;
+use crate::cluster::Projection;
+use crate::object::{GroupVersionKind, split_api_version};
+use crate::webhooks::criteria::Criteria;
+use k8s_openapi::api::admissionregistration::v1 as api;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::fmt;
+
+/// A compiled policy.
+#[derive(Debug)]
+pub struct Policy<R> {
+    /// Its name.
+    pub name: Box<str>,
+    /// Whether it says of itself that it decides nothing.
+    pub is_shadow: bool,
+    /// Which requests it is for; none is a mistake in it.
+    pub criteria: Option<Criteria>,
+    /// The kind of its parameters.
+    pub parameter_kind: Option<ParameterKind>,
+    /// Whether what goes wrong is ignored.
+    pub ignores_failure: bool,
+    /// What else must hold for it to be asked.
+    pub conditions: Conditions,
+    /// Its variables.
+    pub variables: Box<[Variable]>,
+    /// What it checks or does.
+    pub rules: R,
+    /// What its expressions look at.
+    pub looks: Looks,
+}
+
+/// What a policy of one kind checks or does.
+pub trait Rules: fmt::Debug + Send + Sync + Sized + 'static {
+    /// The kind of policy.
+    type Source: Projection;
+
+    /// What both kinds of policy have.
+    fn fields(source: &Self::Source) -> Fields<'_>;
+    /// Compiles the rest. What does not compile is kept as the reason.
+    fn compile(source: &Self::Source, compiler: &Compiler) -> Self;
+    /// All its expressions.
+    fn expressions(&self) -> impl Iterator<Item = &Expression>;
+}
+
+/// The fields that both kinds of policy have.
+pub struct Fields<'a> {
+    /// `metadata`
+    pub metadata: &'a ObjectMeta,
+    /// `matchConstraints`
+    pub constraints: Option<&'a api::MatchResources>,
+    /// `paramKind`
+    pub parameter_kind: Option<&'a api::ParamKind>,
+    /// `failurePolicy`
+    pub failure_policy: Option<&'a str>,
+    /// `matchConditions`
+    pub conditions: Option<&'a Vec<api::MatchCondition>>,
+    /// `variables`
+    pub variables: Option<&'a Vec<api::Variable>>,
+}
+
+impl<R: Rules> Policy<R> {
+    /// Compiles it.
+    pub fn compile(source: &R::Source) -> Self {
+        let fields = R::fields(source);
+        let mut compiler = Compiler::new(fields.parameter_kind.is_some());
+        let variables = fields.variables.into_iter().flatten();
+        let variables = compiler.variables(variables.map(|variable| (&*variable.name, &*variable.expression)));
+        let ignores_failure = fields.failure_policy == Some("Ignore");
+        let conditions = fields.conditions.map(Vec::as_slice).unwrap_or_default();
+        let mut compiled = Self {
+            name: fields.metadata.name.as_deref().unwrap_or_default().into(),
+            is_shadow: shadow::is_policy(fields.metadata),
+            criteria: fields.constraints.cloned().map(Criteria::from),
+            parameter_kind: fields.parameter_kind.map(ParameterKind::from),
+            ignores_failure,
+            conditions: Conditions::compile(conditions, &compiler, Declarations::OF_POLICIES, ignores_failure),
+            variables,
+            rules: R::compile(source, &compiler),
+            looks: Looks::default(),
+        };
+        compiled.looks = Looks::of(compiled.expressions());
+        compiled
+    }
+
+    /// All its expressions.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let variables = self.variables.iter().map(|variable| &variable.expression);
+        variables.chain(self.conditions.expressions()).chain(self.rules.expressions())
+    }
+}
+
+/// `paramKind`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterKind {
+    api_version: String,
+    kind: String,
+}
+
+impl From<&api::ParamKind> for ParameterKind {
+    fn from(kind: &api::ParamKind) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        Self { api_version: text(&kind.api_version), kind: text(&kind.kind) }
+    }
+}
+
+impl ParameterKind {
+    /// As group, version and kind (`schema.ParseGroupVersion`).
+    ///
+    /// # Errors
+    /// Where the version has two slashes.
+    pub fn parsed(&self) -> Result<GroupVersionKind, String> {
+        match split_api_version(&self.api_version) {
+            (_, version) if version.contains('/') => {
+                Err(format!("unexpected GroupVersion string: {}", self.api_version))
+            }
+            (group, version) => Ok(GroupVersionKind::new(group, version, &*self.kind)),
+        }
+    }
+}
+
+/// `ParamKind.String`
+impl fmt::Display for ParameterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "&ParamKind{{APIVersion:{},Kind:{},}}", self.api_version, self.kind)
+    }
+}

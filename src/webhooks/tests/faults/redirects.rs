@@ -1,0 +1,155 @@
+//! Redirects: followed so often, and where Go's client follows them, with what it takes along.
+
+use super::*;
+use crate::webhooks::tests::server::HookServer;
+
+#[tokio::test]
+async fn redirects_at_the_endpoint_are_followed_so_often() {
+    let redirects = |to: &'static str| {
+        late(move |mut stream, _| async move {
+            let mut buffer = vec![0; 65536];
+            while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                let seen = String::from_utf8_lossy(&buffer[..read]).into_owned();
+                let answer = match seen.split(' ').nth(1) {
+                    Some("/end") => {
+                        let body = seen.split_once("\r\n\r\n").unwrap().1;
+                        answer(&serde_json::from_str(body).unwrap_or_default())
+                    }
+                    _ => format!("HTTP/1.1 {to}\r\nContent-Length: 0\r\n\r\n"),
+                };
+                write(&mut stream, answer).await;
+            }
+        })
+    };
+    let server = Faulty::start(redirects("307 X\r\nLocation: /end"));
+    let world = validating(&[server.hook(json!({}))]);
+    world.plugin.validate(&create(configmap())).await.unwrap();
+    assert_eq!(server.accepted(), 1);
+
+    // As a GET it has no review, and so no uid.
+    let world_text = failed_of(&Faulty::start(redirects("302 X\r\nLocation: /end"))).await;
+    assert!(world_text.starts_with("received invalid webhook response: expected response.uid="), "{world_text}");
+    let text = failure(&Faulty::start(redirects("307 X\r\nLocation: /again"))).await;
+    assert_eq!(text, "Post \"/again\": stopped after 10 redirects");
+}
+
+/// A server that redirects whatever comes to this place, with this code.
+fn redirecting(code: u16, to: String) -> Faulty {
+    Faulty::start(late(move |mut stream, _| {
+        let answer = format!("HTTP/1.1 {code} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
+        async move { while request(&mut stream).await.is_some() && write(&mut stream, &answer).await {} }
+    }))
+}
+
+/// A hook at the first server, which trusts the authorities of both.
+fn trusting(first: &Faulty, second: &HookServer) -> Value {
+    let bundle = format!("{}{}", first.ca, second.ca());
+    first.hook(json!({"clientConfig": {"url": first.url(), "caBundle": STANDARD.encode(bundle)}}))
+}
+
+#[tokio::test]
+async fn another_server_gets_the_review_if_the_bundle_vouches_for_it() {
+    let there = HookServer::start(&[]).await;
+    let (allow, deny) = (redirecting(307, there.url("/allow/a?q=1")), redirecting(308, there.url("/deny/b")));
+    let world = validating(&[trusting(&allow, &there)]);
+    for _ in 0..2 {
+        world.plugin.validate(&create(configmap())).await.unwrap();
+    }
+    let attributes = create(configmap());
+    let status = refused(validating(&[trusting(&deny, &there)]).plugin.validate(&attributes).await, &attributes);
+    assert_eq!(status.message, "admission webhook \"w.lab.dev\" denied the request: denied by the lab");
+    let seen = there.seen();
+    let paths: Vec<_> = seen.iter().map(|seen| &*seen.path).collect();
+    assert_eq!(paths, ["/allow/a?q=1", "/allow/a?q=1", "/deny/b"]);
+    let first = &seen[0];
+    assert_eq!(first.headers["host"], there.url("").replace("https://", ""));
+    assert_eq!(first.headers["referer"], format!("{}?timeout=1s", allow.url()));
+    assert_eq!(first.review["request"]["name"], "c");
+}
+
+#[tokio::test]
+async fn another_server_that_nobody_vouches_for_gets_nothing() {
+    let there = HookServer::start(&[]).await;
+    let text = failure(&redirecting(307, there.url("/allow"))).await;
+    let unknown = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
+    assert_eq!(text, format!("Post \"{}\": {unknown}", there.url("/allow")));
+    assert!(there.seen().is_empty());
+}
+
+#[tokio::test]
+async fn another_server_is_shown_the_same_credentials() {
+    let there = HookServer::start(&[]).await;
+    let here = redirecting(307, there.url("/allow"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kubeconfig");
+    let target = here.url().replace("https://", "").replace("/x", "");
+    std::fs::write(&path, json!({"users": [{"name": target, "user": {"token": "t"}}]}).to_string()).unwrap();
+    let configuration = configuration::<ValidatingWebhookConfiguration>(&[trusting(&here, &there)]);
+    let cluster = Cluster::fixed(FixedState { validating_webhooks: vec![configuration], ..default_state() });
+    let users = Kubeconfig::load(&path).unwrap();
+    let plugin = Validating::new(cluster, discovery(), metrics().1, &Limits::default(), users, Manifests::default());
+    plugin.validate(&create(configmap())).await.unwrap();
+    assert_eq!(there.seen()[0].headers["authorization"], "Bearer t");
+}
+
+#[tokio::test]
+async fn a_redirect_may_lead_back_and_leads_out_of_tls() {
+    let here = Arc::new(std::sync::OnceLock::<String>::new());
+    let (plain, url) = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (url, here) = (format!("http://{}/p", listener.local_addr().unwrap()), here.clone());
+        let serving = tokio::spawn(async move {
+            let mut heads = Vec::new();
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut seen = vec![0; 65536];
+                let read = stream.read(&mut seen).await.unwrap();
+                heads.push(String::from_utf8_lossy(&seen[..read]).into_owned());
+                let back = format!("HTTP/1.1 307 X\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n", here.get().unwrap());
+                write(&mut stream, back).await;
+            }
+            heads
+        });
+        (serving, url)
+    };
+    let server = Faulty::start(late(move |mut stream, _| {
+        let away = format!("HTTP/1.1 307 X\r\nLocation: {url}\r\nContent-Length: 0\r\n\r\n");
+        async move {
+            for number in 0.. {
+                let Some(review) = request(&mut stream).await else { return };
+                write(&mut stream, if number % 2 == 0 { away.clone() } else { answer(&review) }).await;
+            }
+        }
+    }));
+    here.set(server.url()).unwrap();
+    let world = validating(&[server.hook(json!({}))]);
+    for _ in 0..2 {
+        world.plugin.validate(&create(configmap())).await.unwrap();
+    }
+    assert_eq!(server.accepted(), 1, "the way back is the warm connection");
+    for head in plain.await.unwrap() {
+        assert!(head.starts_with("POST /p HTTP/1.1\r\n") && !head.contains("referer: "), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn where_a_service_redirects_to_must_have_its_name() {
+    let (named, unnamed) = (HookServer::start(&[]).await, HookServer::start_named(&[], &["127.0.0.1"]).await);
+    let validate = async |there: &HookServer| {
+        let here = redirecting(307, there.url("/allow"));
+        let attributes = create(configmap());
+        let result = services::world(&[&here], there.ca()).plugin.validate(&attributes).await;
+        result.map_err(|denial| failed_calling(&denial.into_status(&attributes), "w.lab.dev"))
+    };
+    validate(&named).await.unwrap();
+    let text = validate(&unnamed).await.unwrap_err();
+    let want = "x509: certificate is not valid for any names, but wanted to match hook.default.svc";
+    assert!(text.ends_with(want), "{text}");
+}
+
+/// What is heard of a hook that fails otherwise than by giving no answer.
+async fn failed_of(server: &Faulty) -> String {
+    let attributes = create(configmap());
+    let world = validating(&[server.hook(json!({}))]);
+    failed_calling(&refused(world.plugin.validate(&attributes).await, &attributes), "w.lab.dev")
+}
