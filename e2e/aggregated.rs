@@ -65,7 +65,10 @@ fn an_aggregated_api_that_knows_dry_runs_is_tried_and_applied_to() {
     };
 
     let created = proxy.accepts(post(THINGS, &thing("created", json!({"size": 1}))));
-    assert_eq!((&created["spec"]["mode"], &created["metadata"]["labels"]), (&json!("slow"), &json!({"admitted": "yes"})));
+    assert_eq!(
+        (&created["spec"]["mode"], &created["metadata"]["labels"]),
+        (&json!("slow"), &json!({"admitted": "yes"}))
+    );
     let shown = validated();
     assert!(shown.len() == 1 && shown[0]["metadata"]["creationTimestamp"].is_string(), "{shown:?}");
     let mut changed = thing("created", json!({"size": 2}));

@@ -212,9 +212,7 @@ fn devices() -> Vec<Request> {
             &json!({"metadata": {"labels": {"x": "y"}}}),
         ),
         get(&format!("{}/one", at("v1", "resourceclaims"))),
-        delete(&format!("{}/flat", at("v1beta1", "resourceclaims"))),
-        delete(&format!("{}/first?dryRun=All", at("v1beta1", "resourceclaims"))),
-        delete(&at("v1beta2", "resourceclaims")),
+        delete(&format!("{}/flat", at("v1", "resourceclaims"))),
     ]
 }
 

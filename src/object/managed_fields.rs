@@ -155,7 +155,8 @@ pub fn of_scale<'p>(parent: &Value, replicas: impl Fn(&str) -> Option<&'p str>) 
     let mut entries = entries::decode(parent)?;
     entries.retain_mut(|entry| {
         let path = replicas(&entry.api_version).map(|path| path.split('.').filter(|step| !step.is_empty()));
-        let is_owner = path.is_some_and(|path| entry.fields.contains(&path.map(|step| format!("f:{step}")).collect::<Vec<_>>()));
+        let is_owner =
+            path.is_some_and(|path| entry.fields.contains(&path.map(|step| format!("f:{step}")).collect::<Vec<_>>()));
         entry.api_version = "autoscaling/v1".to_owned();
         entry.fields = [vec!["f:spec".to_owned(), "f:replicas".to_owned()]].into();
         is_owner

@@ -5,7 +5,6 @@
 use super::Exchange;
 use super::delete::{Deletion, completed, delete_body, names_a_version};
 use super::gateway::{Answer, Page};
-use super::view::warnings;
 use super::write::{Write, is_conflict};
 use crate::admission::Operation;
 use crate::object::Object;
@@ -68,11 +67,7 @@ impl Write<'_> {
         loop {
             let path = format!("{}?{}", self.parts.uri.path(), self.page(token, items));
             match self.pipeline.gateway.read_page(&path, self.caller).await? {
-                Page::Read(answer) => {
-                    // Of a version that is going, for one.
-                    warnings(&answer.headers).for_each(|text| self.warnings.add(text));
-                    return answer.object().map(Object::into_value);
-                }
+                Page::Read(list) => return Ok(list.into_value()),
                 Page::TooLarge if items > 1 && !self.asks_for_one_page() => items /= 2,
                 Page::TooLarge => return Err(Status::internal_error("what is to be deleted is too large to be read")),
             }

@@ -27,17 +27,12 @@ impl Default for DryRuns {
 
 impl DryRuns {
     /// Whether a request with this method may be one. What cannot be read says no.
-    pub(super) async fn are_known(
-        &self,
-        gateway: &Gateway,
-        caller: &Caller,
-        method: &Method,
-        target: &Target,
-    ) -> bool {
+    pub(super) async fn are_known(&self, gateway: &Gateway, caller: &Caller, method: &Method, target: &Target) -> bool {
         let (group, version) = (&*target.resource.group, &*target.resource.version);
         let key = self.0.key(&[group.as_bytes(), version.as_bytes()]);
         let look_up = || async {
-            let document: Document = gateway.read_document(&format!("/openapi/v3/apis/{group}/{version}"), caller).await?;
+            let document: Document =
+                gateway.read_document(&format!("/openapi/v3/apis/{group}/{version}"), caller).await?;
             Ok::<_, Status>(Arc::new(document.dry_runs()))
         };
         match self.0.answer(key, |_| LIFETIME, look_up).await {

@@ -228,12 +228,8 @@ pub(super) fn shown(operation: Operation, mut object: Object, headers: &HeaderMa
     if operation == Operation::Create {
         object.remove(&["metadata", "uid"]);
     }
-    Trial::Stored(Box::new(object), warnings(headers).collect())
-}
-
-/// What an answer warns of.
-pub(super) fn warnings(headers: &HeaderMap) -> impl Iterator<Item = String> {
-    headers.get_all(WARNING).iter().filter_map(warning_text)
+    let warnings = headers.get_all(WARNING).iter().filter_map(warning_text).collect();
+    Trial::Stored(Box::new(object), warnings)
 }
 
 /// The text in `299 - "text"`.

@@ -56,11 +56,18 @@ async fn decodes_by_the_schema_of_the_served_version() {
 #[tokio::test]
 async fn versions_that_are_not_served_are_known_for_conversion() {
     let mut definition = definition(with_default());
-    definition["spec"]["versions"][1]["subresources"] = json!({"status": {}, "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}});
+    definition["spec"]["versions"][1]["subresources"] =
+        json!({"status": {}, "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}});
     let found = fixed(&[definition]).find_definition(&widgets("v1")).await.unwrap().unwrap();
-    let versions: Vec<_> =
-        found.versions.iter().map(|one| (&*one.kind.version, one.is_served, one.has_status, one.replicas_path.as_deref())).collect();
-    assert_eq!(versions, [("v1", true, false, None), ("v2", true, true, Some(".spec.size")), ("v0", false, false, None)]);
+    let versions: Vec<_> = found
+        .versions
+        .iter()
+        .map(|one| (&*one.kind.version, one.is_served, one.has_status, one.replicas_path.as_deref()))
+        .collect();
+    assert_eq!(
+        versions,
+        [("v1", true, false, None), ("v2", true, true, Some(".spec.size")), ("v0", false, false, None)]
+    );
     assert!(matches!(found.conversion, Conversion::Webhook(_)));
 }
 

@@ -62,7 +62,8 @@ impl Change<'_> {
         entries.push(mine);
         entries.retain(|entry| !entry.fields.is_empty());
         entries::cap(&mut entries);
-        if let (Some(entries), Some(metadata)) = (entries::encode(entries), after.get_mut("metadata")?.as_object_mut()) {
+        if let (Some(entries), Some(metadata)) = (entries::encode(entries), after.get_mut("metadata")?.as_object_mut())
+        {
             metadata.insert("managedFields".into(), entries);
         }
         Some(after)

@@ -246,7 +246,8 @@ fn items_that_are_applied_no_more_go_as_well() {
     let live = json!({"metadata": {"name": "p", "uid": "u", "managedFields": [applier("me", own)]},
         "spec": {"containers": [{"name": "a", "image": "1", "tty": true}, {"name": "b", "image": "1"}]}});
     let schema = Node::built_in(&pod).unwrap();
-    let change = Change { kind: &pod, schema, has_status: true, subresource: "", manager: "me", now: Timestamp::UNIX_EPOCH };
+    let change =
+        Change { kind: &pod, schema, has_status: true, subresource: "", manager: "me", now: Timestamp::UNIX_EPOCH };
     let said = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "2"}]}});
     let outcome = change.applied(Some(&live), &said).unwrap();
     assert_eq!(outcome["spec"]["containers"], json!([{"name": "a", "image": "2", "tty": true}]));

@@ -177,11 +177,9 @@ mod tests {
 
     #[test]
     fn custom_resources_have_keys_of_their_own() {
-        let schema = Structural::compile(
-            &json!({"type": "object", "properties": {"spec": {"type": "object",
+        let schema = Structural::compile(&json!({"type": "object", "properties": {"spec": {"type": "object",
             "properties": {"rules": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"],
-                "items": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "integer"}}}}}}}}),
-        );
+                "items": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}, "c": {"type": "integer"}}}}}}}}));
         let schema = schema.unwrap();
         let rules = |rules: Value| json!({"spec": {"rules": rules}}).as_object().cloned().unwrap();
         let before = rules(json!([{"a": "1", "b": "1"}, {"a": "1", "b": "2"}]));
