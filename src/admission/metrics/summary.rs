@@ -38,7 +38,7 @@ impl Summary {
             buffer: Vec::with_capacity(BUFFERED),
             count: 0,
             sum: 0.0,
-            streams: [const { () }; STREAMS].map(|()| Quantiles::new(OBJECTIVES)),
+            streams: std::array::from_fn(|_| Quantiles::new(OBJECTIVES)),
             oldest: 0,
             end: now + MAX_AGE / STREAMS as u32,
         }))
