@@ -38,6 +38,8 @@ pub struct Hook<R, A> {
     shadows: Box<[Arc<Binding<A>>]>,
     /// The objects of its parameters' kind; an error where they cannot be followed.
     pub parameters: Option<Result<Arc<Parameters>, String>>,
+    /// Whether it, or one of its bindings, decides nothing.
+    is_shadow: bool,
     /// Whether it is from a file.
     is_static: bool,
 }
@@ -51,9 +53,12 @@ impl<R, A> Hook<R, A> {
 
     /// Whether it decides nothing for any of its bindings.
     pub fn is_shadow(&self) -> bool {
-        self.bindings.is_empty() && (self.policy.is_shadow || !self.shadows.is_empty())
+        self.is_shadow && self.bindings.is_empty()
     }
 }
+
+/// A policy, and what it was compiled from.
+type Made<R> = (Arc<<R as Rules>::Source>, Arc<Policy<R>>);
 
 /// The policies from files, by name, then those of the API that have bindings, by name (`compositePolicySource`).
 #[derive(Debug)]
@@ -64,7 +69,7 @@ pub struct Policies<R: Rules, A> {
     /// Their selectors of namespaces and of objects.
     selectors: [Selectors; 2],
     /// Every policy of the API with what it was compiled from, to compile again only what changes.
-    compiled: Vec<(Arc<R::Source>, Arc<Policy<R>>)>,
+    compiled: Vec<Made<R>>,
 }
 
 impl<R: Rules, A> Default for Policies<R, A> {
@@ -259,11 +264,13 @@ where
 
     fn hook(&self, policy: Arc<Policy<R>>, bindings: Vec<Arc<Binding<A>>>, is_static: bool) -> Hook<R, A> {
         let parameters = policy.parameter_kind.as_ref().map(|kind| self.parameters(kind));
-        let is_shadow = |binding: &Arc<Binding<A>>| {
-            policy.is_shadow || binding.is_shadow || self.shadows.contain(&policy.name, &binding.name)
+        let is_whole = policy.is_shadow || self.shadows.contain(&policy.name, "");
+        let is_one = |binding: &Arc<Binding<A>>| {
+            is_whole || binding.is_shadow || self.shadows.contain(&policy.name, &binding.name)
         };
-        let (shadows, bindings): (Vec<_>, Vec<_>) = bindings.into_iter().partition(is_shadow);
-        Hook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters, is_static }
+        let (shadows, bindings): (Vec<_>, Vec<_>) = bindings.into_iter().partition(is_one);
+        let is_shadow = is_whole || !shadows.is_empty();
+        Hook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters, is_shadow, is_static }
     }
 
     fn parameters(&self, kind: &ParameterKind) -> Result<Arc<Parameters>, String> {
