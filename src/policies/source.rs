@@ -6,8 +6,8 @@ use super::binding::Binding;
 use super::expression::Expression;
 use super::files::Files;
 use super::policy::{ParameterKind, Policy, Rules};
-use crate::admission::shadow::Shadows;
 use crate::admission::Attributes;
+use crate::admission::shadow::Shadows;
 use crate::cel::work;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection};
@@ -36,6 +36,8 @@ pub struct Hook<R, A> {
     shadows: Box<[Arc<Binding<A>>]>,
     /// The objects of its parameters' kind; an error where they cannot be followed.
     pub parameters: Option<Result<Arc<Parameters>, String>>,
+    /// Whether it, or one of its bindings, decides nothing.
+    is_shadow: bool,
 }
 
 impl<R, A> Hook<R, A> {
@@ -47,9 +49,12 @@ impl<R, A> Hook<R, A> {
 
     /// Whether it decides nothing for any of its bindings.
     pub fn is_shadow(&self) -> bool {
-        self.bindings.is_empty() && (self.policy.is_shadow || !self.shadows.is_empty())
+        self.is_shadow && self.bindings.is_empty()
     }
 }
+
+/// A policy, and what it was compiled from.
+type Made<R> = (Arc<<R as Rules>::Source>, Arc<Policy<R>>);
 
 /// The policies from files, by name, then those of the API that have bindings, by name (`compositePolicySource`).
 #[derive(Debug)]
@@ -58,7 +63,7 @@ pub struct Policies<R: Rules, A> {
     hooks: Vec<Hook<R, A>>,
     index: Index,
     /// Every policy of the API with what it was compiled from, to compile again only what changes.
-    compiled: Vec<(Arc<R::Source>, Arc<Policy<R>>)>,
+    compiled: Vec<Made<R>>,
 }
 
 impl<R: Rules, A> Default for Policies<R, A> {
@@ -215,11 +220,13 @@ where
 
     fn hook(&self, policy: Arc<Policy<R>>, bindings: Vec<Arc<Binding<A>>>) -> Hook<R, A> {
         let parameters = policy.parameter_kind.as_ref().map(|kind| self.parameters(kind));
-        let is_shadow = |binding: &Arc<Binding<A>>| {
-            policy.is_shadow || binding.is_shadow || self.shadows.contain(&policy.name, &binding.name)
+        let is_whole = policy.is_shadow || self.shadows.contain(&policy.name, "");
+        let is_one = |binding: &Arc<Binding<A>>| {
+            is_whole || binding.is_shadow || self.shadows.contain(&policy.name, &binding.name)
         };
-        let (shadows, bindings): (Vec<_>, Vec<_>) = bindings.into_iter().partition(is_shadow);
-        Hook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters }
+        let (shadows, bindings): (Vec<_>, Vec<_>) = bindings.into_iter().partition(is_one);
+        let is_shadow = is_whole || !shadows.is_empty();
+        Hook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters, is_shadow }
     }
 
     fn parameters(&self, kind: &ParameterKind) -> Result<Arc<Parameters>, String> {
