@@ -10,8 +10,18 @@ use tricks::{attempts, config_map};
 
 /// Tricks that a kube-apiserver takes for something else than the proxy does, which refuses what two readers could take for
 /// two things.
-const REFUSED_OUTRIGHT: [&str; 4] =
-    ["two slashes behind the path", "a slash, escaped", "a backslash, escaped", "an empty group"];
+const REFUSED_OUTRIGHT: [&str; 10] = [
+    "two slashes behind the path",
+    "a slash, escaped",
+    "a slash, escaped twice",
+    "an overlong slash",
+    "a backslash, escaped",
+    "an escape that is none",
+    "an escape of another kind",
+    "an empty group",
+    "a host over HTTP/2",
+    "protobuf with its metadata twice",
+];
 
 fn nothing_slips_past(proxy: &Proxy, behind: &Api, namespace: &str) {
     let stored = || {

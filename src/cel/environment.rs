@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+/// How the text begins of what is wrong with a constant part of an expression, which is another kind of error to the API.
+pub(crate) const NOT_INSTANTIATED: &str = "program instantiation failed";
+
 /// Declares the variables, functions and message types of expressions.
 #[derive(Clone, Debug)]
 pub struct Environment {
@@ -198,7 +201,7 @@ impl Environment {
 
     fn plan(&self, checked: &Checked) -> Result<Program, CompileError> {
         let planned = Program::new(checked, &self.variables, &self.libraries);
-        planned.map_err(|error| CompileError(format!("program instantiation failed: {error}")))
+        planned.map_err(|error| CompileError(format!("{NOT_INSTANTIATED}: {error}")))
     }
 
     /// How deep the parser goes depends on the source, and no thread of a pool has that much stack.

@@ -184,6 +184,10 @@ mod tests {
             (conditions("x"), "spec.matchConditions[0].expression: Invalid value: \"x\": compilation failed: "),
             (conditions("1"), "spec.matchConditions[0].expression: Invalid value: \"1\": must evaluate to bool"),
             (
+                conditions("int('x') == 1"),
+                "spec.matchConditions[0].expression: Internal error: program instantiation failed: type conversion error from",
+            ),
+            (
                 json!({"variables": [{"name": "if", "expression": "1 +"}]}),
                 "[spec.variables[0].name: Invalid value: \"if\": must be a valid CEL identifier, \
                  spec.variables[0].expression: Invalid value: \"1 +\": compilation failed: ",

@@ -1,6 +1,6 @@
 //! exec, attach, port-forward and proxy: admitted as CONNECT, then streamed.
 
-use super::target::Target;
+use super::target::{Target, not_allowed};
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Budget, Marks, Operation, Reinvocation};
 use crate::object::Object;
@@ -8,7 +8,7 @@ use crate::request::RequestInfo;
 use crate::request::query::{query_pairs, query_values};
 use crate::status::Status;
 use crate::upstream::Body;
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response, Uri};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ pub(super) fn is_named_in(path: &str) -> bool {
 }
 
 impl Pipeline {
-    /// Admits the connection and passes it on. Each phase has attributes of its own, as in `handlers.ConnectResource`.
+    /// Admits the connection and passes it on; only what is proxied has methods of its own (`rest.Connecter`). Each phase has attributes of its own, as in `handlers.ConnectResource`.
     pub(super) async fn connect(
         &self,
         mut request: Request<Body>,
@@ -34,6 +34,9 @@ impl Pipeline {
         caller: &Caller,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
+        if target.subresource != "proxy" && ![Method::GET, Method::POST].contains(request.method()) {
+            return Err(not_allowed());
+        }
         let query = request.uri().query().unwrap_or_default();
         if query_values(query, "dryRun").any(|value| !value.is_empty()) {
             return Err(Status::bad_request("dryRun is not supported"));

@@ -25,7 +25,7 @@ impl Source<'_> {
     /// `validateCELCondition`
     fn check(&self, compiler: &Compiler, declarations: Declarations, types: &[Type], faults: &mut Faults) {
         if let Some(why) = compiler.compile(self.text, declarations, types).compile_error() {
-            faults.invalid(self.field, self.given, why);
+            faults.not_compiled(self.field, self.given, why);
         }
     }
 }
@@ -67,7 +67,7 @@ fn check_variable(variable: &Value, path: &str, compiler: &mut Compiler, faults:
     }
     for compiled in compiler.variables(std::iter::once((name, expression))) {
         if let Some(why) = compiled.expression.compile_error() {
-            faults.invalid(&field, expression, why);
+            faults.not_compiled(&field, expression, why);
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod policy;
 
 pub use webhook::configuration;
 
+use crate::cel::environment::NOT_INSTANTIATED;
 use crate::object::decode::go_quote;
 use serde_json::Value;
 
@@ -34,6 +35,14 @@ impl Faults {
     /// `field.Invalid` of a text.
     fn invalid(&mut self, field: &str, value: &str, detail: &str) {
         self.add(field, &format!("Invalid value: {}", go_quote(value)), detail);
+    }
+
+    /// Why an expression does not compile (`convertCELErrorToValidationError`).
+    fn not_compiled(&mut self, field: &str, expression: &str, why: &str) {
+        match why.starts_with(NOT_INSTANTIATED) {
+            true => self.add(field, "Internal error", why),
+            false => self.invalid(field, expression, why),
+        }
     }
 
     /// `field.Invalid` of anything else.

@@ -7,6 +7,7 @@ use super::{Decoded, MAX_DEPTH, MAX_DUPLICATES, go_quote};
 use scalar::Resolved;
 use serde_json::{Map, Value};
 use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, Tag};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Whether a text means itself where it stands without quotes, rather than a number, a null or a word for yes and no.
@@ -31,7 +32,7 @@ const MAX_ALIASED_BYTES: usize = 16 * 1024 * 1024;
 /// # Errors
 /// When the bytes are no YAML or have no meaning in JSON, with `goyaml`'s text where it is one of its own.
 pub fn yaml(bytes: &[u8]) -> Result<Decoded, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    let text = &*text(bytes)?;
     let options = granit_parser::options! { emit_comments: false, emit_unresolved_aliases: true };
     let mut builder = Builder::default();
     for next in Parser::new_from_str_with_options(text, options) {
@@ -42,6 +43,25 @@ pub fn yaml(bytes: &[u8]) -> Result<Decoded, String> {
         builder.take(event, span.start.line())?;
     }
     Ok(Decoded { value: builder.document.unwrap_or_default(), duplicates: builder.duplicates })
+}
+
+/// The text: UTF-16 where a byte order mark says so (`yaml_parser_determine_encoding`), else UTF-8.
+fn text(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
+    let (pairs, unit): (_, fn([u8; 2]) -> u16) = match bytes {
+        [0xff, 0xfe, pairs @ ..] => (pairs, u16::from_le_bytes),
+        [0xfe, 0xff, pairs @ ..] => (pairs, u16::from_be_bytes),
+        _ => {
+            let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned());
+            return text.map(Cow::Borrowed);
+        }
+    };
+    let (pairs, rest) = pairs.as_chunks();
+    if !rest.is_empty() {
+        return Err("yaml: incomplete UTF-16 character".to_owned());
+    }
+    let characters = char::decode_utf16(pairs.iter().map(|pair| unit(*pair)));
+    let text = characters.collect::<Result<_, _>>().map_err(|_| "yaml: unexpected low surrogate area".to_owned());
+    text.map(Cow::Owned)
 }
 
 /// What `goyaml` says of a text in which our parser found this. Of a problem on the first line it does not say the line; its

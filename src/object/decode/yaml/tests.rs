@@ -55,6 +55,19 @@ fn keys_become_strings() {
 }
 
 #[test]
+fn a_byte_order_mark_says_what_a_character_is() {
+    let units: Vec<u16> = "a: \u{1f600}".encode_utf16().collect();
+    let little = [vec![0xff, 0xfe], units.iter().flat_map(|unit| unit.to_le_bytes()).collect()].concat();
+    let big = [vec![0xfe, 0xff], units.iter().flat_map(|unit| unit.to_be_bytes()).collect()].concat();
+    for bytes in [&little, &big] {
+        assert_eq!(yaml(bytes).unwrap().value, json!({"a": "\u{1f600}"}));
+        // Half a character, and half of a pair.
+        assert!(yaml(&bytes[..bytes.len() - 1]).is_err());
+        assert!(yaml(&bytes[..bytes.len() - 2]).is_err());
+    }
+}
+
+#[test]
 fn only_the_first_document_is_read() {
     assert_eq!(read("a: b\n---\nc: d"), json!({"a": "b"}));
     assert_eq!(read("a: b\n---\n["), json!({"a": "b"}));
@@ -95,7 +108,7 @@ fn what_is_no_yaml_is_refused() {
     }
     assert_eq!(yaml(b"a: *x").unwrap_err(), "yaml: unknown anchor 'x' referenced");
     assert!(yaml("[".repeat(200_000).as_bytes()).is_err());
-    assert!(yaml(b"\xff\xfe").is_err());
+    assert!(yaml(b"\xff\xff").is_err());
 }
 
 #[test]
