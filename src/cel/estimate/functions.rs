@@ -167,26 +167,20 @@ fn selector_cost(length: Range) -> Range {
     Range::fixed(10) + length.times(TRAVERSAL) + length.times(0.5).times(50.0)
 }
 
-/// The size of a text in which something is replaced.
+/// The size of a text in which something is replaced: most where what is replaced is shortest, and the other way round.
 fn replaced(text: Range, from: Range, to: Range) -> Range {
-    let fits = |whole: u64, part: u64| (whole as f64 / part as f64).ceil() as u64;
-    let (count, kept) = if from.min == 0 {
-        // It is put around every character.
-        (text.max.saturating_add(1), text.max)
-    } else if to.max <= from.min {
-        (0, text.max)
-    } else {
-        (fits(text.max, from.min), 0)
+    let bound = |text: u64, from: u64, to: u64| {
+        let (count, kept) = if from == 0 {
+            // It is put around every character.
+            (text.saturating_add(1), text)
+        } else if to <= from {
+            (0, text)
+        } else {
+            ((text as f64 / from as f64).ceil() as u64, 0)
+        };
+        count.saturating_mul(to).saturating_add(kept)
     };
-    let max = count.saturating_mul(to.max).saturating_add(kept);
-    let (count, kept) = if from.max == 0 {
-        (text.min.saturating_add(1), text.min)
-    } else if from.max <= to.min {
-        (0, text.min)
-    } else {
-        (fits(text.min, from.max), 0)
-    };
-    Range { min: count.saturating_mul(to.min).saturating_add(kept), max }
+    Range { min: bound(text.min, from.max, to.min), max: bound(text.max, from.min, to.max) }
 }
 
 /// Values of libraries are compared at one cost, but for formats and URLs.
