@@ -361,6 +361,12 @@ def api_server(name, etcd_port, *flags):
     return server, port
 
 
+def control_planes():
+    """A kube-apiserver that admits as it does by itself, and one that leaves that to the proxy, with one store."""
+    etcd, port = store()
+    return etcd, api_server("admitting", port), api_server("plain", port, f"--disable-admission-plugins={every_plugin()}")
+
+
 def make(port, path, body):
     """Makes one object, as soon as the server is ready for that."""
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
@@ -406,9 +412,7 @@ def phases(ready):
 def creates(rounds, paths, forms):
     """Creates of a pod through the proxy in front of a kube-apiserver that admits nothing, against a kube-apiserver with the
     plugins that are on by default."""
-    etcd, etcd_port = store()
-    peer, peer_port = api_server("admitting", etcd_port)
-    plain, plain_port = api_server("plain", etcd_port, f"--disable-admission-plugins={every_plugin()}")
+    etcd, (peer, peer_port), (plain, plain_port) = control_planes()
     for port in (peer_port, plain_port):
         make(port, "/api/v1/namespaces", {"metadata": {"name": "bench"}})
         make(port, "/api/v1/namespaces/bench/serviceaccounts", {"metadata": {"name": "default"}})
@@ -554,9 +558,7 @@ def quota(rounds):
     del pod["metadata"]["namespace"]
     body.write_text(json.dumps(pod))
     BODIES["pod of any namespace"] = ("application/json", body)
-    etcd, etcd_port = store()
-    peer, peer_port = api_server("admitting", etcd_port)
-    plain, plain_port = api_server("plain", etcd_port, f"--disable-admission-plugins={every_plugin()}")
+    etcd, (peer, peer_port), (plain, plain_port) = control_planes()
     for port in (peer_port, plain_port):
         make(port, "/api/v1/namespaces", {"metadata": {"name": "bench"}})
         make(port, "/api/v1/namespaces/bench/serviceaccounts", {"metadata": {"name": "default"}})
@@ -637,9 +639,7 @@ def drop(port, resource):
 
 def policies(rounds):
     """What policies add to a create, against a kube-apiserver that has the same."""
-    etcd, etcd_port = store()
-    peer, peer_port = api_server("admitting", etcd_port)
-    plain, plain_port = api_server("plain", etcd_port, f"--disable-admission-plugins={every_plugin()}")
+    etcd, (peer, peer_port), (plain, plain_port) = control_planes()
     for port in (peer_port, plain_port):
         make(port, "/api/v1/namespaces", {"metadata": {"name": "bench"}})
         make(port, "/api/v1/namespaces/bench/serviceaccounts", {"metadata": {"name": "default"}})
@@ -754,9 +754,7 @@ def webhooks(rounds):
     slow_port = free_port()
     slow = Process("slow-hook", [sys.executable, "-c", SLOW_HOOK, str(slow_port), str(WORK / "server.crt"), str(WORK / "server.key"), allows, patches])
     wait_for_port(slow_port, slow)
-    etcd, etcd_port = store()
-    peer, peer_port = api_server("admitting", etcd_port)
-    plain, plain_port = api_server("plain", etcd_port, f"--disable-admission-plugins={every_plugin()}")
+    etcd, (peer, peer_port), (plain, plain_port) = control_planes()
     # What is tried first to be seen as stored is another request.
     ours, our_port, ready = proxy(kubeconfig(plain_port), "--validation-view=submitted", cpu=None, threads="2")
     config_map("config map", 1000)
