@@ -337,6 +337,7 @@ fn pipeline(
             transport: upstream.transport,
             forwarder: upstream.forwarder,
             response_bytes: limits.response_bytes,
+            takes_protobuf: matches!(config.upstream, config::Upstream::Remote { .. }).into(),
         },
         dry_runs: DryRuns::default(),
         audit,

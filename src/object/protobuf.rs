@@ -1,15 +1,17 @@
 //! Kubernetes' protobuf encoding to JSON values: what Go's `encoding/json` would write of the object that
 //! kube-apiserver decodes (`runtime/serializer/protobuf`).
 //!
-//! Only decoding is here, but for a Status: what is sent on is JSON, or the bytes that came. Which fields there are is in `protobuf/table.rs`; how Go's pointers,
+//! Decoding is here; the way back is in `protobuf/encode.rs`. Which fields there are is in `protobuf/table.rs`; how Go's pointers,
 //! `omitempty` and embedded structs show in JSON is here. Where generated code would merge two halves of one message,
 //! the body is refused: no encoder writes that.
 
+mod encode;
 pub(in crate::object) mod special;
 mod status;
 mod table;
 mod wire;
 
+pub use encode::encode;
 pub use status::{encode_status, status};
 
 use super::decode::{MAX_DEPTH, push_lossy};

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Whoever a request is done for.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct Gateway {
     pub forwarder: Forwarder,
     /// Bytes of an answer that is read as a whole.
     pub response_bytes: usize,
+    /// Whether the API server takes built-in kinds in protobuf, which every kube-apiserver does, until it says otherwise.
+    pub takes_protobuf: AtomicBool,
 }
 
 /// Bytes of a Status that was compressed.

@@ -156,7 +156,7 @@ impl Path {
             chain: Arc::new(chain.unwrap()),
             reserved_names: ReservedNames::default(),
             validation_view: ValidationView::Stored,
-            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
+            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, takes_protobuf: false.into() },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),

@@ -115,7 +115,9 @@ impl Write<'_> {
             return Ok(Trial::Unknown);
         }
         let body = Bytes::from(serde_json::to_vec(&*other.whole()).map_err(Status::internal_error)?);
-        let answer = self.rehearse(Outgoing { body, content_type: "application/json", ..outgoing.clone() }).await?;
+        let answer = self
+            .rehearse(Outgoing { body, content_type: "application/json", is_encoded: false, ..outgoing.clone() })
+            .await?;
         let Trial::Stored(mut stored, warnings) = self.judge(Operation::Create, answer) else {
             return Ok(Trial::Unknown);
         };

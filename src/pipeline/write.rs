@@ -9,7 +9,7 @@ use crate::cluster::CustomResource;
 use crate::object::decode::go_quote;
 use crate::object::merge::Node;
 use crate::object::structural::Structural;
-use crate::object::{GroupVersionKind, Object};
+use crate::object::{GroupVersionKind, Object, protobuf};
 use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
 use crate::request::query::query_values;
 use crate::request::timeout;
@@ -18,8 +18,9 @@ use crate::upstream::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
-use http::{Method, Request, StatusCode, Uri};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
 /// How many bytes admission adds to an object, near enough: a token's volume, tolerations, defaults.
@@ -65,6 +66,21 @@ pub(super) struct Outgoing {
     pub(super) uri: Uri,
     pub(super) content_type: &'static str,
     pub(super) body: Bytes,
+    /// Whether the body was written here in protobuf, and can be written in JSON as well.
+    pub(super) is_encoded: bool,
+}
+
+impl Outgoing {
+    /// The same in JSON, for an API server that knows nothing else.
+    fn into_json(self) -> Result<Self, Status> {
+        let envelope = protobuf::open(&self.body).map_err(Status::internal_error)?;
+        let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));
+        let mut fields = envelope.object(group, version, &envelope.kind).map_err(Status::internal_error)?.fields;
+        fields.insert("apiVersion".into(), envelope.api_version.clone().into());
+        fields.insert("kind".into(), envelope.kind.clone().into());
+        let body = serde_json::to_vec(&fields).map_err(Status::internal_error)?.into();
+        Ok(Self { body, content_type: "application/json", is_encoded: false, ..self })
+    }
 }
 
 impl<'a> Write<'a> {
@@ -274,24 +290,43 @@ impl<'a> Write<'a> {
 
     /// Sends what was admitted as the caller's request, and reads the answer.
     pub(super) async fn forward(&self, outgoing: Outgoing) -> Result<Answer, Status> {
-        let Outgoing { method, uri, content_type, body } = outgoing;
-        let mut request = with_body(&method, &uri, &self.parts.headers, content_type, body);
-        // The proxy must be able to read a refusal.
-        if let Some(accepted) = request.headers_mut().remove(ACCEPT_ENCODING)
-            && accepted.to_str().is_ok_and(|accepted| accepted.contains("gzip"))
-        {
-            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-        }
-        self.pipeline.gateway.ask_as(self.caller, request).await
+        self.send(outgoing, |headers| {
+            // The proxy must be able to read a refusal.
+            if let Some(accepted) = headers.remove(ACCEPT_ENCODING)
+                && accepted.to_str().is_ok_and(|accepted| accepted.contains("gzip"))
+            {
+                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+            }
+        })
+        .await
     }
 
     /// The same, where the answer is for the proxy: in JSON, whatever the client accepts.
     pub(super) async fn forward_for_json(&self, outgoing: Outgoing) -> Result<Answer, Status> {
-        let Outgoing { method, uri, content_type, body } = outgoing;
-        let mut request = with_body(&method, &uri, &self.parts.headers, content_type, body);
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
-        request.headers_mut().remove(ACCEPT_ENCODING);
-        self.pipeline.gateway.ask_as(self.caller, request).await
+        self.send(outgoing, |headers| {
+            headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+            headers.remove(ACCEPT_ENCODING);
+        })
+        .await
+    }
+
+    /// Sends it, in JSON where the API server behind does not take protobuf: it says so before it does anything.
+    async fn send(&self, outgoing: Outgoing, accept: impl Fn(&mut HeaderMap)) -> Result<Answer, Status> {
+        let gateway = &self.pipeline.gateway;
+        let request = |Outgoing { method, uri, content_type, body, .. }: Outgoing| {
+            let mut request = with_body(&method, &uri, &self.parts.headers, content_type, body);
+            accept(request.headers_mut());
+            request
+        };
+        if !outgoing.is_encoded {
+            return gateway.ask_as(self.caller, request(outgoing)).await;
+        }
+        let answer = gateway.ask_as(self.caller, request(outgoing.clone())).await?;
+        if answer.status != StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            return Ok(answer);
+        }
+        gateway.takes_protobuf.store(false, Ordering::Relaxed);
+        gateway.ask_as(self.caller, request(outgoing.into_json()?)).await
     }
 
     /// A JSON body for the request's own method and URL.
@@ -301,6 +336,7 @@ impl<'a> Write<'a> {
             uri: self.parts.uri.clone(),
             content_type: "application/json",
             body,
+            is_encoded: false,
         }
     }
 
@@ -315,7 +351,7 @@ impl<'a> Write<'a> {
     }
 
     /// The admitted object for the request's own method and URL: as the bytes that came, where nothing differs from what
-    /// they say, otherwise in JSON.
+    /// they say, otherwise in protobuf, and in JSON what that cannot say and where it is not understood.
     pub(super) fn admitted(&self, attributes: &Attributes, verbatim: Option<MediaType>) -> Result<Outgoing, Status> {
         let Some(object) = &attributes.object else { return Ok(self.outgoing(Bytes::new())) };
         match verbatim {
@@ -323,12 +359,25 @@ impl<'a> Write<'a> {
                 Ok(Outgoing { content_type: media_type.as_str(), ..self.outgoing(self.body.clone()) })
             }
             _ => {
+                if let Some(body) = self.encoded(object) {
+                    let content_type = MediaType::Protobuf.as_str();
+                    return Ok(Outgoing { content_type, is_encoded: true, ..self.outgoing(body.into()) });
+                }
                 // What came, and what admission has added: written without growing, most of the time.
                 let mut body = Vec::with_capacity(self.body.len() + ADMITTED_BYTES);
                 serde_json::to_writer(&mut body, &*object.whole()).map_err(Status::internal_error)?;
                 self.written(body.into())
             }
         }
+    }
+
+    /// The object in protobuf, if it is of a built-in kind and the API server behind takes that.
+    fn encoded(&self, object: &Object) -> Option<Vec<u8>> {
+        // The scale of a custom resource is of a built-in kind, and of a handler that knows only JSON.
+        let is_taken = schema(self.target.resource_kind()).is_some()
+            && self.pipeline.gateway.takes_protobuf.load(Ordering::Relaxed);
+        let GroupVersionKind { group, version, kind } = self.target.kind();
+        if is_taken { protobuf::encode(object, group, version, kind) } else { None }
     }
 
     /// 404 in the words of the API server.

@@ -120,7 +120,7 @@ impl Front {
             chain: Arc::new(chain.unwrap()),
             reserved_names: Default::default(),
             validation_view: ValidationView::Stored,
-            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20 },
+            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, takes_protobuf: false.into() },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),

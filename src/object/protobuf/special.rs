@@ -6,7 +6,7 @@ use crate::object::decode;
 use crate::object::quantity;
 use serde_json::Value;
 
-const SECONDS_PER_DAY: i64 = 86_400;
+pub(super) const SECONDS_PER_DAY: i64 = 86_400;
 /// 0001-01-01T00:00:00Z, Go's zero time, in seconds since 1970.
 const ZERO_TIME: i64 = -62_135_596_800;
 /// The last second that RFC 3339 can write.

@@ -82,6 +82,13 @@ pub(super) enum Special {
     SchemaOrStrings,
 }
 
+impl Special {
+    /// Whether Go writes `null` also for one that it holds.
+    pub(super) fn may_be_null(self) -> bool {
+        matches!(self, Self::Time | Self::MicroTime | Self::SchemaOrArray | Self::SchemaOrStrings)
+    }
+}
+
 impl Message {
     /// The field of a number, with its position.
     pub(super) fn field(&'static self, number: u32) -> Option<(usize, &'static Field)> {

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::sync::LazyLock;
 
 /// Random objects of every kind, as Go encodes them in both ways: `tools/protobuf-table -objects`.
-static OBJECTS: LazyLock<Vec<(Vec<u8>, Value)>> = LazyLock::new(|| {
+pub(super) static OBJECTS: LazyLock<Vec<(Vec<u8>, Value)>> = LazyLock::new(|| {
     let mut text = String::new();
     GzDecoder::new(&include_bytes!("objects.gz")[..]).read_to_string(&mut text).unwrap();
     let lines = text.lines().map(|line| line.split_once(' ').unwrap());
@@ -23,7 +23,7 @@ fn message(bytes: &[u8]) -> Result<Message, String> {
     envelope.object(group, version, &envelope.kind)
 }
 
-fn decode(bytes: &[u8]) -> Result<Value, String> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Value, String> {
     let envelope = open(bytes)?;
     let mut fields = message(bytes)?.fields;
     fields.insert("apiVersion".into(), envelope.api_version.clone().into());
@@ -32,7 +32,7 @@ fn decode(bytes: &[u8]) -> Result<Value, String> {
 }
 
 /// The first place where two values differ.
-fn difference(path: &str, found: &Value, expected: &Value) -> Option<String> {
+pub(super) fn difference(path: &str, found: &Value, expected: &Value) -> Option<String> {
     match (found, expected) {
         (Value::Object(found), Value::Object(expected)) => {
             found.keys().chain(expected.keys()).find_map(|key| match (found.get(key), expected.get(key)) {
