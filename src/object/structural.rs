@@ -113,6 +113,8 @@ impl Structural {
     /// after `cannot be handled as a …: `.
     pub fn normalize(&self, mut value: Value) -> Result<Normal, String> {
         numbers::read(&mut value);
+        // Go writes it, and reads it again into its type.
+        value.get_mut("metadata").into_iter().for_each(numbers::canonicalize);
         let metadata = value.get("metadata").map(metadata::decode).transpose()?;
         let mut unknown = Unknown::default();
         let metadata = metadata.map(|metadata| {
