@@ -3,6 +3,7 @@
 mod matching;
 mod messages;
 mod mutations;
+mod numbers;
 mod parameters;
 
 use crate::harness::{Pair, Request, User, post, unique};
@@ -65,6 +66,8 @@ fn know_widgets(pair: &Pair) {
 fn widgets() -> Request {
     let spec = json!({"type": "object", "properties": {
         "replicas": {"type": "integer", "default": 1},
+        "ratio": {"type": "number"},
+        "scale": {"type": "number", "default": 3.0},
         "size": {"x-kubernetes-int-or-string": true},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
         "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
@@ -193,6 +196,12 @@ impl Place {
 
     /// Registers the policies, waits until both sides know them, and compares.
     fn compare(mut self) {
+        self.set_up();
+        pair().compare(self.steps);
+    }
+
+    /// Registers the policies, and waits until both sides know them.
+    fn set_up(&mut self) {
         self.validating(
             "known",
             json!({"validations": [{"expression": "false", "message": "policies are known"}]}),
@@ -204,7 +213,6 @@ impl Place {
         let probe = |case: &str| post(&format!("{}?dryRun=All", self.config_maps()), &self.config_map(case, json!({})));
         pair().until(&User::admin(), &probe("known"), "policies are known");
         pair().until(&User::admin(), &probe("mutable"), "mutations are known");
-        pair().compare(self.steps);
     }
 }
 

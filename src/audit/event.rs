@@ -4,6 +4,7 @@ use super::{Decision, Level, Parts, Stage};
 use crate::admission::{Annotations, Level as AnnotationLevel};
 use crate::authn::UserInfo;
 use crate::object::Object;
+use crate::object::structural::numbers;
 use crate::request::RequestInfo;
 use crate::status::{Details, Status};
 use jiff::Timestamp;
@@ -201,7 +202,7 @@ impl EventInProgress {
         if !self.wants_request_body() {
             return;
         }
-        let mut object = object.clone();
+        let mut object = numbers::as_written(object).into_owned();
         // kube-apiserver encodes the options of a delete in its internal version.
         if self.event.verb.starts_with("delete") && object.kind() == "DeleteOptions" {
             object.fields_mut().insert("apiVersion".to_owned(), "meta.k8s.io/__internal".into());

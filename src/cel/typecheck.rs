@@ -21,6 +21,15 @@ pub struct TypeChecker<'p> {
     parameters: Option<&'p Declared>,
 }
 
+/// What expressions may use as `params`.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameters<'p> {
+    /// The name of their kind.
+    pub kind: &'p str,
+    /// Their schema, if it is known.
+    pub schema: Option<&'p Declared>,
+}
+
 /// A kind, and what expressions may use when an object is of it.
 #[derive(Debug)]
 struct Typed {
@@ -40,7 +49,10 @@ pub fn kinds_of_rules(
     for rule in rules {
         let texts = |field: &str| {
             let texts = rule.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-            texts.collect::<BTreeSet<&str>>()
+            // What is there twice counts twice.
+            let mut texts: Vec<&str> = texts.collect();
+            texts.sort_unstable();
+            texts
         };
         let (groups, versions) = (texts("apiGroups"), texts("apiVersions"));
         if groups.iter().chain(&versions).any(|text| text.contains('*')) {
@@ -64,18 +76,20 @@ pub fn kinds_of_rules(
 
 impl<'p> TypeChecker<'p> {
     /// For the kinds that a policy names, whose schemas are known: [`kinds_of_rules`]. `parameters` is there if the policy has
-    /// parameters: their schema, if it is known. `variables` are names and expressions.
+    /// parameters. `variables` are names and expressions.
     pub fn new<'a>(
         kinds: impl IntoIterator<Item = (GroupVersionKind, Declared)>,
-        parameters: Option<Option<&'p Declared>>,
+        parameters: Option<Parameters<'p>>,
         variables: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
     ) -> Self {
         let environment = |kind: &GroupVersionKind, object: &Declared| {
             let mut table = Table::default();
             let object = object.declare(&kind.kind, &mut table);
-            // The names that kube-controller-manager makes up are unique; the object's and the parameters' kinds may be the same.
-            let parameters =
-                parameters.map(|known| known.map_or(Type::Dyn, |known| known.declare("Params", &mut table)));
+            // The names that kube-controller-manager makes up end in numbers; the object and the parameters are never of one type.
+            let parameters = parameters.map(|Parameters { kind: name, schema }| {
+                let unique = if *name == kind.kind { format!("{name}2") } else { name.to_owned() };
+                schema.map_or(Type::Dyn, |schema| schema.declare(&unique, &mut table))
+            });
             let mut messages = Admission::default().with_table(table).with_variables();
             for (name, expression) in variables.clone() {
                 let found = declare(messages.clone(), &object, parameters.as_ref()).check(expression);
@@ -88,7 +102,7 @@ impl<'p> TypeChecker<'p> {
             kind,
             object,
         };
-        Self { kinds: kinds.into_iter().map(typed).collect(), parameters: parameters.flatten() }
+        Self { kinds: kinds.into_iter().map(typed).collect(), parameters: parameters.and_then(|known| known.schema) }
     }
 
     /// What an expression costs with objects of these kinds, of which a request may have as much as fits in; none if there is
@@ -141,7 +155,7 @@ mod tests {
             let declared = Declared::of_kind(&kind).unwrap();
             (kind, declared)
         });
-        TypeChecker::new(kinds, Some(None), variables.iter().copied())
+        TypeChecker::new(kinds, Some(Parameters { kind: "Foo", schema: None }), variables.iter().copied())
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) fn request(versions: &[String], object: &Object, to: &GroupVersionKin
     let before = format!(
         r#"{{"kind":"{KIND}","apiVersion":"{api_version}","request":{{"uid":"{uid}","desiredAPIVersion":"{desired}","objects":["#
     );
-    let object = serde_json::to_vec(object).ok()?;
+    let object = serde_json::to_vec(&*numbers::as_written(object)).ok()?;
     let after = r#"]},"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}"#;
     let body = [before.into(), object.into(), Bytes::from_static(after.as_bytes()), Bytes::from_static(b"\n")];
     Some(Request { api_version, uid, body })
@@ -109,7 +109,7 @@ pub(super) fn object(mut value: Value) -> Result<Object, String> {
     if value.is_object() && value.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
         return Err(format!("Object 'Kind' is missing in '{value}'"));
     }
-    numbers::canonicalize(&mut value);
+    numbers::read(&mut value);
     Object::from_value(value).ok_or_else(|| match found {
         "null" => "unexpected end of JSON input".to_owned(),
         _ => format!("json: cannot unmarshal {found} into Go value of type struct {{ Items gojson.RawMessage }}"),

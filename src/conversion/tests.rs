@@ -89,7 +89,7 @@ async fn a_webhook_may_change_all_but_the_identity() {
         let found = convert(&converter(webhook(&server, "/convert", versions))).await.unwrap();
         let metadata = json!({"name": "g", "namespace": "n", "uid": "u", "generation": 2, "labels": {"c": "d"},
             "annotations": {"e": "f"}});
-        let spec = json!({"b": 1, "c": 2.5});
+        let spec = json!({"b": 1.0, "c": 2.5});
         assert_eq!(found, json!({"apiVersion": "lab.dev/v2", "kind": "Gadget", "spec": spec, "metadata": metadata}));
         let mut seen = server.seen().pop().unwrap();
         assert_eq!(seen.path, "/convert?timeout=30s");

@@ -11,6 +11,7 @@ mod set;
 
 use crate::object::GroupVersionKind;
 use crate::object::merge::Node;
+use crate::object::structural::numbers::canonicalize;
 use compare::compare;
 use entries::{Entry, Operation};
 use jiff::Timestamp;
@@ -164,8 +165,10 @@ pub fn of_scale<'p>(parent: &Value, replicas: impl Fn(&str) -> Option<&'p str>) 
     entries::encode(entries)
 }
 
+/// As it is compared: without who owns it, and with numbers that are equal written alike.
 fn without_managed_fields(object: &Value) -> Value {
     let mut object = object.clone();
+    canonicalize(&mut object);
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.remove("managedFields");
     }

@@ -112,7 +112,9 @@ impl Structural {
     /// When its metadata, or that of an embedded resource, is of the wrong types, or its defaults are too much; with the text that kube-apiserver puts
     /// after `cannot be handled as a …: `.
     pub fn normalize(&self, mut value: Value) -> Result<Normal, String> {
-        numbers::canonicalize(&mut value);
+        numbers::read(&mut value);
+        // Go writes it, and reads it again into its type.
+        value.get_mut("metadata").into_iter().for_each(numbers::canonicalize);
         let metadata = value.get("metadata").map(metadata::decode).transpose()?;
         let mut unknown = Unknown::default();
         let metadata = metadata.map(|metadata| {

@@ -18,6 +18,7 @@ use crate::object::Object;
 use crate::object::managed_fields::{is_too_large, manager_name};
 use crate::object::merge::Node;
 use crate::object::patch::{self, PatchType};
+use crate::object::structural::numbers;
 use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
 use crate::request::query::query_value;
 use crate::status::Status;
@@ -128,7 +129,8 @@ impl Write<'_> {
                 if !version.is_empty() && !admitted.set(&["metadata", "resourceVersion"], version.into()) {
                     return Err(Status::bad_request("metadata is no object after admission"));
                 }
-                let forms = Forms { first: first.as_ref(), before: &before, admitted };
+                let written = numbers::as_written(admitted);
+                let forms = Forms { first: first.as_ref(), before: &before, admitted: &written };
                 let (last, tried) = self.try_admitted(&pinned, forms, old.as_deref()).await?;
                 if !tried.status.is_success() {
                     return Ok(tried);

@@ -31,8 +31,8 @@ pub(super) fn restore_empty_lists(sent: &Object, stored: &mut Object) {
 }
 
 /// Puts back what only reading takes out of a custom resource: fields that its schema does not know, which webhooks have
-/// added. `is_written` tells the top-level fields that are stored as they were sent.
-pub(super) fn restore_pruned(admitted: &Object, stored: &mut Object, is_written: impl Fn(&str) -> bool) {
+/// added, and that a number without a fraction was written with one. `is_written` tells the top-level fields that are stored as they were sent.
+pub(super) fn restore_read(admitted: &Object, stored: &mut Object, is_written: impl Fn(&str) -> bool) {
     for (field, admitted) in admitted.fields().iter().filter(|(field, _)| is_written(field)) {
         restore_field(field, admitted, stored.fields_mut());
     }
@@ -52,6 +52,9 @@ fn restore_fields(admitted: &Value, stored: &mut Value) {
         }
         (Value::Array(admitted), Value::Array(stored)) if admitted.len() == stored.len() => {
             admitted.iter().zip(stored).for_each(|(admitted, stored)| restore_fields(admitted, stored));
+        }
+        (Value::Number(admitted), Value::Number(stored)) if admitted.as_f64() == stored.as_f64() => {
+            *stored = admitted.clone();
         }
         _ => {}
     }
@@ -103,7 +106,7 @@ mod tests {
         let admitted =
             object(json!({"metadata": {"a": 1}, "spec": {"a": 1, "b": {"c": 2}, "d": [{"e": 3}]}, "status": 1}));
         let mut stored = object(json!({"metadata": {}, "spec": {"a": 4, "b": {}, "d": [{}], "f": 5}}));
-        restore_pruned(&admitted, &mut stored, |field| field == "spec");
+        restore_read(&admitted, &mut stored, |field| field == "spec");
         let expected = json!({"metadata": {}, "spec": {"a": 4, "b": {"c": 2}, "d": [{"e": 3}], "f": 5}});
         assert_eq!(stored.into_value(), expected);
     }

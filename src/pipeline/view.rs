@@ -204,7 +204,7 @@ impl Write<'_> {
             storage::undo(self.target.kind(), attributes.operation, admitted, stored);
             if self.schema.is_some() {
                 let of_status = (self.target.has_status(), self.target.subresource == "status");
-                storage::restore_pruned(admitted, stored, |field| match (field, of_status) {
+                storage::restore_read(admitted, stored, |field| match (field, of_status) {
                     ("apiVersion" | "kind" | "metadata", _) => false,
                     // What is not written is what was there before.
                     (field, (true, is_status)) => is_status == (field == "status"),

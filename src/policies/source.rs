@@ -80,7 +80,7 @@ impl<R: Rules, A> Policies<R, A> {
         of: &Attributes,
         cluster: &Cluster,
     ) -> Candidates<'_, Hook<R, A>> {
-        let candidates = self.index.candidates(&self.hooks, of, cluster);
+        let candidates = self.index.candidates(&self.hooks, |hook| hook.policy.criteria.as_ref(), of, cluster);
         match audience {
             Audience::All => candidates,
             Audience::Files => candidates.among_first(self.files.policies.len()),

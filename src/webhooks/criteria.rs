@@ -7,6 +7,17 @@ use crate::object::selector::LabelSelector;
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations, RuleWithOperations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector;
 
+/// Whether rules mean requests of a kind.
+#[derive(Debug, PartialEq)]
+pub enum Meant<'a> {
+    /// Whatever the object is called.
+    Always,
+    /// Where it has one of these names.
+    Named(Vec<&'a str>),
+    /// Never.
+    Never,
+}
+
 /// Compiled rules and selectors.
 #[derive(Debug, PartialEq)]
 pub struct Criteria {
@@ -75,9 +86,25 @@ impl Criteria {
         }
     }
 
-    /// The rules, for an index; `None` where every resource is meant.
-    pub fn rules(&self) -> Option<&[Rule]> {
-        (!self.is_any).then_some(&self.rules)
+    /// Whether the rules may mean requests of this kind, whatever their objects are called.
+    pub fn means(&self, attributes: &Attributes) -> Meant<'_> {
+        let leaves_out = |rule: &Rule| rule.object_names().is_empty() && rule.matches(attributes, &attributes.resource);
+        if self.excluded.iter().any(leaves_out) {
+            return Meant::Never;
+        }
+        if self.is_any {
+            return Meant::Always;
+        }
+        let mut names = Vec::new();
+        for rule in self.rules.iter().filter(|rule| rule.may_match(attributes, self.equivalent)) {
+            match rule.object_names() {
+                [] => return Meant::Always,
+                named => names.extend(named.iter().map(String::as_str)),
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() { Meant::Never } else { Meant::Named(names) }
     }
 
     /// Whether a rule names the resource, which is the request's own or an equivalent of it.

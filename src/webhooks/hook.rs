@@ -276,7 +276,7 @@ impl Hooks {
     /// The hooks that may want this request, whatever is in its object. What configures admission itself only hooks from files
     /// see, so that nobody locks himself out (`Webhook.Dispatch`).
     pub fn candidates(&self, attributes: &Attributes, cluster: &Cluster) -> Candidates<'_, Hook> {
-        let candidates = self.index.candidates(&self.all, attributes, cluster);
+        let candidates = self.index.candidates(&self.all, |hook| Some(&hook.criteria), attributes, cluster);
         if is_exempt(attributes) { candidates.among_first(self.from_files) } else { candidates }
     }
 }

@@ -1,52 +1,94 @@
-//! Which of many criteria may take a request, told without looking at the others: by group, resource and operation, and by what
-//! the selectors ask of labels.
+//! Which of many criteria may take a request, told without looking at the others: by what rules say of such requests, which is
+//! found out once, by the names of objects, and by what the selectors ask of labels.
 
-use super::criteria::Criteria;
-use super::rules::Rule;
+use super::criteria::{Criteria, Meant};
 use crate::admission::{Attributes, Operation};
 use crate::cluster::Cluster;
-use crate::conversion::cohabiting_groups;
 use crate::object::Object;
 use crate::object::selector::{LabelSelector, Matching, SelectorSet};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
 
-const ANY: &str = "*";
-
-/// Of how many pairs of a group and a resource a rule is listed under each; one that names more is listed under any group.
-const PAIRS: usize = 256;
+/// Of how many kinds of requests it is kept what the rules say of them.
+const KINDS: usize = 512;
 
 /// Positions of criteria.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// By group and resource, each of which may be any: those with a rule that names both.
-    by_group: HashMap<Box<str>, HashMap<Box<str>, ByOperation>>,
+    kinds: RwLock<Kinds>,
     namespaces: SelectorSet,
     objects: SelectorSet,
 }
 
-/// Positions by operation, ascending.
+/// What the rules say of the kinds of requests that came so far, by resource.
 #[derive(Debug, Default)]
-struct ByOperation([Vec<usize>; 4]);
+struct Kinds {
+    by_resource: HashMap<Box<str>, Vec<Kind>>,
+    count: usize,
+}
 
-const OPERATIONS: [Operation; 4] = [Operation::Create, Operation::Update, Operation::Delete, Operation::Connect];
+/// Requests that rules do not tell apart but by the names of objects, and what may take them.
+#[derive(Debug)]
+struct Kind {
+    group: Box<str>,
+    version: Box<str>,
+    subresource: Box<str>,
+    operation: Operation,
+    has_namespace: bool,
+    listed: Listed,
+}
 
-impl ByOperation {
-    fn of(&self, operation: Operation) -> &[usize] {
-        let [create, update, delete, connect] = &self.0;
-        match operation {
-            Operation::Create => create,
-            Operation::Update => update,
-            Operation::Delete => delete,
-            Operation::Connect => connect,
-        }
+/// Positions, ascending.
+type Positions = Arc<[u32]>;
+
+#[derive(Debug, Default)]
+struct Listed {
+    any: Positions,
+    /// What takes objects of this name, but not of any.
+    by_name: HashMap<Box<str>, Positions>,
+}
+
+impl Kind {
+    fn is_of(&self, attributes: &Attributes) -> bool {
+        let Attributes { resource, subresource, operation, namespace, .. } = attributes;
+        self.operation == *operation
+            && *self.subresource == **subresource
+            && *self.version == *resource.version
+            && *self.group == *resource.group
+            && self.has_namespace != namespace.is_empty()
     }
 
-    fn add(&mut self, position: usize, rule: Option<&Rule>) {
-        for (positions, operation) in self.0.iter_mut().zip(OPERATIONS) {
-            if rule.is_none_or(|rule| rule.has_operation(operation)) && positions.last() != Some(&position) {
-                positions.push(position);
+    fn of(attributes: &Attributes, listed: Listed) -> Self {
+        let Attributes { resource, subresource, operation, namespace, .. } = attributes;
+        Self {
+            group: (&*resource.group).into(),
+            version: (&*resource.version).into(),
+            subresource: (&**subresource).into(),
+            operation: *operation,
+            has_namespace: !namespace.is_empty(),
+            listed,
+        }
+    }
+}
+
+impl Listed {
+    fn new<'a>(all: impl Iterator<Item = Option<&'a Criteria>>, attributes: &Attributes) -> Self {
+        let (mut any, mut by_name): (Vec<u32>, BTreeMap<&str, Vec<u32>>) = Default::default();
+        for (position, criteria) in (0..).zip(all) {
+            match criteria.map_or(Meant::Always, |criteria| criteria.means(attributes)) {
+                Meant::Never => {}
+                Meant::Always => any.push(position),
+                Meant::Named(names) => {
+                    names.into_iter().for_each(|name| by_name.entry(name).or_default().push(position));
+                }
             }
         }
+        let by_name = by_name.into_iter().map(|(name, positions)| (name.into(), positions.into())).collect();
+        Self { any: any.into(), by_name }
+    }
+
+    fn of_name(&self, name: &str) -> [Positions; 2] {
+        [self.any.clone(), self.by_name.get(name).cloned().unwrap_or_default()]
     }
 }
 
@@ -61,64 +103,62 @@ impl Index {
         };
         let (namespaces, objects) =
             (selectors(|criteria| &criteria.namespaces), selectors(|criteria| &criteria.objects));
-        let mut index = Self { by_group: HashMap::new(), namespaces, objects };
-        for (position, criteria) in all.enumerate() {
-            match criteria.and_then(Criteria::rules) {
-                None => index.add(position, ANY, ANY, None),
-                Some(rules) => rules.iter().for_each(|rule| index.add_rule(position, rule)),
-            }
-        }
-        index
+        Self { kinds: RwLock::default(), namespaces, objects }
     }
 
-    fn add_rule(&mut self, position: usize, rule: &Rule) {
-        let groups = rule.group_names();
-        let groups = if groups.len() * rule.resource_names().count() > PAIRS { None } else { Some(groups) };
-        for resource in rule.resource_names() {
-            match groups {
-                None => self.add(position, ANY, resource, Some(rule)),
-                Some(groups) => groups.iter().for_each(|group| self.add(position, group, resource, Some(rule))),
-            }
-        }
-    }
-
-    fn add(&mut self, position: usize, group: &str, resource: &str, rule: Option<&Rule>) {
-        self.by_group.entry(group.into()).or_default().entry(resource.into()).or_default().add(position, rule);
-    }
-
-    /// Those of `all`, whose criteria these are, that may take such a request, in order; whatever is in the object, until
-    /// [`Candidates::look_at`] is told.
-    pub fn candidates<'a, T>(&'a self, all: &'a [T], attributes: &Attributes, cluster: &Cluster) -> Candidates<'a, T> {
-        let Attributes { resource, operation, namespace, .. } = attributes;
-        let groups = cohabiting_groups(&resource.group, &resource.resource).chain([ANY]);
-        let lists = groups.filter_map(|group| self.by_group.get(group)).flat_map(|by_resource| {
-            [&*resource.resource, ANY].into_iter().filter_map(|resource| by_resource.get(resource))
+    /// Those of `all`, whose criteria are what this was made of, that may take such a request, in order; whatever is in the
+    /// object, until [`Candidates::look_at`] is told.
+    pub fn candidates<'a, T>(
+        &'a self,
+        all: &'a [T],
+        criteria: impl Fn(&'a T) -> Option<&'a Criteria>,
+        attributes: &Attributes,
+        cluster: &Cluster,
+    ) -> Candidates<'a, T> {
+        let left = self.listed(attributes).unwrap_or_else(|| {
+            let listed = Listed::new(all.iter().map(criteria), attributes);
+            let positions = listed.of_name(&attributes.name);
+            self.keep(attributes, listed);
+            positions
         });
-        let left = Default::default();
-        let mut candidates = Candidates { index: self, all, left, namespaces: None, objects: None };
-        let lists = lists.map(|list| list.of(*operation)).filter(|list| !list.is_empty());
-        for (left, list) in candidates.left.iter_mut().zip(lists) {
-            *left = list;
-        }
-        let has_namespace = !namespace.is_empty() && !attributes.writes_namespace();
+        let mut candidates = Candidates { index: self, all, left, next: [0; 2], namespaces: None, objects: None };
+        let has_namespace = !attributes.namespace.is_empty() && !attributes.writes_namespace();
         if has_namespace && !self.namespaces.is_trivial() && !candidates.is_done() {
             // What the cache does not have may match anything.
-            let namespace = cluster.namespace(namespace);
+            let namespace = cluster.namespace(&attributes.namespace);
             candidates.namespaces = namespace.map(|namespace| self.namespaces.matching(namespace.labels.iter()));
         }
         candidates
     }
-}
 
-/// The groups that are stored as one and any, each with the resource and any.
-const LISTS: usize = 6;
+    /// The positions of what may take such a request by its rules, if such a one came before.
+    fn listed(&self, attributes: &Attributes) -> Option<[Positions; 2]> {
+        let kinds = self.kinds.read().unwrap_or_else(PoisonError::into_inner);
+        let kinds = kinds.by_resource.get(&*attributes.resource.resource)?;
+        let kind = kinds.iter().find(|kind| kind.is_of(attributes))?;
+        Some(kind.listed.of_name(&attributes.name))
+    }
+
+    fn keep(&self, attributes: &Attributes, listed: Listed) {
+        let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
+        if kinds.count == KINDS {
+            *kinds = Kinds::default();
+        }
+        let of_resource = kinds.by_resource.entry((&*attributes.resource.resource).into()).or_default();
+        if !of_resource.iter().any(|kind| kind.is_of(attributes)) {
+            of_resource.push(Kind::of(attributes, listed));
+            kinds.count += 1;
+        }
+    }
+}
 
 /// What may take a request, each with its position among all.
 pub struct Candidates<'a, T> {
     index: &'a Index,
     all: &'a [T],
-    /// Positions.
-    left: [&'a [usize]; LISTS],
+    /// Positions, and how many of each are behind.
+    left: [Positions; 2],
+    next: [usize; 2],
     /// Which namespace selectors match; none where that cannot be told.
     namespaces: Option<Matching>,
     /// Which object selectors match; none where nothing was looked at.
@@ -134,7 +174,7 @@ impl<T> Candidates<'_, T> {
 
     /// Leaves out what does not want such an object, which is the request's in some version.
     pub fn look_at(&mut self, attributes: &Attributes, object: Option<&Object>) {
-        if self.left.iter().all(|list| list.is_empty()) {
+        if self.left.iter().zip(self.next).all(|(list, next)| next >= list.len()) {
             return;
         }
         let Index { namespaces, objects, .. } = self.index;
@@ -151,29 +191,25 @@ impl<T> Candidates<'_, T> {
 
     /// Whether none is left.
     pub fn is_done(&self) -> bool {
-        self.next_of(&mut { self.left }).is_none()
+        self.after(&mut { self.next }).is_none()
     }
 
-    fn next_of(&self, left: &mut [&[usize]; LISTS]) -> Option<usize> {
-        let [only, others @ ..] = left;
-        if others.iter().all(|list| list.is_empty()) {
-            // Nothing is to be merged, most of the time.
-            let at = only.iter().position(|position| self.is_selected(*position));
-            let next = at.and_then(|at| only.get(at).copied());
-            *only = at.and_then(|at| only.get(at + 1..)).unwrap_or_default();
-            return next;
-        }
+    /// The next that is selected; those before it are behind then.
+    fn after(&self, next: &mut [usize; 2]) -> Option<usize> {
+        let [any, named] = &self.left;
+        let [next_any, next_named] = next;
         loop {
-            let next = *left.iter().filter_map(|list| list.first()).min()?;
-            for list in left.iter_mut() {
-                if let Some((first, rest)) = list.split_first()
-                    && *first == next
-                {
-                    *list = rest;
-                }
-            }
-            if self.is_selected(next) {
-                return Some(next);
+            // No position is in both.
+            let (list, at) = match (any.get(*next_any), named.get(*next_named)) {
+                (None, None) => return None,
+                (Some(any), Some(named)) if named < any => (named, &mut *next_named),
+                (None, Some(named)) => (named, &mut *next_named),
+                (Some(any), _) => (any, &mut *next_any),
+            };
+            *at += 1;
+            let position = *list as usize;
+            if self.is_selected(position) {
+                return Some(position);
             }
         }
     }
@@ -190,10 +226,10 @@ impl<'a, T> Iterator for Candidates<'a, T> {
     type Item = (usize, &'a T);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut left = self.left;
-        let next = self.next_of(&mut left);
-        self.left = left;
-        next.and_then(|position| Some((position, self.all.get(position)?)))
+        let mut next = self.next;
+        let found = self.after(&mut next);
+        self.next = next;
+        found.and_then(|position| Some((position, self.all.get(position)?)))
     }
 }
 

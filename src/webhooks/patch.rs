@@ -4,6 +4,7 @@
 
 use crate::object::decode::go_type;
 use crate::object::patch::{Failure, apply_operations, operation_fields};
+use crate::object::structural::numbers;
 use crate::object::{Object, decode};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -56,6 +57,7 @@ impl Patch {
     /// # Errors
     /// With the text of `evanphx/json-patch` when an operation does not apply.
     pub fn apply(&self, object: &Object) -> Result<Value, String> {
+        let object = numbers::as_written(object);
         let mut patched = Value::Object(object.fields().clone());
         match apply_operations(&mut patched, self.0.iter().map(operation_fields)) {
             Ok(()) => Ok(patched),

@@ -1,6 +1,7 @@
 //! What a hook's patch made of an object: decoded again, with defaults, and compared with what it was.
 
 use crate::object::decode::{go_quote, go_type};
+use crate::object::structural::numbers;
 use crate::object::typed::{self, Typed};
 use crate::object::{GroupVersionKind, Object, convert, normal, split_api_version, structural};
 use crate::status::Status;
@@ -40,6 +41,7 @@ pub fn decode(before: &Object, patched: Value, kind: &GroupVersionKind) -> Resul
             let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
             return Err(internal(format!("no kind {kind} is registered for version {version} {scheme}")));
         }
+        object.fields_mut().values_mut().for_each(numbers::read);
         return match structural::metadata_error(object.fields()) {
             Some(why) => Err(internal(why)),
             None => Ok(Patched { is_changed: !fields_equal(before.fields(), object.fields()), object }),

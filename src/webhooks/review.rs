@@ -6,6 +6,7 @@
 use super::hook::ReviewVersion;
 use super::matching::Wanted;
 use crate::admission::Attributes;
+use crate::object::structural::numbers;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use bytes::Bytes;
 use serde::Serialize;
@@ -89,6 +90,8 @@ const ROOM: usize = 1024;
 /// Writes the object as JSON, or `null`, after what is in the text already. A large one is measured first: a text that grows
 /// takes three times the memory for a while, and one that has grown has room to spare.
 fn append(text: &mut Vec<u8>, object: Option<&Object>) -> Result<(), serde_json::Error> {
+    let object = object.map(numbers::as_written);
+    let object = object.as_deref();
     let start = text.len();
     if serde_json::to_writer(Measured { text: Some(text), left: UNMEASURED }, &object).is_ok() {
         return Ok(());

@@ -1,6 +1,7 @@
 //! A hook's rules: which operations on which resources it wants to see (`predicates/rules`).
 
-use crate::admission::{Attributes, Operation, Operations};
+use crate::admission::{Attributes, Operations};
+use crate::conversion::cohabiting_groups;
 use crate::object::GroupVersionResource;
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 
@@ -85,19 +86,19 @@ impl Rule {
         self
     }
 
-    /// The resources that it names, without their subresources; `*` is any.
-    pub fn resource_names(&self) -> impl Iterator<Item = &str> {
-        self.resources.iter().map(|(resource, _)| &**resource)
+    /// The names of the objects that it is for; none where it is for any.
+    pub fn object_names(&self) -> &[String] {
+        &self.object_names
     }
 
-    /// The groups that it names; `*` alone where it names any.
-    pub fn group_names(&self) -> &[String] {
-        &self.groups.listed
-    }
-
-    /// Whether it names the operation.
-    pub fn has_operation(&self, operation: Operation) -> bool {
-        self.operations.contain(operation)
+    /// Whether it may match objects of some name; where it means what is `equivalent`, too, also by one of those.
+    pub fn may_match(&self, attributes: &Attributes, equivalent: bool) -> bool {
+        let GroupVersionResource { group, version, resource } = &attributes.resource;
+        self.is_of_kind(attributes)
+            && match equivalent {
+                true => cohabiting_groups(group, resource).any(|group| self.groups.contain(group)),
+                false => self.groups.contain(group) && self.versions.contain(version),
+            }
     }
 
     /// `rules.Matcher.Matches`, for the request's own resource or for an equivalent of it.
@@ -107,10 +108,14 @@ impl Rule {
 
     /// Whether it would match in some group and version. What is equivalent has the same names in all of them.
     pub fn concerns(&self, attributes: &Attributes) -> bool {
-        self.has_operation(attributes.operation)
+        self.is_of_kind(attributes) && (self.object_names.is_empty() || self.object_names.contains(&attributes.name))
+    }
+
+    /// The same for an object of some name.
+    fn is_of_kind(&self, attributes: &Attributes) -> bool {
+        self.operations.contain(attributes.operation)
             && self.scope_matches(attributes)
             && self.names(&attributes.resource.resource, &attributes.subresource)
-            && (self.object_names.is_empty() || self.object_names.contains(&attributes.name))
     }
 
     fn names(&self, resource: &str, subresource: &str) -> bool {

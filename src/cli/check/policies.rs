@@ -2,7 +2,7 @@
 
 use super::report::Finding;
 use super::resources::Definitions;
-use crate::cel::typecheck::{TypeChecker, kinds_of_rules};
+use crate::cel::typecheck::{Parameters, TypeChecker, kinds_of_rules};
 use crate::object::{GroupVersionKind, Object, split_api_version};
 use crate::policies::{Compiler, Declarations};
 use serde_json::Value;
@@ -55,15 +55,17 @@ impl Findings {
             variables.push((name, source));
         }
         let parameters = parameters.map(|kind| {
-            let (group, version) = split_api_version(text(kind, "apiVersion"));
-            definitions?.declared(&GroupVersionKind::new(group, version, text(kind, "kind")))
+            let (name, (group, version)) = (text(kind, "kind"), split_api_version(text(kind, "apiVersion")));
+            let schema = definitions.and_then(|known| known.declared(&GroupVersionKind::new(group, version, name)));
+            (name, schema)
         });
         let kinds = definitions.into_iter().flat_map(|definitions| {
             let rules = object.items(&["spec", "matchConstraints", "resourceRules"]);
             let kinds = kinds_of_rules(rules, |resource| definitions.kinds_of(resource));
             kinds.into_iter().filter_map(move |kind| Some((kind.clone(), definitions.declared(&kind)?)))
         });
-        let checker = TypeChecker::new(kinds, parameters.as_ref().map(Option::as_ref), variables.iter().copied());
+        let parameters = parameters.as_ref().map(|(kind, schema)| Parameters { kind, schema: schema.as_ref() });
+        let checker = TypeChecker::new(kinds, parameters, variables.iter().copied());
         for (index, validation) in items(spec, "validations").iter().enumerate() {
             for (name, authorizer) in [("expression", true), ("messageExpression", false)] {
                 let (field, source) = (format!("spec.validations[{index}].{name}"), text(validation, name));

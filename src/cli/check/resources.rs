@@ -5,6 +5,13 @@ use crate::cel::schema::Declared;
 use crate::embedded::catalog;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object, split_api_version};
 use serde_json::Value;
+use std::borrow::Cow;
+
+/// Built-in resources that the embedded API server does not have: group, plural, singular and kind.
+const BESIDE: [(&str, &str, &str, &str); 2] = [
+    ("apiextensions.k8s.io", "customresourcedefinitions", "customresourcedefinition", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "apiservices", "apiservice", "APIService"),
+];
 
 /// Versions of custom resources.
 pub(super) struct Definitions<'m>(Vec<Definition<'m>>);
@@ -12,8 +19,9 @@ pub(super) struct Definitions<'m>(Vec<Definition<'m>>);
 struct Definition<'m> {
     kind: GroupVersionKind,
     /// Its plural and its singular name.
-    names: [&'m str; 2],
+    names: [Cow<'m, str>; 2],
     schema: Option<&'m Value>,
+    is_served: bool,
 }
 
 impl<'m> Definitions<'m> {
@@ -26,20 +34,26 @@ impl<'m> Definitions<'m> {
 
     /// The kinds that a resource is of; of the core group those of all groups.
     pub(super) fn kinds_of(&self, resource: &GroupVersionResource) -> Vec<GroupVersionKind> {
+        let wanted = resource.resource.to_lowercase();
         let is_meant = |group: &str, version: &str, names: [&str; 2]| {
             (resource.group.is_empty() || resource.group == group)
                 && resource.version == version
-                && names.contains(&&*resource.resource.to_lowercase())
+                && names.contains(&&*wanted)
         };
         let built_in = catalog::resources().iter();
         let built_in = built_in.filter(|of| is_meant(of.group, of.version, [of.name, of.singular])).map(|of| of.gvk());
-        let custom = self.0.iter().filter(|of| is_meant(&of.kind.group, &of.kind.version, of.names));
-        built_in.chain(custom.map(|of| of.kind.clone())).collect()
+        let custom = self.0.iter().filter(|of| {
+            let [plural, singular] = &of.names;
+            of.is_served && is_meant(&of.kind.group, &of.kind.version, [plural, singular])
+        });
+        let beside = BESIDE.iter().filter(|(group, plural, singular, _)| is_meant(group, "v1", [plural, singular]));
+        let beside = beside.map(|(group, _, _, kind)| GroupVersionKind::new(*group, "v1", *kind));
+        built_in.chain(beside).chain(custom.map(|of| of.kind.clone())).collect()
     }
 
     /// What a kind declares to policies, if it is known.
     pub(super) fn declared(&self, kind: &GroupVersionKind) -> Option<Declared> {
-        let custom = self.0.iter().find(|of| of.kind == *kind);
+        let custom = self.0.iter().find(|of| of.kind == *kind && of.is_served);
         match custom {
             Some(of) => Declared::of_custom_kind(of.schema?),
             None => Declared::of_kind(kind),
@@ -58,9 +72,16 @@ impl<'m> Definitions<'m> {
 fn versions(definition: &Object) -> impl Iterator<Item = Definition<'_>> {
     let text = |path: &[&str]| definition.str(path);
     let (group, kind) = (text(&["spec", "group"]), text(&["spec", "names", "kind"]));
-    let names = [text(&["spec", "names", "plural"]), text(&["spec", "names", "singular"])];
-    definition.items(&["spec", "versions"]).iter().filter_map(move |version| {
+    let singular = match text(&["spec", "names", "singular"]) {
+        "" => Cow::Owned(kind.to_lowercase()),
+        singular => Cow::Borrowed(singular),
+    };
+    let names = [Cow::Borrowed(text(&["spec", "names", "plural"])), singular];
+    let versions = definition.items(&["spec", "versions"]).iter();
+    versions.filter_map(move |version| {
         let kind = GroupVersionKind::new(group, version.get("name")?.as_str()?, kind);
-        Some(Definition { kind, names, schema: version.pointer("/schema/openAPIV3Schema") })
+        let is_served = version.get("served") == Some(&Value::Bool(true));
+        let schema = version.pointer("/schema/openAPIV3Schema");
+        Some(Definition { kind, names: names.clone(), schema, is_served })
     })
 }

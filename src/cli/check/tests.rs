@@ -1,5 +1,13 @@
-use super::check;
+use super::report::Finding;
+use super::resources::Definitions;
+use super::{check, manifests, policies};
+use crate::manifests::validation;
+use crate::object::Object;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+
+const VECTORS: &str = include_str!("type-checking.jsonl");
 
 /// What is printed about files of these texts, and whether there is an error.
 fn report(files: &[&str], objects: &[&str]) -> (String, bool) {
@@ -161,4 +169,41 @@ fn files_that_cannot_be_read_are_errors() {
     assert_eq!((&*text, has_errors), ("f0.yaml: Pod \"a\"\n1 object, 0 errors, 0 warnings\n", false));
     let (text, _) = report(&[&format!("{POLICY}  validation: []\n")], &[]);
     assert!(text.contains("  error: unknown field \"spec.validation\"\n"), "{text}");
+}
+
+/// What kube-controller-manager 1.36 says of the policies in `type-checking.jsonl`: its `TypeChecker`, asked before a kube-apiserver that
+/// has the definitions there. It ends the names of kinds with numbers.
+#[test]
+fn warnings_are_those_of_kube_controller_manager() {
+    let lines: Vec<Value> = VECTORS.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("definitions.json");
+    let items: Vec<&Value> = lines.iter().filter_map(|line| line.get("definition")).collect();
+    std::fs::write(&file, json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()).unwrap();
+    let manifests = manifests::read(&file).unwrap();
+    let definitions = Definitions::of(&manifests);
+    let mut differences = Vec::new();
+    for line in lines.iter().filter(|line| line.get("definition").is_none()) {
+        let (kind, spec) = ("ValidatingAdmissionPolicy", &line["spec"]);
+        let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "p"}, "spec": spec});
+        let object = Object::from_value(object).unwrap();
+        let parameters = spec.pointer("/paramKind/kind").and_then(Value::as_str).unwrap_or("Params");
+        let found = policies::findings(kind, &object, &definitions).into_iter().filter_map(|finding| match finding {
+            Finding::Warning(field, text) => Some((field, text.replace(&format!("{parameters}2"), parameters))),
+            _ => None,
+        });
+        let found: BTreeMap<String, String> = found.collect();
+        let expected: BTreeMap<String, String> = serde_json::from_value(line["warnings"].clone()).unwrap();
+        // The API takes no policy with an expression that is wrong for every kind.
+        let refused = validation::policy::policy(kind, &object).0;
+        let fields: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
+        for field in fields {
+            let (expected, found) = (expected.get(field), found.get(field));
+            let is_refused = refused.iter().any(|fault| fault.starts_with(&format!("{field}: ")));
+            if expected != found && !(is_refused && expected.is_some() && found.is_none()) {
+                differences.push(format!("{} {field}:\n{expected:#?}\n{found:#?}", line["name"]));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differ, expected first:\n{}", differences.len(), differences.join("\n"));
 }

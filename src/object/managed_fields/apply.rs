@@ -18,14 +18,14 @@ impl Change<'_> {
     /// from others: whether it may, the API server has said. None where it cannot be told without the object in other
     /// versions, or without knowing who owned what so far.
     pub fn applied(&self, live: Option<&Value>, configuration: &Value) -> Option<Value> {
-        let (mut entries, mut before) = match live {
+        let (mut entries, before) = match live {
             Some(live) if self.manager == KUBECTL && live.pointer(LAST_APPLIED).is_some() => return None,
             Some(live) => (entries_of(live)?, without_managed_fields(live)),
             None => (Vec::new(), json!({})),
         };
         let mut configuration = configuration.clone();
         // As everything that goes through an unstructured object.
-        [&mut before, &mut configuration].into_iter().for_each(canonicalize);
+        canonicalize(&mut configuration);
         let reset = reset::fields(self.kind, self.subresource, self.has_status);
         let mut own = fields::of(self.schema, &configuration);
         own.retain(|path| !reset.takes(path));

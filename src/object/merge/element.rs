@@ -2,6 +2,7 @@
 
 use super::node::{Items, ListType};
 use crate::object::decode::go_quote;
+use crate::object::structural::numbers::canonicalize;
 use serde_json::Value as Json;
 
 /// What tells an item of a list apart from others.
@@ -49,7 +50,7 @@ pub fn element(list: &ListType<'_>, item: &Json) -> Result<Element, String> {
             Json::Object(_) => Err("associative list without keys has an element that's a map type".into()),
             Json::Array(_) => Err("not supported: associative list with lists as elements".into()),
             Json::Null => Err("associative list without keys has an element that's an explicit null".into()),
-            item => Ok(Element::Value(item.clone())),
+            item => Ok(Element::Value(canonical(item.clone()))),
         },
         Items::Keys(names) => {
             let fields = match item {
@@ -61,7 +62,7 @@ pub fn element(list: &ListType<'_>, item: &Json) -> Result<Element, String> {
             let mut keys = Vec::new();
             for &name in names {
                 let default = || of_type.as_ref()?.default(name).map(std::borrow::Cow::into_owned);
-                keys.extend(fields.get(name).cloned().or_else(default).map(|key| (name.to_owned(), key)));
+                keys.extend(fields.get(name).cloned().or_else(default).map(|key| (name.to_owned(), canonical(key))));
             }
             if keys.is_empty() {
                 let names: Vec<_> = names.iter().map(|name| go_quote(name)).collect();
@@ -74,4 +75,10 @@ pub fn element(list: &ListType<'_>, item: &Json) -> Result<Element, String> {
             Ok(Element::Keys(keys))
         }
     }
+}
+
+/// Numbers that are equal tell nothing apart.
+fn canonical(mut key: Json) -> Json {
+    canonicalize(&mut key);
+    key
 }

@@ -86,7 +86,8 @@ impl Coercer<'_> {
     }
 
     fn metadata(&mut self, fields: &mut Map<String, Value>) -> Result<(), String> {
-        let Some(found) = fields.get("metadata") else { return Ok(()) };
+        let Some(found) = fields.get_mut("metadata") else { return Ok(()) };
+        numbers::canonicalize(found);
         let decoded = match self.drops_invalid {
             false => metadata::decode(found).map_err(|why| self.invalid("metadata", found, &why))?,
             // What is no object at all stays.

@@ -1,19 +1,62 @@
 //! Numbers as Go reads and writes them.
 
+use crate::object::{GroupVersionKind, Object, split_api_version, typed};
 use serde_json::{Number, Value};
+use std::borrow::Cow;
 
-/// What an `i64` does not hold is a floating-point number, at any depth; one without a fraction is written without.
-pub(crate) fn canonicalize(value: &mut Value) {
-    match value {
-        Value::Object(fields) => fields.values_mut().for_each(canonicalize),
-        Value::Array(items) => items.iter_mut().for_each(canonicalize),
-        Value::Number(number) if !number.is_i64() => {
-            let Some(float) = number.as_f64() else { return };
-            *number = match whole(float) {
-                Some(whole) => whole.into(),
-                None => Number::from_f64(float).unwrap_or_else(|| number.clone()),
-            };
+/// As Go reads them: what an `i64` does not hold is a floating-point number, at any depth.
+pub(crate) fn read(value: &mut Value) {
+    each(value, &mut |number| {
+        if number.is_u64()
+            && !number.is_i64()
+            && let Some(float) = number.as_f64().and_then(Number::from_f64)
+        {
+            *number = float;
         }
+    });
+}
+
+/// As Go reads them once it has written them: what has no fraction is written without.
+pub(crate) fn canonicalize(value: &mut Value) {
+    each(value, &mut |number| {
+        if number.is_i64() {
+            return;
+        }
+        let Some(float) = number.as_f64() else { return };
+        if let Some(canonical) = whole(float).map(Number::from).or_else(|| Number::from_f64(float)) {
+            *number = canonical;
+        }
+    });
+}
+
+/// An object as Go writes it. In those of built-in kinds fractions are left of what is kept as the text that came.
+pub(crate) fn as_written(object: &Object) -> Cow<'_, Object> {
+    if !object.fields().values().any(has_whole_float) {
+        return Cow::Borrowed(object);
+    }
+    let (group, version) = split_api_version(object.api_version());
+    if typed::is_known(&GroupVersionKind::new(group, version, object.kind())) {
+        return Cow::Borrowed(object);
+    }
+    let mut written = object.clone();
+    written.fields_mut().values_mut().for_each(canonicalize);
+    Cow::Owned(written)
+}
+
+fn has_whole_float(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.values().any(has_whole_float),
+        Value::Array(items) => items.iter().any(has_whole_float),
+        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|float| whole(float).is_some()),
+        _ => false,
+    }
+}
+
+fn each(value: &mut Value, change: &mut impl FnMut(&mut Number)) {
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(|value| each(value, change)),
+        Value::Array(items) => items.iter_mut().for_each(|value| each(value, change)),
+        Value::Number(number) => change(number),
         _ => {}
     }
 }

@@ -32,11 +32,16 @@ fn request(operation: Operation, group: &str, resource: &str, namespace: &str) -
 /// The positions of what may take the request with its object.
 fn positions(all: &[Option<Criteria>], attributes: &Attributes) -> Vec<usize> {
     let (index, cluster) = (Index::new(all.iter().map(Option::as_ref)), Cluster::fixed(default_state()));
-    let mut candidates = index.candidates(all, attributes, &cluster);
-    candidates.look_at(attributes, attributes.object.as_ref());
-    let is_done = candidates.is_done();
-    let positions: Vec<_> = candidates.map(|(position, _)| position).collect();
-    assert_eq!(positions.is_empty(), is_done);
+    let find = || {
+        let mut candidates = index.candidates(all, Option::as_ref, attributes, &cluster);
+        candidates.look_at(attributes, attributes.object.as_ref());
+        let is_done = candidates.is_done();
+        let positions: Vec<_> = candidates.map(|(position, _)| position).collect();
+        assert_eq!(positions.is_empty(), is_done);
+        positions
+    };
+    let positions = find();
+    assert_eq!(find(), positions, "once more");
     positions
 }
 
@@ -71,16 +76,76 @@ fn candidates_are_what_names_group_and_resource_or_any_in_order() {
     }
 }
 
+/// How many positions are looked at for a request.
+fn listed(index: &Index, all: &[Option<Criteria>], attributes: &Attributes) -> usize {
+    let cluster = Cluster::fixed(FixedState::default());
+    index.candidates(all, Option::as_ref, attributes, &cluster).left.iter().map(|list| list.len()).sum()
+}
+
 #[test]
-fn a_rule_that_names_many_groups_and_resources_is_not_listed_under_each_pair() {
-    let names = |prefix: &str| (0..100).map(|number| format!("{prefix}{number}")).collect::<Vec<_>>();
-    let (groups, resources) = (names("g"), names("r"));
-    let rule = json!({"apiGroups": groups, "apiVersions": ["*"], "operations": ["CREATE"], "resources": resources});
-    let all = [of(&[rule])];
+fn what_rules_leave_out_is_not_looked_at() {
+    let of = |number: usize, resources: Value| {
+        let mut resources: MatchResources = serde_json::from_value(resources).unwrap();
+        let name = format!("object-{number}");
+        for rule in resources.resource_rules.iter_mut().flatten() {
+            if let Some(names) = &mut rule.resource_names {
+                *names = vec![name.clone(), "shared".into()];
+            }
+        }
+        Some(Criteria::from(resources))
+    };
+    let pods = |field: &str, value: Value| {
+        let mut rule = rule(&[""], &["pods"], &["*"]);
+        rule[field] = value;
+        rule
+    };
+    let mut attributes = request(Operation::Update, "", "pods", "default");
+    attributes.name = "object-7".into();
+    for (what, resources, expected) in [
+        ("all", json!({"resourceRules": [pods("scope", json!("Namespaced"))]}), 1000),
+        ("another group", json!({"resourceRules": [pods("apiGroups", json!(["apps"]))]}), 0),
+        ("another version", json!({"resourceRules": [pods("apiVersions", json!(["v2"]))], "matchPolicy": "Exact"}), 0),
+        ("an equivalent version", json!({"resourceRules": [pods("apiVersions", json!(["v2"]))]}), 1000),
+        ("another resource", json!({"resourceRules": [pods("resources", json!(["services", "pods/status"]))]}), 0),
+        ("another operation", json!({"resourceRules": [pods("operations", json!(["CREATE", "DELETE"]))]}), 0),
+        ("another scope", json!({"resourceRules": [pods("scope", json!("Cluster"))]}), 0),
+        ("other names", json!({"resourceRules": [pods("resourceNames", json!([]))]}), 1),
+        (
+            "excluded",
+            json!({"resourceRules": [pods("resources", json!(["*"]))], "excludeResourceRules": [pods("scope", json!("*"))]}),
+            0,
+        ),
+        (
+            "excluded under a name",
+            json!({"resourceRules": [pods("resources", json!(["*"]))], "excludeResourceRules": [pods("resourceNames", json!(["x"]))]}),
+            1000,
+        ),
+        ("nothing but excluded", json!({"excludeResourceRules": [pods("apiVersions", json!(["v1"]))]}), 0),
+        ("anything", json!({}), 1000),
+    ] {
+        let all: Vec<_> = (0..1000).map(|number| of(number, resources.clone())).collect();
+        let index = Index::new(all.iter().map(Option::as_ref));
+        assert_eq!([listed(&index, &all, &attributes), listed(&index, &all, &attributes)], [expected; 2], "{what}");
+    }
+    attributes.name = "shared".into();
+    let named = [
+        of(0, json!({"resourceRules": [pods("resourceNames", json!([]))]})),
+        of(1, json!({"resourceRules": [pods("resourceNames", json!([])), pods("scope", json!("*"))]})),
+    ];
+    assert_eq!(positions(&named, &attributes), [0, 1]);
+    attributes.name.clear();
+    assert_eq!(positions(&named, &attributes), [1]);
+}
+
+#[test]
+fn so_many_kinds_of_requests_are_remembered() {
+    let all = [of(&[rule(&["*"], &["*"], &["*"])])];
     let index = Index::new(all.iter().map(Option::as_ref));
-    assert_eq!(index.by_group.values().map(HashMap::len).sum::<usize>(), 100);
-    assert_eq!(positions(&all, &request(Operation::Create, "g7", "r7", "")), [0]);
-    assert!(positions(&all, &request(Operation::Create, "g7", "other", "")).is_empty());
+    for number in 0..2 * KINDS + 1 {
+        assert_eq!(listed(&index, &all, &request(Operation::Create, "", &format!("r{number}"), "")), 1);
+        assert!(index.kinds.read().unwrap().count <= KINDS);
+    }
+    assert_eq!(index.kinds.read().unwrap().count, 1);
 }
 
 #[test]
@@ -127,7 +192,7 @@ fn what_was_looked_at_before_is_forgotten() {
     let all = [Some(wanting("a")), Some(wanting("b")), Some(wanting("a")), Some(wanting("b"))];
     let (index, cluster) = (Index::new(all.iter().map(Option::as_ref)), Cluster::fixed(FixedState::default()));
     let attributes = request(Operation::Create, "", "pods", "");
-    let mut candidates = index.candidates(&all, &attributes, &cluster);
+    let mut candidates = index.candidates(&all, Option::as_ref, &attributes, &cluster);
     let mut after = |app: &str| {
         let object = Object::from_value(json!({"metadata": {"labels": {"app": app}}}));
         candidates.look_at(&attributes, object.as_ref());

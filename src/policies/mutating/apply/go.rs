@@ -96,7 +96,7 @@ impl Go {
             Self::Bool(value) => value.into(),
             Self::Int(value) | Self::Duration(value) => value.into(),
             Self::Uint(value) => value.into(),
-            Self::Double(value) => double(value),
+            Self::Double(value) => Json::from(value),
             Self::String(text) => text.into(),
             Self::List(items) => items.into_iter().map(Self::into_json).collect(),
             Self::Map(fields) => fields.into_iter().map(|(name, value)| (name, value.into_json())).collect(),
@@ -169,13 +169,5 @@ impl Go {
                 format!("map[string]interface {{}}{{{}}}", fields.iter().map(literal).collect::<Vec<_>>().join(", "))
             }
         }
-    }
-}
-
-/// A number without a fraction is written without one.
-fn double(value: f64) -> Json {
-    match value.fract() == 0.0 && value.abs() < 9e15 {
-        true => Json::from(value as i64),
-        false => Json::from(value),
     }
 }

@@ -6,6 +6,7 @@ mod go;
 mod tests;
 
 use crate::object::merge::{Node, merge};
+use crate::object::structural::numbers::canonicalize;
 use crate::object::{GroupVersionKind, Object};
 use check::{Checker, atomics, text};
 pub use go::Go;
@@ -36,7 +37,11 @@ pub fn apply(node: Node<'_>, kind: &GroupVersionKind, object: &Object, mut patch
     if !errors.is_empty() {
         return Err(format!("failed to convert original object to typed object: {}", text(&errors)));
     }
-    let merged = merge(node, before, patch.into_json());
+    let mut patch = patch.into_json();
+    if !matches!(node, Node::Whole(_) | Node::Deduced) {
+        canonicalize(&mut patch);
+    }
+    let merged = merge(node, before, patch);
     Object::from_value(merged).ok_or_else(|| "failed to convert typed object to object: it is no object".into())
 }
 
