@@ -189,6 +189,10 @@ fn resource_value(resource: &GroupVersionResource) -> Json {
 /// `namespaceObject` (`cel.CreateNamespaceObject`).
 pub fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
     let mut fields: JsonMap<String, Json> = serde_json::from_str(&namespace.rest).unwrap_or_default();
+    if namespace.usual {
+        fields.insert("spec".to_owned(), json!({"finalizers": ["kubernetes"]}));
+        fields.insert("status".to_owned(), json!({"phase": "Active"}));
+    }
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
     if let Json::Object(metadata) = metadata {
         metadata.insert("name".to_owned(), namespace.name.as_str().into());
