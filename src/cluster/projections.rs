@@ -314,7 +314,6 @@ impl Projection for CSIDriver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policies::request::namespace_value;
     use serde_json::json;
 
     #[test]
@@ -326,26 +325,6 @@ mod tests {
         let (key, namespace) = Namespace::project(serde_json::from_value(object).unwrap());
         assert_eq!((&*key, &*namespace.name, namespace.terminating), ("a", "a", true));
         assert_eq!((namespace.labels.get("l"), namespace.annotations.get("n")), (Some("1"), Some("2")));
-    }
-
-    #[test]
-    fn expressions_see_the_spec_and_status_of_every_namespace() {
-        let usual = [json!({"finalizers": ["kubernetes"]}), json!({"phase": "Active"})];
-        let own = [json!({"finalizers": ["example.com/f", "kubernetes"]}), json!({"phase": "Terminating"})];
-        let failed = json!({"phase": "Active", "conditions": [{"type": "T", "status": "True"}]});
-        for (spec, status, is_usual) in [
-            (&usual[0], &usual[1], true),
-            (&own[0], &usual[1], false),
-            (&usual[0], &own[1], false),
-            (&usual[0], &failed, false),
-            (&json!({}), &usual[1], false),
-            (&usual[0], &json!({}), false),
-        ] {
-            let object = json!({"metadata": {"name": "a", "labels": {"l": "1"}, "uid": "u"}, "spec": spec, "status": status});
-            let (_, namespace) = Namespace::project(serde_json::from_value(object.clone()).unwrap());
-            assert_eq!(namespace.usual, is_usual, "{object}");
-            assert_eq!(serde_json::Value::Object(namespace_value(&namespace)), object);
-        }
     }
 
     #[test]
