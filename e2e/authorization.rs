@@ -64,3 +64,48 @@ fn with_always_allow_the_api_server_refuses_itself() {
         "nodes is forbidden: User \"mallory\" cannot list resource \"nodes\" in API group \"\" at the cluster scope";
     assert_eq!(answer.message(), message);
 }
+
+/// The proxy reads objects that the caller may not: what it refuses because of them must not tell what they are.
+#[test]
+fn with_always_allow_nobody_is_told_of_objects_that_they_may_not_write() {
+    let proxy = Proxy::before(upstream(), &["--authorization-mode=AlwaysAllow"]);
+    let namespace = proxy.namespace("untold");
+    let secrets = format!("/api/v1/namespaces/{namespace}/secrets");
+    let (one, missing) = (format!("{secrets}/one"), format!("{secrets}/missing"));
+    let secret = |metadata: serde_json::Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
+    let mut stored = secret(json!({"name": "one"}));
+    stored["stringData"] = json!({"k": "a word"});
+    proxy.accepts(post(&secrets, &stored));
+    let guess = |value: &str| json!([{"op": "test", "path": "/data/k", "value": value}]);
+    let nobody = User::named("mallory", "");
+    for (what, request) in [
+        ("a guess that is wrong", patch(&one, "json", &guess("x"))),
+        ("a guess that is right", patch(&one, "json", &guess("YSB3b3Jk"))),
+        (
+            "a patch that makes no object",
+            patch(&one, "json", &json!([{"op": "add", "path": "/metadata/labels", "value": 7}])),
+        ),
+        ("a merge that makes no object", patch(&one, "merge", &json!({"metadata": {"labels": 7}}))),
+        ("another UID", put(&one, &secret(json!({"name": "one", "uid": "x"})))),
+        ("an old version", put(&one, &secret(json!({"name": "one", "resourceVersion": "1"})))),
+        ("an update of what is missing", put(&missing, &secret(json!({"name": "missing"})))),
+        ("a patch of what is missing", patch(&missing, "merge", &json!({}))),
+        ("a delete of what is missing", delete(&missing)),
+        (
+            "a delete of another",
+            delete(&one).body("application/json", json!({"preconditions": {"uid": "x"}}).to_string()),
+        ),
+        ("a delete of none", delete(&format!("{secrets}?labelSelector=none"))),
+        (
+            "a create where nothing can be",
+            post(&secrets.replace(&namespace, "missing"), &secret(json!({"name": "one"}))),
+        ),
+    ] {
+        let direct = upstream().send(&nobody, request.clone());
+        let through = proxy.send(&nobody, request.clone());
+        assert_eq!(direct.status, 403, "{what}");
+        assert_eq!((through.status, through.json()), (direct.status, direct.json()), "{what}");
+        // Who may do it is told what is wrong.
+        assert_ne!(proxy.send(&User::admin(), request).status, 403, "{what}");
+    }
+}

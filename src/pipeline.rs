@@ -8,6 +8,7 @@ mod collection;
 mod connect;
 mod create;
 mod delete;
+mod disclosure;
 mod dry_run;
 mod gateway;
 mod inflight;
@@ -26,6 +27,7 @@ pub use dry_run::DryRuns;
 use gateway::Caller;
 pub use gateway::Gateway;
 pub use inflight::InFlight;
+use inflight::Seat;
 
 use crate::admission::{CallerAuthorizer, Chain, Warnings};
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
@@ -115,6 +117,8 @@ struct Exchange {
     audit_id: String,
     warnings: Arc<Warnings>,
     event: Option<EventInProgress>,
+    /// Held until the response is there, also where the event waits for all of it.
+    seat: Option<Seat>,
 }
 
 impl Pipeline {
@@ -151,7 +155,10 @@ impl Pipeline {
         tracing::debug!(target: REQUEST_LOG, verb = info.verb, path = info.path, code, "answered");
         match exchange.event.take() {
             None => response,
-            Some(event) => Box::pin(audited::follow(event, response, info.is_long_running())).await,
+            Some(event) => {
+                let patience = self.limits.request_timeout;
+                Box::pin(audited::follow(event, response, info.is_long_running(), patience)).await
+            }
         }
     }
 
@@ -168,7 +175,7 @@ impl Pipeline {
             )));
         }
         let caller = self.identify(&mut request, info, exchange).await?;
-        let _seat = self.in_flight.enter(info)?;
+        exchange.seat = Some(self.in_flight.enter(info)?);
         if *request.method() == Method::CONNECT {
             // To both neighbours a success would mean that the connection is a tunnel from here on.
             return Err(target::not_allowed());
@@ -286,11 +293,19 @@ impl Pipeline {
                 "update" => write.update(exchange).await,
                 "patch" => write.patch(exchange).await,
                 "delete" => write.delete(exchange).await,
-                "deletecollection" => write.delete_collection(exchange).await,
+                "deletecollection" => {
+                    // That nothing is left to delete the proxy says by itself, too.
+                    self.may_be_told(info, caller).await?;
+                    write.delete_collection(exchange).await
+                }
                 verb => Err(Status::method_not_supported(&info.api_group, &info.resource, verb)),
             }
         };
-        tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(write::out_of_time()))
+        let answered = tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(write::out_of_time()));
+        if answered.is_err() {
+            self.may_be_told(info, caller).await?;
+        }
+        answered
     }
 }
 

@@ -118,6 +118,11 @@ impl Authorizer {
         }
     }
 
+    /// Whether every request is authorized before anything is done for it.
+    pub fn asks_first(&self) -> bool {
+        self.config.mode == Mode::Webhook
+    }
+
     /// What the upstream says to this, whatever the mode (`WebhookAuthorizer.Authorize`). With passthrough the question is
     /// about whoever has the credentials, and the user is not looked at.
     ///
@@ -135,10 +140,9 @@ impl Authorizer {
                 let Some(credentials) = credentials else {
                     return Err(ReviewError("there are no credentials of the client to ask with".into()));
                 };
-                let (resource_attributes, non_resource_attributes) = attributes.to_api();
-                let spec = SelfSubjectAccessReviewSpec { resource_attributes, non_resource_attributes };
-                let key = self.key(&spec, Some(credentials))?;
-                self.answer(key, attributes, || self.review_oneself(transport, credentials, spec)).await
+                let question = own_question(attributes);
+                let key = self.key(&question.spec, Some(credentials))?;
+                self.answer(key, attributes, || self.review_oneself(transport, credentials, question)).await
             }
         }
     }
@@ -196,9 +200,8 @@ impl Authorizer {
         &self,
         transport: &SharedTransport,
         credentials: &ClientCredentials,
-        spec: SelfSubjectAccessReviewSpec,
+        question: SelfSubjectAccessReview,
     ) -> Result<Decision, ReviewError> {
-        let question = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
         let answer = self.create_as(transport, credentials, &question).await?;
         // Whoever may not even ask may not do the thing either.
         Ok(answer.and_then(|review| review.status).map(Decision::from).unwrap_or_default())
@@ -223,6 +226,13 @@ impl From<SubjectAccessReviewStatus> for Decision {
             reason: status.reason.unwrap_or_default(),
         }
     }
+}
+
+/// What somebody asks about themselves.
+pub(crate) fn own_question(attributes: &Attributes) -> SelfSubjectAccessReview {
+    let (resource_attributes, non_resource_attributes) = attributes.to_api();
+    let spec = SelfSubjectAccessReviewSpec { resource_attributes, non_resource_attributes };
+    SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() }
 }
 
 fn subject_spec(user: &UserInfo, attributes: &Attributes) -> SubjectAccessReviewSpec {

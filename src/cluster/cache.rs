@@ -46,6 +46,8 @@ pub(super) fn namespaced_key(namespace: &str, name: &str) -> String {
 }
 
 pub(super) type Objects<P> = BTreeMap<Arc<str>, Arc<P>>;
+/// A list as it comes. Made of all of it at once, the tree has no room that is empty; of sorted objects one by one, half.
+type Listed<P> = Vec<(Arc<str>, Arc<P>)>;
 
 /// The kept objects by key, and by index and key. Both share keys and objects.
 #[derive(Debug)]
@@ -233,13 +235,13 @@ impl<P: Projection> Cache<P> {
     }
 
     /// One event of the watch. While the API server lists anew, `listed` gathers and readers see what was there before.
-    fn take(&self, event: watcher::Event<Read<P>>, listed: &mut Option<Objects<P>>) {
+    fn take(&self, event: watcher::Event<Read<P>>, listed: &mut Option<Listed<P>>) {
         match event {
-            watcher::Event::Init => *listed = Some(BTreeMap::new()),
+            watcher::Event::Init => *listed = Some(Vec::new()),
             watcher::Event::InitApply(read) => listed.get_or_insert_default().extend([(read.key, read.kept)]),
             watcher::Event::InitDone => {
                 let listed = listed.take().unwrap_or_default();
-                self.change(|store| store.replace(listed));
+                self.change(|store| store.replace(listed.into_iter().collect()));
                 self.synced.send_replace(true);
             }
             watcher::Event::Apply(read) => self.change(|store| store.insert(read.key, read.kept)),

@@ -10,6 +10,7 @@ mod projections;
 mod texts;
 mod custom_resources;
 mod quotas;
+mod service_accounts;
 mod parameters;
 mod endpoints;
 pub mod discovery;
@@ -31,6 +32,7 @@ use k8s_openapi::api::core::v1::Service;
 use live::{CallError, path};
 pub use need::Need;
 pub(crate) use quotas::{OwnedClaim, WholePod};
+pub(crate) use service_accounts::ServiceAccount;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
@@ -62,6 +64,8 @@ pub struct Namespace {
     pub annotations: Texts,
     /// Whether `status.phase` is `Terminating`.
     pub terminating: bool,
+    /// Whether its spec and status are those that nearly every namespace has, which `rest` lacks then.
+    pub usual: bool,
     /// What else expressions may ask of it, as JSON: most policies do not look at it. Empty where nothing else is known.
     pub rest: Box<str>,
 }

@@ -3,14 +3,14 @@
 use super::cache::{Cache, Projection};
 use super::custom_resources::Definition;
 use super::quotas::OwnedClaim;
-use super::{Endpoints, Kept, Limits, Namespace};
+use super::{Endpoints, Kept, Limits, Namespace, ServiceAccount};
 use crate::policies::Binding;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::{
-    LimitRange, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Service, ServiceAccount,
+    LimitRange, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Service,
 };
 use k8s_openapi::api::networking::v1::IngressClass;
 use k8s_openapi::api::node::v1::RuntimeClass;

@@ -8,7 +8,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::core::v1::{
     LimitRange, Namespace as KubeNamespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus,
-    PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, ResourceQuota, Service, ServiceAccount, ServiceSpec,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, ResourceQuota, Service, ServiceSpec,
 };
 use k8s_openapi::api::networking::v1::IngressClass;
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -21,15 +21,25 @@ use std::collections::BTreeMap;
 
 impl From<KubeNamespace> for Namespace {
     fn from(namespace: KubeNamespace) -> Self {
-        let KubeNamespace { mut metadata, spec, status } = namespace;
+        let KubeNamespace { mut metadata, mut spec, mut status } = namespace;
+        let usual = is_usual(spec.as_ref(), status.as_ref());
         let terminating = status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Terminating"));
         let name = metadata.name.take().unwrap_or_default();
         let labels = metadata.labels.take().unwrap_or_default().into();
         let annotations = metadata.annotations.take().unwrap_or_default().into();
         (metadata.managed_fields, metadata.owner_references) = (None, None);
+        if usual {
+            (spec, status) = (None, None);
+        }
         let rest = serde_json::to_string(&Rest { metadata, spec, status }).unwrap_or_default().into();
-        Self { name, labels, annotations, terminating, rest }
+        Self { name, labels, annotations, terminating, usual, rest }
     }
+}
+
+fn is_usual(spec: Option<&NamespaceSpec>, status: Option<&NamespaceStatus>) -> bool {
+    let finalizers = spec.and_then(|spec| spec.finalizers.as_deref());
+    let state = status.map(|status| (status.phase.as_deref(), status.conditions.as_deref()));
+    finalizers.is_some_and(|finalizers| finalizers == ["kubernetes"]) && state == Some((Some("Active"), None))
 }
 
 /// What is kept of a Namespace as text.
@@ -197,16 +207,6 @@ impl Projection for ResourceQuota {
     fn project(mut object: Self) -> (String, Self) {
         // Its status is written with all else that was read.
         object.metadata.managed_fields = None;
-        (key_of(&object.metadata), object)
-    }
-}
-
-impl Projection for ServiceAccount {
-    const NEED: Need = Need::ServiceAccounts;
-    type Object = Self;
-
-    fn project(mut object: Self) -> (String, Self) {
-        object.metadata = identity(object.metadata);
         (key_of(&object.metadata), object)
     }
 }

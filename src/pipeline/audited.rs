@@ -11,12 +11,16 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
-/// Lets the event see the response, and end with it. What the event has no use for streams through.
+/// Lets the event see the response, and end with it. What the event has no use for streams through, and so does what is not
+/// there after `patience`.
 pub(super) async fn follow(
     mut event: EventInProgress,
     response: Response<Body>,
     is_long_running: bool,
+    patience: Duration,
 ) -> Response<Body> {
     let code = response.status().as_u16();
     let is_plain = !response.headers().contains_key(CONTENT_ENCODING);
@@ -26,7 +30,7 @@ pub(super) async fn follow(
         return response.map(|body| Followed { body, event: Some(event), code }.boxed_unsync());
     }
     let (parts, body) = response.into_parts();
-    match collect(body).await {
+    match collect(body, Instant::now() + patience).await {
         Collected::Whole(bytes) => {
             let value: Option<Value> = serde_json::from_slice(&bytes).ok();
             let status = value.as_ref().filter(|value| value.get("kind").is_some_and(|kind| kind == "Status"));
@@ -37,7 +41,7 @@ pub(super) async fn follow(
             event.response_complete(code, status.as_ref());
             Response::from_parts(parts, full(bytes))
         }
-        Collected::TooLarge(body) => {
+        Collected::TooMuch(body) => {
             event.set_truncated();
             event.response_started(code, None);
             Response::from_parts(parts, Followed { body, event: Some(event), code }.boxed_unsync())
@@ -47,30 +51,31 @@ pub(super) async fn follow(
 
 enum Collected {
     Whole(Bytes),
-    /// All of it, those bytes that were read already in front.
-    TooLarge(Body),
+    /// More than an event holds, or than came in time: all of it, those bytes that were read already in front.
+    TooMuch(Body),
 }
 
-async fn collect(mut body: Body) -> Collected {
+async fn collect(mut body: Body, deadline: Instant) -> Collected {
     let mut read = BytesMut::new();
     loop {
-        match body.frame().await {
-            None => return Collected::Whole(read.freeze()),
-            Some(Ok(frame)) => {
+        match timeout_at(deadline, body.frame()).await {
+            Ok(None) => return Collected::Whole(read.freeze()),
+            Ok(Some(Ok(frame))) => {
                 if let Ok(data) = frame.into_data() {
                     read.extend_from_slice(&data);
                 }
             }
-            Some(Err(error)) => {
-                return Collected::TooLarge(
-                    Prefixed { read: Some(read.freeze()), rest: Err(Some(error)) }.boxed_unsync(),
-                );
-            }
+            Ok(Some(Err(error))) => return too_much(read, Err(Some(error))),
+            Err(_) => return too_much(read, Ok(body)),
         }
         if read.len() > OBJECT_BYTES {
-            return Collected::TooLarge(Prefixed { read: Some(read.freeze()), rest: Ok(body) }.boxed_unsync());
+            return too_much(read, Ok(body));
         }
     }
+}
+
+fn too_much(read: BytesMut, rest: Result<Body, Option<BoxError>>) -> Collected {
+    Collected::TooMuch(Prefixed { read: Some(read.freeze()), rest }.boxed_unsync())
 }
 
 /// A body of which the beginning was read already.
@@ -133,5 +138,51 @@ impl http_body::Body for Followed {
 impl Drop for Followed {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::{Audit, Metrics, Request, Sink};
+    use crate::authn::UserInfo;
+    use crate::request::request_info;
+    use futures_util::stream::{StreamExt, iter, pending};
+    use http::Method;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Default)]
+    struct Lines(Mutex<Vec<Value>>);
+
+    impl Sink for Lines {
+        fn write(&self, line: String) {
+            self.0.lock().unwrap().push(serde_json::from_str(&line).unwrap());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_does_not_end_is_passed_on_all_the_same() {
+        let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
+        let lines = Arc::new(Lines::default());
+        let audit = Audit::new(policy, lines.clone(), Metrics::register(&prometheus::Registry::new()).unwrap());
+        let info = request_info(&Method::GET, &"/api/v1/pods".parse().unwrap());
+        let request = Request {
+            info: &info,
+            audit_id: "a",
+            uri: "/api/v1/pods",
+            user_agent: "",
+            source_ips: Vec::new(),
+            received: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let event = audit.begin(&request, &UserInfo::default()).unwrap();
+        let beginning = iter([Ok::<_, BoxError>(Frame::data(Bytes::from_static(b"{")))]);
+        let body = http_body_util::StreamBody::new(beginning.chain(pending())).boxed_unsync();
+        let followed = follow(event, Response::new(body), false, Duration::from_secs(60)).await;
+        let mut body = followed.into_body();
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "{");
+        drop(body);
+        let lines = lines.0.lock().unwrap();
+        assert_eq!(lines.last().unwrap()["stage"], "ResponseComplete");
+        assert_eq!(lines.last().unwrap()["annotations"]["audit.k8s.io/truncated"], "true");
     }
 }

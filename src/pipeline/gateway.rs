@@ -216,6 +216,7 @@ pub(super) fn unavailable(error: UpstreamError) -> Status {
     tracing::warn!(%error, "the API server did not answer");
     match error {
         UpstreamError::Timeout => Status::timeout("the API server did not answer in time"),
+        UpstreamError::Outside => Status::no_such_path(),
         UpstreamError::Unreachable(_) => Status::service_unavailable("the API server behind is not reachable"),
     }
 }

@@ -431,3 +431,29 @@ async fn an_unreachable_api_server_is_503_at_once() {
         assert_eq!((code, &status["kind"]), (503, &json!("Status")), "{method} {uri}");
     }
 }
+
+#[tokio::test]
+async fn who_waits_for_an_answer_to_be_audited_has_a_seat() {
+    struct Nowhere;
+    impl audit::Sink for Nowhere {
+        fn write(&self, _: String) {}
+    }
+    let endless = from_fn(|_| async {
+        let body = futures_util::stream::pending::<Result<http_body::Frame<bytes::Bytes>, crate::upstream::BoxError>>();
+        Ok(Response::new(http_body_util::StreamBody::new(body).boxed_unsync()))
+    });
+    let mut path = Path::over(embedded::Server::new(embedded::Limits::default()), endless).await;
+    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
+    let metrics = audit::Metrics::register(&prometheus::Registry::new()).unwrap();
+    path.pipeline.audit = Audit::new(policy, Arc::new(Nowhere), metrics);
+    path.pipeline.in_flight = InFlight::new(1, 0);
+    let mut waiting = Box::pin(path.ask("GET", CONFIG_MAPS, "", ""));
+    for _ in 0..20 {
+        assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(path.ask("GET", CONFIG_MAPS, "", "").await.0, 429);
+    drop(waiting);
+    let mut next = Box::pin(path.ask("GET", CONFIG_MAPS, "", ""));
+    assert!(futures_util::FutureExt::now_or_never(&mut next).is_none());
+}

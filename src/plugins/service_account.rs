@@ -4,11 +4,10 @@ mod secrets;
 mod token;
 
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
-use crate::cluster::{Cluster, Need};
+use crate::cluster::{Cluster, Need, ServiceAccount as Account};
 use crate::object::Object;
 use crate::object::pod::references_secrets;
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::ServiceAccount as Account;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,13 +50,12 @@ impl Plugin for ServiceAccount {
         }
         let account = self.account(&attributes.namespace, pod.str(&NAME)).await?;
         let own = pod.get(&["spec", "automountServiceAccountToken"]).and_then(Value::as_bool);
-        if own.or(account.automount_service_account_token).unwrap_or(true) {
+        if own.or(account.automount_token).unwrap_or(true) {
             token::mount(pod).map_err(Denial::forbidden)?;
         }
         let secrets = ["spec", "imagePullSecrets"];
-        let of_account = account.image_pull_secrets.as_deref().unwrap_or_default();
-        if pod.items(&secrets).is_empty() && !of_account.is_empty() {
-            let named = of_account.iter().map(|secret| json!({ "name": secret.name })).collect();
+        if pod.items(&secrets).is_empty() && !account.image_pull_secrets.is_empty() {
+            let named = account.image_pull_secrets.iter().map(|name| json!({ "name": name })).collect();
             if !pod.set(&secrets, Value::Array(named)) {
                 return Err(Denial::forbidden("spec: not an object"));
             }
@@ -143,9 +141,7 @@ fn check_secrets(pod: &Object, account: &Account) -> Result<(), Denial> {
 
 /// Whether the account's annotation says so, as `strconv.ParseBool` reads it.
 fn enforces_mountable_secrets(account: &Account) -> bool {
-    let annotation =
-        account.metadata.annotations.as_ref().and_then(|all| all.get("kubernetes.io/enforce-mountable-secrets"));
-    annotation.is_some_and(|value| ["1", "t", "T", "true", "TRUE", "True"].contains(&&**value))
+    ["1", "t", "T", "true", "TRUE", "True"].contains(&&*account.enforce_mountable_secrets)
 }
 
 #[cfg(test)]

@@ -189,6 +189,10 @@ fn resource_value(resource: &GroupVersionResource) -> Json {
 /// `namespaceObject` (`cel.CreateNamespaceObject`).
 pub fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
     let mut fields: JsonMap<String, Json> = serde_json::from_str(&namespace.rest).unwrap_or_default();
+    if namespace.usual {
+        fields.insert("spec".to_owned(), json!({"finalizers": ["kubernetes"]}));
+        fields.insert("status".to_owned(), json!({"phase": "Active"}));
+    }
     let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
     if let Json::Object(metadata) = metadata {
         metadata.insert("name".to_owned(), namespace.name.as_str().into());
@@ -207,4 +211,31 @@ pub fn namespace_name(attributes: &Attributes) -> Option<&str> {
     let GroupVersionKind { group, version, kind } = &attributes.kind;
     let is_namespace = (group.as_str(), version.as_str(), kind.as_str()) == ("", "v1", "Namespace");
     Some(&*attributes.namespace).filter(|name| !is_namespace && !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_has_its_spec_and_status_whether_they_are_usual_or_not() {
+        let usual = [json!({"finalizers": ["kubernetes"]}), json!({"phase": "Active"})];
+        let own = [json!({"finalizers": ["example.com/f", "kubernetes"]}), json!({"phase": "Terminating"})];
+        let failed = json!({"phase": "Active", "conditions": [{"type": "T", "status": "True"}]});
+        for (spec, status, is_usual) in [
+            (&usual[0], &usual[1], true),
+            (&own[0], &usual[1], false),
+            (&usual[0], &own[1], false),
+            (&usual[0], &failed, false),
+            (&json!({}), &usual[1], false),
+            (&usual[0], &json!({}), false),
+        ] {
+            let object =
+                json!({"metadata": {"name": "a", "labels": {"l": "1"}, "uid": "u"}, "spec": spec, "status": status});
+            let read: k8s_openapi::api::core::v1::Namespace = serde_json::from_value(object.clone()).unwrap();
+            let namespace = Namespace::from(read);
+            assert_eq!(namespace.usual, is_usual, "{object}");
+            assert_eq!(Json::Object(namespace_value(&namespace)), object);
+        }
+    }
 }

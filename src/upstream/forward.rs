@@ -119,6 +119,9 @@ async fn within(
         None => sending.await,
     };
     result.map_err(|error| {
+        if matches!(error, UpstreamError::Outside) {
+            return Status::no_such_path();
+        }
         tracing::warn!(error = chain(&error), "no answer from the API server");
         bad_gateway()
     })

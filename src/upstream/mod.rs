@@ -54,6 +54,9 @@ pub enum UpstreamError {
     /// The deadline passed first.
     #[error("no answer before the deadline")]
     Timeout,
+    /// The API server is below a path, and this one may lead out of it, depending on who reads it.
+    #[error("the path may lead out of the API server's own")]
+    Outside,
 }
 
 /// An error with its causes, in one line for the log.

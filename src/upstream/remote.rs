@@ -6,6 +6,7 @@ use super::identity::ClientCredentials;
 use super::pool::Pool;
 use super::upgrade;
 use super::{Body, BoxError, Transport, UpstreamError};
+use crate::request::is_canonical;
 use crate::server::reload::{self, Reloading};
 use async_trait::async_trait;
 use http::uri::{PathAndQuery, Scheme};
@@ -150,8 +151,12 @@ impl Target {
         })
     }
 
-    /// Puts the URL's path before the request's.
+    /// Puts the URL's path before the request's. What is beside that path is none of the clients' business, and the proxy may
+    /// have rights there.
     fn address(&self, request: &mut Request<Body>) -> Result<(), UpstreamError> {
+        if !self.prefix.is_empty() && (!is_canonical(request.uri()) || request.uri().path() == "*") {
+            return Err(UpstreamError::Outside);
+        }
         let path = match request.uri().path_and_query() {
             Some(_) if self.prefix.is_empty() && request.uri().scheme().is_none() => return Ok(()),
             Some(path) => PathAndQuery::try_from(format!("{}{path}", self.prefix))

@@ -106,6 +106,26 @@ async fn sends_the_proxys_own_credentials_below_the_urls_path() {
 }
 
 #[tokio::test]
+async fn no_path_leads_out_of_the_urls_own() {
+    let served = serve(describe);
+    let (below, _directory) = remote_of(&served, "/prefix", serde_json::json!({"token": "own"})).await;
+    let (alone, _other) = remote_of(&served, "", serde_json::json!({"token": "own"})).await;
+    let (below, alone) = (forwarder(Arc::new(below)), forwarder(Arc::new(alone)));
+    for path in ["/../v3", "/api/../../v3", "/%2e%2E/v3", "/a%2f..%2f..%2fv3", "/..%5Cv3", "/a/.%2e/..;/v3", "//../v3"]
+    {
+        let refusal = below.forward(get(path), &jane(), None, None).await.unwrap_err();
+        assert_eq!(refusal.code, 404, "{path}");
+        let answer = text(alone.forward(get(path), &jane(), None, None).await.unwrap()).await;
+        assert!(answer.starts_with(&format!("{path} ")), "{answer}");
+    }
+    assert_eq!(below.forward(get("*"), &jane(), None, None).await.unwrap_err().code, 404);
+    for path in ["/", "/api/v1/pods/a..b/", "/api/v1/namespaces/n/services/s/proxy//a%2Fb"] {
+        let answer = text(below.forward(get(path), &jane(), None, None).await.unwrap()).await;
+        assert!(answer.starts_with(&format!("/prefix{path} ")), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_speaks_for_itself_never_travels_on_the_proxys_certificate() {
     let served = serve(describe);
     let issued = served.authority.client("proxy", "system:masters").unwrap();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// Trees do not become larger than this by their macros, nodes. cel-go has no such bound: every `optMap` copies what stands
 /// before it.
-const MAX_NODES: usize = 100_000;
+const MAX_NODES: Id = 100_000;
 
 /// Copies a tree, numbers its nodes and expands its macros.
 pub struct Lowering<'a> {
@@ -59,7 +59,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn renumber(&mut self, expression: &mut Expr, at: Option<Position>) -> Option<()> {
-        if self.positions.len() > MAX_NODES {
+        if self.next > MAX_NODES {
             return None;
         }
         expression.id = self.number(self.positions.get(&expression.id).copied());

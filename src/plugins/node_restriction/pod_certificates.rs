@@ -5,8 +5,8 @@
 use super::{no_object, not_found, pods, read};
 use crate::admission::{Attributes, Denial, Operation};
 use crate::authz::quote;
-use crate::cluster::Cluster;
-use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use crate::cluster::{Cluster, ServiceAccount};
+use k8s_openapi::api::core::v1::{Node, Pod};
 
 /// `admitPodCertificateRequest`.
 pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> Result<(), Denial> {
@@ -84,7 +84,7 @@ fn check_account(cluster: &Cluster, namespace: &str, name: &str, uid: &str, subj
             "while retrieving service account {account} named in the PodCertificateRequest: {why}"
         )));
     };
-    let known = known.metadata.uid.as_deref().unwrap_or_default();
+    let known = &*known.uid;
     match known == uid {
         true => Ok(()),
         false => Err(Denial::Plain(format!(

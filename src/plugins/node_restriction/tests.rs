@@ -1,8 +1,8 @@
 use super::*;
 use crate::authz::Decision;
-use crate::cluster::FixedState;
+use crate::cluster::{FixedState, ServiceAccount};
 use crate::plugins::checker::{Check, Checked, check};
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::CSIDriver;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -1,7 +1,8 @@
 //! Which secrets a pod may refer to, where its service account has a say.
 
+use super::NAME;
+use crate::cluster::ServiceAccount;
 use crate::object::Object;
-use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::Value;
 
 /// The first secret that the account does not have (`limitSecretReferences`).
@@ -9,16 +10,15 @@ pub(super) fn of_pod(pod: &Object, account: &ServiceAccount) -> Result<(), Strin
     for volume in pod.items(&["spec", "volumes"]) {
         let secret = volume.get("secret").filter(|secret| !secret.is_null());
         if let Some(name) = secret.map(|secret| text(secret, "secretName")).filter(|name| !has(account, name)) {
-            return Err(refused(&format!("volume with secret.secretName=\"{name}\""), account));
+            return Err(refused(&format!("volume with secret.secretName=\"{name}\""), pod));
         }
     }
     of_containers(pod, "initContainers", "init container", account)?;
     of_containers(pod, "containers", "container", account)?;
-    let of_account = account.image_pull_secrets.as_deref().unwrap_or_default();
     for (i, secret) in pod.items(&["spec", "imagePullSecrets"]).iter().enumerate() {
         let name = text(secret, "name");
-        if !of_account.iter().any(|known| known.name == name) {
-            let account = account.metadata.name.as_deref().unwrap_or_default();
+        if !account.image_pull_secrets.iter().any(|known| **known == *name) {
+            let account = pod.str(&NAME);
             return Err(format!(
                 "imagePullSecrets[{i}].name=\"{name}\" is not allowed because service account {account} does not reference that \
                  imagePullSecret"
@@ -41,13 +41,13 @@ fn of_containers(pod: &Object, list: &str, what: &str, account: &ServiceAccount)
             if let Some(secret) = unknown(reference, account) {
                 let variable = text(variable, "name");
                 let who = format!("{what} {name} with envVar {variable} referencing secret.secretName=\"{secret}\"");
-                return Err(refused(&who, account));
+                return Err(refused(&who, pod));
             }
         }
         for source in items(container, "envFrom") {
             if let Some(secret) = unknown(source.get("secretRef"), account) {
                 let who = format!("{what} {name} with envFrom referencing secret.secretName=\"{secret}\"");
-                return Err(refused(&who, account));
+                return Err(refused(&who, pod));
             }
         }
     }
@@ -61,11 +61,11 @@ fn unknown<'a>(reference: Option<&'a Value>, account: &ServiceAccount) -> Option
 }
 
 fn has(account: &ServiceAccount, secret: &str) -> bool {
-    account.secrets.iter().flatten().any(|known| known.name.as_deref().unwrap_or_default() == secret)
+    account.secrets.iter().any(|known| **known == *secret)
 }
 
-fn refused(who: &str, account: &ServiceAccount) -> String {
-    let account = account.metadata.name.as_deref().unwrap_or_default();
+fn refused(who: &str, pod: &Object) -> String {
+    let account = pod.str(&NAME);
     format!("{who} is not allowed because service account {account} does not reference that secret")
 }
 

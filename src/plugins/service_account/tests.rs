@@ -1,8 +1,9 @@
 use super::*;
 use crate::cluster::FixedState;
 use crate::plugins::checker::{Checked, check};
+use k8s_openapi::api::core::v1::ServiceAccount as KubeAccount;
 
-fn account(name: &str, rest: Value) -> Account {
+fn account(name: &str, rest: Value) -> KubeAccount {
     let mut account = json!({"metadata": {"name": name, "namespace": "n"}});
     account.as_object_mut().unwrap().extend(rest.as_object().cloned().unwrap());
     serde_json::from_value(account).unwrap()
