@@ -434,7 +434,7 @@ fn plain_length(bytes: &[u8]) -> usize {
         // The lowest high bit that is left is right; those above it may be carried there.
         let zeros = |eight: u64| eight.wrapping_sub(ONES) & !eight;
         let controls = eight.wrapping_sub(ONES * 0x20) & !eight;
-        let found = (zeros(eight ^ ONES * 0x22) | zeros(eight ^ ONES * 0x5c) | controls | eight) & HIGHS;
+        let found = (zeros(eight ^ (ONES * 0x22)) | zeros(eight ^ (ONES * 0x5c)) | controls | eight) & HIGHS;
         if found != 0 {
             return at * 8 + found.trailing_zeros() as usize / 8;
         }
