@@ -6,6 +6,7 @@ mod apply;
 mod compare;
 mod entries;
 mod fields;
+mod give_back;
 mod reset;
 mod set;
 
@@ -13,6 +14,7 @@ use crate::object::GroupVersionKind;
 use crate::object::merge::Node;
 use compare::compare;
 use entries::{Entry, Operation};
+pub use give_back::give_back;
 use jiff::Timestamp;
 use serde_json::Value;
 
