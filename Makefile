@@ -28,7 +28,7 @@ release: e2e-assets ## The same binary, laid out by a profile of what bench does
 	rm -rf $(PROFILED)/raw
 	RUSTFLAGS="-Cprofile-generate=$(CURDIR)/$(PROFILED)/raw" $(PROFILED_BUILD)
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/bench.py --rounds 1 \
-		--binary $(PROFILED)/$(HOST)/release/kube-admission-proxy hop create webhooks >$(PROFILED)/bench.log
+		--binary $(PROFILED)/$(HOST)/release/kube-admission-proxy hop create webhooks policies >$(PROFILED)/bench.log
 	$(PROFDATA) merge -o $(PROFILED)/profile $(PROFILED)/raw
 	RUSTFLAGS="-Cprofile-use=$(CURDIR)/$(PROFILED)/profile" $(PROFILED_BUILD)
 	mkdir -p target/release && cp $(PROFILED)/$(HOST)/release/kube-admission-proxy target/release/

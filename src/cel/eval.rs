@@ -9,7 +9,8 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-use super::plan::{Call, Dispatch, Node, Program};
+use super::library::regex::{find_all_with, find_with};
+use super::plan::{Call, Dispatch, Node, Program, Search};
 use super::value::{Entries, Error, List, Map, Struct, Text, Value};
 use super::work;
 use cost::Tracker;
@@ -363,9 +364,12 @@ pub(super) fn dispatch<'a>(call: &Call, arguments: &[Value<'a>]) -> Result<Value
     let functions = match &call.dispatch {
         Dispatch::Functions(functions) => functions,
         Dispatch::NotStrictlyFalse => return Ok(Value::Bool(!matches!(arguments, [Value::Bool(false)]))),
-        Dispatch::Matches(regex) => {
-            return match arguments {
-                [Value::String(text), _] => Ok(Value::Bool(regex.is_match(text))),
+        Dispatch::Search(search, regex) => {
+            return match (search, arguments) {
+                (Search::Matches, [Value::String(text), _]) => Ok(Value::Bool(regex.is_match(text))),
+                (Search::Find, [Value::String(text), _]) => Ok(find_with(regex, text)),
+                (Search::FindAll, [Value::String(text), _]) => find_all_with(regex, text, -1),
+                (Search::FindAll, [Value::String(text), _, Value::Int(limit)]) => find_all_with(regex, text, *limit),
                 _ => Err(Error::OVERLOAD),
             };
         }

@@ -345,9 +345,18 @@ impl Parser<'_> {
         let mut text = String::new();
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let mut plain = memchr2(b'"', b'\\', rest).map_or(rest, |end| &rest[..end]);
-            if let Some(control) = plain.iter().position(|byte| *byte < 0x20) {
-                plain = &plain[..control];
+            let mut plain = rest.get(..plain_length(rest)).unwrap_or_default();
+            let end = rest.get(plain.len());
+            if end == Some(&b'"') && text.is_empty() {
+                self.at += plain.len() + 1;
+                push_lossy(&mut text, plain);
+                return Ok(text);
+            }
+            if end.is_some_and(|byte| !byte.is_ascii()) {
+                plain = memchr2(b'"', b'\\', rest).map_or(rest, |end| &rest[..end]);
+                if let Some(control) = plain.iter().position(|byte| *byte < 0x20) {
+                    plain = &plain[..control];
+                }
             }
             push_lossy(&mut text, plain);
             self.at += plain.len();
@@ -413,6 +422,25 @@ impl Parser<'_> {
         }
         Ok(number)
     }
+}
+
+/// How many bytes at the start are printable ASCII and neither a quote nor a backslash: eight are looked at at once.
+fn plain_length(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGHS: u64 = ONES << 7;
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    for (at, chunk) in chunks.iter().enumerate() {
+        let eight = u64::from_le_bytes(*chunk);
+        // The lowest high bit that is left is right; those above it may be carried there.
+        let zeros = |eight: u64| eight.wrapping_sub(ONES) & !eight;
+        let controls = eight.wrapping_sub(ONES * 0x20) & !eight;
+        let found = (zeros(eight ^ ONES * 0x22) | zeros(eight ^ ONES * 0x5c) | controls | eight) & HIGHS;
+        if found != 0 {
+            return at * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let is_plain = |byte: &u8| matches!(byte, 0x20..=0x7f) && !matches!(byte, b'"' | b'\\');
+    bytes.len() - rest.len() + rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len())
 }
 
 /// As Go does: every byte that is no part of a character becomes one U+FFFD.
@@ -511,6 +539,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_plain_ends_with_the_first_byte_that_is_not(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let is_plain = |byte: &u8| (0x20..0x80).contains(byte) && *byte != b'"' && *byte != b'\\';
+            let expected = bytes.iter().position(|byte| !is_plain(byte)).unwrap_or(bytes.len());
+            prop_assert_eq!(plain_length(&bytes), expected);
+            let mostly_plain: Vec<u8> = bytes.iter().map(|byte| if byte % 16 == 1 { *byte } else { b'a' }).collect();
+            let expected = mostly_plain.iter().position(|byte| !is_plain(byte)).unwrap_or(bytes.len());
+            prop_assert_eq!(plain_length(&mostly_plain), expected);
+        }
+
         #[test]
         fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = json(&bytes);

@@ -13,8 +13,12 @@ use crate::object::{Object, generate_name};
 use crate::request::body::decode_patched;
 use crate::status::Status;
 use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
+
+/// From how many bytes on kube-apiserver compresses an answer (`defaultGzipThresholdBytes`).
+const GZIP_BYTES: usize = 128 * 1024;
 
 /// What came of trying a write.
 pub(super) enum Trial {
@@ -30,7 +34,8 @@ pub(super) enum Trial {
 
 impl Write<'_> {
     /// The validating phase of a write that is then to be sent as `outgoing`. Answers with the API server's refusal where
-    /// that comes first.
+    /// that comes first, and with its answer where there is nothing left to send: what is tried for a client who wants no
+    /// more than that is tried once.
     pub(super) async fn validate_write(
         &self,
         attributes: &mut Attributes,
@@ -43,11 +48,22 @@ impl Write<'_> {
             // `EvictionREST.Create`
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        let trial = match self.is_to_be_tried(attributes) {
-            true => self.try_out(attributes, outgoing).await?,
-            false => self.untried(attributes),
-        };
-        self.validate_tried(attributes, trial, outgoing, exchange).await
+        if !self.is_to_be_tried(attributes) {
+            let trial = self.untried(attributes);
+            return self.validate_tried(attributes, trial, outgoing, exchange).await;
+        }
+        let answer = self.rehearse(outgoing.clone()).await?;
+        let whole = (answer.status.is_success() && self.asks_for_no_more(attributes, &answer)).then(|| answer.clone());
+        let trial = self.judge_of(attributes, answer, outgoing).await?;
+        let refusal = self.validate_tried(attributes, trial, outgoing, exchange).await?;
+        Ok(refusal.or(whole))
+    }
+
+    /// Whether the answer to a trial is also the one to the client: to a dry run, in plain JSON.
+    fn asks_for_no_more(&self, attributes: &Attributes, answer: &Answer) -> bool {
+        let is_json = self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"));
+        let is_plain = self.header(ACCEPT_ENCODING).is_none() || answer.body.len() < GZIP_BYTES;
+        attributes.dry_run && is_json && is_plain
     }
 
     /// What is known of a write that is not tried.
@@ -75,6 +91,10 @@ impl Write<'_> {
     /// Tries the write.
     pub(super) async fn try_out(&self, attributes: &Attributes, outgoing: &Outgoing) -> Result<Trial, Status> {
         let answer = self.rehearse(outgoing.clone()).await?;
+        self.judge_of(attributes, answer, outgoing).await
+    }
+
+    async fn judge_of(&self, attributes: &Attributes, answer: Answer, outgoing: &Outgoing) -> Result<Trial, Status> {
         match &attributes.object {
             Some(object) if is_already_exists(&answer) => self.try_elsewhere(object, outgoing).await,
             Some(request) if self.target.subresource == "token" => Ok(self.judge_token(request, answer)),

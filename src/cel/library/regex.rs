@@ -45,18 +45,27 @@ fn part<'a>(of: &Text<'a>, found: &str) -> Value<'a> {
 
 fn find<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [Value::String(text), Value::String(pattern)] = arguments else { return Err(Error::NoSuchOverload) };
-    Ok(compiled(pattern)?.find(text).map_or(Value::text(""), |found| part(text, found)))
+    Ok(find_with(&compiled(pattern)?, text))
 }
 
 fn find_all<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    let (text, pattern, limit) = match arguments {
-        [Value::String(text), Value::String(pattern)] => (text, pattern, -1),
-        [Value::String(text), Value::String(pattern), Value::Int(limit)] => (text, pattern, *limit),
-        _ => return Err(Error::NoSuchOverload),
-    };
-    // Less than none is any number.
+    match arguments {
+        [Value::String(text), Value::String(pattern)] => find_all_with(&compiled(pattern)?, text, -1),
+        [Value::String(text), Value::String(pattern), Value::Int(limit)] => {
+            find_all_with(&compiled(pattern)?, text, *limit)
+        }
+        _ => Err(Error::NoSuchOverload),
+    }
+}
+
+/// The first part of a text that a pattern matches, or nothing.
+pub fn find_with<'a>(regex: &Regex, text: &Text<'a>) -> Value<'a> {
+    regex.find(text).map_or(Value::text(""), |found| part(text, found))
+}
+
+/// As many of the parts that a pattern matches; less than none is all of them.
+pub fn find_all_with<'a>(regex: &Regex, text: &Text<'a>, limit: i64) -> Result<'a> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let regex = compiled(pattern)?;
     let found: Vec<_> = regex.find_all(text).take(limit.min(MAX_ELEMENTS + 1)).map(|found| part(text, found)).collect();
     if found.len() > MAX_ELEMENTS { too_large() } else { Ok(Value::list(found)) }
 }

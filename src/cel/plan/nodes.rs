@@ -61,8 +61,16 @@ pub enum Dispatch {
     Functions(Vec<&'static Function>),
     /// `@not_strictly_false`, which takes errors.
     NotStrictlyFalse,
-    /// `matches` with a constant pattern.
-    Matches(Regex),
+    /// A search with a constant pattern (`OptimizeRegex` of cel-go).
+    Search(Search, Regex),
+}
+
+/// What is asked of a pattern.
+#[derive(Clone, Copy, Debug)]
+pub enum Search {
+    Matches,
+    Find,
+    FindAll,
 }
 
 /// `x in […]` of constants.

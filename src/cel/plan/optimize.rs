@@ -1,6 +1,6 @@
 //! What is done before the first evaluation, as `decOptimize` of cel-go does, and what calls cost.
 
-use super::nodes::{Call, Dispatch, Member, Node, Scalar};
+use super::nodes::{Call, Dispatch, Member, Node, Scalar, Search};
 use crate::cel::function::Cost;
 use crate::cel::re2::Regex;
 use crate::cel::value::{Error, Value};
@@ -49,13 +49,15 @@ pub fn call(mut call: Call) -> Result<Node, Error> {
         let value = crate::cel::eval::dispatch(&call, std::slice::from_ref(value))?;
         return Ok(Node::Constant(call.id, value));
     }
-    if let ("matches" | "find" | "findAll", [_, Node::Constant(_, Value::String(pattern)), ..]) =
-        (&*call.name, &*call.arguments)
-    {
+    let search = match &*call.name {
+        "matches" => Some(Search::Matches),
+        "find" => Some(Search::Find),
+        "findAll" => Some(Search::FindAll),
+        _ => None,
+    };
+    if let (Some(search), [_, Node::Constant(_, Value::String(pattern)), ..]) = (search, &*call.arguments) {
         let regex = Regex::compile(pattern).map_err(|error| Error::new(error.to_string()))?;
-        if &*call.name == "matches" {
-            call.dispatch = Dispatch::Matches(regex);
-        }
+        call.dispatch = Dispatch::Search(search, regex);
         call.early = true;
     }
     if call.overload == "in_list"

@@ -108,24 +108,24 @@ impl Decoder {
     }
 
     fn fields(&mut self, schema: &'static Type, fields: &mut Map<String, Value>, path: &Path) -> Result<(), Fatal> {
-        let mut result = self.count(schema);
-        fields.retain(|key, value| {
-            if result.is_err() {
-                return true;
-            }
-            let Some(field) = schema.field(key) else {
-                self.note("unknown", path, key);
-                return false;
-            };
-            match self.value(&field.shape, value, &path.then(Step::Field(schema, field))) {
-                Ok(held) => held != Held::Nothing,
-                Err(fatal) => {
-                    result = Err(fatal);
-                    true
+        self.count(schema)?;
+        let mut gone = Vec::new();
+        for (key, value) in fields.iter_mut() {
+            let held = match schema.field(key) {
+                Some(field) => self.value(&field.shape, value, &path.then(Step::Field(schema, field)))?,
+                None => {
+                    self.note("unknown", path, key);
+                    Held::Nothing
                 }
+            };
+            if held == Held::Nothing {
+                gone.push(key.clone());
             }
-        });
-        result
+        }
+        for key in gone {
+            fields.remove(&key);
+        }
+        Ok(())
     }
 
     fn value(&mut self, shape: &'static Shape, value: &mut Value, path: &Path) -> Result<Held, Fatal> {

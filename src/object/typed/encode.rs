@@ -11,14 +11,19 @@ pub(super) fn document(schema: &'static Type, value: &mut Value) -> Unwritten {
 }
 
 fn encode_fields(schema: &'static Type, fields: &mut Map<String, Value>) -> Unwritten {
-    let mut unwritten = Unwritten::default();
-    fields.retain(|key, value| {
-        let Some(field) = schema.field(key) else { return true };
+    let (mut unwritten, mut gone) = (Unwritten::default(), Vec::new());
+    for (key, value) in fields.iter_mut() {
+        let Some(field) = schema.field(key) else { continue };
         let is_left_out = is_left_out(field, value);
         let within = if is_left_out { not_nil(&field.shape, value) } else { encode(&field.shape, value) };
         within.into_iter().for_each(|within| unwritten.push(key, within));
-        !is_left_out
-    });
+        if is_left_out {
+            gone.push(key.clone());
+        }
+    }
+    for key in gone {
+        fields.remove(&key);
+    }
     for field in schema.written() {
         if !fields.contains_key(field.name) {
             let mut value = Value::Null;

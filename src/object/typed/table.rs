@@ -40,6 +40,8 @@ pub(super) struct Type {
     name: &'static str,
     /// Sorted by name.
     fields: Box<[Field]>,
+    /// Where in `fields` a name is, by [`hash`]: one more than the place, or 0.
+    places: Box<[u16]>,
     /// Which of the fields are always written.
     written: Box<[u16]>,
     /// How many values are written of one that is zero.
@@ -97,10 +99,30 @@ pub(super) fn resolve(index: u16) -> Option<&'static Type> {
 }
 
 impl Type {
+    fn new(name: &'static str, fields: Box<[Field]>) -> Self {
+        let written = fields.iter().zip(0..).filter(|(field, _)| field.is_always_written()).map(|(_, at)| at).collect();
+        let mut places = vec![0; (2 * fields.len() + 1).next_power_of_two()].into_boxed_slice();
+        for (field, place) in fields.iter().zip(1..) {
+            let mut at = hash(field.name) & (places.len() - 1);
+            while places[at] != 0 {
+                at = (at + 1) & (places.len() - 1);
+            }
+            places[at] = place;
+        }
+        Self { name, fields, places, written, zeros: 0 }
+    }
+
     /// The field of a JSON name.
     pub(super) fn field(&self, name: &str) -> Option<&Field> {
-        let at = self.fields.binary_search_by(|field| field.name.cmp(name)).ok()?;
-        self.fields.get(at)
+        let mut at = hash(name);
+        loop {
+            at &= self.places.len() - 1;
+            let field = self.fields.get(usize::from(*self.places.get(at)?).checked_sub(1)?)?;
+            if field.name == name {
+                return Some(field);
+            }
+            at += 1;
+        }
     }
 
     /// The fields that are written also when they are zero.
@@ -117,6 +139,16 @@ impl Type {
     pub(super) fn go_type(&self) -> &'static str {
         self.name.split_once('.').map_or(self.name, |(_, name)| name)
     }
+}
+
+/// Tells the names of a type's fields apart, nearly always.
+fn hash(name: &str) -> usize {
+    let bytes = name.as_bytes();
+    let byte = |at: usize| bytes.get(at).copied().map_or(0, usize::from);
+    bytes.len()
+        ^ byte(0).wrapping_mul(7)
+        ^ byte(bytes.len() / 2).wrapping_mul(31)
+        ^ byte(bytes.len().wrapping_sub(1)).wrapping_mul(3)
 }
 
 impl Field {
@@ -224,9 +256,7 @@ impl Table {
                 }
             }
             fields.reverse();
-            let fields = std::mem::take(&mut fields).into_boxed_slice();
-            let written = fields.iter().zip(0..).filter(|(field, _)| field.is_always_written()).map(|(_, at)| at);
-            types.push(Type { name, written: written.collect(), zeros: 0, fields });
+            types.push(Type::new(name, std::mem::take(&mut fields).into_boxed_slice()));
         }
         types.reverse();
         for index in 0..types.len() {
@@ -311,6 +341,10 @@ mod tests {
         assert_eq!(lines, include_str!("types.txt").lines().count());
         for one in &TABLE.types {
             assert!(one.fields.is_sorted_by_key(|field| field.name), "{}", one.name);
+            for field in &one.fields {
+                assert!(one.field(field.name).is_some_and(|found| std::ptr::eq(found, field)), "{}", field.name);
+            }
+            assert!(one.field("").is_none() && one.field("noSuchField").is_none());
         }
         assert!(json_schema()[0].go_type() == "v1.JSONSchemaProps");
     }

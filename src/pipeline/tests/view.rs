@@ -56,6 +56,26 @@ async fn a_create_is_validated_as_it_would_be_stored_and_sent_as_it_was_admitted
 }
 
 #[tokio::test]
+async fn the_trial_of_a_dry_run_is_its_answer() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (transport, writes) = recorded(&server);
+    let path = Path::over(server, transport).await;
+    let dry_run = format!("{CONFIG_MAPS}?dryRun=All");
+    let (code, answer) = path.json("POST", &dry_run, &watched("view-dry")).await;
+    assert_eq!((code, &answer["metadata"]["name"]), (201, &json!("view-dry")));
+    assert!(answer["metadata"]["uid"].is_string(), "{answer}");
+    assert_eq!((seen("view-dry").len(), writes.lock().unwrap().len()), (1, 1));
+    let as_table = [("content-type", "application/json"), ("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+    let answer = path.ask_raw("POST", &dry_run, &as_table, watched("view-dry").to_string()).await;
+    let answer: Value = serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap();
+    assert_eq!((&answer["kind"], writes.lock().unwrap().len()), (&json!("Table"), 3));
+    let mut refused = watched("view-dry");
+    refused["metadata"]["labels"]["refuse"] = json!("me");
+    assert_eq!(path.json("POST", &dry_run, &refused).await.0, 403);
+    assert_eq!(path.stored(&at("view-dry")).await["reason"], "NotFound");
+}
+
+#[tokio::test]
 async fn changes_are_validated_as_they_would_be_stored() {
     let path = Path::new().await;
     let uri = format!("{DEPLOYMENTS}/view-change");
