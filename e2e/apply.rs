@@ -1,7 +1,7 @@
-//! Server-side apply where admission changes what was applied: as behind a kube-apiserver that admits, and nobody owns what
-//! it added.
+//! Who owns what after a write that admission changed: as behind a kube-apiserver that admits, and nobody owns what it added
+//! to an apply. What it added to other writes is their writer's, and nothing else differs.
 
-use crate::harness::{Api, Pair, Proxy, Request, User, Webhook, eventually, get, patch, post, upstream};
+use crate::harness::{Api, Pair, Proxy, Request, User, Webhook, eventually, get, patch, post, put, upstream};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -61,10 +61,10 @@ fn hook(webhook: &Webhook, label: &str, operations: &Value) -> Value {
     })
 }
 
-fn hooks(kind: &str, hooks: Vec<Value>) -> Request {
+fn hooks(name: &str, kind: &str, hooks: Vec<Value>) -> Request {
     let resource = format!("{}webhookconfigurations", kind.to_lowercase());
     let object = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": format!("{kind}WebhookConfiguration"),
-        "metadata": {"name": "apply"}, "webhooks": hooks});
+        "metadata": {"name": name}, "webhooks": hooks});
     post(&format!("/apis/admissionregistration.k8s.io/v1/{resource}"), &object)
 }
 
@@ -100,7 +100,7 @@ fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
     ];
     let of = |patches: &[(&str, Value)]| patches.iter().map(|(label, patch)| hook(&webhook, label, patch)).collect();
     let none = patches.clone().map(|(label, _)| (label, Value::Null));
-    pair.set_up(&[hooks("Mutating", of(&patches)), hooks("Validating", of(&none))]);
+    pair.set_up(&[hooks("apply", "Mutating", of(&patches)), hooks("apply", "Validating", of(&none))]);
     let ready = |api: &Api| {
         let probe = post(&format!("{MAPS}?dryRun=All"), &map("probe", "probe", json!({})));
         eventually("hooks that are known", || {
@@ -141,4 +141,127 @@ fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
     ]);
     let steps: Vec<_> = steps.into_iter().map(|step| (User::admin(), step)).collect();
     pair.compare_asked(&webhook, ready, &steps);
+}
+
+/// The owners without these fields, sorted; who owns nothing else is not there.
+fn owners_of_rest(object: &Value, touched: &[&[&str]]) -> Vec<Value> {
+    fn prune(fields: &mut Value, path: &[&str]) {
+        let Some(fields) = fields.as_object_mut() else { return };
+        match path {
+            [] => {}
+            [last] => drop(fields.remove(*last)),
+            [first, rest @ ..] => {
+                let Some(inner) = fields.get_mut(*first) else { return };
+                prune(inner, rest);
+                let is_empty = inner.as_object().is_some_and(|inner| inner.keys().all(|key| key == "."));
+                if is_empty {
+                    fields.remove(*first);
+                }
+            }
+        }
+    }
+    let mut entries = owners(object);
+    for entry in &mut entries {
+        touched.iter().for_each(|path| prune(&mut entry["fieldsV1"], path));
+    }
+    entries.retain(|entry| entry["fieldsV1"] != json!({}));
+    entries.sort_by_key(|entry| format!("{}/{}", entry["operation"], entry["manager"]));
+    entries
+}
+
+#[test]
+fn but_for_what_admission_changed_everything_is_owned_alike() {
+    let webhook = Webhook::start();
+    let pair = Pair::start(&["MutatingAdmissionWebhook"], &[], &[]);
+    let annotations: &[&str] = &["f:metadata", "f:annotations"];
+    let (a, b, added): (&[&str], &[&str], &[&str]) = (&["f:data", "f:a"], &["f:data", "f:b"], &["f:data", "f:hook"]);
+    let image: &[&str] = &["f:spec", "f:containers", "k:{\"name\":\"a\"}", "f:image"];
+    let sidecar: &[&str] = &["f:spec", "f:containers", "k:{\"name\":\"sidecar\"}"];
+    let seconds: &[&str] = &["f:spec", "f:activeDeadlineSeconds"];
+    // What each hook does, and the fields that it touches.
+    let kinds: [(&str, Value, &[&[&str]]); 6] = [
+        (
+            "adds",
+            json!([{"op": "add", "path": "/data/hook", "value": "x"},
+                {"op": "add", "path": "/metadata/annotations", "value": {"hook": "x"}}]),
+            &[added, annotations],
+        ),
+        ("reverts", json!([{"op": "replace", "path": "/data/a", "value": "1"}]), &[a]),
+        ("replaces", json!([{"op": "replace", "path": "/data/a", "value": "hook"}]), &[a]),
+        ("removes", json!([{"op": "remove", "path": "/data/b"}]), &[b]),
+        (
+            "injects",
+            json!([{"op": "add", "path": "/spec/containers/-", "value": {"name": "sidecar", "image": "s"}},
+                {"op": "replace", "path": "/spec/containers/0/image", "value": "hook"},
+                {"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 30}]),
+            &[image, sidecar, seconds],
+        ),
+        ("none", Value::Null, &[]),
+    ];
+    let hooked = kinds.iter().map(|(label, patch, _)| hook(&webhook, label, patch)).collect();
+    pair.set_up(&[hooks("owners", "Mutating", hooked)]);
+    for api in pair.sides() {
+        let probe = post(&format!("{MAPS}?dryRun=All"), &map("probe", "none", json!({})));
+        eventually("hooks that are known", || {
+            api.send(&User::admin(), probe.clone());
+            (!webhook.take().is_empty()).then_some(())
+        });
+    }
+    let mut cases = 0;
+    for (label, _, touched) in &kinds {
+        for (way, before, request) in if *label == "injects" { pod_writes() } else { map_writes(label) } {
+            let case = format!("{label}, {way}");
+            let at = if *label == "injects" { format!("{PODS}/{way}") } else { format!("{MAPS}/{label}-{way}") };
+            let [expected, got] = pair.sides().map(|api| {
+                for request in before.iter().chain([&request]) {
+                    let answer = api.send(&User::admin(), request.clone());
+                    assert!(answer.status < 300, "{case}: {}", answer.text());
+                }
+                api.send(&User::admin(), get(&at)).json()
+            });
+            assert_eq!(got["data"], expected["data"], "{case}");
+            assert_eq!(got["spec"]["containers"], expected["spec"]["containers"], "{case}");
+            let touched = if way.contains("appl") { &[][..] } else { touched };
+            assert_eq!(owners_of_rest(&got, touched), owners_of_rest(&expected, touched), "{case}");
+            cases += 1;
+        }
+    }
+    assert_eq!(cases, 5 * 9 + 2);
+}
+
+/// Ways to write a map of which `first` may own all before: what is written before, and the write.
+fn map_writes(label: &str) -> Vec<(&'static str, Option<Request>, Request)> {
+    let data = |value: &str| json!({"data": {"a": value, "b": value, "c": value}});
+    let ways =
+        ["created", "put", "put-by-first", "merged", "strategic", "json", "applied", "applied-same", "applied-force"];
+    let write = |way: &'static str| {
+        let name = format!("{label}-{way}");
+        let by = |manager: &str| format!("{MAPS}/{name}?fieldManager={manager}");
+        let (same, changed) = (map(&name, label, data("1")), map(&name, label, data("2")));
+        // What is not labelled is no hook's business.
+        let before = post(&format!("{MAPS}?fieldManager=first"), &map(&name, "", data("1")));
+        let is_new = ["created", "applied"].contains(&way);
+        let operations = [
+            json!({"op": "add", "path": "/metadata/labels", "value": {"apply": label}}),
+            json!({"op": "replace", "path": "/data", "value": changed["data"]}),
+        ];
+        let request = match way {
+            "created" => post(&format!("{MAPS}?fieldManager=me"), &same),
+            "put" => put(&by("me"), &changed),
+            "put-by-first" => put(&by("first"), &changed),
+            "merged" => patch(&by("me"), "merge", &changed),
+            "strategic" => patch(&by("me"), "strategic", &changed),
+            "json" => patch(&by("me"), "json", &json!(operations)),
+            "applied-force" => patch(&format!("{}&force=true", by("me")), "apply", &changed),
+            _ => patch(&by("me"), "apply", &same),
+        };
+        (way, (!is_new).then_some(before), request)
+    };
+    ways.into_iter().map(write).collect()
+}
+
+fn pod_writes() -> Vec<(&'static str, Option<Request>, Request)> {
+    let pod = |name: &str| pod(name, json!({"apply": "injects"}));
+    let applied = patch(&format!("{PODS}/applied?fieldManager=me"), "apply", &pod("applied"));
+    vec![("created", None, post(&format!("{PODS}?fieldManager=me"), &pod("created"))), ("applied", None, applied)]
 }

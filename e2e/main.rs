@@ -32,5 +32,6 @@ mod reloading;
 mod subresources;
 mod upgrades;
 mod versions;
+mod warnings;
 mod webhook_client;
 mod webhooks;

@@ -261,3 +261,71 @@ fn writers_through_two_proxies_lose_nothing_and_store_only_what_was_validated() 
         assert!(shown.contains(&content(answer)), "stored, and never shown: {answer}");
     }
 }
+
+/// A policy that counts the writes of an object, in the object.
+fn counting(name: &str, namespace: &str) -> [Request; 2] {
+    let api_version = "admissionregistration.k8s.io/v1";
+    let count =
+        r#"[JSONPatch{op: "add", path: "/data/writes", value: string(int(object.data.?writes.orValue("0")) + 1)}]"#;
+    let rules = json!([{"operations": ["CREATE", "UPDATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+    let policy = json!({"apiVersion": api_version, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name},
+        "spec": {"matchConstraints": {"resourceRules": rules, "namespaceSelector": selector}, "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": count}}]}});
+    let binding = json!({"apiVersion": api_version, "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": name},
+        "spec": {"policyName": name}});
+    [("ies", policy), ("ybindings", binding)]
+        .map(|(plural, object)| post(&format!("/apis/{api_version}/mutatingadmissionpolic{plural}"), &object))
+}
+
+#[test]
+fn appliers_that_meet_writers_own_what_they_said_and_no_more() {
+    let proxies = [Proxy::before(upstream(), &[]), Proxy::before(upstream(), &[])];
+    let namespace = proxies[0].namespace("owned");
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let at = format!("{maps}/shared");
+    for request in counting(&namespace, &namespace) {
+        assert_eq!(upstream().send(&User::admin(), request).status, 201);
+    }
+    for proxy in &proxies {
+        eventually("a policy that is known", || {
+            let probe = proxy.send(&User::admin(), post(&format!("{maps}?dryRun=All"), &config_map("probe")));
+            probe.json()["data"]["writes"].is_string().then_some(())
+        });
+    }
+    let applied = |manager: &str, data: Value| {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": data});
+        patch(&format!("{at}?fieldManager={manager}"), "apply", &object)
+    };
+    proxies[0].accepts(applied("first", json!({"first": "1"})));
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (at, proxies, applied) = (&at, &proxies, &applied);
+            scope.spawn(move || {
+                for write in 0..WRITES {
+                    let (manager, value) = (format!("writer-{writer}"), write.to_string());
+                    let by = format!("{at}?fieldManager={manager}");
+                    let change = match writer % 3 {
+                        0 => patch(&by, "merge", &json!({"data": {&manager: value}})),
+                        _ => applied(&manager, json!({&manager: value})),
+                    };
+                    proxies[(writer + write) % 2].accepts(change);
+                }
+            });
+        }
+    });
+    let stored = upstream().send(&User::admin(), get(&at)).json();
+    assert_eq!(stored["data"]["writes"], (1 + WRITERS * WRITES).to_string());
+    let mut owned = BTreeSet::new();
+    for entry in stored["metadata"]["managedFields"].as_array().unwrap() {
+        let (manager, operation) = (entry["manager"].as_str().unwrap(), entry["operation"].as_str().unwrap());
+        let fields = entry["fieldsV1"]["f:data"].as_object().unwrap();
+        let own = format!("f:{manager}");
+        assert!(fields.contains_key(&own), "{entry}");
+        // What admission adds to a patch is its writer's.
+        let may_own = |field: &String| field == &own || field == "." || (operation == "Update" && field == "f:writes");
+        assert!(fields.keys().all(may_own), "{entry}");
+        owned.insert((manager.to_owned(), operation.to_owned()));
+    }
+    assert_eq!(owned.len(), 1 + WRITERS, "{owned:?}");
+}

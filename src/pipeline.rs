@@ -43,7 +43,7 @@ use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
 use crate::upstream::{Body, LongRunning};
-use http::header::{USER_AGENT, WARNING};
+use http::header::USER_AGENT;
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
 use std::net::IpAddr;
@@ -142,10 +142,9 @@ impl Pipeline {
                 in_time.unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout")))
             }
         };
+        let is_own = answered.is_err();
         let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal, form));
-        for warning in exchange.warnings.header_values() {
-            response.headers_mut().append(WARNING, warning);
-        }
+        exchange.warnings.write_to(response.headers_mut(), is_own);
         if let Ok(mut id) = HeaderValue::from_str(&exchange.audit_id) {
             // HTTP/2 keeps such a value out of its table: no other answer has it, and it would push out what they share.
             id.set_sensitive(true);
@@ -271,7 +270,8 @@ impl Pipeline {
         if !may_connect || !connect::may_be(info) {
             return Ok(None);
         }
-        let target = Target::find(&self.discovery, method, info).await?;
+        let target = Target::find(&self.discovery, info).await?;
+        target.check(method, info)?;
         Ok(target.is_connect().then_some(target))
     }
 
@@ -283,7 +283,17 @@ impl Pipeline {
         caller: &Caller,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
-        let target = Target::find(&self.discovery, request.method(), info).await?;
+        let target = Target::find(&self.discovery, info).await?;
+        let (deprecation, warnings) = (target.deprecation(&self.cluster), &exchange.warnings);
+        if target.is_built_in() {
+            target.check(request.method(), info)?;
+            negotiate::check_route(&request, info)?;
+            warnings.set_deprecation(deprecation);
+        } else {
+            // All of them have one route, whose handler warns first.
+            warnings.set_deprecation(deprecation);
+            target.check(request.method(), info)?;
+        }
         negotiate::check(&request, info, &target)?;
         let write = Write::begin(self, request, target, caller, exchange).await?;
         let deadline = write.deadline;

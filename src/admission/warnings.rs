@@ -1,37 +1,91 @@
 //! Warnings for the client (`warning.Recorder`): text by text, each once, bounded as kube-apiserver bounds them.
 
-use http::HeaderValue;
-use std::sync::{Mutex, PoisonError};
+use http::header::WARNING;
+use http::{HeaderMap, HeaderValue};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// All texts together have at most this many characters; past it each is cut.
 const TOTAL_CHARACTERS: usize = 4096;
 /// What a text is cut to then.
 const CUT_CHARACTERS: usize = 256;
 
-/// The warnings of one request.
+/// The warnings of one request, in the order in which kube-apiserver comes to them: that the version is deprecated, what was
+/// said before the object was stored, what the API server behind says of it, what was said afterwards.
 #[derive(Debug, Default)]
-pub struct Warnings(Mutex<Vec<String>>);
+pub struct Warnings(Mutex<Texts>);
+
+#[derive(Debug, Default)]
+struct Texts {
+    deprecation: Option<String>,
+    is_deprecation_said: bool,
+    all: Vec<String>,
+    /// How many of them come before those of the API server behind.
+    before_stored: Option<usize>,
+}
 
 impl Warnings {
     /// Adds a warning; an empty text, one with control characters or one that is there already is left out, and so is what comes
     /// after more than can be sent.
     pub fn add(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_sent = !text.is_empty() && !text.contains(char::is_control) && all.len() < TOTAL_CHARACTERS;
-        if is_sent && !all.contains(&text) {
-            all.push(text);
+        let mut texts = self.lock();
+        let end = texts.all.len();
+        texts.insert(end, text.into());
+    }
+
+    /// Says that the version is deprecated, if the answer is the proxy's own or says so as well.
+    pub fn set_deprecation(&self, text: Option<String>) {
+        self.lock().deprecation = text;
+    }
+
+    /// What is added from now on comes after what the API server behind says.
+    pub fn end_of_mutation(&self) {
+        let mut texts = self.lock();
+        let count = texts.all.len();
+        texts.before_stored.get_or_insert(count);
+    }
+
+    /// Adds what the API server behind has said in these headers.
+    pub fn add_stored(&self, headers: &HeaderMap) {
+        let mut texts = self.lock();
+        for text in headers.get_all(WARNING).iter().filter_map(text_of) {
+            let at = texts.before_stored.unwrap_or(texts.all.len());
+            if texts.deprecation.as_ref() == Some(&text) {
+                texts.is_deprecation_said = true;
+            } else if texts.insert(at, text) {
+                texts.before_stored = texts.before_stored.map(|at| at + 1);
+            }
+        }
+    }
+
+    /// Puts all of them into the headers of an answer, which is the proxy's own or has some already.
+    pub fn write_to(&self, headers: &mut HeaderMap, is_own: bool) {
+        {
+            let mut texts = self.lock();
+            texts.is_deprecation_said |= is_own;
+            if texts.all.is_empty() && texts.deprecation.is_none() {
+                return;
+            }
+        }
+        self.add_stored(headers);
+        // What is no text of kube-apiserver's stays as it is.
+        let others: Vec<_> =
+            headers.get_all(WARNING).iter().filter(|header| text_of(header).is_none()).cloned().collect();
+        headers.remove(WARNING);
+        for value in self.header_values().into_iter().chain(others) {
+            headers.append(WARNING, value);
         }
     }
 
     /// The values of the `Warning` headers, in order.
     pub fn header_values(&self) -> Vec<HeaderValue> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let total: usize = all.iter().map(|text| text.chars().count()).sum();
+        let texts = self.lock();
+        let deprecation = || texts.deprecation.iter().filter(|_| texts.is_deprecation_said);
+        let all = || deprecation().chain(&texts.all);
+        let total: usize = all().map(|text| text.chars().count()).sum();
         let cut = if total > TOTAL_CHARACTERS { CUT_CHARACTERS } else { usize::MAX };
         let mut written = 0;
-        let mut values = Vec::with_capacity(all.len());
-        for text in all.iter() {
+        let mut values = Vec::with_capacity(texts.all.len() + 1);
+        for text in all() {
             let text: String = text.chars().take(cut).collect();
             if written >= TOTAL_CHARACTERS {
                 break;
@@ -41,6 +95,22 @@ impl Warnings {
         }
         values
     }
+
+    fn lock(&self) -> MutexGuard<'_, Texts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Texts {
+    /// Whether the text was taken.
+    fn insert(&mut self, at: usize, text: String) -> bool {
+        let is_sent = !text.is_empty() && !text.contains(char::is_control) && self.all.len() < TOTAL_CHARACTERS;
+        let is_new = is_sent && !self.all.contains(&text);
+        if is_new {
+            self.all.insert(at, text);
+        }
+        is_new
+    }
 }
 
 /// `299 - "<text>"`, quoted as `net.NewWarningHeader` does.
@@ -49,9 +119,61 @@ fn header_value(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()).ok()
 }
 
+/// The text in `299 - "text"`.
+fn text_of(header: &HeaderValue) -> Option<String> {
+    let quoted = std::str::from_utf8(header.as_bytes()).ok()?.strip_prefix("299 - \"")?;
+    let mut text = String::new();
+    let mut characters = quoted.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => return Some(text),
+            '\\' => text.push(characters.next()?),
+            other => text.push(other),
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_warning_is_unquoted() {
+        let text = |header: &'static str| text_of(&HeaderValue::from_static(header));
+        assert_eq!(text(r#"299 - "say \"no\" \\ twice" "date""#).as_deref(), Some(r#"say "no" \ twice"#));
+        assert_eq!(text("299 - open"), None);
+        assert_eq!(text(r#"299 - "open"#), None);
+    }
+
+    fn answer(texts: &[&str]) -> HeaderMap {
+        texts.iter().map(|text| (WARNING, HeaderValue::from_str(&format!("299 - \"{text}\"")).unwrap())).collect()
+    }
+
+    /// What an answer with these warnings has in the end, where some were said before and some after it was stored.
+    fn merged(stored: &[&str], deprecation: Option<&str>, is_own: bool) -> Vec<String> {
+        let (warnings, mut headers) = (Warnings::default(), answer(stored));
+        headers.append(WARNING, HeaderValue::from_static("199 other \"agent\""));
+        warnings.set_deprecation(deprecation.map(str::to_owned));
+        warnings.add("before");
+        warnings.end_of_mutation();
+        warnings.add("after");
+        warnings.write_to(&mut headers, is_own);
+        let all = headers.get_all(WARNING).iter().map(|value| value.to_str().unwrap());
+        all.map(|value| value.trim_start_matches("299 - \"").trim_end_matches('"').to_owned()).collect()
+    }
+
+    #[test]
+    fn what_the_api_server_behind_says_has_its_place() {
+        let other = "199 other \"agent";
+        assert_eq!(merged(&["old", "before", "b"], Some("old"), false), ["old", "before", "b", "after", other]);
+        assert_eq!(merged(&[], Some("old"), false), ["before", "after", other]);
+        assert_eq!(merged(&["b"], Some("old"), true), ["old", "before", "b", "after", other]);
+        assert_eq!(merged(&["b", "c"], None, true), ["before", "b", "c", "after", other]);
+        let (nothing, mut headers) = (Warnings::default(), answer(&["theirs"]));
+        nothing.write_to(&mut headers, false);
+        assert_eq!(headers, answer(&["theirs"]));
+    }
 
     #[test]
     fn each_text_is_sent_once_and_quoted() {

@@ -9,6 +9,7 @@ use super::{Cluster, Need};
 use crate::authn::AnswerCache;
 use crate::object::normal::Normal;
 use crate::object::structural::Structural;
+use crate::object::version::custom_deprecation;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use crate::status::Status;
 use arc_swap::ArcSwapOption;
@@ -36,6 +37,8 @@ pub struct CustomResource {
     pub has_status: bool,
     /// Where the subresource `scale` finds the replicas, as in `.spec.replicas`; none where there is no such subresource.
     pub replicas_path: Option<String>,
+    /// What clients are told, if the version is deprecated.
+    pub deprecation: Option<String>,
     /// Whether nothing is pruned, whatever the schema says.
     pub preserves_unknown_fields: bool,
     /// Every version that is served.
@@ -248,11 +251,20 @@ impl Projection for Definition {
         let names: Arc<[String]> = served.map(|version| version.name.clone()).collect();
         let preserves_unknown_fields = spec.preserve_unknown_fields.unwrap_or_default();
         let versions = defined().map(|version| {
+            let kind = GroupVersionKind::new(&*spec.group, &*version.name, &*kind);
+            let deprecation = version.deprecated.then(|| match &version.deprecation_warning {
+                Some(warning) => warning.clone(),
+                None => {
+                    let others = spec.versions.iter().filter(|other| other.served && !other.deprecated);
+                    custom_deprecation(&kind, others.map(|other| &*other.name))
+                }
+            });
             Arc::new(CustomResource {
-                kind: GroupVersionKind::new(&*spec.group, &*version.name, &*kind),
+                kind,
                 is_served: version.served,
                 has_status: version.subresources.status.is_some(),
                 replicas_path: version.subresources.scale.as_ref().map(|scale| scale.spec_replicas_path.clone()),
+                deprecation,
                 preserves_unknown_fields,
                 versions: names.clone(),
                 storage_version: storage_version.clone(),
@@ -319,8 +331,12 @@ struct ConversionSpec {
 }
 
 #[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Version {
     name: String,
+    #[serde(default)]
+    deprecated: bool,
+    deprecation_warning: Option<String>,
     #[serde(default)]
     served: bool,
     #[serde(default)]

@@ -2,6 +2,7 @@
 
 use super::Converter;
 use crate::cluster::{CustomResource, Definition};
+use crate::object::version::newness;
 use crate::object::{GroupVersionKind, GroupVersionResource};
 use crate::status::Status;
 use std::sync::Arc;
@@ -88,7 +89,7 @@ impl Converter {
     /// The versions of a group that discovery has, newest first as kube-apiserver installs them (`SetVersionPriority`).
     fn served(&self, group: &str, resource: &GroupVersionResource, subresource: &str) -> Vec<Equivalent> {
         let mut versions = self.discovery.versions(group, &resource.resource);
-        versions.sort_by_key(|(version, _)| std::cmp::Reverse(priority(version)));
+        versions.sort_by(|(one, _), (other, _)| newness(other).cmp(&newness(one)));
         let equivalent = |(version, facts): (String, Arc<crate::cluster::discovery::Resource>)| {
             let kind = match subresource {
                 "" => facts.kind.clone(),
@@ -115,27 +116,4 @@ fn of_definition(definition: &Definition, resource: &GroupVersionResource, subre
         (other != *resource).then_some(Equivalent { resource: other, kind })
     };
     definition.versions.iter().filter_map(equivalent).collect()
-}
-
-/// How new a version is: `v2` before `v1` before `v1beta2` before `v1alpha1` (`version.CompareKubeAwareVersionStrings`).
-fn priority(version: &str) -> Option<(u8, u32, u32)> {
-    let rest = version.strip_prefix('v')?;
-    for (stability, word) in [(1, "beta"), (0, "alpha")] {
-        if let Some((major, minor)) = rest.split_once(word) {
-            return Some((stability, major.parse().ok()?, minor.parse().ok()?));
-        }
-    }
-    Some((2, rest.parse().ok()?, 0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::priority;
-
-    #[test]
-    fn newer_versions_come_first() {
-        let mut versions = ["v1alpha3", "v1beta1", "odd", "v1", "v1beta2", "v2"];
-        versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
-        assert_eq!(versions, ["v2", "v1", "v1beta2", "v1beta1", "v1alpha3", "odd"]);
-    }
 }

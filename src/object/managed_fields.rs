@@ -6,6 +6,7 @@ mod apply;
 mod compare;
 mod entries;
 mod fields;
+mod give_back;
 mod reset;
 mod set;
 
@@ -14,6 +15,7 @@ use crate::object::merge::Node;
 use crate::object::structural::numbers::canonicalize;
 use compare::compare;
 use entries::{Entry, Operation};
+pub use give_back::give_back;
 use jiff::Timestamp;
 use serde_json::Value;
 

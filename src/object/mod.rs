@@ -17,6 +17,7 @@ pub mod typed;
 pub mod normal;
 pub mod structural;
 pub mod toleration;
+pub mod version;
 mod unwritten;
 
 pub use name::generate_name;

@@ -146,7 +146,7 @@ impl Write<'_> {
             take_metadata(&mut stored, configuration, "resourceVersion");
         }
         let trial = match self.can_be_tried(&attributes) {
-            true => shown(operation, stored, &tried.headers),
+            true => shown(operation, stored, tried.headers),
             false => Trial::Unknown,
         };
         let owners = Owners::of(&before).filter(|_| is_changed && !attributes.dry_run);

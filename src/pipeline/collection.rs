@@ -67,7 +67,10 @@ impl Write<'_> {
         loop {
             let path = format!("{}?{}", self.parts.uri.path(), self.page(token, items));
             match self.pipeline.gateway.read_page(&path, self.caller).await? {
-                Page::Read(list) => return Ok(list.into_value()),
+                Page::Read(list, headers) => {
+                    self.warnings.add_stored(&headers);
+                    return Ok(list.into_value());
+                }
                 Page::TooLarge if items > 1 && !self.asks_for_one_page() => items /= 2,
                 Page::TooLarge => return Err(Status::internal_error("what is to be deleted is too large to be read")),
             }
@@ -131,6 +134,7 @@ impl Write<'_> {
             outgoing.method = Method::DELETE;
             outgoing.uri = self.one_item_uri(&name)?;
             let answer = self.forward_for_json(outgoing).await?;
+            self.warnings.add_stored(&answer.headers);
             attempt += 1;
             if answer.status.is_success() {
                 let found_none = answer.object().is_ok_and(|list| list.get(&["items"]).is_some_and(is_empty));

@@ -13,6 +13,10 @@ use http::Response;
 use serde_json::Value;
 use std::sync::Arc;
 
+/// Said before anybody is asked whether a job may be deleted (`REST.Delete` of jobs).
+const KEPT_PODS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                         remove them or set propagationPolicy=Orphan to suppress this warning";
+
 impl Write<'_> {
     /// Admits and deletes the object; on a conflict that the client did not ask for, once more with the fresh one.
     pub(super) async fn delete(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
@@ -36,6 +40,11 @@ impl Write<'_> {
         let options = WriteOptions::for_delete(&self.body, media_type, query)?.as_options_object(OptionsKind::Delete);
         if let (Some(event), false) = (&mut exchange.event, self.body.is_empty()) {
             event.set_request_object(&options);
+        }
+        let (group, kind) = (&*self.target.kind().group, &*self.target.kind().kind);
+        let says = |field: &str| options.get(&[field]).is_some_and(|value| !value.is_null());
+        if (group, kind) == ("batch", "Job") && !says("propagationPolicy") && !says("orphanDependents") {
+            self.warnings.add(KEPT_PODS);
         }
         Ok(options)
     }

@@ -49,8 +49,8 @@ pub(super) struct Answer {
 
 /// A page of a list.
 pub(super) enum Page {
-    /// It was read.
-    Read(Object),
+    /// It was read; with the headers of the answer.
+    Read(Object, HeaderMap),
     /// It is more than is read as a whole.
     TooLarge,
 }
@@ -158,7 +158,9 @@ impl Gateway {
         match self.collect_within_limit(response).await {
             Err(why) if why.code == 413 => Ok(Page::TooLarge),
             Err(why) => Err(unreadable(&why)),
-            Ok(answer) if answer.status == StatusCode::OK => answer.object().map(Page::Read),
+            Ok(answer) if answer.status == StatusCode::OK => {
+                answer.object().map(|list| Page::Read(list, answer.headers))
+            }
             Ok(answer) if answer.status == StatusCode::NOT_FOUND => Err(Status::no_such_path()),
             Ok(answer) => Err(answer.into_refusal()),
         }

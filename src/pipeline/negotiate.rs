@@ -15,13 +15,10 @@ use http::header::CONTENT_TYPE;
 /// What the API server can answer with.
 const REPRESENTATIONS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// The checks of the routes of built-in kinds, then those of the handlers.
+/// The checks of the handlers.
 pub(super) fn check(request: &Request<Body>, info: &RequestInfo, target: &Target) -> Result<(), Status> {
     let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
     let is_built_in = schema(target.kind()).is_some();
-    if is_built_in {
-        check_route(request, info, content_type.unwrap_or_default())?;
-    }
     if info.verb == "patch" {
         let patch_type = PatchType::from_content_type(content_type);
         if !is_built_in && matches!(patch_type, Ok(PatchType::Strategic) | Err(_)) {
@@ -37,8 +34,9 @@ pub(super) fn check(request: &Request<Body>, info: &RequestInfo, target: &Target
     if info.verb == "create" { body::media_type(content_type).map(|_| ()) } else { Ok(()) }
 }
 
-/// `restful.RouterJSR311.detectRoute`
-fn check_route(request: &Request<Body>, info: &RequestInfo, content_type: &str) -> Result<(), Status> {
+/// The checks of the routes of built-in kinds, which come before (`restful.RouterJSR311.detectRoute`).
+pub(super) fn check_route(request: &Request<Body>, info: &RequestInfo) -> Result<(), Status> {
+    let content_type = request.headers().get(CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("?"));
     let is_patch = |one: &str| PatchType::from_content_type(Some(one.trim_matches(' '))).is_ok();
     if info.verb == "patch" && !content_type.split(',').any(is_patch) {
         let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");

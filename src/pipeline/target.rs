@@ -1,6 +1,8 @@
 //! What a mutating request is about: the resource as discovery knows it.
 
+use crate::cluster::Cluster;
 use crate::cluster::discovery::{Discovery, Resource, Subresource};
+use crate::object::version::deprecation;
 use crate::object::{GroupVersionKind, GroupVersionResource};
 use crate::request::RequestInfo;
 use crate::status::Status;
@@ -21,11 +23,11 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Finds it in discovery.
+    /// Finds the resource in discovery.
     ///
     /// # Errors
-    /// 404 when there is no such resource or subresource, 405 when it does not have the verb.
-    pub(super) async fn find(discovery: &Discovery, method: &Method, info: &RequestInfo) -> Result<Self, Status> {
+    /// 404 when there is no such resource.
+    pub(super) async fn find(discovery: &Discovery, info: &RequestInfo) -> Result<Self, Status> {
         // The legacy paths `/api/v1/watch/…` have no writes, and `/api/v1/proxy/…` are gone.
         if info.verb == "watch" {
             return Err(not_allowed());
@@ -35,21 +37,25 @@ impl Target {
         }
         let facts = discovery.resource(&info.api_group, &info.api_version, &info.resource).await;
         let facts = facts.ok_or_else(|| no_such_path(info))?;
-        let target = Self {
+        Ok(Self {
             resource: GroupVersionResource::new(&*info.api_group, &*info.api_version, &*info.resource),
             subresource: info.subresource.clone(),
             namespace: info.namespace.clone(),
             name: info.name.clone(),
             rest: rest(info),
             facts,
-        };
-        target.check_path(info)?;
-        target.check_form(info)?;
-        let allowed = target.is_connect() || target.verbs().contains(&info.verb);
-        if !allowed && *method != Method::GET {
-            return Err(not_allowed());
-        }
-        Ok(target)
+        })
+    }
+
+    /// Whether the resource takes such a request.
+    ///
+    /// # Errors
+    /// 404 when there is no such subresource, 405 when it does not have the verb.
+    pub(super) fn check(&self, method: &Method, info: &RequestInfo) -> Result<(), Status> {
+        self.check_path(info)?;
+        self.check_form(info)?;
+        let allowed = self.is_connect() || self.verbs().contains(&info.verb);
+        if allowed || *method == Method::GET { Ok(()) } else { Err(not_allowed()) }
     }
 
     /// The URL has the form that the resource is served at.
@@ -116,6 +122,12 @@ impl Target {
     /// Kind of the body that the URL takes.
     pub(super) fn kind(&self) -> &GroupVersionKind {
         self.sub().map_or(&self.facts.kind, |subresource| &subresource.kind)
+    }
+
+    /// What clients are told if the version is deprecated; of a custom resource's, as far as the cache knows it.
+    pub(super) fn deprecation(&self, cluster: &Cluster) -> Option<String> {
+        let custom = || cluster.custom_resource(self.resource_kind())?.deprecation.clone();
+        deprecation(self.kind()).or_else(custom)
     }
 
     /// Whether it is exec, attach, portforward or proxy.

@@ -13,7 +13,7 @@ use crate::object::{Object, generate_name};
 use crate::request::body::decode_patched;
 use crate::status::Status;
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, WARNING};
+use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
@@ -22,8 +22,8 @@ const GZIP_BYTES: usize = 128 * 1024;
 
 /// What came of trying a write.
 pub(super) enum Trial {
-    /// The object as it would be stored, and what the API server warns of.
-    Stored(Box<Object>, Vec<String>),
+    /// The object as it would be stored, and the headers of the answer, in which the API server warns.
+    Stored(Box<Object>, HeaderMap),
     /// Nothing that could be shown: the phase sees what is submitted, and the write itself will tell the rest.
     Unknown,
     /// Nothing, because no plugin looks at it. Only where one refuses, the API server is asked what it has to say before.
@@ -118,11 +118,11 @@ impl Write<'_> {
         let answer = self
             .rehearse(Outgoing { body, content_type: "application/json", is_encoded: false, ..outgoing.clone() })
             .await?;
-        let Trial::Stored(mut stored, warnings) = self.judge(Operation::Create, answer) else {
+        let Trial::Stored(mut stored, headers) = self.judge(Operation::Create, answer) else {
             return Ok(Trial::Unknown);
         };
         let _metadata_is_an_object = stored.set(&["metadata", "name"], name.into());
-        Ok(Trial::Stored(stored, warnings))
+        Ok(Trial::Stored(stored, headers))
     }
 
     /// What is known of a token before it is made: whose it is, and for whom (`TokenREST.Create`). The token itself, which
@@ -150,7 +150,7 @@ impl Write<'_> {
             let _spec_is_an_object = shown.set(&["spec", "audiences"], audiences.clone());
         }
         match decode_patched(shown.into_value(), self.target.kind(), None) {
-            Ok(normal) => Trial::Stored(Box::new(normal.object), Vec::new()),
+            Ok(normal) => Trial::Stored(Box::new(normal.object), HeaderMap::new()),
             Err(_) => Trial::Unknown,
         }
     }
@@ -160,7 +160,7 @@ impl Write<'_> {
         let is_create = operation == Operation::Create;
         match answer.status.as_u16() {
             200..=299 => match answer.object() {
-                Ok(object) if object.kind() == self.target.kind().kind => shown(operation, object, &answer.headers),
+                Ok(object) if object.kind() == self.target.kind().kind => shown(operation, object, answer.headers),
                 _ => Trial::Unknown,
             },
             // Something behind has side effects of its own: only the write itself can ask it.
@@ -181,8 +181,8 @@ impl Write<'_> {
         outgoing: &Outgoing,
         exchange: &mut Exchange,
     ) -> Result<Option<Answer>, Status> {
-        let (stored, warnings) = match trial {
-            Trial::Stored(stored, warnings) => (stored, warnings),
+        let (stored, headers) = match trial {
+            Trial::Stored(stored, headers) => (stored, headers),
             Trial::Untried => {
                 return match self.validate(attributes, exchange).await {
                     Ok(()) => Ok(None),
@@ -220,7 +220,7 @@ impl Write<'_> {
         attributes.object = admitted;
         if result.is_err() {
             // The write will not get there to hear them.
-            warnings.into_iter().for_each(|text| self.warnings.add(text));
+            self.warnings.add_stored(&headers);
         }
         result.map(|()| None)
     }
@@ -237,7 +237,7 @@ impl Write<'_> {
         }
         match self.try_out(attributes, outgoing).await {
             Ok(Trial::Refused(answer)) => return Ok(Some(answer)),
-            Ok(Trial::Stored(_, warnings)) => warnings.into_iter().for_each(|text| self.warnings.add(text)),
+            Ok(Trial::Stored(_, headers)) => self.warnings.add_stored(&headers),
             Ok(Trial::Unknown | Trial::Untried) | Err(_) => {}
         }
         Err(refusal)
@@ -245,27 +245,11 @@ impl Write<'_> {
 }
 
 /// The object in an answer, for the validating phase. The uid of a new object is not the one that it will have.
-pub(super) fn shown(operation: Operation, mut object: Object, headers: &HeaderMap) -> Trial {
+pub(super) fn shown(operation: Operation, mut object: Object, headers: HeaderMap) -> Trial {
     if operation == Operation::Create {
         object.remove(&["metadata", "uid"]);
     }
-    let warnings = headers.get_all(WARNING).iter().filter_map(warning_text).collect();
-    Trial::Stored(Box::new(object), warnings)
-}
-
-/// The text in `299 - "text"`.
-fn warning_text(header: &HeaderValue) -> Option<String> {
-    let (_, quoted) = header.to_str().ok()?.split_once('"')?;
-    let mut text = String::new();
-    let mut characters = quoted.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' => return Some(text),
-            '\\' => text.push(characters.next()?),
-            other => text.push(other),
-        }
-    }
-    None
+    Trial::Stored(Box::new(object), headers)
 }
 
 /// A Status as the API server would have answered it.
@@ -284,18 +268,5 @@ pub(super) fn take_metadata(object: &mut Object, other: &Object, field: &str) {
             let _metadata_is_an_object = object.set(&["metadata", field], value);
         }
         None => drop::<Option<Value>>(object.remove(&["metadata", field])),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_warning_is_unquoted() {
-        let text = |header: &'static str| warning_text(&HeaderValue::from_static(header));
-        assert_eq!(text(r#"299 - "say \"no\" \\ twice" "date""#).as_deref(), Some(r#"say "no" \ twice"#));
-        assert_eq!(text("299 - open"), None);
-        assert_eq!(text(r#"299 - "open"#), None);
     }
 }

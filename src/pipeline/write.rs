@@ -229,13 +229,12 @@ impl<'a> Write<'a> {
         }
         result?;
         self.pipeline.reserved_names.check(attributes)?;
-        match &mut attributes.object {
-            Some(object) if object.is_changed() => {
-                self.say_duplicate_owners(object, Seen::AfterMutation);
-                self.check_identity(object, attributes.operation)
-            }
-            _ => Ok(()),
+        if let Some(object) = attributes.object.as_mut().filter(|object| object.is_changed()) {
+            self.say_duplicate_owners(object, Seen::AfterMutation);
+            self.check_identity(object, attributes.operation)?;
         }
+        self.warnings.end_of_mutation();
+        Ok(())
     }
 
     fn check_identity(&self, object: &mut Object, operation: Operation) -> Result<(), Status> {

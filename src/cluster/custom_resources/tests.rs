@@ -25,7 +25,7 @@ fn definition(schema: Value) -> Value {
             "versions": [
                 {"name": "v1", "served": true, "storage": false, "schema": {"openAPIV3Schema": schema}},
                 {"name": "v2", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
-                {"name": "v0", "served": false, "storage": false},
+                {"name": "v0", "served": false, "storage": false, "deprecated": true},
             ]
         },
         "status": {"acceptedNames": {"kind": "Widget"}}
@@ -69,6 +69,8 @@ async fn versions_that_are_not_served_are_known_for_conversion() {
         [("v1", true, false, None), ("v2", true, true, Some(".spec.size")), ("v0", false, false, None)]
     );
     assert!(matches!(found.conversion, Conversion::Webhook(_)));
+    let said: Vec<_> = found.versions.iter().map(|one| one.deprecation.as_deref()).collect();
+    assert_eq!(said, [None, None, Some("example.com/v0 Widget is deprecated; use example.com/v2 Widget")]);
 }
 
 #[tokio::test]

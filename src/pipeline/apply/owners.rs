@@ -3,6 +3,7 @@
 //! write of its own, which changes nothing but the owners.
 
 use crate::object::Object;
+use crate::object::managed_fields::give_back;
 use crate::object::patch::PatchType;
 use crate::pipeline::gateway::Answer;
 use crate::pipeline::write::{Outgoing, Write, is_conflict};
@@ -14,41 +15,28 @@ use serde_json::{Value, json};
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
 /// The owners that the client's own configuration makes.
-pub(super) struct Owners(Vec<Value>);
+pub(super) struct Owners(Value);
 
 impl Owners {
     /// Those of an object that an apply came to; none from an API server that does not count them.
     pub(super) fn of(outcome: &Object) -> Option<Self> {
-        let entries = outcome.items(&MANAGED_FIELDS);
-        (!entries.is_empty()).then(|| Self(entries.to_vec()))
-    }
-
-    /// The owners of an object that somebody changed since: who wrote here owns what is in `self`.
-    fn among(&self, others: &[Value], is_writer: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let own = self.0.iter().filter(|entry| is_writer(entry));
-        let others = others.iter().filter(|entry| !is_writer(entry));
-        own.chain(others).cloned().collect()
+        let is_counted = !outcome.items(&MANAGED_FIELDS).is_empty();
+        outcome.get(&MANAGED_FIELDS).filter(|_| is_counted).cloned().map(Self)
     }
 }
 
 impl Write<'_> {
     /// Writes what was admitted, and gives back what the client's own configuration does not say.
     pub(super) async fn write_and_disown(&self, outgoing: Outgoing, owners: &Owners) -> Result<Answer, Status> {
-        let operations: &[&str] =
-            if outgoing.content_type == PatchType::Apply.content_type() { &["Apply"] } else { &["Apply", "Update"] };
         let applied = self.forward_for_json(outgoing).await?;
         if !applied.status.is_success() {
             return Ok(applied);
         }
         let query = self.parts.uri.query().unwrap_or_default();
         let manager = query_value(query, "fieldManager").unwrap_or_default();
-        let is_writer = |entry: &Value| {
-            let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
-            operations.contains(&text("operation"))
-                && text("manager") == manager
-                && text("subresource") == self.target.subresource
-        };
-        let (mut object, mut entries) = (applied.object()?, owners.0.clone());
+        let is_writer = |name: &str, subresource: &str| name == manager && subresource == self.target.subresource;
+        let written = applied.object()?;
+        let (mut object, mut entries) = (written.clone(), owners.0.clone());
         for _ in 0..self.pipeline.limits.conflict_retries {
             let answer = self.forward(self.owners_patch(&object, &entries)?).await?;
             if answer.status.is_success() {
@@ -58,34 +46,24 @@ impl Write<'_> {
                 tracing::warn!(status = %answer.status, "what admission added to an apply stays its applier's");
                 break;
             }
-            let Some(fresh) = self.old_object().await? else { break };
-            entries = owners.among(fresh.items(&MANAGED_FIELDS), is_writer);
-            object = fresh;
+            let Some(fresh) = self.old_object().await?.filter(|fresh| fresh.uid() == written.uid()) else { break };
+            let of = |object: &Object| object.get(&MANAGED_FIELDS).cloned().unwrap_or_default();
+            let Some(given_back) = give_back(&owners.0, &of(&written), &of(&fresh), is_writer) else { break };
+            if given_back == of(&fresh) {
+                break;
+            }
+            (object, entries) = (fresh, given_back);
         }
         Ok(applied)
     }
 
     /// The patch that gives this object these owners, if it still has its version.
-    fn owners_patch(&self, object: &Object, entries: &[Value]) -> Result<Outgoing, Status> {
+    fn owners_patch(&self, object: &Object, entries: &Value) -> Result<Outgoing, Status> {
         let metadata = json!({"managedFields": entries, "resourceVersion": object.resource_version()});
         let body = serde_json::to_vec(&json!({ "metadata": metadata })).map_err(Status::internal_error)?;
         let mut outgoing = self.outgoing(Bytes::from(body));
         outgoing.uri = self.uri_with(self.parts.uri.path(), &["fieldManager", "pretty"])?;
         outgoing.content_type = PatchType::Merge.content_type();
         Ok(outgoing)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_applier_owns_what_it_said_and_the_others_what_they_own_by_now() {
-        let entry = |manager: &str, fields: &str| json!({"manager": manager, "fieldsV1": {fields: {}}});
-        let owners = Owners(vec![entry("me", "f:own"), entry("other", "f:old")]);
-        let fresh = [entry("other", "f:new"), entry("me", "f:extended"), entry("third", "f:x")];
-        let merged = owners.among(&fresh, |entry| entry["manager"] == "me");
-        assert_eq!(merged, [entry("me", "f:own"), entry("other", "f:new"), entry("third", "f:x")]);
     }
 }

@@ -1,0 +1,93 @@
+//! Versions of the API: which of two is newer, and what clients are told of those that will go.
+
+use super::{GroupVersionKind, api_version};
+use std::cmp::Reverse;
+
+const DEVICES: [&str; 4] = ["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"];
+const POLICIES: [&str; 2] = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
+/// What can be written to a kube-apiserver 1.36 and is deprecated there (`APILifecycleDeprecated`): group, version, kinds,
+/// and what is said of them.
+const DEPRECATED: [(&str, &str, &[&str], &str); 10] = [
+    ("", "v1", &["Endpoints"], "v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+    ("admissionregistration.k8s.io", "v1alpha1", &POLICIES, "v1.35+, unavailable in v1.38+"),
+    ("certificates.k8s.io", "v1alpha1", &["ClusterTrustBundle"], "v1.34+, unavailable in v1.37+"),
+    ("coordination.k8s.io", "v1alpha2", &["LeaseCandidate"], "v1.35+, unavailable in v1.38+"),
+    ("coordination.k8s.io", "v1beta1", &["LeaseCandidate"], "v1.36+, unavailable in v1.39+"),
+    ("networking.k8s.io", "v1beta1", &["IPAddress", "ServiceCIDR"], "v1.34+, unavailable in v1.37+"),
+    ("resource.k8s.io", "v1alpha3", &["DeviceTaintRule"], "v1.36+, unavailable in v1.39+"),
+    ("resource.k8s.io", "v1beta1", &DEVICES, "v1.35+, unavailable in v1.38+"),
+    ("resource.k8s.io", "v1beta2", &DEVICES, "v1.36+, unavailable in v1.39+"),
+    (
+        "storage.k8s.io",
+        "v1beta1",
+        &["VolumeAttributesClass"],
+        "v1.34+, unavailable in v1.37+; use storage.k8s.io/v1 VolumeAttributesClass",
+    ),
+];
+
+/// What clients are told of a kind of Kubernetes' own that is deprecated (`deprecation.WarningMessage`).
+pub fn deprecation(kind: &GroupVersionKind) -> Option<String> {
+    let (.., since) = DEPRECATED.iter().find(|(group, version, kinds, _)| {
+        kind.group == *group && kind.version == *version && kinds.contains(&&*kind.kind)
+    })?;
+    Some(format!("{} {} is deprecated in {since}", kind.api_version(), kind.kind))
+}
+
+/// What clients are told of a custom resource's version that is deprecated, where its definition does not say it itself
+/// (`defaultDeprecationWarning`): the newest of the `others`, which are served and not deprecated, is to be used instead.
+pub fn custom_deprecation<'v>(kind: &GroupVersionKind, others: impl Iterator<Item = &'v str>) -> String {
+    let said = format!("{} {} is deprecated", kind.api_version(), kind.kind);
+    let newest = others.filter(|other| newness(other) > newness(&kind.version)).max_by_key(|other| newness(other));
+    match newest {
+        Some(newest) => format!("{said}; use {} {}", api_version(&kind.group, newest), kind.kind),
+        None => said,
+    }
+}
+
+/// How new a version is: `v2` is newer than `v1`, then come `v1beta2` and `v1alpha1`, then others by their names
+/// (`version.CompareKubeAwareVersionStrings`).
+pub fn newness(version: &str) -> (Option<(u8, u32, u32)>, Reverse<&str>) {
+    let stability = || {
+        let rest = version.strip_prefix('v')?;
+        for (stability, word) in [(1, "beta"), (0, "alpha")] {
+            if let Some((major, minor)) = rest.split_once(word) {
+                return Some((stability, major.parse().ok()?, minor.parse().ok()?));
+            }
+        }
+        Some((2, rest.parse().ok()?, 0))
+    };
+    (stability(), Reverse(version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_versions_come_first() {
+        let mut versions = ["v1alpha3", "v1beta1", "odd", "v1", "v1beta2", "even", "v2"];
+        versions.sort_by(|one, other| newness(other).cmp(&newness(one)));
+        assert_eq!(versions, ["v2", "v1", "v1beta2", "v1beta1", "v1alpha3", "even", "odd"]);
+    }
+
+    #[test]
+    fn what_replaces_a_deprecated_version_is_newer() {
+        let said = |version: &str, others: &[&str]| {
+            custom_deprecation(&GroupVersionKind::new("e.com", version, "Widget"), others.iter().copied())
+        };
+        assert_eq!(
+            said("v1beta1", &["v1alpha1", "v1", "v1beta2"]),
+            "e.com/v1beta1 Widget is deprecated; use e.com/v1 Widget"
+        );
+        assert_eq!(said("v1", &["v1beta1"]), "e.com/v1 Widget is deprecated");
+    }
+
+    #[test]
+    fn kinds_of_kubernetes_are_told_apart() {
+        let said = |group: &str, version: &str, kind: &str| deprecation(&GroupVersionKind::new(group, version, kind));
+        let endpoints = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+        assert_eq!(said("", "v1", "Endpoints").as_deref(), Some(endpoints));
+        assert_eq!(said("", "v1", "Pod"), None);
+        assert_eq!(said("resource.k8s.io", "v1", "DeviceClass"), None);
+    }
+}
