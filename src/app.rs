@@ -16,7 +16,7 @@ use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
 use crate::upstream::{
-    self, Body, BoxError, Doubled, Forwarder, Identity, Probe, Remote, SharedTransport, kube_client,
+    self, Body, BoxError, Doubled, Forwarder, Identity, Probe, Protobuf, Remote, SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
@@ -324,6 +324,13 @@ fn pipeline(
         problems if problems.is_empty() => Ok(()),
         problems => Err(problems.join("; ").replace('\n', " ")),
     });
+    // The embedded API server is not far enough away for it to matter.
+    let protobuf = match &config.upstream {
+        config::Upstream::Embedded { .. } => Protobuf::never(),
+        config::Upstream::Remote { .. } => {
+            Protobuf::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
+        }
+    };
     Ok(Pipeline {
         authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
         impersonation: Impersonation::new(limits.impersonation_checks),
@@ -337,7 +344,7 @@ fn pipeline(
             transport: upstream.transport,
             forwarder: upstream.forwarder,
             response_bytes: limits.response_bytes,
-            takes_protobuf: matches!(config.upstream, config::Upstream::Remote { .. }).into(),
+            protobuf,
         },
         dry_runs: DryRuns::default(),
         audit,

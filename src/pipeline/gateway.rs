@@ -4,7 +4,7 @@ use crate::authn::UserInfo;
 use crate::object::{Object, decode, protobuf};
 use crate::request::body;
 use crate::status::Status;
-use crate::upstream::{Body, ClientCredentials, Forwarder, SharedTransport, UpstreamError, full};
+use crate::upstream::{Body, ClientCredentials, Forwarder, Protobuf, SharedTransport, UpstreamError, full};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
@@ -13,7 +13,6 @@ use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Whoever a request is done for.
 #[derive(Clone, Debug)]
@@ -32,8 +31,8 @@ pub struct Gateway {
     pub forwarder: Forwarder,
     /// Bytes of an answer that is read as a whole.
     pub response_bytes: usize,
-    /// Whether the API server takes built-in kinds in protobuf, which every kube-apiserver does, until it says otherwise.
-    pub takes_protobuf: AtomicBool,
+    /// Whether built-in kinds that admission changed go in protobuf.
+    pub protobuf: Protobuf,
 }
 
 /// Bytes of a Status that was compressed.

@@ -16,7 +16,7 @@ use crate::cluster::{Cluster, FixedState};
 use crate::config::admission::DefaultTolerations;
 use crate::embedded;
 use crate::manifests::ReservedNames;
-use crate::upstream::{Forwarder, Identity, SharedTransport, from_fn, full, kube_client};
+use crate::upstream::{Forwarder, Identity, Protobuf, SharedTransport, from_fn, full, kube_client};
 use async_trait::async_trait;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -156,7 +156,7 @@ impl Path {
             chain: Arc::new(chain.unwrap()),
             reserved_names: ReservedNames::default(),
             validation_view: ValidationView::Stored,
-            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, takes_protobuf: false.into() },
+            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, protobuf: Protobuf::never() },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),

@@ -20,7 +20,6 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
 /// How many bytes admission adds to an object, near enough: a token's volume, tolerations, defaults.
@@ -324,7 +323,7 @@ impl<'a> Write<'a> {
         if answer.status != StatusCode::UNSUPPORTED_MEDIA_TYPE {
             return Ok(answer);
         }
-        gateway.takes_protobuf.store(false, Ordering::Relaxed);
+        gateway.protobuf.refused();
         gateway.ask_as(self.caller, request(outgoing.into_json()?)).await
     }
 
@@ -373,8 +372,7 @@ impl<'a> Write<'a> {
     /// The object in protobuf, if it is of a built-in kind and the API server behind takes that.
     fn encoded(&self, object: &Object) -> Option<Vec<u8>> {
         // The scale of a custom resource is of a built-in kind, and of a handler that knows only JSON.
-        let is_taken = schema(self.target.resource_kind()).is_some()
-            && self.pipeline.gateway.takes_protobuf.load(Ordering::Relaxed);
+        let is_taken = schema(self.target.resource_kind()).is_some() && self.pipeline.gateway.protobuf.is_sent();
         let GroupVersionKind { group, version, kind } = self.target.kind();
         if is_taken { protobuf::encode(object, group, version, kind) } else { None }
     }

@@ -7,6 +7,7 @@ mod forward;
 mod identity;
 mod pool;
 mod probe;
+mod protobuf;
 mod remote;
 mod upgrade;
 mod webhooks;
@@ -16,6 +17,7 @@ pub use connect::Bounds;
 pub use forward::Forwarder;
 pub use identity::{ClientCredentials, Identity, RequestHeaders};
 pub use probe::Probe;
+pub use protobuf::Protobuf;
 pub use remote::{Remote, RemoteError};
 pub use webhooks::Doubled;
 

@@ -20,7 +20,7 @@ use kube_admission_proxy::object::{GroupVersionKind, GroupVersionResource, Objec
 use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::server::{Connection, Drain};
-use kube_admission_proxy::upstream::{Forwarder, Identity, SharedTransport, full, kube_client};
+use kube_admission_proxy::upstream::{Forwarder, Identity, Protobuf, SharedTransport, full, kube_client};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl Front {
             chain: Arc::new(chain.unwrap()),
             reserved_names: Default::default(),
             validation_view: ValidationView::Stored,
-            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, takes_protobuf: false.into() },
+            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, protobuf: Protobuf::never() },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),

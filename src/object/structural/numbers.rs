@@ -18,15 +18,17 @@ pub(crate) fn read(value: &mut Value) {
 
 /// As Go reads them once it has written them: what has no fraction is written without.
 pub(crate) fn canonicalize(value: &mut Value) {
-    each(value, &mut |number| {
-        if number.is_i64() {
-            return;
-        }
-        let Some(float) = number.as_f64() else { return };
-        if let Some(canonical) = whole(float).map(Number::from).or_else(|| Number::from_f64(float)) {
-            *number = canonical;
-        }
-    });
+    each(value, &mut canonical);
+}
+
+fn canonical(number: &mut Number) {
+    if number.is_i64() {
+        return;
+    }
+    let Some(float) = number.as_f64() else { return };
+    if let Some(canonical) = whole(float).map(Number::from).or_else(|| Number::from_f64(float)) {
+        *number = canonical;
+    }
 }
 
 /// An object as Go writes it. In those of built-in kinds fractions are left of what is kept as the text that came.
@@ -39,7 +41,15 @@ pub(crate) fn as_written(object: &Object) -> Cow<'_, Object> {
         return Cow::Borrowed(object);
     }
     let mut written = object.clone();
-    written.fields_mut().values_mut().for_each(canonicalize);
+    // Go writes -0, too.
+    let is_negative_zero =
+        |number: &Number| number.as_f64().is_some_and(|float| float == 0.0 && float.is_sign_negative());
+    let mut write = |number: &mut Number| {
+        if !is_negative_zero(number) {
+            canonical(number)
+        }
+    };
+    written.fields_mut().values_mut().for_each(|value| each(value, &mut write));
     Cow::Owned(written)
 }
 

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const JSON: &str = "application/json";
 
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
@@ -117,4 +118,50 @@ async fn options_of_a_delete_may_come_in_protobuf() {
     let forwarded: Value = serde_json::from_slice(&log.lock().unwrap().pop().unwrap().body).unwrap();
     assert_eq!(forwarded["dryRun"], json!(["All"]));
     assert_eq!(path.stored(&at("dropped")).await["kind"], "ConfigMap");
+}
+
+#[tokio::test]
+async fn what_admission_changed_goes_on_in_protobuf_where_that_is_taken() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (behind, log) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
+    let notes = log.clone();
+    let transport = from_fn(move |request: Request<Body>| {
+        let (behind, notes) = (behind.clone(), notes.clone());
+        async move {
+            let form = request.headers().get(CONTENT_TYPE).map(|form| form.to_str().unwrap().to_owned());
+            if let (true, Some(form)) = (request.method() == Method::POST, form) {
+                notes.lock().unwrap().push(form.clone());
+                if form == PROTOBUF {
+                    return Ok(Response::builder().status(415).body(crate::upstream::empty()).unwrap());
+                }
+            }
+            crate::upstream::Transport::send(&behind, request).await
+        }
+    });
+    let mut path = Path::over(server, transport).await;
+    let day = std::time::Duration::from_secs(24 * 3600);
+    path.pipeline.gateway.protobuf = Protobuf::start(path.pipeline.gateway.transport.clone(), day, day);
+    while !path.pipeline.gateway.protobuf.is_sent() {
+        tokio::task::yield_now().await;
+    }
+    let marked = |name: &str| {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"mark": "me"});
+        object
+    };
+    // What protobuf cannot say: an empty map is not nil.
+    let mut empty = marked("wire-empty");
+    empty["data"] = json!({});
+    for (object, forms) in [
+        (config_map("wire-same"), &[JSON][..]),
+        (empty, &[JSON]),
+        (marked("wire-changed"), &[PROTOBUF, JSON]),
+        (marked("wire-again"), &[JSON]),
+    ] {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201, "{name}");
+        assert_eq!(std::mem::take(&mut *log.lock().unwrap()), forms, "{name}");
+        let is_marked = !object["metadata"]["labels"].is_null();
+        assert_eq!(path.stored(&at(name)).await["metadata"]["labels"]["admitted"] == "yes", is_marked, "{name}");
+    }
 }
