@@ -17,7 +17,7 @@ use http::{Request, Response};
 use kube_admission_proxy::cluster::Namespace;
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::upstream::{Body, SharedTransport, Transport, UpstreamError};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -126,6 +126,76 @@ fn a_request_allocates_no_more_often_than_it_did() {
     for (what, count, bound) in counts {
         assert!(count <= bound, "{what}: {count} allocations, more than {bound}");
     }
+}
+
+const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
+
+impl Counted {
+    /// Registers policies of one validation about creates of a resource, each with a binding.
+    fn register(
+        &self,
+        names: impl Iterator<Item = String>,
+        resource: &str,
+        expression: &str,
+        selector: impl Fn(&str) -> Value,
+    ) {
+        let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]});
+        for name in names {
+            let constraints = json!({"resourceRules": [rule], "namespaceSelector": selector(&name)});
+            let policy = json!({"metadata": {"name": name}, "spec": {"matchConstraints": constraints, "validations": [{ "expression": expression }]}});
+            let binding =
+                json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
+            for (kind, object) in [("policies", policy), ("policybindings", binding)] {
+                let uri = format!("{REGISTRATIONS}/validatingadmission{kind}");
+                self.send("POST", &uri, JSON, &object.to_string().into(), 201);
+            }
+        }
+    }
+
+    /// Registers one more, and waits until it is heard of, and all before it with it.
+    fn settle(&self, name: &str) {
+        self.register([name.to_owned()].into_iter(), "secrets", &format!("object.metadata.name != '{name}'"), |_| {
+            json!({})
+        });
+        let secret: Bytes = json!({"metadata": {"name": name}}).to_string().into();
+        let uri = "/api/v1/namespaces/bench/secrets?dryRun=All";
+        let refused = || self.runtime.block_on(self.front.ask("POST", uri, JSON, secret.clone())).0 == 422;
+        while !refused() {
+            self.runtime.block_on(async { tokio::time::sleep(std::time::Duration::from_millis(5)).await });
+        }
+    }
+}
+
+/// What policies add to a create: those that are for it little each, those that are not nothing.
+#[test]
+fn policies_that_are_not_meant_allocate_nothing() {
+    let counted = Counted::new();
+    let expression =
+        "object.spec.containers.all(c, !c.image.endsWith(':latest') && !c.?securityContext.?privileged.orValue(false))";
+    let body = Bytes::from_static(POD_JSON);
+    let create = || counted.fewest(|_| (), |_| counted.send("POST", PODS, JSON, &body, 201));
+    let names = |prefix: &'static str, count: usize| (0..count).map(move |n| format!("{prefix}-{n}"));
+    let anywhere = |_: &str| json!({});
+    counted.register(names("one", 1), "pods", expression, anywhere);
+    counted.settle("settled-1");
+    let with_one = create();
+    counted.register(names("others", 100), "configmaps", expression, anywhere);
+    counted.register(names("elsewhere", 100), "pods", expression, |name| json!({"matchLabels": {"team": name}}));
+    let elsewhere =
+        json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["bench"]}]});
+    counted.register(names("not-here", 100), "pods", expression, |_| elsewhere.clone());
+    counted.settle("settled-2");
+    let with_others = create();
+    counted.register(names("meant", 100), "pods", expression, anywhere);
+    counted.settle("settled-3");
+    let with_meant = create();
+    let each = with_meant.saturating_sub(with_others).div_ceil(100);
+    println!("one policy: {with_one} allocations; 300 that are not meant: {with_others}; each that is: {each}");
+    assert!(
+        with_others <= with_one + 8,
+        "{with_others} allocations with 300 policies that are not meant, {with_one} without"
+    );
+    assert!(each <= 20, "{each} allocations a policy");
 }
 
 /// What a cluster keeps of each of its namespaces, of which there may be ten thousand.

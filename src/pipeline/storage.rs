@@ -31,7 +31,8 @@ pub(super) fn restore_empty_lists(sent: &Object, stored: &mut Object) {
 }
 
 /// Puts back what only reading takes out of a custom resource: fields that its schema does not know, which webhooks have
-/// added, and that a number without a fraction was written with one. `is_written` tells the top-level fields that are stored as they were sent.
+/// added, and that a number without a fraction was written with one. `is_written` tells the top-level fields that are stored as
+/// they were sent.
 pub(super) fn restore_read(admitted: &Object, stored: &mut Object, is_written: impl Fn(&str) -> bool) {
     for (field, admitted) in admitted.fields().iter().filter(|(field, _)| is_written(field)) {
         restore_field(field, admitted, stored.fields_mut());

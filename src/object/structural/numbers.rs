@@ -31,7 +31,8 @@ fn canonical(number: &mut Number) {
     }
 }
 
-/// An object as Go writes it, but for -0, which is 0 here. In those of built-in kinds fractions are left of what is kept as the text that came.
+/// An object as Go writes it, but for -0, which is 0 here. In those of built-in kinds fractions are left of what is kept as the
+/// text that came.
 pub(crate) fn as_written(object: &Object) -> Cow<'_, Object> {
     if !object.fields().values().any(has_whole_float) {
         return Cow::Borrowed(object);
