@@ -26,7 +26,8 @@ pub(super) fn is_named_in(path: &str) -> bool {
 }
 
 impl Pipeline {
-    /// Admits the connection and passes it on; only what is proxied has methods of its own (`rest.Connecter`). Each phase has attributes of its own, as in `handlers.ConnectResource`.
+    /// Admits the connection and passes it on; only what is proxied has methods of its own (`rest.Connecter`). Each phase has
+    /// attributes of its own, as in `handlers.ConnectResource`.
     pub(super) async fn connect(
         &self,
         mut request: Request<Body>,

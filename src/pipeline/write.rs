@@ -69,19 +69,6 @@ pub(super) struct Outgoing {
     pub(super) is_encoded: bool,
 }
 
-impl Outgoing {
-    /// The same in JSON, for an API server that knows nothing else.
-    fn into_json(self) -> Result<Self, Status> {
-        let envelope = protobuf::open(&self.body).map_err(Status::internal_error)?;
-        let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));
-        let mut fields = envelope.object(group, version, &envelope.kind).map_err(Status::internal_error)?.fields;
-        fields.insert("apiVersion".into(), envelope.api_version.clone().into());
-        fields.insert("kind".into(), envelope.kind.clone().into());
-        let body = serde_json::to_vec(&fields).map_err(Status::internal_error)?.into();
-        Ok(Self { body, content_type: "application/json", is_encoded: false, ..self })
-    }
-}
-
 impl<'a> Write<'a> {
     /// Reads the body.
     ///
@@ -324,7 +311,14 @@ impl<'a> Write<'a> {
             return Ok(answer);
         }
         gateway.protobuf.refused();
-        gateway.ask_as(self.caller, request(outgoing.into_json()?)).await
+        gateway.ask_as(self.caller, request(self.in_json(outgoing)?)).await
+    }
+
+    /// What was written in protobuf in JSON, for an API server that knows nothing else.
+    fn in_json(&self, outgoing: Outgoing) -> Result<Outgoing, Status> {
+        let decoded = body::decode_object(&outgoing.body, MediaType::Protobuf, self.target.kind(), Form::AsSent)?;
+        let body = serde_json::to_vec(&decoded.object).map_err(Status::internal_error)?.into();
+        Ok(Outgoing { body, content_type: "application/json", is_encoded: false, ..outgoing })
     }
 
     /// A JSON body for the request's own method and URL.
