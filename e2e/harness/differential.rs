@@ -7,8 +7,10 @@ use super::control_plane::{ControlPlane, only, upstream};
 use super::proxy::Proxy;
 use super::webhook::{Review, Webhook};
 use super::{eventually, folder};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use std::process::Command;
+use std::time::Duration;
 
 /// A list of requests, and the plugins that admit them. In bodies, `{uid of PATH}` is the uid of the object at that path.
 pub struct Case<'a> {
@@ -201,23 +203,13 @@ fn mask(value: &mut Value, generated: Option<&str>) {
             }
             for (key, value) in map.iter_mut() {
                 match key.as_str() {
-                    "resourceVersion"
-                    | "creationTimestamp"
-                    | "deletionTimestamp"
-                    | "lastTransitionTime"
-                    | "lastUpdateTime"
-                    | "startTime"
-                    | "token"
-                    | "expirationTimestamp"
-                        if value.is_string() =>
-                    {
-                        *value = json!("<masked>")
-                    }
+                    "resourceVersion" | "token" | "expirationTimestamp" if value.is_string() => *value = json!("<masked>"),
                     _ => mask(value, generated),
                 }
             }
         }
         Value::Array(list) => list.iter_mut().for_each(|value| mask(value, generated)),
+        Value::String(text) if is_now(text) => *text = "<now>".to_owned(),
         Value::String(text) => {
             if let Some(name) = generated {
                 *text = text.replace(name, "<generated>");
@@ -236,6 +228,13 @@ fn mask(value: &mut Value, generated: Option<&str>) {
         }
         _ => {}
     }
+}
+
+/// Whether this is a time that a server wrote just now, or is about to act at.
+fn is_now(text: &str) -> bool {
+    const MINUTES: u64 = 15;
+    let away = |time: Timestamp| time.duration_since(Timestamp::now()).unsigned_abs();
+    text.parse().is_ok_and(|time| away(time) < Duration::from_secs(60 * MINUTES))
 }
 
 fn as_json(seen: &Seen) -> Value {

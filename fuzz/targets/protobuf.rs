@@ -1,8 +1,8 @@
-//! Kubernetes' protobuf: any bytes as an envelope, and any bytes as the message of a kind.
+//! Kubernetes' protobuf: any bytes as an envelope, and any bytes as the message of a kind; what is encoded again says the same.
 
 #![no_main]
 
-use kube_admission_proxy::object::{decode, protobuf, schema};
+use kube_admission_proxy::object::{Object, decode, protobuf, schema};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
 
@@ -23,7 +23,7 @@ fn values(fields: &Map<String, Value>) -> usize {
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(envelope) = protobuf::open(bytes) {
         let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));
-        check(envelope.object(group, version, &envelope.kind));
+        check(envelope.object(group, version, &envelope.kind), [group, version, &envelope.kind]);
         let _ = protobuf::status(&envelope);
     }
     let Some(([first, second], message)) = bytes.split_first_chunk() else { return };
@@ -39,14 +39,39 @@ fuzz_target!(|bytes: &[u8]| {
     }
     body.push(length as u8);
     body.extend_from_slice(message);
-    check(protobuf::open(&body).unwrap().object(&kind.group, &kind.version, &kind.kind));
+    let message = protobuf::open(&body).unwrap().object(&kind.group, &kind.version, &kind.kind);
+    check(message, [&kind.group, &kind.version, &kind.kind]);
 });
 
-fn check(message: Result<protobuf::Message, String>) {
+fn check(message: Result<protobuf::Message, String>, [group, version, kind]: [&str; 3]) {
     let Ok(message) = message else { return };
     assert!(values(&message.fields) <= MAX_VALUES);
     let value = Value::Object(message.fields);
     assert!(!decode::is_deeper(&value, decode::MAX_DEPTH));
     let written = serde_json::to_vec(&value).unwrap();
     assert_eq!(decode::json(&written).unwrap().value, value);
+    let Value::Object(mut fields) = value else { return };
+    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    fields.extend([("apiVersion".to_owned(), api_version.into()), ("kind".to_owned(), kind.into())]);
+    let Ok(object) = Object::from_value(Value::Object(fields)) else { return };
+    let Some(encoded) = protobuf::encode(&object, group, version, kind) else { return };
+    let again = protobuf::open(&encoded).unwrap().object(group, version, kind).unwrap();
+    assert!(again.is_complete);
+    let said = |fields: &Map<String, Value>| {
+        let fields = fields.iter().filter(|(name, _)| *name != "apiVersion" && *name != "kind");
+        without_nulls(&Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect()))
+    };
+    assert_eq!(said(&again.fields), said(object.fields()));
+}
+
+/// A null stands for a field that is not sent.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.iter().filter(|(_, value)| !value.is_null());
+            fields.map(|(name, value)| (name.clone(), without_nulls(value))).collect::<Map<_, _>>().into()
+        }
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
 }
