@@ -4,7 +4,7 @@
 Machines are noisy, so every figure is the median of many short rounds in which the peers take turns. Load goes to 127.0.0.1 only, in a
 bounded number of requests. Needs nginx, h2load, openssl, and kube-apiserver and etcd in KUBEBUILDER_ASSETS.
 
-    bench.py [--rounds N] [--binary FILE] [hop|apiserver|watches|create|protobuf|admission|namespaces|quota|webhooks|cel|policies ...]
+    bench.py [--rounds N] [--binary FILE] [hop|apiserver|watches|create|protobuf|admission|namespaces|quota|webhooks|cel|policies|bindings ...]
 """
 import argparse
 import base64
@@ -447,6 +447,27 @@ def settled_kib(process):
     return process.resident_kib()
 
 
+def embedded(name, *flags):
+    """An embedded API server, and the kubeconfig that leads to it."""
+    config, health = WORK / f"{name}.kubeconfig", free_port()
+    process = Process(f"embedded-{name}", [
+        str(PROXY), "serve", "--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--health-bind-address=127.0.0.1:{health}",
+        f"--write-kubeconfig={config}", *flags])
+    wait_for(f"http://127.0.0.1:{health}/readyz", process)
+    while not config.exists():
+        time.sleep(0.1)
+    return process, config
+
+
+def proxy_kib(upstream_config, *flags):
+    """What a proxy holds that has only started."""
+    process, _, ready = proxy(upstream_config, *flags, cpu=None, threads="2")
+    wait_for(ready, process)
+    found = settled_kib(process)
+    process.stop()
+    return found
+
+
 def namespaces(_):
     """What 10,000 cached namespaces hold, with and without the service account that each has, and in a kube-apiserver."""
     count, body = 10_000, WORK / "namespace.json"
@@ -454,21 +475,8 @@ def namespaces(_):
         "generateName": "team-", "labels": {"pod-security.kubernetes.io/enforce": "baseline", "team": "checkout", "cost-center": "4711"},
         "annotations": {"example.com/owner": "checkout@example.com"}}}))
     BODIES["namespace"] = ("application/json", body)
-    upstream_config, health = WORK / "namespaces.kubeconfig", free_port()
-    upstream = Process("embedded-namespaces", [
-        str(PROXY), "serve", "--bind-address=127.0.0.1", f"--secure-port={free_port()}", f"--health-bind-address=127.0.0.1:{health}",
-        f"--write-kubeconfig={upstream_config}"])
-    wait_for(f"http://127.0.0.1:{health}/readyz", upstream)
-    while not upstream_config.exists():
-        time.sleep(0.1)
+    upstream, upstream_config = embedded("namespaces")
     etcd, etcd_port = store()
-
-    def proxy_kib(*flags):
-        process, _, ready = proxy(upstream_config, *flags, cpu=None, threads="2")
-        wait_for(ready, process)
-        found = settled_kib(process)
-        process.stop()
-        return found
 
     def api_server_kib(fill):
         process, port = api_server("namespaces", etcd_port)
@@ -480,13 +488,13 @@ def namespaces(_):
         return found
 
     sets = {"namespaces": [NO_SERVICE_ACCOUNTS], "namespaces with service accounts": []}
-    before = {what: proxy_kib(*flags) for what, flags in sets.items()}
+    before = {what: proxy_kib(upstream_config, *flags) for what, flags in sets.items()}
     filler, port, ready = proxy(upstream_config, no_proxy_plugins(), cpu=None, threads="2")
     wait_for(ready, filler)
     load_creates(port, "/api/v1/namespaces", count, "namespace")
     filler.stop()
     for what, flags in sets.items():
-        after = proxy_kib(*flags)
+        after = proxy_kib(upstream_config, *flags)
         print(f"{count} cached {what}: {(after - before[what]) / count:.2f} KiB each ({before[what] / 1024:.1f} -> {after / 1024:.1f} MiB)")
     upstream.stop()
     empty, full = api_server_kib(True), api_server_kib(False)
@@ -667,6 +675,25 @@ def policies(rounds):
         process.stop()
 
 
+def bindings(_):
+    """What 1,000 policies that have 100 bindings each hold."""
+    count, each = 1_000, 100
+    upstream, upstream_config = embedded("bindings", "--disable-admission-plugins=ValidatingAdmissionPolicy")
+    before = proxy_kib(upstream_config)
+    filler, port, ready = proxy(upstream_config, no_proxy_plugins(), cpu=None, threads="2")
+    wait_for(ready, filler)
+    body = WORK / "binding.json"
+    BODIES["binding"] = ("application/json", body)
+    for number in range(count):
+        make(port, f"{REGISTRATIONS}/validatingadmissionpolicies", policy(f"p{number}"))
+        body.write_text(json.dumps(binding(None, f"p{number}") | {"metadata": {"generateName": "b-"}}))
+        load_creates(port, f"{REGISTRATIONS}/validatingadmissionpolicybindings", each, "binding")
+    filler.stop()
+    after = proxy_kib(upstream_config)
+    print(f"{count} policies with {each} bindings each: {(after - before) / 1024:.1f} MiB ({before / 1024:.1f} -> {after / 1024:.1f} MiB)")
+    upstream.stop()
+
+
 def hook_server(*answers):
     """The server of webhooks that answer so."""
     binary, port = WORK / "hook", free_port()
@@ -814,7 +841,7 @@ def main():
     arguments = parser.parse_args()
     globals()["PROXY"] = arguments.binary
     parts = {"hop": hop, "apiserver": apiserver, "watches": watches, "create": create, "protobuf": protobuf, "admission": admission,
-             "namespaces": namespaces, "quota": quota, "webhooks": webhooks, "cel": cel, "policies": policies}
+             "namespaces": namespaces, "quota": quota, "webhooks": webhooks, "cel": cel, "policies": policies, "bindings": bindings}
     if not PROXY.exists():
         sys.exit("bench: build it first: cargo build --release")
     for name in arguments.parts or parts:
