@@ -129,3 +129,58 @@ fn custom_resources_are_decoded_by_their_schemas() {
         steps: steps.into_iter().map(|request| (User::admin(), request)).collect(),
     });
 }
+
+/// A definition whose second version, which is not stored, has a default that the first does not know.
+fn two_versions(group: &str) -> Value {
+    let version = |name: &str, spec: Value| {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}});
+        json!({"name": name, "served": true, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}})
+    };
+    let (a, b) = (json!({"type": "string"}), json!({"type": "string", "default": "x"}));
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("widgets.{group}")},
+        "spec": {"group": group, "scope": "Namespaced",
+            "versions": [version("v1", json!({"a": a})), version("v2", json!({"a": a, "b": b}))],
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}}})
+}
+
+#[test]
+fn applies_in_any_version_come_to_the_same() {
+    const GROUP: &str = "versions.e2e.test";
+    let webhook = Webhook::start();
+    let here = unique("versions");
+    let at = |version: &str| format!("/apis/{GROUP}/{version}/namespaces/{here}/widgets");
+    let widget = |version: &str, name: &str, a: &str| {
+        json!({"apiVersion": format!("{GROUP}/{version}"), "kind": "Widget", "metadata": {"name": name}, "spec": {"a": a}})
+    };
+    let apply = |version: &str, name: &str, query: &str, a: &str| {
+        let path = format!("{}/{name}?fieldManager=me{query}", at(version));
+        patch(&path, "apply", &widget(version, name, a))
+    };
+    let read = |version: &str, name: &str| get(&format!("{}/{name}", at(version)));
+    let steps = vec![
+        apply("v2", "tried", "&dryRun=All", "1"),
+        apply("v2", "tried", "&dryRun=All&pretty=true", "1"),
+        apply("v2", "second", "", "1"),
+        read("v2", "second"),
+        apply("v2", "second", "&dryRun=All", "2"),
+        apply("v2", "second", "", "2"),
+        apply("v2", "second", "", "2"),
+        apply("v1", "second", "&force=true", "3"),
+        read("v1", "second"),
+        apply("v1", "first", "", "1"),
+        apply("v1", "first", "", "1"),
+        apply("v2", "first", "&force=true", "2"),
+        read("v2", "first"),
+    ];
+    compare(&Case {
+        plugins: &["NamespaceLifecycle", "MutatingAdmissionWebhook"],
+        setup: vec![
+            post("/api/v1/namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": here}})),
+            post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &two_versions(GROUP)),
+            registration(&webhook, "Mutating", &here, &["/label/a/b"]),
+        ],
+        webhook: Some((&webhook, post(&format!("{}?dryRun=All", at("v2")), &widget("v2", "probe", "1")))),
+        steps: steps.into_iter().map(|request| (User::admin(), request)).collect(),
+    });
+}

@@ -71,6 +71,10 @@ impl Write<'_> {
             if !pinned.set(&["metadata", "resourceVersion"], Value::from(version)) {
                 return Err(Status::bad_request("error decoding YAML: metadata is no object"));
             }
+            if old.is_none() && options.is_dry_run() {
+                // Nothing is replaced, and the answer would show it.
+                pinned = configuration.clone();
+            }
             let answer = self.apply_once(&configuration, pinned, old, options, exchange).await?;
             attempt += 1;
             let asked_for_version = !configuration.resource_version().is_empty();
@@ -98,7 +102,7 @@ impl Write<'_> {
             _ => return Ok(rehearsed),
         };
         let computed = match (&old, &first) {
-            (Some(_), Some(_)) => None,
+            (Some(old), Some(first)) => self.defaulted(first).filter(|_| first.fields() != old.fields()),
             // Nothing is known of its fields.
             _ if matches!(self.node(), Node::Resource) => None,
             (old, first) => self.applied(configuration, old.as_ref(), first.is_some(), options)?,
@@ -145,6 +149,7 @@ impl Write<'_> {
             // It is the proxy's.
             take_metadata(&mut stored, configuration, "resourceVersion");
         }
+        let whole = self.asks_for_no_more(&attributes, &tried).then(|| tried.with_object(&stored)).transpose()?;
         let trial = match self.can_be_tried(&attributes) {
             true => shown(operation, stored, tried.headers),
             false => Trial::Unknown,
@@ -152,11 +157,20 @@ impl Write<'_> {
         let owners = Owners::of(&before).filter(|_| is_changed && !attributes.dry_run);
         match self.validate_tried(&mut attributes, trial, &last, exchange).await? {
             Some(refusal) => Ok(refusal),
-            None => match owners {
-                Some(owners) => self.write_and_disown(last, &owners).await,
-                None => self.forward(last).await,
+            None => match (whole, owners) {
+                (Some(whole), _) => Ok(whole),
+                (None, Some(owners)) => self.write_and_disown(last, &owners).await,
+                (None, None) => self.forward(last).await,
             },
         }
+    }
+
+    /// What comes of a custom resource by the defaults of a version that is not stored: no answer shows them, as storing it has
+    /// dropped them again. Where nothing changes, nobody completes anything.
+    fn defaulted(&self, outcome: &Object) -> Option<Object> {
+        self.storage_version.as_ref().filter(|stored| **stored != self.target.resource.version)?;
+        let decoded = decode_patched(outcome.clone().into_value(), self.target.kind(), self.schema.as_deref());
+        decoded.ok().map(|normal| normal.object)
     }
 
     /// What a configuration comes to, where the proxy can tell: alone, or on top of the object that is there. Whose it is then

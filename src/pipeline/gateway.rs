@@ -61,6 +61,19 @@ impl Answer {
             .map_err(|error| Status::internal_error(format!("the API server answered with what is no object: {error}")))
     }
 
+    /// The same with another object in it, in JSON that is laid out as before.
+    pub(super) fn with_object(&self, object: &Object) -> Result<Self, Status> {
+        let is_pretty = self.body.starts_with(b"{\n");
+        let body = if is_pretty { serde_json::to_vec_pretty(object) } else { serde_json::to_vec(object) };
+        let mut body = body.map_err(Status::internal_error)?;
+        if self.body.ends_with(b"\n") {
+            body.push(b'\n');
+        }
+        let mut headers = self.headers.clone();
+        headers.remove(CONTENT_LENGTH);
+        Ok(Self { status: self.status, headers, body: body.into() })
+    }
+
     /// The Status in it, in whichever form the client accepts.
     pub(super) fn status(&self) -> Option<Status> {
         let body = self.plain_body()?;

@@ -60,7 +60,7 @@ impl Write<'_> {
     }
 
     /// Whether the answer to a trial is also the one to the client: to a dry run, in plain JSON.
-    fn asks_for_no_more(&self, attributes: &Attributes, answer: &Answer) -> bool {
+    pub(super) fn asks_for_no_more(&self, attributes: &Attributes, answer: &Answer) -> bool {
         let is_json = self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"));
         let is_plain = self.header(ACCEPT_ENCODING).is_none() || answer.body.len() < GZIP_BYTES;
         attributes.dry_run && is_json && is_plain

@@ -32,6 +32,8 @@ pub(super) struct Write<'a> {
     pub(super) target: Target,
     /// The schema of the custom resource that the body is of, if it is of one.
     pub(super) schema: Option<Arc<Structural>>,
+    /// The version that it is stored in.
+    pub(super) storage_version: Option<String>,
     /// Whether what is to be tried is not stored. What serves an aggregated API need not know of dry runs: then nothing is
     /// tried there before it is admitted, not even what the client calls a dry run. Deletes, which are never tried, do not
     /// ask.
@@ -98,9 +100,10 @@ impl<'a> Write<'a> {
         };
         // The scale of a custom resource is of a built-in kind.
         let custom = custom.filter(|_| schema(target.kind()).is_none());
-        let schema = custom.map(|custom| custom.schema().cloned()).transpose()?;
+        let schema = custom.as_ref().map(|custom| custom.schema().cloned()).transpose()?;
+        let storage_version = custom.map(|custom| custom.storage_version.clone());
         let warnings = exchange.warnings.clone();
-        Ok(Self { pipeline, caller, target, schema, knows_dry_runs, parts, body, deadline, warnings })
+        Ok(Self { pipeline, caller, target, schema, storage_version, knows_dry_runs, parts, body, deadline, warnings })
     }
 
     /// What is known of the fields of what is written.

@@ -10,7 +10,9 @@ use crate::pipeline::write::{Outgoing, Write, is_conflict};
 use crate::request::query::query_value;
 use crate::status::Status;
 use bytes::Bytes;
+use http::Method;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
@@ -38,9 +40,12 @@ impl Write<'_> {
         let written = applied.object()?;
         let (mut object, mut entries) = (written.clone(), owners.0.clone());
         for _ in 0..self.pipeline.limits.conflict_retries {
-            let answer = self.forward(self.owners_patch(&object, &entries)?).await?;
+            let path = self.stored_path();
+            let answer = self.forward(self.owners_patch(&path, &object, &entries)?).await?;
             if answer.status.is_success() {
-                return Ok(Answer { status: applied.status, ..answer });
+                let is_asked_for = *path == *self.parts.uri.path();
+                let answer = if is_asked_for { answer } else { self.read_again().await? };
+                return Ok(if answer.status.is_success() { Answer { status: applied.status, ..answer } } else { applied });
             }
             if !is_conflict(&answer) {
                 tracing::warn!(status = %answer.status, "what admission added to an apply stays its applier's");
@@ -57,12 +62,28 @@ impl Write<'_> {
         Ok(applied)
     }
 
-    /// The patch that gives this object these owners, if it still has its version.
-    fn owners_patch(&self, object: &Object, entries: &Value) -> Result<Outgoing, Status> {
+    /// The URL's path in the version that objects are stored in: a write in another one changes what that has defaults for.
+    fn stored_path(&self) -> Cow<'_, str> {
+        let path = self.parts.uri.path();
+        let (group, version) = (&self.target.resource.group, &self.target.resource.version);
+        match (&self.storage_version, path.strip_prefix(&format!("/apis/{group}/{version}/"))) {
+            (Some(stored), Some(rest)) if stored != version => format!("/apis/{group}/{stored}/{rest}").into(),
+            _ => path.into(),
+        }
+    }
+
+    /// The object as the client asked for it.
+    async fn read_again(&self) -> Result<Answer, Status> {
+        let uri = self.uri_with(self.parts.uri.path(), &["pretty"])?;
+        self.forward(Outgoing { method: Method::GET, uri, ..self.outgoing(Bytes::new()) }).await
+    }
+
+    /// The patch that gives the object at this path these owners, if it still has its version.
+    fn owners_patch(&self, path: &str, object: &Object, entries: &Value) -> Result<Outgoing, Status> {
         let metadata = json!({"managedFields": entries, "resourceVersion": object.resource_version()});
         let body = serde_json::to_vec(&json!({ "metadata": metadata })).map_err(Status::internal_error)?;
         let mut outgoing = self.outgoing(Bytes::from(body));
-        outgoing.uri = self.uri_with(self.parts.uri.path(), &["fieldManager", "pretty"])?;
+        outgoing.uri = self.uri_with(path, &["fieldManager", "pretty"])?;
         outgoing.content_type = PatchType::Merge.content_type();
         Ok(outgoing)
     }
