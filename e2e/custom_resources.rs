@@ -150,9 +150,7 @@ fn applies_in_any_version_come_to_the_same() {
     let webhook = Webhook::start();
     let here = unique("versions");
     let at = |version: &str| format!("/apis/{GROUP}/{version}/namespaces/{here}/widgets");
-    let widget = |version: &str, name: &str, a: &str| {
-        json!({"apiVersion": format!("{GROUP}/{version}"), "kind": "Widget", "metadata": {"name": name}, "spec": {"a": a}})
-    };
+    let widget = |version: &str, name: &str, a: &str| json!({"apiVersion": format!("{GROUP}/{version}"), "kind": "Widget", "metadata": {"name": name}, "spec": {"a": a}});
     let apply = |version: &str, name: &str, query: &str, a: &str| {
         let path = format!("{}/{name}?fieldManager=me{query}", at(version));
         patch(&path, "apply", &widget(version, name, a))

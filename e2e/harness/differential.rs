@@ -203,7 +203,9 @@ fn mask(value: &mut Value, generated: Option<&str>) {
             }
             for (key, value) in map.iter_mut() {
                 match key.as_str() {
-                    "resourceVersion" | "token" | "expirationTimestamp" if value.is_string() => *value = json!("<masked>"),
+                    "resourceVersion" | "token" | "expirationTimestamp" if value.is_string() => {
+                        *value = json!("<masked>")
+                    }
                     _ => mask(value, generated),
                 }
             }

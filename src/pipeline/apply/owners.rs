@@ -45,7 +45,11 @@ impl Write<'_> {
             if answer.status.is_success() {
                 let is_asked_for = *path == *self.parts.uri.path();
                 let answer = if is_asked_for { answer } else { self.read_again().await? };
-                return Ok(if answer.status.is_success() { Answer { status: applied.status, ..answer } } else { applied });
+                return Ok(if answer.status.is_success() {
+                    Answer { status: applied.status, ..answer }
+                } else {
+                    applied
+                });
             }
             if !is_conflict(&answer) {
                 tracing::warn!(status = %answer.status, "what admission added to an apply stays its applier's");
