@@ -86,6 +86,14 @@ fn apply(manager: &str, query: &str, object: &Value) -> Request {
     patch(&format!("{at}/{name}?fieldManager={manager}{query}"), "apply", object)
 }
 
+/// Puts another book in place of the one that is there, wrong in these fields.
+fn books(wrong: Value) -> Value {
+    let mut entry =
+        json!({"manager": "hook", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {}});
+    entry.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
+    json!([{"op": "add", "path": "/metadata/managedFields", "value": [entry]}])
+}
+
 #[test]
 fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
     let webhook = Webhook::start();
@@ -96,6 +104,10 @@ fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
         ("created", json!([{"op": "remove", "path": "/data/no key"}])),
         ("taken", json!([{"op": "remove", "path": "/data/theirs"}, {"op": "add", "path": "/data/hook", "value": "x"}])),
         ("named", json!([{"op": "add", "path": "/spec/containers/0/ports/1/name", "value": "dns"}])),
+        ("no-operation", books(json!({"operation": "Nope"}))),
+        ("no-version", books(json!({"apiVersion": ""}))),
+        ("no-type", books(json!({"fieldsType": null}))),
+        ("other-type", books(json!({"fieldsType": "FieldsV2"}))),
         ("probe", Value::Null),
     ];
     let of = |patches: &[(&str, Value)]| patches.iter().map(|(label, patch)| hook(&webhook, label, patch)).collect();
@@ -139,6 +151,16 @@ fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
         apply("me", "", &pod("named", "i:2")),
         get(&format!("{PODS}/named")),
     ]);
+    for label in ["no-operation", "no-version", "no-type", "other-type"] {
+        let applied = format!("{label}-applied");
+        steps.extend([
+            post(MAPS, &map(label, label, json!({"data": {"a": "1"}}))),
+            patch(&format!("{MAPS}/{label}"), "merge", &json!({"data": {"a": "2"}})),
+            apply("me", "", &map(&applied, label, json!({"data": {"a": "1"}}))),
+            apply("me", "", &map(&applied, label, json!({"data": {"a": "2"}}))),
+            get(&format!("{MAPS}/{applied}")),
+        ]);
+    }
     let steps: Vec<_> = steps.into_iter().map(|step| (User::admin(), step)).collect();
     pair.compare_asked(&webhook, ready, &steps);
 }

@@ -72,6 +72,14 @@ pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
     if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
+/// Whether what stands in `metadata.managedFields` can be read (`ValidateManagedFields`).
+///
+/// # Errors
+/// When it cannot, in the words of kube-apiserver where those say what is wrong.
+pub fn check(list: &Value) -> Result<(), String> {
+    entries::decode(list).map(drop)
+}
+
 /// Whether an object has so many fields so deep down that nobody keeps books of them here.
 pub fn is_too_large(object: &Value) -> bool {
     let mut left = MAX_STEPS;
@@ -155,7 +163,7 @@ impl Change<'_> {
 /// `metadata.managedFields` of a scale, from those of its parent: who owns the replicas there, at the path that they have
 /// in each version (`ScaleHandler.ToSubresource`).
 pub fn of_scale<'p>(parent: &Value, replicas: impl Fn(&str) -> Option<&'p str>) -> Option<Value> {
-    let mut entries = entries::decode(parent)?;
+    let mut entries = entries::decode(parent).ok()?;
     entries.retain_mut(|entry| {
         let path = replicas(&entry.api_version).map(|path| path.split('.').filter(|step| !step.is_empty()));
         let is_owner =

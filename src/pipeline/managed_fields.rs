@@ -17,6 +17,10 @@ use std::sync::Arc;
 
 const FIELD: [&str; 2] = ["metadata", "managedFields"];
 
+/// `InvalidManagedFieldsAfterMutatingAdmissionWarningFormat`
+const INVALID: &str = ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
+    mutating admission controller; please fix your requests: ";
+
 /// What is to be undone after a phase.
 pub(super) struct Shown {
     sent: Option<Value>,
@@ -60,6 +64,23 @@ impl Write<'_> {
             object.settle();
         }
         Some(Shown { sent, shown, was_changed })
+    }
+
+    /// What they are before plugins that look at them get to see them.
+    pub(super) fn managed_fields_before(&self, attributes: &Attributes) -> Option<Option<Value>> {
+        let object = attributes.object.as_ref()?;
+        self.pipeline.chain.looks_at_managed_fields(attributes).then(|| object.get(&FIELD).cloned())
+    }
+
+    /// Puts them back where plugins have left them invalid, and warns (`managedFieldsValidatingAdmissionController`).
+    pub(super) fn mend_managed_fields(&self, attributes: &mut Attributes, before: Option<Value>) {
+        let Some(object) = attributes.object.as_mut().filter(|object| object.get(&FIELD) != before.as_ref()) else {
+            return;
+        };
+        if let Some(why) = object.get(&FIELD).and_then(|after| managed_fields::check(after).err()) {
+            set(object, before);
+            self.warnings.add(format!("{INVALID}{why}"));
+        }
     }
 
     /// Shows who owned a scale so far, if a plugin looks: of the owners of its parent, those of the replicas. Answers with the

@@ -208,8 +208,12 @@ impl<'a> Write<'a> {
     pub(super) async fn admit(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
         let old = self.show_owners_of_scale(attributes).await?;
         let shown = self.show_managed_fields(attributes);
+        let before = self.managed_fields_before(attributes);
         let result = self.pipeline.chain.admit(attributes).await;
         publish(attributes, exchange);
+        if let (Ok(()), Some(before)) = (&result, before) {
+            self.mend_managed_fields(attributes, before);
+        }
         if old.is_some() {
             attributes.old_object = old;
         }

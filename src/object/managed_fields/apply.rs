@@ -72,7 +72,7 @@ impl Change<'_> {
 
 /// Who owns what of an object that is there; none if nobody kept books so far.
 fn entries_of(live: &Value) -> Option<Vec<Entry>> {
-    entries::decode(live.pointer("/metadata/managedFields")?).filter(|entries| !entries.is_empty())
+    entries::decode(live.pointer("/metadata/managedFields")?).ok().filter(|entries| !entries.is_empty())
 }
 
 /// Takes out what the applier said last time and says no more, unless somebody else owns it (`Updater.prune`).

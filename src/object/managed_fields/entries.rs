@@ -1,6 +1,7 @@
 //! The entries of `metadata.managedFields`.
 
 use super::set::{self, Set};
+use crate::object::decode::go_quote;
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::{Value, json};
@@ -42,34 +43,45 @@ impl Entry {
     }
 }
 
-/// Reads the list; none if anything in it is malformed.
-pub(super) fn decode(list: &Value) -> Option<Vec<Entry>> {
+/// Reads the list.
+///
+/// # Errors
+/// When anything in it is malformed, in the words of kube-apiserver (`DecodeManagedFields`) where those say what.
+pub(super) fn decode(list: &Value) -> Result<Vec<Entry>, String> {
     match list {
-        Value::Null => Some(Vec::new()),
-        list => list.as_array()?.iter().map(decode_one).collect(),
+        Value::Null => Ok(Vec::new()),
+        Value::Array(list) => list.iter().enumerate().map(|(index, entry)| decode_one(index, entry)).collect(),
+        _ => Err("managed fields must be a list".to_owned()),
     }
 }
 
-fn decode_one(entry: &Value) -> Option<Entry> {
+fn decode_one(index: usize, entry: &Value) -> Result<Entry, String> {
     let text = |field: &str| match entry.get(field) {
-        None | Some(Value::Null) => Some(String::new()),
-        Some(value) => value.as_str().map(str::to_owned),
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(format!("{field} is no text in managed fields entry {index}")),
     };
     let operation = match &*text("operation")? {
         "Apply" => Operation::Apply,
         "Update" => Operation::Update,
-        _ => return None,
+        _ => return Err("operation must be `Apply` or `Update`".to_owned()),
     };
     let api_version = text("apiVersion")?;
-    if api_version.is_empty() || text("fieldsType")? != "FieldsV1" {
-        return None;
+    if api_version.is_empty() {
+        return Err("apiVersion must not be empty".to_owned());
+    }
+    match &*text("fieldsType")? {
+        "FieldsV1" => {}
+        "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
+        other => return Err(format!("invalid fieldsType {} in managed fields entry {index}", go_quote(other))),
     }
     let time = match &*text("time")? {
         "" => None,
-        time => Some(time.parse().ok()?),
+        time => Some(time.parse().map_err(|error| format!("time in managed fields entry {index}: {error}"))?),
     };
-    let fields = entry.get("fieldsV1").map_or_else(|| Some(Set::new()), set::decode)?;
-    Some(Entry { manager: text("manager")?, operation, api_version, subresource: text("subresource")?, time, fields })
+    let fields = entry.get("fieldsV1").map_or_else(|| Some(Set::new()), set::decode);
+    let fields = fields.ok_or_else(|| format!("error decoding versioned set from managed fields entry {index}"))?;
+    Ok(Entry { manager: text("manager")?, operation, api_version, subresource: text("subresource")?, time, fields })
 }
 
 /// Merges the oldest entries of updates where there are too many of them (`capManagersManager`).

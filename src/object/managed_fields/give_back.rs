@@ -7,7 +7,7 @@ use serde_json::Value;
 /// `metadata.managedFields` of an object as it is `now`, once a writer has given back what it took. It should have left
 /// those in `own`, and left those in `written`. None where one of them is malformed.
 pub fn give_back(own: &Value, written: &Value, now: &Value, is_writer: impl Fn(&str, &str) -> bool) -> Option<Value> {
-    let (own, written, now) = (entries::decode(own)?, entries::decode(written)?, entries::decode(now)?);
+    let (own, written, now) = (entries::decode(own).ok()?, entries::decode(written).ok()?, entries::decode(now).ok()?);
     let is_writer = |entry: &Entry| is_writer(&entry.manager, &entry.subresource);
     // What somebody wrote since is not the writer's any more, nor whose it was before.
     let still: Set = now.iter().filter(|entry| is_writer(entry)).flat_map(|entry| entry.fields.clone()).collect();
