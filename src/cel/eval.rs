@@ -208,6 +208,7 @@ impl<'a> Evaluation<'a, '_> {
                 match (left, right) {
                     (Ok(left), Ok(right)) => {
                         let arguments = [left, right];
+                        self.affords(call, &arguments)?;
                         let result = absorb!(dispatch(call, &arguments));
                         self.charge(call, &arguments, &result)?;
                         result
@@ -240,7 +241,10 @@ impl<'a> Evaluation<'a, '_> {
                     }
                 }
                 let result = match error {
-                    None => absorb!(dispatch(call, &values)),
+                    None => {
+                        self.affords(call, &values)?;
+                        absorb!(dispatch(call, &values))
+                    }
                     Some(error) => {
                         values.resize(arguments.len(), Value::Null);
                         Err(error)
@@ -249,6 +253,14 @@ impl<'a> Evaluation<'a, '_> {
                 self.charge(call, &values, &result)?;
                 result
             }
+        }
+    }
+
+    /// Nothing interrupts a search, so that one that is too expensive is not begun.
+    fn affords(&mut self, call: &Call, arguments: &[Value<'a>]) -> Result<(), Error> {
+        match call.cost.filter(|_| call.is_search) {
+            Some(cost) => self.tracker.affords(cost(call.overload, arguments, &Value::Null)),
+            None => Ok(()),
         }
     }
 

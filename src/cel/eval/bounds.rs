@@ -95,6 +95,19 @@ fn texts_do_not_fill_the_memory() {
     }
 }
 
+/// Each of these would take minutes.
+#[test]
+fn searches_that_cost_too_much_are_not_begun() {
+    let pattern = format!("'({})y'", "(x?){50}".repeat(40));
+    for search in ["t.matches(P)", "t.find(P) == ''", "t.findAll(P) == []", "t.findAll(P, 3) == []"] {
+        for pattern in [pattern.clone(), format!("({pattern} + string(t.size()))")] {
+            let text = text().replace("'a'", "'x'");
+            let source = format!("[{text}].all(t, {} || true)", search.replace('P', &pattern));
+            assert_eq!(error_of(&source), Error::CostLimit, "{search}");
+        }
+    }
+}
+
 #[test]
 fn nothing_begins_when_its_time_is_over() {
     let program = environment().compile("1 + 1").unwrap();

@@ -35,6 +35,15 @@ impl Tracker {
         self.cost = self.cost.saturating_add(cost);
     }
 
+    /// Whether so much may still be added. It is added if not, as what is refused has been asked for.
+    pub fn affords(&mut self, cost: u64) -> Result<(), Error> {
+        if self.cost.saturating_add(cost) <= self.limit {
+            return Ok(());
+        }
+        self.add(cost);
+        Err(Error::CostLimit)
+    }
+
     /// Puts what was observed on the stack, and looks at the limit.
     #[inline]
     pub fn observe(&mut self, id: u32) -> Result<(), Error> {

@@ -52,6 +52,8 @@ pub struct Call {
     pub cost: Option<Cost>,
     /// Whether the first failing argument keeps the others from being evaluated: `evalVarArgs`, not `evalBinary` of cel-go.
     pub early: bool,
+    /// Whether it searches text for a pattern, which takes as long as it costs.
+    pub is_search: bool,
 }
 
 /// What a call may come to.

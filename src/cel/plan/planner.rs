@@ -221,7 +221,8 @@ impl Planner<'_> {
             "@not_strictly_false" | "__not_strictly_false__" => Dispatch::NotStrictlyFalse,
             _ => Dispatch::Functions(functions),
         };
-        Call { id, name, overload, arguments, dispatch, cost, early }
+        let is_search = matches!(&*name, "matches" | "find" | "findAll");
+        Call { id, name, overload, arguments, dispatch, cost, early, is_search }
     }
 
     /// The slot, if the first argument is the accumulator of the comprehension that the call is in.
