@@ -1,7 +1,7 @@
 //! Each plugin against kube-apiserver's own.
 
 use crate::harness::differential::{Case, compare};
-use crate::harness::{User, Webhook, delete, get, patch, post, put, unique};
+use crate::harness::{Api, Proxy, User, Webhook, delete, get, patch, post, put, unique, upstream};
 use serde_json::{Value, json};
 
 fn pod(name: &str) -> Value {
@@ -20,6 +20,80 @@ fn namespace(name: &str) -> Value {
 
 fn as_developer(requests: Vec<crate::harness::Request>) -> Vec<(User, crate::harness::Request)> {
     requests.into_iter().map(|request| (User::developer(), request)).collect()
+}
+
+#[test]
+fn odd_bodies_and_versions_are_refused_alike() {
+    let here = unique("odd");
+    let maps = format!("/api/v1/namespaces/{here}/configmaps");
+    let with = |pointer: &str, field: &str, value: Value| {
+        let mut object = config_map("one");
+        object.pointer_mut(pointer).unwrap()[field] = value;
+        object
+    };
+    let versions = [json!(1), json!(1.5), json!(true), json!({}), json!("abc"), json!("-1"), json!("7")];
+    let applied = |version: Value| {
+        let object = with("/metadata", "resourceVersion", version);
+        [
+            patch(&format!("{maps}/one?fieldManager=me&force=true"), "apply", &object),
+            put(&format!("{maps}/one"), &object),
+        ]
+    };
+    let mut steps = vec![
+        post(&maps, &with("", "Kind", json!("Secret"))),
+        post(&maps, &with("", "KIND", json!(1))),
+        post(&maps, &with("", "Apiversion", json!("v2"))),
+        post(&maps, &config_map("one")),
+        put(&format!("{maps}/one"), &with("", "Kind", json!("Secret"))),
+    ];
+    steps.extend(versions.into_iter().flat_map(applied));
+    compare(&Case {
+        plugins: &["NamespaceLifecycle"],
+        setup: vec![post("/api/v1/namespaces", &namespace(&here))],
+        webhook: None,
+        steps: as_developer(steps),
+    });
+}
+
+#[test]
+fn preconditions_hold_wherever_they_are_said_and_limit_ranges_need_no_name() {
+    let proxy = Proxy::before(upstream(), &[]);
+    let here = proxy.namespace("preconditions");
+    let maps = format!("/api/v1/namespaces/{here}/configmaps");
+    let wrong =
+        [json!({"uid": ""}), json!({"resourceVersion": ""}), json!({"uid": "x"}), json!({"resourceVersion": "1"})];
+    proxy.accepts(post(&maps, &config_map("one")));
+    let with_body = |path: &str, preconditions: &Value| {
+        let mut request =
+            post(path, &json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}));
+        request.method = "DELETE".into();
+        request
+    };
+    for path in [format!("{maps}/one"), format!("{maps}?fieldSelector=metadata.name%3Done")] {
+        let and = if path.contains('?') { '&' } else { '?' };
+        let mut requests: Vec<_> = wrong.iter().map(|preconditions| with_body(&path, preconditions)).collect();
+        requests.extend(["uid=x", "resourceVersion=1"].map(|query| delete(&format!("{path}{and}{query}"))));
+        for request in requests {
+            let answers = [&*proxy as &Api, upstream()].map(|api| api.send(&User::admin(), request.clone()));
+            assert_eq!(
+                answers.each_ref().map(|answer| answer.status),
+                [409, 409],
+                "{} {}",
+                request.path,
+                String::from_utf8_lossy(&request.body)
+            );
+            let [got, expected] = answers.map(|answer| answer.json()["message"].clone());
+            assert_eq!(got, expected);
+        }
+    }
+    assert_eq!(proxy.send(&User::admin(), delete(&format!("{maps}/one?uid=&resourceVersion="))).status, 200);
+    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{here}/leases/new");
+    let new = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "new", "uid": "x"}});
+    assert_eq!(proxy.send(&User::admin(), put(&lease, &new)).status, 409);
+    assert_eq!(proxy.send(&User::admin(), get(&lease)).status, 404);
+    let range = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {}, "spec": {"limits": []}});
+    let named = proxy.accepts(post(&format!("/api/v1/namespaces/{here}/limitranges"), &range));
+    assert_eq!(named["metadata"]["name"].as_str().map(str::len), Some(36));
 }
 
 #[test]

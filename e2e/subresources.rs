@@ -209,6 +209,20 @@ fn of_custom_resources() {
                 &widget(json!({"status": {"replicas": 2}})),
             ),
             get(&format!("{widgets}/w")),
+            // Its scale cannot be read, and can be written.
+            post(&widgets, &widget(json!({"metadata": {"name": "bare"}}))),
+            get(&format!("{widgets}/bare/scale")),
+            patch(&format!("{widgets}/bare/scale"), "merge", &json!({"spec": {}})),
+            patch(
+                &format!("{widgets}/bare/scale?dryRun=All"),
+                "json",
+                &json!([{"op": "replace", "path": "/spec/replicas", "value": 3}]),
+            ),
+            put(
+                &format!("{widgets}/bare/scale"),
+                &json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "bare", "namespace": here}, "spec": {"replicas": 2}}),
+            ),
+            get(&format!("{widgets}/bare")),
         ],
     );
 }

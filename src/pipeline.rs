@@ -53,6 +53,8 @@ use write::Write;
 
 /// Where every request is logged.
 pub const REQUEST_LOG: &str = concat!(env!("CARGO_CRATE_NAME"), "::requests");
+/// How many header fields a request may have.
+const MAX_HEADERS: usize = 1_000;
 /// With these a client asks some servers to treat the request as if it had another method: never, here.
 const METHOD_OVERRIDES: [HeaderName; 3] = [
     HeaderName::from_static("x-http-method"),
@@ -167,6 +169,10 @@ impl Pipeline {
         info: &RequestInfo,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
+        if request.headers().len() > MAX_HEADERS {
+            // A map of headers holds no more than 24,576, and some are added.
+            return Err(Status::failure(431, "", "the request has too many header fields"));
+        }
         if info.is_undetermined() {
             return Err(Status::internal_error(format!(
                 "unable to determine kind and namespace from url, {}",

@@ -35,8 +35,8 @@ pub struct CustomResource {
     pub is_served: bool,
     /// Whether it has the subresource `status`.
     pub has_status: bool,
-    /// Where the subresource `scale` finds the replicas, as in `.spec.replicas`; none where there is no such subresource.
-    pub replicas_path: Option<String>,
+    /// Where the subresource `scale` finds what it shows; none where there is no such subresource.
+    pub scale: Option<Scale>,
     /// What clients are told, if the version is deprecated.
     pub deprecation: Option<String>,
     /// Whether nothing is pruned, whatever the schema says.
@@ -263,7 +263,7 @@ impl Projection for Definition {
                 kind,
                 is_served: version.served,
                 has_status: version.subresources.status.is_some(),
-                replicas_path: version.subresources.scale.as_ref().map(|scale| scale.spec_replicas_path.clone()),
+                scale: version.subresources.scale.clone(),
                 deprecation,
                 preserves_unknown_fields,
                 versions: names.clone(),
@@ -353,11 +353,18 @@ struct Subresources {
     scale: Option<Scale>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+/// `subresources.scale`: paths into the object, as `.spec.replicas`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Scale {
+pub struct Scale {
+    /// Where it is said how many there shall be.
     #[serde(default)]
-    spec_replicas_path: String,
+    pub spec_replicas_path: String,
+    /// Where it is said how many there are.
+    #[serde(default)]
+    pub status_replicas_path: String,
+    /// Where it is said which ones they are, as a text.
+    pub label_selector_path: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

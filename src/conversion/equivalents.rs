@@ -108,7 +108,7 @@ fn of_definition(definition: &Definition, resource: &GroupVersionResource, subre
         let kind = match subresource {
             "" => version.kind.clone(),
             "status" if version.has_status => version.kind.clone(),
-            "scale" if version.replicas_path.is_some() => GroupVersionKind::new("autoscaling", "v1", "Scale"),
+            "scale" if version.scale.is_some() => GroupVersionKind::new("autoscaling", "v1", "Scale"),
             _ => return None,
         };
         let (group, name) = (&*resource.group, &*resource.resource);

@@ -24,6 +24,8 @@ const NAME_BYTES: usize = 128;
 /// How many steps the paths to all fields of an object may have, which is what their sets take: a body of many fields deep
 /// down stands for far more of them than it has bytes.
 const MAX_STEPS: usize = 2_000_000;
+/// How many bytes the paths of all fields may have together.
+const MAX_PATH_BYTES: usize = 64 << 20;
 /// What no manager owns (`NewStripMetaManager`).
 const NOBODYS: [&[&str]; 11] = [
     &["f:apiVersion"],
@@ -82,20 +84,41 @@ pub fn check(list: &Value) -> Result<(), String> {
 
 /// Whether an object has so many fields so deep down that nobody keeps books of them here.
 pub fn is_too_large(object: &Value) -> bool {
-    let mut left = MAX_STEPS;
-    !has_steps_within(object, 1, &mut left)
+    !Room { steps: MAX_STEPS, bytes: MAX_PATH_BYTES }.holds(object, 1, 0)
 }
 
-fn has_steps_within(value: &Value, depth: usize, left: &mut usize) -> bool {
-    let mut within = |value: &Value| {
-        let rest = left.checked_sub(depth);
-        *left = rest.unwrap_or_default();
-        rest.is_some() && has_steps_within(value, depth + 1, left)
-    };
-    match value {
-        Value::Object(fields) => fields.values().all(&mut within),
-        Value::Array(items) => items.iter().all(&mut within),
-        _ => true,
+/// What the paths of an object's fields may still take, each with the names of all that it is within.
+struct Room {
+    steps: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// Whether there is room for what is within a value that stands at a path of so many bytes.
+    fn holds(&mut self, value: &Value, depth: usize, path_bytes: usize) -> bool {
+        match value {
+            Value::Object(fields) => {
+                fields.iter().all(|(name, value)| self.takes(value, depth, path_bytes + name.len()))
+            }
+            Value::Array(items) => items.iter().all(|item| self.takes(item, depth, path_bytes + key_bytes(item))),
+            _ => true,
+        }
+    }
+
+    fn takes(&mut self, value: &Value, depth: usize, path_bytes: usize) -> bool {
+        let left = (self.steps.checked_sub(depth), self.bytes.checked_sub(path_bytes));
+        let (Some(steps), Some(bytes)) = left else { return false };
+        (self.steps, self.bytes) = (steps, bytes);
+        self.holds(value, depth + 1, path_bytes)
+    }
+}
+
+/// The most that an item of a list is called by: what it is, or its keys.
+fn key_bytes(item: &Value) -> usize {
+    let text = |value: &Value| value.as_str().map_or(0, str::len);
+    match item {
+        Value::Object(fields) => fields.values().map(text).sum(),
+        item => text(item),
     }
 }
 

@@ -25,9 +25,18 @@ impl<'a> Toleration<'a> {
     }
 }
 
+/// Said of a pod whose tolerations are too many to be merged with others.
+pub const TOO_MANY: &str = "spec.tolerations: there are too many to be merged with others";
+
+/// How many pairs of tolerations are compared to make two lists one: a request that has more would take all day.
+const MAX_PAIRS: usize = if cfg!(test) { 1 << 12 } else { 1 << 26 };
+
 /// Whether `one` tolerates all that `other` does (`tolerations.isSuperset`).
 pub fn covers(one: &Value, other: &Value) -> bool {
-    let (one, other) = (Toleration::of(one), Toleration::of(other));
+    is_superset(&Toleration::of(one), &Toleration::of(other))
+}
+
+fn is_superset(one: &Toleration<'_>, other: &Toleration<'_>) -> bool {
     if one == other {
         return true;
     }
@@ -47,20 +56,23 @@ pub fn covers(one: &Value, other: &Value) -> bool {
         }
 }
 
-/// Both lists as one, without those that another one covers (`tolerations.MergeTolerations`).
-pub fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
-    let all: Vec<&Value> = first.iter().chain(second).collect();
-    let mut merged: Vec<Value> = Vec::new();
-    for (i, toleration) in all.iter().enumerate() {
-        let is_covered_later =
-            |later: &&&Value| Toleration::of(toleration) != Toleration::of(later) && covers(later, toleration);
-        let is_redundant = merged.iter().any(|kept| covers(kept, toleration))
-            || all.iter().skip(i + 1).find(is_covered_later).is_some();
+/// Both lists as one, without those that another one covers (`tolerations.MergeTolerations`); none where they are too long.
+pub fn merge(first: &[Value], second: &[Value]) -> Option<Vec<Value>> {
+    let all: Vec<(&Value, Toleration<'_>)> =
+        first.iter().chain(second).map(|value| (value, Toleration::of(value))).collect();
+    if all.len().saturating_mul(all.len()) > MAX_PAIRS {
+        return None;
+    }
+    let mut merged: Vec<&(&Value, Toleration<'_>)> = Vec::new();
+    for (i, each) in all.iter().enumerate() {
+        let toleration = &each.1;
+        let is_redundant = merged.iter().any(|(_, kept)| is_superset(kept, toleration))
+            || all.iter().skip(i + 1).any(|(_, later)| toleration != later && is_superset(later, toleration));
         if !is_redundant {
-            merged.push((*toleration).clone());
+            merged.push(each);
         }
     }
-    merged
+    Some(merged.into_iter().map(|(value, _)| (*value).clone()).collect())
 }
 
 /// Whether all of them are covered by one of the whitelist, which allows everything while it is empty
@@ -120,8 +132,10 @@ mod tests {
         let key = toleration("k", "Exists", "", "", None);
         let value = toleration("k", "Equal", "v", "NoSchedule", None);
         let other = toleration("o", "Exists", "", "", None);
-        assert_eq!(merge(&[value.clone(), other.clone()], std::slice::from_ref(&key)), [other.clone(), key.clone()]);
-        assert_eq!(merge(&[key.clone(), key.clone()], std::slice::from_ref(&value)), std::slice::from_ref(&key));
+        let merged = |first: &[Value], second: &Value| merge(first, std::slice::from_ref(second)).unwrap();
+        assert_eq!(merged(&[value.clone(), other.clone()], &key), [other.clone(), key.clone()]);
+        assert_eq!(merged(&[key.clone(), key.clone()], &value), std::slice::from_ref(&key));
+        assert_eq!(merge(&vec![key.clone(); 32], &vec![key.clone(); 33]), None);
         assert!(
             are_allowed(std::slice::from_ref(&value), std::slice::from_ref(&key))
                 && !are_allowed(&[value, other], &[key])

@@ -35,6 +35,8 @@ use std::sync::Arc;
 /// that is there.
 const NO_VERSION: &str = "1";
 
+const UNREADABLE_VERSION: &str = "metadata.resourceVersion of the apply configuration is none";
+
 impl Write<'_> {
     /// Admits what the apply comes to, and applies it.
     pub(super) async fn apply(
@@ -62,6 +64,12 @@ impl Write<'_> {
         let value = if decoded.value.is_null() { Value::Object(Map::new()) } else { decoded.value };
         let configuration = Object::from_value(value)
             .ok_or_else(|| Status::bad_request("error decoding YAML: the apply configuration is no object"))?;
+        if !has_readable_version(&configuration) {
+            // The API server says what is wrong with it, as long as nobody puts another one there.
+            let answer = self.rehearse(self.apply_patch(&configuration)?).await?;
+            let is_refused = !answer.status.is_success();
+            return if is_refused { Ok(answer.into_response()) } else { Err(Status::bad_request(UNREADABLE_VERSION)) };
+        }
         let mut attempt = 0;
         loop {
             let old = self.old_object().await?;
@@ -287,6 +295,15 @@ struct Forms<'a> {
     before: &'a Object,
     /// What they made of that.
     admitted: &'a Object,
+}
+
+/// Whether a resourceVersion, if there is one, can be that of an object.
+fn has_readable_version(configuration: &Object) -> bool {
+    match configuration.get(&["metadata", "resourceVersion"]) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty() || text.parse::<u64>().is_ok(),
+        Some(_) => false,
+    }
 }
 
 /// A conflict of versions, not one of field managers.

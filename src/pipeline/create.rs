@@ -4,7 +4,7 @@ use super::Exchange;
 use super::owner_references::Seen;
 use super::write::{Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
-use crate::object::generate_name;
+use crate::object::{Object, generate_name};
 use crate::request::body::{MediaType, OptionsKind, check_new_name, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
@@ -33,6 +33,7 @@ impl Write<'_> {
         if let Some(object) = &attributes.object
             && self.target.subresource.is_empty()
             && self.target.must_be_named()
+            && !self.is_named_later(object)
             && let Err(nameless) = check_new_name(object, self.target.kind())
         {
             return self.refuse_nameless(&attributes, verbatim, nameless).await;
@@ -53,6 +54,12 @@ impl Write<'_> {
             }
             attempt += 1;
         }
+    }
+
+    /// A limit range without a name is given one where it is stored (`limitrangeStrategy.PrepareForCreate`).
+    fn is_named_later(&self, object: &Object) -> bool {
+        let kind = self.target.kind();
+        (&*kind.group, &*kind.kind) == ("", "LimitRange") && object.name().is_empty()
     }
 
     /// The refusal of an object that has no name after the mutating phase: the API server's, which also says what else is wrong

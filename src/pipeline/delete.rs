@@ -68,19 +68,18 @@ impl Write<'_> {
 
     /// Preconditions that do not hold are a 409 before any plugin runs (`rest.BeforeDelete`).
     pub(super) fn check_preconditions(&self, options: &Object, old: &Object) -> Result<(), Status> {
-        let (uid, version) =
-            (options.str(&["preconditions", "uid"]), options.str(&["preconditions", "resourceVersion"]));
+        let said = |field: &str| options.get(&["preconditions", field]).and_then(Value::as_str);
         // The API server names the kind here, not the resource.
         let kind = self.target.kind();
         let conflict = |why: &str| Status::conflict(&kind.group, &kind.kind, old.name(), why);
-        if !uid.is_empty() && uid != old.uid() {
+        if let Some(uid) = said("uid").filter(|uid| *uid != old.uid()) {
             let why = format!(
                 "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
                 old.uid()
             );
             return Err(conflict(&why));
         }
-        if !version.is_empty() && version != old.resource_version() {
+        if let Some(version) = said("resourceVersion").filter(|version| *version != old.resource_version()) {
             let why = format!(
                 "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
                 old.resource_version()

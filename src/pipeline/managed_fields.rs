@@ -104,7 +104,7 @@ impl Write<'_> {
             match &definition {
                 _ if group != target.resource.group => None,
                 None => Some(".spec.replicas"),
-                Some(definition) => definition.version(version)?.replicas_path.as_deref(),
+                Some(definition) => definition.version(version)?.scale.as_ref().map(|scale| &*scale.spec_replicas_path),
             }
         };
         let owners = parent.get(&FIELD).and_then(|owners| managed_fields::of_scale(owners, replicas));

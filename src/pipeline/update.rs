@@ -88,7 +88,7 @@ impl Write<'_> {
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
         let old = Arc::new(old);
-        check_uid(self, &object, &old)?;
+        check_uid(self, &object, old.uid())?;
         let options = options.as_options_object(OptionsKind::Update);
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
@@ -147,6 +147,7 @@ impl Write<'_> {
         if !self.target.subresource.is_empty() || !CREATED_BY_PUT.contains(&on) {
             return Err(self.not_found());
         }
+        check_uid(self, &object, "")?;
         self.authorize_create().await?;
         object.remove(&["metadata", "resourceVersion"]);
         let options = options.as_options_object(OptionsKind::Create);
@@ -200,8 +201,8 @@ fn is_about_version(answer: &Answer) -> bool {
 }
 
 /// A UID that the client gives is one that the object must have: no plugin runs otherwise.
-fn check_uid(write: &Write<'_>, object: &Object, old: &Object) -> Result<(), Status> {
-    let (wanted, found) = (object.uid(), old.uid());
+fn check_uid(write: &Write<'_>, object: &Object, found: &str) -> Result<(), Status> {
+    let wanted = object.uid();
     if wanted.is_empty() || wanted == found {
         return Ok(());
     }

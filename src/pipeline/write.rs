@@ -19,11 +19,16 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use serde_json::{Map, json};
 use std::sync::Arc;
 use tokio::time::Instant;
 
 /// How many bytes admission adds to an object, near enough: a token's volume, tolerations, defaults.
 const ADMITTED_BYTES: usize = 2048;
+
+const REPLICAS: [&str; 2] = ["spec", "replicas"];
+/// What an API server says of a scale without replicas.
+const NO_REPLICAS: &str = "Internal error occurred: the spec replicas field ";
 
 /// A write on its way: the request as it came, and what it is about.
 pub(super) struct Write<'a> {
@@ -217,6 +222,13 @@ impl<'a> Write<'a> {
         if old.is_some() {
             attributes.old_object = old;
         }
+        if self.target.subresource == "scale"
+            && let Some(old) = &mut attributes.old_object
+            && old.get(&REPLICAS).is_some_and(|replicas| *replicas == i32::MIN)
+        {
+            // The validating phase reads it from the object again (`toScaleUpdateValidation`).
+            Arc::make_mut(old).remove(&REPLICAS);
+        }
         if let Some(shown) = shown {
             shown.take_back(attributes);
         }
@@ -255,7 +267,11 @@ impl<'a> Write<'a> {
             return Ok(true);
         }
         if !asked_for.is_empty() {
-            return Err(self.conflict(MODIFIED));
+            // `Versioner.ObjectResourceVersion`
+            let is_readable = asked_for.parse::<u64>().is_ok();
+            let unreadable =
+                || Status::plain(format!("strconv.ParseUint: parsing {}: invalid syntax", go_quote(asked_for)));
+            return Err(if is_readable { self.conflict(MODIFIED) } else { unreadable() });
         }
         match object.set(&["metadata", "resourceVersion"], stored.into()) {
             true => Ok(false),
@@ -277,7 +293,41 @@ impl<'a> Write<'a> {
             Some((parent, _)) if !self.target.subresource.is_empty() && !self.target.can_get() => parent,
             _ => path,
         };
-        self.pipeline.gateway.read(path, self.caller).await
+        match self.pipeline.gateway.read(path, self.caller).await {
+            Err(why) if self.target.subresource == "scale" && why.message.starts_with(NO_REPLICAS) => {
+                self.scale_without_replicas().await?.map_or(Err(why), |scale| Ok(Some(scale)))
+            }
+            read => read,
+        }
+    }
+
+    /// The scale of a custom resource that does not say how many there shall be: who writes it may say so now, though nobody may
+    /// read it (`scaleUpdatedObjectInfo`).
+    async fn scale_without_replicas(&self) -> Result<Option<Object>, Status> {
+        let Some(definition) = self.pipeline.cluster.find_definition(&self.target.resource).await? else {
+            return Ok(None);
+        };
+        let Some(paths) = definition.version(&self.target.resource.version).and_then(|version| version.scale.clone())
+        else {
+            return Ok(None);
+        };
+        let Some(parent) = self.pipeline.gateway.read(self.collection_path(), self.caller).await? else {
+            return Ok(None);
+        };
+        let at = |path: &str| {
+            let path: Vec<&str> = path.trim_start_matches('.').split('.').collect();
+            parent.get(&path).cloned()
+        };
+        let mut metadata = Map::new();
+        for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+            metadata.extend(parent.get(&["metadata", field]).map(|value| (field.to_owned(), value.clone())));
+        }
+        let mut status = Map::new();
+        status.insert("replicas".to_owned(), at(&paths.status_replicas_path).unwrap_or_else(|| 0.into()));
+        let selector = paths.label_selector_path.as_deref().and_then(at);
+        status.extend(selector.map(|selector| ("selector".to_owned(), selector)));
+        Ok(Object::from_value(json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata,
+            "spec": {"replicas": i32::MIN}, "status": status})))
     }
 
     /// Sends what was admitted as the caller's request, and reads the answer.

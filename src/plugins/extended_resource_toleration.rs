@@ -7,7 +7,7 @@ use crate::object::toleration::{are_about_the_same, are_equal};
 use crate::status::Status;
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// The plugin's facts.
 pub static SPEC: Spec = Spec {
@@ -37,20 +37,32 @@ impl Plugin for ExtendedResourceToleration {
                 resources.extend(names.filter(|name| is_extended(name)).cloned());
             }
         }
+        let mut tolerations = pod.items(&["spec", "tolerations"]).to_vec();
+        let mut of_key: HashMap<String, Vec<usize>> = HashMap::new();
+        for (index, toleration) in tolerations.iter().enumerate() {
+            let key = toleration.get("key").and_then(Value::as_str).unwrap_or_default();
+            of_key.entry(key.to_owned()).or_default().push(index);
+        }
+        let mut is_changed = false;
         for resource in resources {
             let ours = json!({"key": resource, "operator": "Exists", "effect": "NoSchedule"});
-            let given = pod.items(&["spec", "tolerations"]);
-            if given.iter().any(|other| are_equal(other, &ours)) {
+            let given = of_key.get(&resource).map(Vec::as_slice).unwrap_or_default();
+            if given.iter().any(|index| are_equal(&tolerations[*index], &ours)) {
                 continue;
             }
-            let replaced = |other: &Value| if are_about_the_same(other, &ours) { ours.clone() } else { other.clone() };
-            let mut tolerations: Vec<Value> = given.iter().map(replaced).collect();
-            if !tolerations.contains(&ours) {
-                tolerations.push(ours);
+            is_changed = true;
+            let mut about_it = given.iter().filter(|index| are_about_the_same(&tolerations[**index], &ours)).peekable();
+            match about_it.peek() {
+                Some(_) => about_it
+                    .copied()
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|index| tolerations[index] = ours.clone()),
+                None => tolerations.push(ours),
             }
-            if !pod.set(&["spec", "tolerations"], Value::Array(tolerations)) {
-                return Err(not_a_pod());
-            }
+        }
+        if is_changed && !pod.set(&["spec", "tolerations"], Value::Array(tolerations)) {
+            return Err(not_a_pod());
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use crate::object::decode::json;
 use crate::object::pod::is_best_effort;
-use crate::object::toleration::{are_allowed, merge};
+use crate::object::toleration::{TOO_MANY, are_allowed, merge};
 use crate::status::Status;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -116,7 +116,7 @@ impl Plugin for PodTolerationRestriction {
             );
         }
         if !extra.is_empty() {
-            let merged = merge(pod.items(&TOLERATIONS), &extra);
+            let merged = merge(pod.items(&TOLERATIONS), &extra).ok_or_else(|| Denial::forbidden(TOO_MANY))?;
             if merged != pod.items(&TOLERATIONS) && !pod.set(&TOLERATIONS, Value::Array(merged)) {
                 return Err(Denial::forbidden("spec: not an object"));
             }

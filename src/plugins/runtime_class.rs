@@ -4,7 +4,7 @@ use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::toleration::merge;
+use crate::object::toleration::{TOO_MANY, merge};
 use crate::status::Status;
 use async_trait::async_trait;
 use k8s_openapi::api::node::v1::RuntimeClass as Class;
@@ -131,7 +131,7 @@ fn schedule(pod: &mut Object, class: &Class) -> Result<(), Denial> {
     }
     let ours = scheduling.tolerations.iter().flatten().map(serde_json::to_value).collect::<Result<Vec<_>, _>>();
     let ours = ours.map_err(|error| Denial::Plain(error.to_string()))?;
-    let merged = merge(pod.items(&TOLERATIONS), &ours);
+    let merged = merge(pod.items(&TOLERATIONS), &ours).ok_or_else(|| Denial::forbidden(TOO_MANY))?;
     if merged != pod.items(&TOLERATIONS) && !pod.set(&TOLERATIONS, Value::Array(merged)) {
         return Err(not_a_pod());
     }

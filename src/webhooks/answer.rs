@@ -186,7 +186,6 @@ fn base64_bytes(value: &Value, wrong: &dyn Fn(&Value, &str) -> String) -> Result
             };
             items.iter().map(byte).collect()
         }
-        // A number is decoded into the list's first byte: its text is what is then no patch.
-        other => Ok(other.to_string().into_bytes()),
+        other => Err(wrong(other, "[]uint8")),
     }
 }

@@ -62,7 +62,14 @@ async fn versions_that_are_not_served_are_known_for_conversion() {
     let versions: Vec<_> = found
         .versions
         .iter()
-        .map(|one| (&*one.kind.version, one.is_served, one.has_status, one.replicas_path.as_deref()))
+        .map(|one| {
+            (
+                &*one.kind.version,
+                one.is_served,
+                one.has_status,
+                one.scale.as_ref().map(|scale| &*scale.spec_replicas_path),
+            )
+        })
         .collect();
     assert_eq!(
         versions,

@@ -4,7 +4,7 @@
 //! whatever stands before the first slash of a path is ignored.
 
 use super::unprocessable;
-use crate::object::decode::{MAX_DEPTH, go_type, is_deeper};
+use crate::object::decode::{MAX_DEPTH, go_type};
 use crate::status::Status;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
@@ -22,7 +22,10 @@ pub fn operation_fields(operation: &Value) -> &Map<String, Value> {
 }
 
 /// How many list items may make room for others, or close up after them: a short patch can move a long list ever again.
-const MAX_MOVED_ITEMS: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
+const MAX_MOVED_ITEMS: usize = if cfg!(test) { 1 << 20 } else { 1 << 27 };
+
+/// How many values are looked at to tell how deep nests what is put somewhere: a short patch can move a large one ever again.
+const MAX_MEASURED: usize = if cfg!(test) { 1 << 20 } else { 1 << 26 };
 
 /// An operation that does not apply; clients are not told why.
 struct Inapplicable;
@@ -41,6 +44,27 @@ pub enum Failure {
 struct Costs {
     copied_bytes: usize,
     moved_items: usize,
+    measured: usize,
+    is_too_deep: bool,
+}
+
+impl Costs {
+    /// Looks whether a value may stand at a path. Moving parts into each other, a short patch could nest a document deeper than
+    /// any stack takes.
+    fn check_depth(&mut self, path: &str, value: &Value) -> Result<(), Inapplicable> {
+        self.is_too_deep = self.is_deeper(value, MAX_DEPTH.saturating_sub(path.matches('/').count()));
+        if self.is_too_deep { Err(Inapplicable) } else { Ok(()) }
+    }
+
+    fn is_deeper(&mut self, value: &Value, limit: usize) -> bool {
+        self.measured += 1;
+        match value {
+            _ if self.measured > MAX_MEASURED => true,
+            Value::Array(items) => limit == 0 || items.iter().any(|item| self.is_deeper(item, limit - 1)),
+            Value::Object(map) => limit == 0 || map.values().any(|value| self.is_deeper(value, limit - 1)),
+            _ => false,
+        }
+    }
 }
 
 /// Applies a JSON patch, which is as a client sent it.
@@ -59,26 +83,14 @@ pub fn apply_operations<'a>(
     operations: impl Iterator<Item = &'a Map<String, Value>>,
 ) -> Result<(), Failure> {
     let mut costs = Costs::default();
-    // By how many levels the document may have grown since it was measured: moving parts into each other, a short patch
-    // could nest it deeper than any stack takes.
-    let mut unmeasured = 0;
     for (position, operation) in operations.enumerate() {
-        let path = operation.get("path").and_then(Value::as_str).unwrap_or_default();
-        unmeasured += path.matches('/').count();
-        apply_operation(document, operation, &mut costs).map_err(|Inapplicable| Failure::Operation(position))?;
-        if costs.moved_items > MAX_MOVED_ITEMS {
+        let applied = apply_operation(document, operation, &mut costs);
+        if costs.is_too_deep || costs.moved_items > MAX_MOVED_ITEMS {
             return Err(Failure::TooMuch);
         }
-        if unmeasured > MAX_DEPTH {
-            check_depth(document)?;
-            unmeasured = 0;
-        }
+        applied.map_err(|Inapplicable| Failure::Operation(position))?;
     }
-    check_depth(document)
-}
-
-fn check_depth(document: &Value) -> Result<(), Failure> {
-    if is_deeper(document, MAX_DEPTH) { Err(Failure::TooMuch) } else { Ok(()) }
+    Ok(())
 }
 
 /// The patch's operations, checked as the strict decoding into `[]handlers.jsonPatchOp` checks them. A null operation is
@@ -124,18 +136,26 @@ fn apply_operation(
     let value = || operation.get("value").cloned().unwrap_or_default();
     match text("op")? {
         "add" => {
-            let (container, key) = find(document, text("path")?)?;
-            add(container, key, value(), costs)
+            let (path, value) = (text("path")?, value());
+            costs.check_depth(path, &value)?;
+            let (container, key) = find(document, path)?;
+            add(container, key, value, costs)
         }
         "remove" => {
             let (container, key) = find(document, text("path")?)?;
             remove(container, &key, costs).map(drop)
         }
-        "replace" => replace(document, text("path")?, value()),
+        "replace" => {
+            let (path, value) = (text("path")?, value());
+            costs.check_depth(path, &value)?;
+            replace(document, path, value)
+        }
         "move" => {
             let (container, key) = find(document, text("from")?)?;
             let moved = remove(container, &key, costs)?;
-            let (container, key) = find(document, text("path")?)?;
+            let path = text("path")?;
+            costs.check_depth(path, &moved)?;
+            let (container, key) = find(document, path)?;
             add(container, key, moved, costs)
         }
         "copy" => {
@@ -145,7 +165,9 @@ fn apply_operation(
             if costs.copied_bytes > MAX_COPIED_BYTES {
                 return Err(Inapplicable);
             }
-            let (container, key) = find(document, text("path")?)?;
+            let path = text("path")?;
+            costs.check_depth(path, &copy)?;
+            let (container, key) = find(document, path)?;
             add(container, key, copy, costs)
         }
         "test" => test(document, text("path")?, operation.get("value")),

@@ -8,6 +8,9 @@ use crate::object::Object;
 use crate::webhooks::patch::Patch;
 use serde_json::{Map as JsonMap, Value as Json};
 
+/// What no field holds.
+const NOTHING: &str = "\0";
+
 /// Applies a list of operations to an object; `None` where one of its tests fails, which leaves the object as it is.
 ///
 /// # Errors
@@ -45,6 +48,9 @@ fn operation(value: &Value<'_>) -> Result<Json, String> {
         let value = json(value).map_err(|why| {
             format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
         })?;
+        // Kubernetes' null is a text, which a field that is missing or null does not equal: so does this.
+        let is_test = operation.get("op").is_some_and(|op| op == "test");
+        let value = if is_test && value.is_null() { Json::from(NOTHING) } else { value };
         operation.insert("value".into(), value);
     }
     Ok(Json::Object(operation))

@@ -89,7 +89,14 @@ impl Invocation<'_> {
             Err(Stop::Review(review)) => return Err(review),
             Err(Stop::OutOfBudget) => Err(OUT_OF_BUDGET.to_owned()),
         };
-        Ok(value.map_err(Refusal::Error).and_then(|value| mutation.patch(kind, shown.matched.0, object, &value)))
+        let (of, asked) = (shown.matched.0, &shown.attributes.kind);
+        let patched = value.map_err(Refusal::Error).and_then(|value| mutation.patch(kind, of, object, &value));
+        Ok(match kind {
+            Kind::BuiltIn(_) | Kind::Undescribed if of != asked => {
+                patched.and_then(|_| Err(Refusal::Error(no_way_back(of, asked))))
+            }
+            _ => patched,
+        })
     }
 }
 
@@ -151,6 +158,17 @@ fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> R
         Some(Err(why)) => Err(Refusal::Error(unconvertible(of, &why))),
         None => Err(internal(format!("no kind \"{}\" is registered for version \"{}\"", of.kind, of.api_version()))),
     }
+}
+
+/// `ConvertToVersion` of what was made in another version than the request's: built-in types are converted by way of the internal
+/// one only, which nobody does here.
+fn no_way_back(of: &GroupVersionKind, asked: &GroupVersionKind) -> String {
+    let (version, kind) = (&of.version, &of.kind);
+    if of.group == asked.group {
+        return format!("converting ({version}.{kind}) to ({}.{}): unknown conversion", asked.version, asked.kind);
+    }
+    let asked = asked.api_version();
+    format!("{version}.{kind} is not suitable for converting to \"{asked}\" in scheme \"pkg/runtime/scheme.go:111\"")
 }
 
 /// `ConvertToVersion` of what was applied, where the types of a patch were right and its values are not.

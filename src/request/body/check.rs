@@ -45,20 +45,25 @@ pub(super) fn sent_kind(value: &Value) -> Result<Sent, String> {
             ));
         }
     };
-    // encoding/json, which kube-apiserver looks with, does not mind the case.
+    // encoding/json, which kube-apiserver looks with, does not mind the case, and takes the last of several. Which is the last is
+    // not known any more: the one that everybody reads counts.
     let field = |name: &str| {
-        let found = fields
-            .get(name)
-            .or_else(|| fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value));
-        match found {
-            None | Some(Value::Null) => Ok(""),
-            Some(Value::String(text)) => Ok(text.as_str()),
-            Some(other) => Err(format!(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{name} of \
-                 type string",
-                decode::go_type(other)
-            )),
+        let mut found = "";
+        for (key, value) in fields.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name)) {
+            match value {
+                Value::Null => {}
+                Value::String(text) if found.is_empty() || key == name => found = text,
+                Value::String(_) => {}
+                other => {
+                    return Err(format!(
+                        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field \
+                         .{name} of type string",
+                        decode::go_type(other)
+                    ));
+                }
+            }
         }
+        Ok(found)
     };
     let (api_version, kind) = (field("apiVersion")?, field("kind")?);
     let (group, version) = match api_version.split('/').collect::<Vec<_>>()[..] {

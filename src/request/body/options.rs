@@ -54,7 +54,7 @@ pub struct WriteOptions {
     pub orphan_dependents: Option<bool>,
     /// `propagationPolicy`.
     pub propagation_policy: Option<String>,
-    /// `preconditions`, only in the body of a delete.
+    /// `preconditions` of a delete; in a query `uid` and `resourceVersion`.
     pub preconditions: Option<Map<String, Value>>,
 }
 
@@ -88,6 +88,10 @@ impl WriteOptions {
                 }
                 ("orphanDependents", OptionsKind::Delete) => options.orphan_dependents = Some(is_true(&value)),
                 ("propagationPolicy", OptionsKind::Delete) => options.propagation_policy = Some(value),
+                // `Convert_url_Values_To_v1_DeleteOptions`
+                ("uid" | "resourceVersion", OptionsKind::Delete) if !value.is_empty() => {
+                    options.preconditions.get_or_insert_default().insert(name.clone(), value.into());
+                }
                 _ => continue,
             }
             seen.push(name);
