@@ -2,6 +2,8 @@
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;
+use serde_json::Value;
+use std::collections::HashSet;
 
 /// The plugin's facts.
 pub static SPEC: Spec = Spec {
@@ -25,6 +27,7 @@ impl Plugin for DenyServiceExternalIps {
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         let new = attributes.object.as_ref().map(|service| service.items(&EXTERNAL_IPS)).unwrap_or_default();
         let old = attributes.old_object.as_ref().map(|service| service.items(&EXTERNAL_IPS)).unwrap_or_default();
+        let old: HashSet<&Value> = old.iter().collect();
         match new.iter().all(|address| old.contains(address)) {
             true => Ok(()),
             false => Err(Denial::forbidden("Use of external IPs is denied by admission control")),
@@ -36,7 +39,7 @@ impl Plugin for DenyServiceExternalIps {
 mod tests {
     use super::*;
     use crate::plugins::checker::check;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn service(addresses: &[&str]) -> Value {
         json!({"metadata": {"name": "s"}, "spec": {"externalIPs": addresses}})

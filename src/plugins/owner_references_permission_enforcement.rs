@@ -6,6 +6,7 @@ use crate::cluster::discovery::Discovery;
 use crate::object::{GroupVersionKind, Object, api_version, split_api_version};
 use async_trait::async_trait;
 use serde_json::Value;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The plugin's facts.
@@ -97,8 +98,8 @@ fn owners(object: Option<&Object>) -> &[Value] {
 /// The references that block their owner's deletion and did not before.
 fn newly_blocking<'a>(new: &'a [Value], old: &[Value]) -> Vec<&'a Value> {
     let blocks = |reference: &Value| reference.get("blockOwnerDeletion") == Some(&Value::Bool(true));
-    let blocked = |reference: &Value| old.iter().any(|old| blocks(old) && old.get("uid") == reference.get("uid"));
-    new.iter().filter(|reference| blocks(reference) && !blocked(reference)).collect()
+    let blocked: HashSet<Option<&Value>> = old.iter().filter(|old| blocks(old)).map(|old| old.get("uid")).collect();
+    new.iter().filter(|reference| blocks(reference) && !blocked.contains(&reference.get("uid"))).collect()
 }
 
 fn about_the_request(attributes: &Attributes) -> authz::Attributes {

@@ -163,6 +163,21 @@ fn many_fields_deep_down_are_too_large_and_as_many_above_are_not() {
     assert!(!is_too_large(&of(2)));
 }
 
+/// Each of the fields within has the name as a part of its path.
+#[test]
+fn a_long_name_above_many_fields_is_too_large_and_above_few_is_not() {
+    let pod = |fields: usize| {
+        let env: Vec<Value> = (0..fields).map(|i| json!({"name": format!("v{i}")})).collect();
+        json!({"spec": {"containers": [{"name": "a".repeat(200_000), "env": env}]}})
+    };
+    let owned = |fields: usize| {
+        let below: Map<String, Value> = (0..fields).map(|i| (format!("f:{i}"), json!({}))).collect();
+        json!({"metadata": {"managedFields": [{"fieldsV1": {("f:".to_owned() + &"a".repeat(200_000)): below}}]}})
+    };
+    assert!(is_too_large(&pod(500)) && is_too_large(&owned(500)));
+    assert!(!is_too_large(&pod(50)) && !is_too_large(&owned(50)));
+}
+
 #[test]
 fn a_scale_is_owned_by_who_owns_the_replicas() {
     let of = |version: &str, manager: &str, fields: Value| {

@@ -169,3 +169,19 @@ fn a_short_patch_cannot_move_a_long_list_for_ever() {
     assert_eq!(apply(200).unwrap()["list"].as_array().unwrap().len(), (1 << 12) + 200);
     assert_eq!(apply(300).unwrap_err().code, 422);
 }
+
+#[test]
+fn a_short_patch_cannot_have_a_large_object_measured_for_ever() {
+    let document = json!({"a": vec![0; 1 << 12], "deep": {"er": {}}});
+    let moving = |count: usize| {
+        let there = json!({"op": "move", "from": "/a", "path": "/deep/er/a"});
+        let back = json!({"op": "move", "from": "/deep/er/a", "path": "/a"});
+        Value::Array([there, back].into_iter().cycle().take(count).collect())
+    };
+    let apply = |patch: &Value| apply(PatchType::Json, document.clone(), patch, None);
+    assert!(apply(&moving(200)).is_ok());
+    assert_eq!(apply(&moving(300)).unwrap_err().code, 422);
+    // What puts nothing anywhere needs no measuring.
+    let test = json!({"op": "test", "path": "/deep/er/absent"});
+    assert!(apply(&Value::Array(vec![test; 9_000])).is_ok());
+}

@@ -382,3 +382,14 @@ async fn what_is_nested_as_deep_as_may_be_can_be_changed_and_deleted() {
     assert_eq!(path.ask("DELETE", collection, "", "").await.0, 200);
     assert_eq!(path.stored(collection).await["items"], json!([]));
 }
+
+#[tokio::test]
+async fn headers_without_number_are_refused() {
+    let path = Path::new().await;
+    let names: Vec<String> = (0..1_001).map(|number| format!("x-{number}")).collect();
+    let headers: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "a")).collect();
+    let config_maps = "/api/v1/namespaces/default/configmaps";
+    for (count, code) in [(900, 200), (1_001, 431)] {
+        assert_eq!(path.ask_raw("GET", config_maps, &headers[..count], String::new()).await.status(), code);
+    }
+}
