@@ -56,6 +56,26 @@ fn odd_bodies_and_versions_are_refused_alike() {
 }
 
 #[test]
+fn what_a_strategic_patch_says_of_the_kind_does_not_matter() {
+    let here = unique("kinds");
+    let maps = format!("/api/v1/namespaces/{here}/configmaps");
+    let said = [
+        json!({"kind": "Secret"}),
+        json!({"apiVersion": "v9"}),
+        json!({"kind": null, "data": {"k": "x"}}),
+        json!({"kind": "Foo", "data": {"k": "y"}}),
+    ];
+    let mut steps = vec![post(&maps, &config_map("one"))];
+    steps.extend(said.iter().map(|patched| patch(&format!("{maps}/one"), "strategic", patched)));
+    compare(&Case {
+        plugins: &["NamespaceLifecycle"],
+        setup: vec![post("/api/v1/namespaces", &namespace(&here))],
+        webhook: None,
+        steps: as_developer(steps),
+    });
+}
+
+#[test]
 fn preconditions_hold_wherever_they_are_said_and_limit_ranges_need_no_name() {
     let proxy = Proxy::before(upstream(), &[]);
     let here = proxy.namespace("preconditions");

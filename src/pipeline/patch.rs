@@ -98,7 +98,16 @@ impl Write<'_> {
             (_, Ok(patched)) => invalid_patch(&patched.to_string(), why),
             (_, Err(status)) => status,
         };
-        let decoded = decode_patched(apply()?, self.target.kind(), self.schema.as_deref());
+        let mut patched = apply()?;
+        if let (PatchType::Strategic, Value::Object(fields)) = (patch_type, &mut patched) {
+            // Go's object, which the outcome is put into, is of the kind that it is of.
+            for field in ["apiVersion", "kind"] {
+                if fields.get(field).is_none_or(Value::is_string) {
+                    fields.extend(stored.fields().get(field).map(|said| (field.to_owned(), said.clone())));
+                }
+            }
+        }
+        let decoded = decode_patched(patched, self.target.kind(), self.schema.as_deref());
         let normal = decoded.map_err(|unfit| match unfit {
             Unfit::Invalid(why) => invalid(&why),
             Unfit::Refused(status) => status,
