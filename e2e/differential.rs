@@ -31,7 +31,7 @@ fn odd_bodies_and_versions_are_refused_alike() {
         object.pointer_mut(pointer).unwrap()[field] = value;
         object
     };
-    let versions = [json!(1), json!(1.5), json!(true), json!({}), json!("abc"), json!("-1"), json!("7")];
+    let versions = [json!(1), json!(1.5), json!(true), json!({}), json!("abc"), json!("-1"), json!("+7"), json!("7")];
     let applied = |version: Value| {
         let object = with("/metadata", "resourceVersion", version);
         [

@@ -12,7 +12,7 @@ use super::Exchange;
 use super::gateway::Answer;
 use super::storage;
 use super::view::{Trial, shown, take_metadata};
-use super::write::{MODIFIED, Outgoing, Strictness, Write, is_already_exists, is_conflict, with_parameter};
+use super::write::{MODIFIED, Outgoing, Strictness, Write, is_already_exists, is_conflict, is_version, with_parameter};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::managed_fields::{is_too_large, manager_name};
@@ -301,7 +301,7 @@ struct Forms<'a> {
 fn has_readable_version(configuration: &Object) -> bool {
     match configuration.get(&["metadata", "resourceVersion"]) {
         None | Some(Value::Null) => true,
-        Some(Value::String(text)) => text.is_empty() || text.parse::<u64>().is_ok(),
+        Some(Value::String(text)) => text.is_empty() || is_version(text),
         Some(_) => false,
     }
 }

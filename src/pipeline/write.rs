@@ -267,11 +267,9 @@ impl<'a> Write<'a> {
             return Ok(true);
         }
         if !asked_for.is_empty() {
-            // `Versioner.ObjectResourceVersion`
-            let is_readable = asked_for.parse::<u64>().is_ok();
             let unreadable =
                 || Status::plain(format!("strconv.ParseUint: parsing {}: invalid syntax", go_quote(asked_for)));
-            return Err(if is_readable { self.conflict(MODIFIED) } else { unreadable() });
+            return Err(if is_version(asked_for) { self.conflict(MODIFIED) } else { unreadable() });
         }
         match object.set(&["metadata", "resourceVersion"], stored.into()) {
             true => Ok(false),
@@ -437,6 +435,11 @@ impl<'a> Write<'a> {
     pub(super) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.target.resource.group, &self.target.resource.resource, &self.target.name, why)
     }
+}
+
+/// Whether this can be the version of an object (`Versioner.ObjectResourceVersion`): `strconv.ParseUint` takes no sign.
+pub(super) fn is_version(text: &str) -> bool {
+    !text.starts_with('+') && text.parse::<u64>().is_ok()
 }
 
 /// The custom resource that a write is of, by whose schema the API server decodes it; none of everything else.

@@ -51,14 +51,15 @@ impl Plugin for ExtendedResourceToleration {
                 continue;
             }
             is_changed = true;
-            let mut about_it = given.iter().filter(|index| are_about_the_same(&tolerations[**index], &ours)).peekable();
-            match about_it.peek() {
-                Some(_) => about_it
-                    .copied()
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .for_each(|index| tolerations[index] = ours.clone()),
-                None => tolerations.push(ours),
+            let mut replaced = false;
+            for index in given {
+                if are_about_the_same(&tolerations[*index], &ours) {
+                    tolerations[*index] = ours.clone();
+                    replaced = true;
+                }
+            }
+            if !replaced {
+                tolerations.push(ours);
             }
         }
         if is_changed && !pod.set(&["spec", "tolerations"], Value::Array(tolerations)) {

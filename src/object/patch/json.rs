@@ -4,7 +4,7 @@
 //! whatever stands before the first slash of a path is ignored.
 
 use super::unprocessable;
-use crate::object::decode::{MAX_DEPTH, go_type};
+use crate::object::decode::{MAX_DEPTH, go_type, is_deeper};
 use crate::status::Status;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
@@ -90,7 +90,8 @@ pub fn apply_operations<'a>(
         }
         applied.map_err(|Inapplicable| Failure::Operation(position))?;
     }
-    Ok(())
+    // What was as deep before stays refused.
+    if is_deeper(document, MAX_DEPTH) { Err(Failure::TooMuch) } else { Ok(()) }
 }
 
 /// The patch's operations, checked as the strict decoding into `[]handlers.jsonPatchOp` checks them. A null operation is

@@ -39,8 +39,8 @@ impl Write<'_> {
         let is_writer = |name: &str, subresource: &str| name == manager && subresource == self.target.subresource;
         let written = applied.object()?;
         let (mut object, mut entries) = (written.clone(), owners.0.clone());
+        let path = self.stored_path();
         for _ in 0..self.pipeline.limits.conflict_retries {
-            let path = self.stored_path();
             let answer = self.forward(self.owners_patch(&path, &object, &entries)?).await?;
             if answer.status.is_success() {
                 let is_asked_for = *path == *self.parts.uri.path();

@@ -7,9 +7,7 @@ use crate::cel::value::{List, Struct};
 use crate::object::Object;
 use crate::webhooks::patch::Patch;
 use serde_json::{Map as JsonMap, Value as Json};
-
-/// What no field holds.
-const NOTHING: &str = "\0";
+use uuid::Uuid;
 
 /// Applies a list of operations to an object; `None` where one of its tests fails, which leaves the object as it is.
 ///
@@ -48,9 +46,9 @@ fn operation(value: &Value<'_>) -> Result<Json, String> {
         let value = json(value).map_err(|why| {
             format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
         })?;
-        // Kubernetes' null is a text, which a field that is missing or null does not equal: so does this.
+        // Kubernetes' null is a text, which no field equals, be it missing or null; what is drawn here, nobody can have put there.
         let is_test = operation.get("op").is_some_and(|op| op == "test");
-        let value = if is_test && value.is_null() { Json::from(NOTHING) } else { value };
+        let value = if is_test && value.is_null() { Json::from(Uuid::new_v4().to_string()) } else { value };
         operation.insert("value".into(), value);
     }
     Ok(Json::Object(operation))
@@ -103,6 +101,7 @@ mod tests {
         let labels = json!({"metadata": {"labels": {"a": "b", "c": "9007199254740992"}}});
         assert_eq!(patched(vec![operation("test", "/metadata/labels/a", text("b")), add()]), Ok(Some(labels)));
         assert_eq!(patched(vec![add(), operation("test", "/metadata/labels/a", text("x"))]), Ok(None));
+        assert_eq!(patched(vec![operation("test", "/metadata/labels/absent", Some(Value::Null)), add()]), Ok(None));
         assert_eq!(
             patched(vec![operation("remove", "/metadata/labels/x", None)]).unwrap_err(),
             "JSON Patch: error in remove for path: '/metadata/labels/x': Unable to remove nonexistent key: x: missing value"
