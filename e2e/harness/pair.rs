@@ -69,7 +69,8 @@ impl Pair {
     /// Sends a request to both until its answer has this text in it: caches may be behind.
     pub fn until(&self, user: &User, request: &Request, text: &str) {
         for api in self.sides() {
-            let what = format!("{text} from {} {}", request.method, request.path);
+            let side = if std::ptr::eq(api, self.sides()[0]) { "kube-apiserver" } else { "the proxy" };
+            let what = format!("{text} from {side}, asked {} {}", request.method, request.path);
             eventually(&what, || api.send(user, request.clone()).text().contains(text).then_some(()));
         }
     }
