@@ -298,19 +298,19 @@ fn patches_that_change_nothing_have_hooks_called_again_where_kube_apiserver_does
     first["reinvocationPolicy"] = json!("IfNeeded");
     pair.set_up(&[hooks("same", "Mutating", vec![first, hook(&webhook, "same", &same)])]);
     let at = |name: &str| format!("{MAPS}/{name}");
-    let (plain, other) = (map("one", "same", json!({})), map("one", "same", json!({"data": {"a": "1"}})));
-    let applied = |value: &str| apply("me", "", &map("two", "same", json!({"data": {"a": value}})));
-    let merge = |value: &str| patch(&at("one"), "merge", &json!({"data": {"b": value}}));
+    let (plain, other) = (map("same-one", "same", json!({})), map("same-one", "same", json!({"data": {"a": "1"}})));
+    let applied = |value: &str| apply("me", "", &map("same-two", "same", json!({"data": {"a": value}})));
+    let merge = |value: &str| patch(&at("same-one"), "merge", &json!({"data": {"b": value}}));
     let steps = [
         post(MAPS, &plain),
-        put(&at("one"), &plain),
-        put(&at("one"), &other),
+        put(&at("same-one"), &plain),
+        put(&at("same-one"), &other),
         merge("1"),
         merge("1"),
         applied("1"),
         applied("1"),
         applied("2"),
-        post(&format!("{MAPS}?dryRun=All"), &map("three", "same", json!({}))),
+        post(&format!("{MAPS}?dryRun=All"), &map("same-three", "same", json!({}))),
     ];
     let ready = |api: &Api| {
         eventually("hooks that are known", || {
