@@ -175,7 +175,7 @@ impl Write<'_> {
                 }
                 return Ok(list);
             }
-            limit = Some(limit.unwrap_or(before.items) / 2).filter(|fewer| *fewer > 0);
+            limit = limit.map_or(Some(before.items), |limit| Some(limit / 2)).filter(|fewer| *fewer > 0);
             if limit.is_none() {
                 return Err(Status::internal_error("what is to be deleted is too large to be shown"));
             }
@@ -240,7 +240,7 @@ impl Write<'_> {
     async fn delete_item(&self, options: &Object, mut item: Object, exchange: &mut Exchange) -> Result<Item, Status> {
         let mut attempt = 0;
         loop {
-            self.check_preconditions(options, &item)?;
+            self.check_preconditions(options, &item, Deletion::OfCollection)?;
             let body = delete_body(options, &item)?;
             let name = item.name().to_owned();
             let old = Arc::new(self.with_kind(item));
