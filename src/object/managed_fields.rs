@@ -113,13 +113,30 @@ impl Room {
     }
 }
 
-/// The most that an item of a list is called by: what it is, or its keys.
+/// The most that an item of a list is called by, written in JSON: what it is, or its keys.
 fn key_bytes(item: &Value) -> usize {
-    let text = |value: &Value| value.as_str().map_or(0, str::len);
     match item {
-        Value::Object(fields) => fields.values().map(text).sum(),
-        item => text(item),
+        Value::Object(fields) => fields.iter().map(|(name, value)| text_bytes(name) + scalar_bytes(value) + 2).sum(),
+        item => scalar_bytes(item),
     }
+}
+
+fn scalar_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text_bytes(text),
+        Value::Number(number) => number.to_string().len(),
+        _ => 5,
+    }
+}
+
+/// The bytes of a string in JSON.
+fn text_bytes(text: &str) -> usize {
+    let of = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(of).sum::<usize>() + 2
 }
 
 impl Change<'_> {

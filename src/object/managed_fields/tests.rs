@@ -179,6 +179,20 @@ fn a_long_name_above_many_fields_is_too_large_and_above_few_is_not() {
 }
 
 #[test]
+fn a_key_counts_as_it_is_written() {
+    for item in [json!("a\u{1}\"\\\n\u{c}é</"), json!(-1.5), json!(12345), json!({"name": "\u{2}", "port": 80})] {
+        let written = item.to_string().len();
+        // Braces have no counterpart: the colons and commas of a field are both counted.
+        assert!((written - 2..=written + 1).contains(&key_bytes(&item)), "{item}");
+    }
+    let pod = |name: String| {
+        let env: Vec<Value> = (0..500).map(|i| json!({"name": format!("v{i}")})).collect();
+        json!({"spec": {"containers": [{"name": name, "env": env}]}})
+    };
+    assert!(is_too_large(&pod("\u{1}".repeat(30_000))) && !is_too_large(&pod("a".repeat(30_000))));
+}
+
+#[test]
 fn a_scale_is_owned_by_who_owns_the_replicas() {
     let of = |version: &str, manager: &str, fields: Value| {
         let mut entry = entry(manager, 1, fields);
