@@ -34,8 +34,7 @@ struct Name(Arc<UserInfo>);
 impl InFlight {
     /// So many reads and writes at a time; 0 is any number.
     pub fn new(reads: usize, writes: usize) -> Self {
-        let seats =
-            |left: usize| (left > 0).then(|| Arc::new(Seats(Mutex::new(Free { left, taken: HashMap::new() }))));
+        let seats = |left: usize| (left > 0).then(|| Arc::new(Seats(Mutex::new(Free { left, taken: HashMap::new() }))));
         Self { reads: seats(reads), writes: seats(writes) }
     }
 
