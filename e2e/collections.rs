@@ -1,6 +1,6 @@
 //! DELETE of a collection: what is answered, in every form, and what is deleted, as kube-apiserver does both.
 
-use crate::harness::{Answer, Api, Proxy, Request, User, delete, eventually, get, post, unique, upstream};
+use crate::harness::{Answer, Api, Proxy, Request, User, delete, eventually, get, post, upstream};
 use serde_json::{Value, json};
 
 const META: &str = "g=meta.k8s.io;v=v1";

@@ -272,11 +272,13 @@ async fn a_missing_object_comes_before_a_broken_patch() {
 }
 
 #[tokio::test]
-async fn a_path_of_no_api_is_not_found_in_plain_text() {
+async fn a_path_of_no_group_is_not_found_in_plain_text() {
     let path = Path::new().await;
     for (uri, content_type) in [
         ("/api/v1/namespaces/default/nothings", "application/json"),
-        ("/api/v2/namespaces/default/configmaps", "text/plain; charset=utf-8"),
+        ("/api/v2/namespaces/default/configmaps", "application/json"),
+        ("/apis/apps/v9/namespaces/default/deployments", "application/json"),
+        ("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews/one", "application/json"),
         ("/apis/v1/namespaces/default/configmaps", "text/plain; charset=utf-8"),
         ("/apis/nobody.example/v1/namespaces/default/nothings", "text/plain; charset=utf-8"),
     ] {
