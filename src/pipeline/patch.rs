@@ -10,7 +10,8 @@ use super::write::{Outgoing, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::decode::{Decoded, go_quote};
-use crate::object::patch::{self, PatchType, merge_diff};
+use crate::object::patch::{self, PatchType, go_print, merge_diff};
+use crate::object::typed;
 use crate::request::body::{
     OptionsKind, Unfit, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
 };
@@ -94,18 +95,18 @@ impl Write<'_> {
         };
         // What an error shows is rarely wanted, so it is made anew.
         let invalid = |why: &str| match (patch_type, apply()) {
-            (PatchType::Strategic, _) => invalid_patch(&go_print(&patch.value), &unstructured_error(why)),
+            (PatchType::Strategic, _) => invalid_patch(&go_print(&patch.value), why),
             (_, Ok(patched)) => invalid_patch(&patched.to_string(), why),
             (_, Err(status)) => status,
         };
         let mut patched = apply()?;
-        if let (PatchType::Strategic, Value::Object(fields)) = (patch_type, &mut patched) {
+        if patch_type == PatchType::Strategic {
+            typed::from_unstructured(self.target.kind(), &mut patched).map_err(|why| invalid(&why))?;
             // Go's object, which the outcome is put into, is of the kind that it is of.
-            for field in ["apiVersion", "kind"] {
-                if fields.get(field).is_none_or(Value::is_string) {
-                    fields.extend(stored.fields().get(field).map(|said| (field.to_owned(), said.clone())));
-                }
-            }
+            let said = stored.fields().iter().filter(|(field, _)| matches!(field.as_str(), "apiVersion" | "kind"));
+            patched.as_object_mut().into_iter().for_each(|fields| {
+                fields.extend(said.clone().map(|(field, said)| (field.clone(), said.clone())));
+            });
         }
         let decoded = decode_patched(patched, self.target.kind(), self.schema.as_deref());
         let normal = decoded.map_err(|unfit| match unfit {
@@ -164,58 +165,6 @@ fn strict_errors(patch_type: PatchType, patch: &Decoded) -> Vec<String> {
     duplicates.chain(unknown).map(|error| format!("json patch {error}")).collect()
 }
 
-/// A type error as the converter words it that makes the outcome of a strategic patch (`fromUnstructured`), from how a JSON
-/// decoder words it.
-fn unstructured_error(why: &str) -> String {
-    let parts = why.strip_prefix("json: cannot unmarshal ").and_then(|rest| rest.split_once(" into Go "));
-    let Some((found, (_, wanted))) = parts.and_then(|(found, rest)| Some((found, rest.rsplit_once(" of type ")?)))
-    else {
-        return why.to_owned();
-    };
-    let found = match found {
-        "array" => "slice",
-        "object" => "map",
-        "string" | "bool" => found,
-        number if number.trim_start_matches("number").contains(['.', 'e', 'E']) => "float64",
-        _ => "int64",
-    };
-    let is_struct = || schema_types().any(|name| wanted.rsplit('.').next() == Some(name));
-    let kind = match wanted {
-        map if map.starts_with("map[") => return format!("cannot restore map from {found}"),
-        list if list.starts_with("[]") => return format!("cannot restore slice from {found}"),
-        "bool" | "string" | "int32" | "int64" | "float64" => wanted,
-        _ if is_struct() => return format!("cannot restore struct from: {found}"),
-        _ => "string",
-    };
-    let is_convertible = match found {
-        "int64" => kind != "bool",
-        "float64" => kind.starts_with("int"),
-        _ => false,
-    };
-    if is_convertible { format!("cannot convert {found} to {wanted}") } else { format!("unrecognized type: {kind}") }
-}
-
-/// The names of the types that are objects.
-fn schema_types() -> impl Iterator<Item = &'static str> {
-    crate::object::schema::types().map(|known| known.go_name())
-}
-
-/// A value as Go's `%v` prints it.
-fn go_print(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_unstable_by_key(|(key, _)| key.as_str());
-            let fields: Vec<_> = fields.into_iter().map(|(key, value)| format!("{key}:{}", go_print(value))).collect();
-            format!("map[{}]", fields.join(" "))
-        }
-        other => other.to_string(),
-    }
-}
-
 /// A JSON patch that replaces every top-level field, and takes away those that are gone.
 fn replace_fields(stored: &Map<String, Value>, admitted: &Map<String, Value>) -> Value {
     let pointer = |key: &str| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
@@ -228,30 +177,6 @@ fn replace_fields(stored: &Map<String, Value>, admitted: &Map<String, Value>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_patch_is_shown_as_go_prints_it() {
-        let patch = json!({"spec": {"b": [1, "x y", null], "a": true}, "data": {}});
-        assert_eq!(go_print(&patch), "map[data:map[] spec:map[a:true b:[1 x y <nil>]]]");
-    }
-
-    #[test]
-    fn type_errors_of_strategic_patches_have_their_own_words() {
-        for (found, wanted, expected) in [
-            ("number", "string", "cannot convert int64 to string"),
-            ("number", "v1.PullPolicy", "cannot convert int64 to v1.PullPolicy"),
-            ("number 1.5", "int32", "cannot convert float64 to int32"),
-            ("string", "bool", "unrecognized type: bool"),
-            ("bool", "v1.PullPolicy", "unrecognized type: string"),
-            ("array", "map[string]string", "cannot restore map from slice"),
-            ("object", "[]v1.Container", "cannot restore slice from map"),
-            ("string", "v1.PodSpec", "cannot restore struct from: string"),
-        ] {
-            let why = format!("json: cannot unmarshal {found} into Go struct field X.y of type {wanted}");
-            assert_eq!(unstructured_error(&why), expected, "{why}");
-        }
-        assert_eq!(unstructured_error("quantities must match"), "quantities must match");
-    }
 
     #[test]
     fn fields_that_no_operation_has_are_unknown() {
