@@ -6,6 +6,7 @@
 
 use super::Exchange;
 use super::gateway::Answer;
+use super::update::is_about_version;
 use super::write::{Outgoing, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
@@ -70,6 +71,12 @@ impl Write<'_> {
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
         if let Some(object) = &mut attributes.object {
+            if self.may_mind_the_version(object) {
+                let without_version = self.rehearse(self.difference_at("", &old, object)?).await?;
+                if is_about_version(&without_version) {
+                    return Ok((without_version, false));
+                }
+            }
             self.pin_version(object, &old)?;
         }
         let admitted = attributes.object.get_or_insert_default();
@@ -108,12 +115,15 @@ impl Write<'_> {
                 fields.extend(said.clone().map(|(field, said)| (field.clone(), said.clone())));
             });
         }
+        let mut errors = strict_errors(patch_type, patch);
+        if typed::is_known(self.target.kind()) && says_no_version(&patched) {
+            errors.extend(take_versioned(&mut patched));
+        }
         let decoded = decode_patched(patched, self.target.kind(), self.schema.as_deref());
         let normal = decoded.map_err(|unfit| match unfit {
             Unfit::Invalid(why) => invalid(&why),
             Unfit::Refused(status) => status,
         })?;
-        let mut errors = strict_errors(patch_type, patch);
         errors.extend(normal.unknown);
         match self.say_strict_errors(options, errors.iter()) {
             Strictness::Passed => Ok(normal.object),
@@ -124,7 +134,11 @@ impl Write<'_> {
     /// The patch that makes the stored object the admitted one, if it still has this version: a merge patch, or a JSON patch
     /// where that cannot say it, because the admitted object has fields that are null.
     pub(super) fn difference(&self, stored: &Object, admitted: &Object) -> Result<Outgoing, Status> {
-        let (version, admitted) = (stored.resource_version(), admitted.whole());
+        self.difference_at(stored.resource_version(), stored, admitted)
+    }
+
+    fn difference_at(&self, version: &str, stored: &Object, admitted: &Object) -> Result<Outgoing, Status> {
+        let admitted = admitted.whole();
         let (patch_type, patch) = match merge_diff(stored.fields(), admitted.fields()) {
             Some(mut merge) => {
                 if let Some(metadata) = merge.entry("metadata").or_insert_with(|| json!({})).as_object_mut() {
@@ -145,6 +159,25 @@ impl Write<'_> {
         outgoing.content_type = patch_type.content_type();
         Ok(outgoing)
     }
+}
+
+fn says_no_version(object: &Value) -> bool {
+    object.get("apiVersion").is_none_or(|version| version.is_null() || version == "")
+}
+
+/// Go decodes what says no version into its own type of the kind, which has none of the other fields. Answers what strict
+/// decoding says of these.
+fn take_versioned(object: &mut Value) -> Vec<String> {
+    let Value::Object(fields) = object else { return Vec::new() };
+    let (mut kept, mut unknown) = (Map::new(), Vec::new());
+    for (key, value) in std::mem::take(fields) {
+        match key.as_str() {
+            "apiVersion" | "kind" => drop(kept.insert(key, value)),
+            _ => unknown.push(format!("unknown field {}", go_quote(&key))),
+        }
+    }
+    *fields = kept;
+    unknown
 }
 
 /// Fields of an operation in a JSON patch (`jsonPatchOp`).
@@ -184,6 +217,16 @@ mod tests {
             Decoded { value: json!([{"op": "remove", "path": "/a", "why": 1}]), duplicates: vec!["[0].op".into()] };
         let errors = strict_errors(PatchType::Json, &patch);
         assert_eq!(errors, [r#"json patch duplicate field "[0].op""#, r#"json patch unknown field "[0].why""#]);
+    }
+
+    #[test]
+    fn what_says_no_version_has_no_other_fields() {
+        let mut patched = json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "b"}});
+        assert!(says_no_version(&patched) && !says_no_version(&json!({"apiVersion": 1})));
+        let mut unknown = take_versioned(&mut patched);
+        unknown.sort();
+        assert_eq!(unknown, [r#"unknown field "data""#, r#"unknown field "metadata""#]);
+        assert_eq!(patched, json!({"kind": "ConfigMap"}));
     }
 
     #[test]
