@@ -15,6 +15,7 @@ mod bypass;
 mod clients;
 mod custom_resources;
 mod differential;
+mod odd_writes;
 mod expressions;
 mod foreign_webhook;
 mod kinds;
