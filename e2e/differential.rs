@@ -47,6 +47,18 @@ fn odd_bodies_and_versions_are_refused_alike() {
         put(&format!("{maps}/one"), &with("", "Kind", json!("Secret"))),
     ];
     steps.extend(versions.into_iter().flat_map(applied));
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    for path in [
+        // What there is no route for.
+        &format!("{reviews}/one"),
+        &format!("/api/v1/namespaces/{here}/bindings/one"),
+        "/apis/apps/v9/namespaces/default/deployments",
+        "/apis/apps/v9/namespaces/default/deployments/one",
+        "/apis/nope.example.com/v1/things/one",
+        "/api/v9/pods",
+    ] {
+        steps.extend([post(path, &json!({})), put(path, &json!({})), delete(path)]);
+    }
     compare(&Case {
         plugins: &["NamespaceLifecycle"],
         setup: vec![post("/api/v1/namespaces", &namespace(&here))],
@@ -69,7 +81,19 @@ fn preconditions_hold_wherever_they_are_said_and_limit_ranges_need_no_name() {
         request.method = "DELETE".into();
         request
     };
-    for path in [format!("{maps}/one"), format!("{maps}?fieldSelector=metadata.name%3Done")] {
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("things.{here}.e2e.test")},
+        "spec": {"group": format!("{here}.e2e.test"), "scope": "Cluster", "names": {"plural": "things", "kind": "Thing"},
+            "versions": [{"name": "v1", "served": false, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    proxy.accepts(post(definitions, &definition));
+    for path in [
+        format!("{maps}/one"),
+        format!("{maps}?fieldSelector=metadata.name%3Done"),
+        format!("/api/v1/namespaces/{here}"),
+        format!("{definitions}/things.{here}.e2e.test"),
+        format!("{definitions}?fieldSelector=metadata.name%3Dthings.{here}.e2e.test"),
+    ] {
         let and = if path.contains('?') { '&' } else { '?' };
         let mut requests: Vec<_> = wrong.iter().map(|preconditions| with_body(&path, preconditions)).collect();
         requests.extend(["uid=x", "resourceVersion=1"].map(|query| delete(&format!("{path}{and}{query}"))));
@@ -82,7 +106,7 @@ fn preconditions_hold_wherever_they_are_said_and_limit_ranges_need_no_name() {
                 request.path,
                 String::from_utf8_lossy(&request.body)
             );
-            let [got, expected] = answers.map(|answer| answer.json()["message"].clone());
+            let [got, expected] = answers.map(|answer| answer.json());
             assert_eq!(got, expected);
         }
     }

@@ -13,6 +13,7 @@ mod authentication;
 mod authorization;
 mod bypass;
 mod clients;
+mod collections;
 mod custom_resources;
 mod differential;
 mod odd_writes;

@@ -43,8 +43,8 @@ use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
 use crate::upstream::{Body, LongRunning};
-use http::header::USER_AGENT;
-use http::{HeaderName, HeaderValue, Method, Request, Response};
+use http::header::{TRANSFER_ENCODING, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -173,6 +173,10 @@ impl Pipeline {
             // A map of headers holds no more than 24,576, and some are added.
             return Err(Status::failure(431, "", "the request has too many header fields"));
         }
+        if has_unknown_encoding(request.headers()) {
+            // `http.badRequestError` of Go's server. What follows is read as chunks; what they hold is anybody's guess.
+            return Err(Status::text(501, "Unsupported transfer encoding"));
+        }
         if info.is_undetermined() {
             return Err(Status::internal_error(format!(
                 "unable to determine kind and namespace from url, {}",
@@ -180,7 +184,7 @@ impl Pipeline {
             )));
         }
         let caller = self.identify(&mut request, info, exchange).await?;
-        exchange.seat = Some(self.in_flight.enter(info)?);
+        exchange.seat = Some(self.in_flight.enter(info, &caller.user)?);
         if *request.method() == Method::CONNECT {
             // To both neighbours a success would mean that the connection is a tunnel from here on.
             return Err(target::not_allowed());
@@ -327,6 +331,13 @@ impl Pipeline {
 
 #[cfg(test)]
 mod tests;
+
+/// Whether the body is not just in chunks (`http.transferReader.parseTransferEncoding`).
+fn has_unknown_encoding(headers: &HeaderMap) -> bool {
+    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
+    let is_chunked = encodings.next().is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"chunked"));
+    !is_chunked || encodings.next().is_some()
+}
 
 /// Whether the method changes nothing.
 fn is_read(method: &Method) -> bool {

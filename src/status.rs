@@ -156,7 +156,12 @@ impl Status {
 
     /// `http.NotFound`: the path is not one of an API that there is.
     pub fn page_not_found() -> Self {
-        Self { is_text: true, ..Self::failure(404, "NotFound", "404 page not found") }
+        Self::text(404, "404 page not found")
+    }
+
+    /// What Go's server says by itself.
+    pub fn text(code: u16, message: &str) -> Self {
+        Self { is_text: true, ..Self::failure(code, "", message) }
     }
 
     /// `NewAlreadyExists`.

@@ -126,6 +126,9 @@ pub struct Reinvocation {
     pub is_reinvoke: bool,
     /// Whether a second pass was asked for.
     pub requested: bool,
+    /// Whether kube-apiserver's object has times finer than their JSON. The first patch takes them away, so that it is a
+    /// change even if it changes nothing else.
+    pub has_fine_times: bool,
     values: Mutex<HashMap<&'static str, Box<dyn Any + Send>>>,
 }
 

@@ -17,11 +17,9 @@ pub struct Limits {
     pub http2_streams: u32,
     /// Bytes of a request's body (`MaxRequestBodyBytes`).
     pub body_bytes: usize,
-    /// Bytes of an answer that the proxy itself has to read: an old object, a review, a dry run.
+    /// Bytes of an answer that the proxy itself has to read: an old object, a review, a dry run, what a deletecollection deletes.
+    /// Of a longer list of what was deleted the client gets the beginning, and a warning that says so.
     pub response_bytes: usize,
-    /// Bytes of the deleted objects that the answer to a deletecollection holds; those that do not fit are deleted all the
-    /// same, and the answer warns that they are not in it.
-    pub collection_bytes: usize,
     /// Time for a request that is no watch and no upgrade (`--request-timeout`).
     pub request_timeout: Duration,
     /// Time for a write, whatever it asks for (`requestTimeoutUpperBound`).
@@ -123,7 +121,6 @@ impl Default for Limits {
             http2_streams: 250,
             body_bytes: 3 * MEBIBYTE,
             response_bytes: 64 * MEBIBYTE,
-            collection_bytes: 64 * MEBIBYTE,
             request_timeout: seconds(60),
             mutating_timeout: seconds(34),
             admission_timeout: None,

@@ -113,24 +113,41 @@ impl Room {
     }
 }
 
-/// The most that an item of a list is called by: what it is, or its keys.
+/// The most that an item of a list is called by, written in JSON: what it is, or its keys.
 fn key_bytes(item: &Value) -> usize {
-    let text = |value: &Value| value.as_str().map_or(0, str::len);
     match item {
-        Value::Object(fields) => fields.values().map(text).sum(),
-        item => text(item),
+        Value::Object(fields) => fields.iter().map(|(name, value)| text_bytes(name) + scalar_bytes(value) + 2).sum(),
+        item => scalar_bytes(item),
     }
 }
 
+fn scalar_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text_bytes(text),
+        Value::Number(number) => number.to_string().len(),
+        _ => 5,
+    }
+}
+
+/// The bytes of a string in JSON.
+fn text_bytes(text: &str) -> usize {
+    let of = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(of).sum::<usize>() + 2
+}
+
 impl Change<'_> {
-    /// `metadata.managedFields` of `new` once it replaces `old`; none where nobody owns anything. On a create `old` is
-    /// what Go's empty object looks like.
-    pub fn managed_fields(&self, old: &Value, new: &Value) -> Option<Value> {
+    /// `metadata.managedFields` of `new` once it replaces `old`, none where nobody owns anything; and whether `now` is in
+    /// them. On a create `old` is what Go's empty object looks like.
+    pub fn managed_fields(&self, old: &Value, new: &Value) -> (Option<Value>, bool) {
         let mut entries = self.entries_before(old, new);
         let is_create = old.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().is_empty();
         if entries.is_empty() && !is_create {
             // Nobody kept books so far (`skipNonAppliedManager`).
-            return None;
+            return (None, false);
         }
         let mut changed = compare(self.schema, &without_managed_fields(old), &without_managed_fields(new));
         let reset = reset::fields(self.kind, self.subresource, self.has_status);
@@ -144,7 +161,8 @@ impl Change<'_> {
         }
         let mut own = changed.into_kept();
         own.retain(|path| !NOBODYS.iter().any(|nobodys| path.iter().eq(nobodys.iter())));
-        if !own.is_empty() {
+        let is_renewed = !own.is_empty();
+        if is_renewed {
             let mine = Entry {
                 manager: self.manager.to_owned(),
                 operation: Operation::Update,
@@ -163,7 +181,7 @@ impl Change<'_> {
         }
         entries.retain(|entry| !entry.fields.is_empty());
         entries::cap(&mut entries);
-        entries::encode(entries)
+        (entries::encode(entries), is_renewed)
     }
 
     /// The entries that the write starts with (`decodeLiveOrNew`).

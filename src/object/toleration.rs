@@ -1,9 +1,10 @@
 //! Pods' tolerations: which one covers another, and lists of them made one.
 
 use serde_json::Value;
+use std::collections::{HashMap, HashSet};
 
 /// A toleration's fields; what is missing is empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Toleration<'a> {
     key: &'a str,
     operator: &'a str,
@@ -32,10 +33,6 @@ pub const TOO_MANY: &str = "spec.tolerations: there are too many to be merged wi
 const MAX_PAIRS: usize = if cfg!(test) { 1 << 12 } else { 1 << 26 };
 
 /// Whether `one` tolerates all that `other` does (`tolerations.isSuperset`).
-pub fn covers(one: &Value, other: &Value) -> bool {
-    is_superset(&Toleration::of(one), &Toleration::of(other))
-}
-
 fn is_superset(one: &Toleration<'_>, other: &Toleration<'_>) -> bool {
     if one == other {
         return true;
@@ -78,8 +75,50 @@ pub fn merge(first: &[Value], second: &[Value]) -> Option<Vec<Value>> {
 /// Whether all of them are covered by one of the whitelist, which allows everything while it is empty
 /// (`tolerations.VerifyAgainstWhitelist`).
 pub fn are_allowed(tolerations: &[Value], whitelist: &[Value]) -> bool {
-    whitelist.is_empty()
-        || tolerations.iter().all(|toleration| whitelist.iter().any(|allowed| covers(allowed, toleration)))
+    let index = Whitelist::of(whitelist);
+    whitelist.is_empty() || tolerations.iter().all(|toleration| index.covers(&Toleration::of(toleration)))
+}
+
+/// Key, effect and value; no key where it is every key, no value where it is every value.
+type Covered<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
+
+/// Tolerations by what they cover: a pod may have more than could be compared with each of them.
+#[derive(Default)]
+struct Whitelist<'a> {
+    /// What covers what is equal to it.
+    all: HashSet<Toleration<'a>>,
+    /// Up to how many seconds, or for any number of them.
+    wide: HashMap<Covered<'a>, Option<i64>>,
+}
+
+impl<'a> Whitelist<'a> {
+    fn of(list: &'a [Value]) -> Self {
+        let mut index = Self::default();
+        for one in list.iter().map(Toleration::of) {
+            index.all.insert(one);
+            let (key, value) = match one.operator {
+                "" | "Equal" => (Some(one.key), Some(one.value)),
+                "Exists" => (Some(one.key).filter(|key| !key.is_empty()), None),
+                _ => continue,
+            };
+            let seconds = one.seconds.filter(|_| one.effect == "NoExecute");
+            let widest = index.wide.entry((key, one.effect, value)).or_insert(seconds);
+            *widest = widest.zip(seconds).map(|(one, other)| one.max(other));
+        }
+        index
+    }
+
+    /// Whether one of them [`is_superset`] of this.
+    fn covers(&self, toleration: &Toleration<'_>) -> bool {
+        let values = [None, Some(toleration.value).filter(|_| toleration.operator == "Equal")];
+        let widest = [Some(toleration.key), None]
+            .into_iter()
+            .flat_map(|key| ["", toleration.effect].map(|effect| (key, effect)))
+            .flat_map(|(key, effect)| values.map(|value| self.wide.get(&(key, effect, value))))
+            .flatten();
+        let lasts = |limit: &Option<i64>| limit.is_none_or(|limit| toleration.seconds.is_some_and(|s| s <= limit));
+        self.all.contains(toleration) || widest.into_iter().any(lasts)
+    }
 }
 
 /// Whether both are about the same taint (`Toleration.MatchToleration`).
@@ -97,6 +136,10 @@ pub fn are_equal(one: &Value, other: &Value) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn covers(one: &Value, other: &Value) -> bool {
+        is_superset(&Toleration::of(one), &Toleration::of(other))
+    }
 
     fn toleration(key: &str, operator: &str, value: &str, effect: &str, seconds: Option<i64>) -> Value {
         json!({"key": key, "operator": operator, "value": value, "effect": effect, "tolerationSeconds": seconds})
@@ -124,6 +167,27 @@ mod tests {
             (&toleration("k", "Gt", "1", "", None), &value, false),
         ] {
             assert_eq!(covers(one, other), want, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn a_whitelist_allows_what_one_of_it_covers() {
+        let mut all = Vec::new();
+        for key in ["", "k"] {
+            for operator in ["", "Equal", "Exists", "Gt"] {
+                for (value, effect) in [("", ""), ("v", ""), ("", "NoSchedule"), ("v", "NoExecute"), ("", "NoExecute")]
+                {
+                    all.extend([None, Some(30), Some(60)].map(|s| toleration(key, operator, value, effect, s)));
+                }
+            }
+        }
+        for one in &all {
+            for other in &all {
+                for list in [vec![one.clone()], vec![one.clone(), all[7].clone()], vec![all[59].clone(), one.clone()]] {
+                    let expected = list.iter().any(|allowed| covers(allowed, other));
+                    assert_eq!(are_allowed(std::slice::from_ref(other), &list), expected, "{list:?} {other}");
+                }
+            }
         }
     }
 

@@ -1,96 +1,222 @@
 //! DELETE of a collection: list, then admit and delete item by item, as kube-apiserver does.
 //!
-//! Each item goes upstream as a deletecollection of that one name, since the caller may be allowed to do just that.
+//! Each item goes upstream as a deletecollection of that one name, since the caller may be allowed to do just that. The
+//! answer is the list as it was before that (`Store.DeleteCollection`), which the API server writes in the form that the
+//! client accepts.
 
 use super::Exchange;
 use super::delete::{Deletion, completed, delete_body, names_a_version};
-use super::gateway::{Answer, Page};
-use super::write::{Write, is_conflict};
+use super::gateway::Answer;
+use super::negotiate;
+use super::write::{Write, is_conflict, only_gzip};
 use crate::admission::Operation;
 use crate::object::Object;
+use crate::request::accept::Agreed;
+use crate::request::body::MediaType;
 use crate::request::query::{query_pairs, query_value};
 use crate::status::Status;
-use crate::upstream::{Body, full};
-use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, Response, Uri};
-use serde_json::{Map, Value};
+use crate::upstream::Body;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY};
+use http::{HeaderMap, Method, Response, StatusCode, Uri};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// Items of one page of the list (`--delete-collection` page size).
-const PAGE: usize = 500;
+/// Items of one page of the list (`deleteCollectionPageSize`).
+const PAGE: usize = 10_000;
+/// How many items that were not deleted the answer is asked for without.
+const MAX_SPARED: usize = 100;
+/// The headers of a list that the client gets with it.
+const HEADERS: [HeaderName; 4] = [CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY];
+
+/// A page of the list. Its items are text, of which one at a time is made an object.
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(default)]
+    metadata: ListMetadata,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListMetadata {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    token: String,
+}
+
+impl<'a> List<'a> {
+    fn read(page: &'a Answer) -> Result<Self, Status> {
+        serde_json::from_slice(&page.body)
+            .map_err(|error| Status::internal_error(format!("the API server answered with what is no list: {error}")))
+    }
+}
+
+/// What is to be deleted, as the first page says.
+struct Before {
+    /// The version at which the list is true.
+    version: String,
+    /// How many items that page has.
+    items: usize,
+}
 
 impl Write<'_> {
     /// Admits and deletes the objects of the collection; the first refusal ends it.
     pub(super) async fn delete_collection(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.delete_options(exchange)?;
-        let asks_for_one_page = self.asks_for_one_page();
-        let mut deleted = DeletedItems::new(self.pipeline.limits.collection_bytes);
-        let mut first = None;
-        let mut next = Some(String::new());
-        while let Some(token) = next.take() {
-            let mut list = self.list(&token).await?;
-            let token = list.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default();
-            next = (!token.is_empty() && !asks_for_one_page).then(|| token.to_owned());
-            let items = list.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
-            first.get_or_insert(list);
-            for item in items {
-                let item =
-                    Object::from_value(item).ok_or_else(|| Status::internal_error("a list's item is no object"))?;
-                let text = serde_json::to_vec(&item).map_err(Status::internal_error)?;
+        let mut size = PAGE;
+        let mut page = self.page("", &mut size).await?;
+        let List { metadata: ListMetadata { resource_version: version, mut token }, items } = List::read(&page)?;
+        let before = Before { version, items: items.map_or(0, |items| items.len()) };
+        let is_whole = token.is_empty() || self.limit().is_some();
+        let shown = match is_whole && self.takes_it_as_it_is(&page) {
+            true => Ok(page.clone()),
+            false => self.shown(&before, &[]).await,
+        };
+        let shown = match shown {
+            // What lists have no form for is deleted all the same (`handlers.transformResponseObject`).
+            Err(why) if why.code != StatusCode::NOT_ACCEPTABLE.as_u16() => return Err(why),
+            shown => shown,
+        };
+        let mut spared = Vec::new();
+        loop {
+            for item in List::read(&page)?.items.into_iter().flatten() {
+                let item: Object = serde_json::from_str(item.get())
+                    .map_err(|error| Status::internal_error(format!("a list's item is no object: {error}")))?;
+                let name = item.name().to_owned();
                 match self.delete_item(&options, item, exchange).await? {
-                    Item::Deleted => deleted.push(&text),
-                    Item::Gone => {}
+                    Item::Deleted => {}
+                    Item::Gone => spared.push(name),
                     Item::Refused(refusal) => return Ok(refusal.into_response()),
                 }
             }
+            if token.is_empty() || self.limit().is_some() {
+                break;
+            }
+            page = self.page(&token, &mut size).await?;
+            token = List::read(&page)?.metadata.token;
         }
-        // Its metadata is that of the first page (`Store.DeleteCollection`).
-        let list = first.as_mut().and_then(Value::as_object_mut).map(std::mem::take).unwrap_or_default();
-        if let Some(warning) = deleted.warning() {
-            self.warnings.add(&warning);
-        }
-        let mut response = Response::new(full(deleted.into_list(list)?));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(response)
+        let Answer { headers, body, .. } = self.without(shown?, &before, &spared).await;
+        let headers = HEADERS.into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value)));
+        Ok(Answer { status: StatusCode::OK, headers: headers.collect(), body }.into_response())
     }
 
     /// Who says how many wants just these.
-    fn asks_for_one_page(&self) -> bool {
-        let limit = query_value(self.parts.uri.query().unwrap_or_default(), "limit");
-        limit.and_then(|limit| limit.parse().ok()).is_some_and(|limit: i64| limit > 0)
+    fn limit(&self) -> Option<usize> {
+        let limit = query_value(self.parts.uri.query().unwrap_or_default(), "limit")?;
+        limit.parse().ok().filter(|limit| *limit > 0)
     }
 
-    /// One page of what the request selects. One that is too large is asked for again with fewer items, unless it is the
-    /// client that says how many.
-    async fn list(&self, token: &str) -> Result<Value, Status> {
-        let mut items = PAGE;
+    /// One page of what the request selects, of so many items. One that is too large is asked for again with fewer, unless
+    /// it is the client that says how many.
+    async fn page(&self, token: &str, size: &mut usize) -> Result<Answer, Status> {
         loop {
-            let path = format!("{}?{}", self.parts.uri.path(), self.page(token, items));
-            match self.pipeline.gateway.read_page(&path, self.caller).await? {
-                Page::Read(list, headers) => {
-                    self.warnings.add_stored(&headers);
-                    return Ok(list.into_value());
+            let path = format!("{}?{}", self.parts.uri.path(), self.page_query(token, *size));
+            let page = self.pipeline.gateway.read_list(&path, HeaderMap::new(), self.caller).await?;
+            match page {
+                Some(page) => {
+                    self.warnings.add_stored(&page.headers);
+                    return Ok(page);
                 }
-                Page::TooLarge if items > 1 && !self.asks_for_one_page() => items /= 2,
-                Page::TooLarge => return Err(Status::internal_error("what is to be deleted is too large to be read")),
+                None if *size > 1 && self.limit().is_none() => *size = (*size / 4).max(1),
+                None => return Err(Status::internal_error("what is to be deleted is too large to be read")),
             }
         }
     }
 
     /// The query of a page: the first is as the request says, the others are from `token` on.
-    fn page(&self, token: &str, items: usize) -> String {
-        let own = self.parts.uri.query().unwrap_or_default();
+    fn page_query(&self, token: &str, size: usize) -> String {
         if token.is_empty() {
-            let limit = query_value(own, "limit").filter(|limit| !limit.is_empty() && limit != "0");
-            let limit = limit.unwrap_or_else(|| items.to_string());
+            let limit = Some(self.own("limit")).filter(|limit| !limit.is_empty() && limit != "0");
+            let limit = limit.unwrap_or_else(|| size.to_string());
             // What makes no sense, the API server refuses.
             let more = ["continue", "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds"];
-            let more = more.map(|key| (key, query_value(own, key).unwrap_or_default()));
+            let more = more.map(|key| (key, self.own(key)));
             let more: Vec<_> = more.iter().map(|(key, value)| (*key, value.as_str())).collect();
             self.selectors(&[&[("limit", limit.as_str())], &*more].concat())
         } else {
-            self.selectors(&[("limit", &items.to_string()), ("continue", token)])
+            self.selectors(&[("limit", &size.to_string()), ("continue", token)])
         }
+    }
+
+    /// A parameter of the request's; empty if there is none.
+    fn own(&self, key: &str) -> String {
+        query_value(self.parts.uri.query().unwrap_or_default(), key).unwrap_or_default()
+    }
+
+    fn agreed(&self) -> Option<Agreed> {
+        negotiate::agree(&self.parts.headers, &self.parts.uri, &self.target)
+    }
+
+    /// Whether a page as the proxy reads it is what the client would get.
+    fn takes_it_as_it_is(&self, page: &Answer) -> bool {
+        let plain = Agreed { media_type: MediaType::Json, is_pretty: false, is_converted: false };
+        self.agreed() == Some(plain) && self.comes_plain(page.body.len())
+    }
+
+    /// The list in the form that the client accepts, of the same version as the first page and without the `spared`: as
+    /// many of its items as there is room for.
+    async fn shown(&self, before: &Before, spared: &[String]) -> Result<Answer, Status> {
+        let mut accepted = HeaderMap::new();
+        for name in [ACCEPT, ACCEPT_ENCODING] {
+            accepted.extend(self.parts.headers.get(&name).cloned().map(|value| (name, value)));
+        }
+        only_gzip(&mut accepted);
+        let mut limit = self.limit().map(|limit| limit.saturating_sub(spared.len()));
+        let mut is_cut = false;
+        loop {
+            let path = format!("{}?{}", self.parts.uri.path(), self.shown_query(before, spared, limit));
+            if let Some(list) = self.pipeline.gateway.read_list(&path, accepted.clone(), self.caller).await? {
+                if let (true, Some(limit)) = (is_cut, limit) {
+                    let text = format!("the answer has room for the first {limit} of the objects that were deleted");
+                    self.warnings.add(&text);
+                }
+                return Ok(list);
+            }
+            limit = limit.map_or(Some(before.items), |limit| Some(limit / 2)).filter(|fewer| *fewer > 0);
+            if limit.is_none() {
+                return Err(Status::internal_error("what is to be deleted is too large to be shown"));
+            }
+            is_cut = true;
+        }
+    }
+
+    fn shown_query(&self, before: &Before, spared: &[String], limit: Option<usize>) -> String {
+        let (limit, token) = (limit.map(|limit| limit.to_string()).unwrap_or_default(), self.own("continue"));
+        // A token says of which version it is.
+        let (version, exact) = match token.is_empty() && !before.version.is_empty() {
+            true => (before.version.as_str(), "Exact"),
+            false => ("", ""),
+        };
+        let is_pretty = self.agreed().is_some_and(|agreed| agreed.is_pretty);
+        let spared = spared.iter().map(|name| format!("metadata.name!={}", escaped(name)));
+        let own = Some(self.own("fieldSelector")).filter(|own| !own.is_empty());
+        self.selectors(&[
+            ("fieldSelector", &own.into_iter().chain(spared).collect::<Vec<_>>().join(",")),
+            ("limit", &limit),
+            ("continue", &token),
+            ("resourceVersion", version),
+            ("resourceVersionMatch", exact),
+            ("includeObject", &self.own("includeObject")),
+            ("pretty", if is_pretty { "1" } else { "" }),
+        ])
+    }
+
+    /// The list that was to be shown, without those of its items that were not deleted.
+    async fn without(&self, shown: Answer, before: &Before, spared: &[String]) -> Answer {
+        if spared.is_empty() {
+            return shown;
+        }
+        if spared.len() <= MAX_SPARED
+            && self.limit().is_none_or(|limit| limit > spared.len())
+            && let Ok(shown) = self.shown(before, spared).await
+        {
+            return shown;
+        }
+        self.warnings.add("some of these objects were gone, or no longer selected, before they could be deleted");
+        shown
     }
 
     /// The request's own selectors and these parameters; empty ones are left out.
@@ -114,7 +240,7 @@ impl Write<'_> {
     async fn delete_item(&self, options: &Object, mut item: Object, exchange: &mut Exchange) -> Result<Item, Status> {
         let mut attempt = 0;
         loop {
-            self.check_preconditions(options, &item)?;
+            self.check_preconditions(options, &item, Deletion::OfCollection)?;
             let body = delete_body(options, &item)?;
             let name = item.name().to_owned();
             let old = Arc::new(self.with_kind(item));
@@ -181,51 +307,6 @@ impl Write<'_> {
     }
 }
 
-/// The items that were deleted, for the answer: as the text that they are there, and no more of it than there is room.
-struct DeletedItems {
-    text: Vec<u8>,
-    max_bytes: usize,
-    shown: usize,
-    left_out: usize,
-}
-
-impl DeletedItems {
-    fn new(max_bytes: usize) -> Self {
-        Self { text: Vec::new(), max_bytes, shown: 0, left_out: 0 }
-    }
-
-    /// Once there is no room for one, all the others are left out too.
-    fn push(&mut self, item: &[u8]) {
-        if self.left_out > 0 || self.text.len() + item.len() >= self.max_bytes {
-            self.left_out += 1;
-            return;
-        }
-        if self.shown > 0 {
-            self.text.push(b',');
-        }
-        self.text.extend_from_slice(item);
-        self.shown += 1;
-    }
-
-    /// What the client is told, if it does not get to see all of them.
-    fn warning(&self) -> Option<String> {
-        let (shown, all) = (self.shown, self.shown + self.left_out);
-        (self.left_out > 0)
-            .then(|| format!("{all} objects were deleted; the answer has room for the first {shown} of them"))
-    }
-
-    /// A list with these fields and the items.
-    fn into_list(self, mut fields: Map<String, Value>) -> Result<Vec<u8>, Status> {
-        fields.remove("items");
-        let mut list = serde_json::to_vec(&fields).map_err(Status::internal_error)?;
-        list.pop();
-        list.extend_from_slice(if fields.is_empty() { b"\"items\":[" } else { b",\"items\":[" });
-        list.extend(self.text);
-        list.extend_from_slice(b"]}");
-        Ok(list)
-    }
-}
-
 /// What became of an item.
 enum Item {
     /// It was deleted.
@@ -249,27 +330,6 @@ fn is_empty(items: &Value) -> bool {
 mod tests {
     use super::*;
     use crate::request::query::exact_field;
-    use serde_json::json;
-
-    #[test]
-    fn what_was_deleted_takes_a_bounded_room() {
-        let of = |max_bytes| {
-            let mut deleted = DeletedItems::new(max_bytes);
-            [json!({"n": 10}), json!({"n": 200}), json!({"n": 3})]
-                .iter()
-                .for_each(|item| deleted.push(item.to_string().as_bytes()));
-            let warning = deleted.warning();
-            let list = deleted.into_list(Map::from_iter([("kind".into(), "List".into())])).unwrap();
-            (serde_json::from_slice::<Value>(&list).unwrap(), warning)
-        };
-        let all = json!({"kind": "List", "items": [{"n": 10}, {"n": 200}, {"n": 3}]});
-        assert_eq!(of(1000), (all, None));
-        let warning = "3 objects were deleted; the answer has room for the first 1 of them".to_owned();
-        // Not the third either, though it would fit.
-        assert_eq!(of(17), (json!({"kind": "List", "items": [{"n": 10}]}), Some(warning)));
-        let nothing = DeletedItems::new(0).into_list(Map::new()).unwrap();
-        assert_eq!(nothing, br#"{"items":[]}"#);
-    }
 
     #[test]
     fn a_name_selects_just_itself() {

@@ -24,7 +24,7 @@ impl Write<'_> {
         let mut attempt = 0;
         loop {
             let old = self.old_object().await?.ok_or_else(|| self.not_found())?;
-            self.check_preconditions(&options, &old)?;
+            self.check_preconditions(&options, &old, Deletion::OfOne)?;
             let (answer, retry) = self.delete_existing(&options, old, exchange).await?;
             attempt += 1;
             if !retry || attempt >= self.pipeline.limits.conflict_retries {
@@ -67,24 +67,24 @@ impl Write<'_> {
     }
 
     /// Preconditions that do not hold are a 409 before any plugin runs (`rest.BeforeDelete`).
-    pub(super) fn check_preconditions(&self, options: &Object, old: &Object) -> Result<(), Status> {
+    pub(super) fn check_preconditions(&self, options: &Object, old: &Object, deletion: Deletion) -> Result<(), Status> {
         let said = |field: &str| options.get(&["preconditions", field]).and_then(Value::as_str);
-        // The API server names the kind here, not the resource.
         let kind = self.target.kind();
-        let conflict = |why: &str| Status::conflict(&kind.group, &kind.kind, old.name(), why);
-        if let Some(uid) = said("uid").filter(|uid| *uid != old.uid()) {
+        for (field, name, stored, fate) in [
+            ("uid", "UID", old.uid(), "deleted and then recreated"),
+            ("resourceVersion", "ResourceVersion", old.resource_version(), "modified"),
+        ] {
+            let Some(wanted) = said(field).filter(|wanted| *wanted != stored) else { continue };
+            if deletion == Deletion::OfOne && is_deleted_in_its_own_way(kind) {
+                return Err(self.conflict(&format!(
+                    "Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {stored}"
+                )));
+            }
             let why = format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
-                old.uid()
+                "the {name} in the precondition ({wanted}) does not match the {name} in record ({stored}). The object might have been {fate}"
             );
-            return Err(conflict(&why));
-        }
-        if let Some(version) = said("resourceVersion").filter(|version| *version != old.resource_version()) {
-            let why = format!(
-                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
-                old.resource_version()
-            );
-            return Err(conflict(&why));
+            // The API server names the kind here, not the resource.
+            return Err(Status::conflict(&kind.group, &kind.kind, old.name(), &why));
         }
         Ok(())
     }
@@ -123,13 +123,18 @@ pub(super) fn completed(kind: &GroupVersionKind, options: &Object, old: &Object,
         let period = if period < 0 { 1 } else { period };
         let _options_are_an_object = options.set(&["gracePeriodSeconds"], period.into());
     }
-    let pins_uid =
-        matches!((&*kind.group, &*kind.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"));
-    // Their own `REST.Delete`, which a collection passes by.
-    if pins_uid && deletion == Deletion::OfOne && options.str(&["preconditions", "uid"]).is_empty() {
+    if is_deleted_in_its_own_way(kind)
+        && deletion == Deletion::OfOne
+        && options.str(&["preconditions", "uid"]).is_empty()
+    {
         let _preconditions_are_an_object = options.set(&["preconditions", "uid"], old.uid().into());
     }
     options
+}
+
+/// Whether its `REST.Delete` looks at preconditions itself, and pins the uid; a collection passes it by.
+fn is_deleted_in_its_own_way(kind: &GroupVersionKind) -> bool {
+    matches!((&*kind.group, &*kind.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
 }
 
 /// How long a pod has to end (`podStrategy.CheckGracefulDelete`).

@@ -46,14 +46,6 @@ pub(super) struct Answer {
     pub(super) body: Bytes,
 }
 
-/// A page of a list.
-pub(super) enum Page {
-    /// It was read; with the headers of the answer.
-    Read(Object, HeaderMap),
-    /// It is more than is read as a whole.
-    TooLarge,
-}
-
 impl Answer {
     /// The object in it.
     pub(super) fn object(&self) -> Result<Object, Status> {
@@ -141,7 +133,7 @@ impl Gateway {
     /// # Errors
     /// When the API server does not answer, or refuses with anything but 404.
     pub(super) async fn read(&self, path: &str, caller: &Caller) -> Result<Option<Object>, Status> {
-        let answer = self.collect(self.own(Method::GET, path, full(Bytes::new()), caller).await?).await?;
+        let answer = self.collect(self.own(path, HeaderMap::new(), caller).await?).await?;
         match answer.status {
             StatusCode::OK => answer.object().map(Some),
             StatusCode::NOT_FOUND => Ok(None),
@@ -154,35 +146,39 @@ impl Gateway {
     /// # Errors
     /// The same; 404 as well.
     pub(super) async fn read_document<T: DeserializeOwned>(&self, path: &str, caller: &Caller) -> Result<T, Status> {
-        let answer = self.collect(self.own(Method::GET, path, full(Bytes::new()), caller).await?).await?;
+        let answer = self.collect(self.own(path, HeaderMap::new(), caller).await?).await?;
         match answer.status {
             StatusCode::OK => serde_json::from_slice(&answer.body).map_err(Status::internal_error),
             _ => Err(answer.into_refusal()),
         }
     }
 
-    /// Reads a page of a list in the same way.
+    /// Reads a list in the same way, in a form that these headers accept; none if it is more than is read as a whole.
     ///
     /// # Errors
     /// The same.
-    pub(super) async fn read_page(&self, path: &str, caller: &Caller) -> Result<Page, Status> {
-        let response = self.own(Method::GET, path, full(Bytes::new()), caller).await?;
+    pub(super) async fn read_list(
+        &self,
+        path: &str,
+        accepted: HeaderMap,
+        caller: &Caller,
+    ) -> Result<Option<Answer>, Status> {
+        let response = self.own(path, accepted, caller).await?;
         match self.collect_within_limit(response).await {
-            Err(why) if why.code == 413 => Ok(Page::TooLarge),
+            Err(why) if why.code == 413 => Ok(None),
             Err(why) => Err(unreadable(&why)),
-            Ok(answer) if answer.status == StatusCode::OK => {
-                answer.object().map(|list| Page::Read(list, answer.headers))
-            }
+            Ok(answer) if answer.status == StatusCode::OK => Ok(Some(answer)),
             Ok(answer) if answer.status == StatusCode::NOT_FOUND => Err(Status::no_such_path()),
             Ok(answer) => Err(answer.into_refusal()),
         }
     }
 
-    async fn own(&self, method: Method, path: &str, body: Body, caller: &Caller) -> Result<Response<Body>, Status> {
-        let mut request = Request::new(body);
-        *request.method_mut() = method;
+    /// A read of the proxy's own; in JSON, unless the headers say what it accepts.
+    async fn own(&self, path: &str, headers: HeaderMap, caller: &Caller) -> Result<Response<Body>, Status> {
+        let mut request = Request::new(full(Bytes::new()));
         *request.uri_mut() = path.parse::<Uri>().map_err(|_| Status::no_such_path())?;
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
+        *request.headers_mut() = headers;
+        request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
         if let Some(credentials) = &caller.credentials {
             credentials.write_to(request.headers_mut());
             request.extensions_mut().insert(credentials.clone());

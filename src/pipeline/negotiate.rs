@@ -5,12 +5,12 @@ use super::target::Target;
 use super::write::schema;
 use crate::object::patch::PatchType;
 use crate::request::RequestInfo;
-use crate::request::accept::{self, Answer};
+use crate::request::accept::{self, Agreed, Answer};
 use crate::request::body;
 use crate::status::{Details, Status};
 use crate::upstream::Body;
-use http::Request;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Request, Uri};
 
 /// What the API server can answer with.
 const REPRESENTATIONS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
@@ -26,12 +26,18 @@ pub(super) fn check(request: &Request<Body>, info: &RequestInfo, target: &Target
         }
         patch_type?;
     }
-    let answer = if is_built_in { Answer::BuiltIn { has_table: target.has_table() } } else { Answer::Custom };
-    if accept::negotiate(request.headers(), request.uri(), answer).is_none() {
+    if agree(request.headers(), request.uri(), target).is_none() {
         return Err(Status::not_acceptable(&REPRESENTATIONS));
     }
     // An update's body is looked at after its options.
     if info.verb == "create" { body::media_type(content_type).map(|_| ()) } else { Ok(()) }
+}
+
+/// In what form the answer is to be; none if there is none that the client accepts.
+pub(super) fn agree(headers: &HeaderMap, uri: &Uri, target: &Target) -> Option<Agreed> {
+    let is_built_in = schema(target.kind()).is_some();
+    let answer = if is_built_in { Answer::BuiltIn { has_table: target.has_table() } } else { Answer::Custom };
+    accept::negotiate(headers, uri, answer)
 }
 
 /// The checks of the routes of built-in kinds, which come before (`restful.RouterJSR311.detectRoute`).

@@ -68,7 +68,9 @@ impl Target {
         if unknown_subresource && !self.is_built_in() && !too_long {
             return Err(Status::not_found(&self.resource.group, &self.resource.resource, &self.name));
         }
-        if unknown_subresource || too_long || wrong_scope { Err(no_such_path(info)) } else { Ok(()) }
+        // What can only be created, reviews and bindings, has no route for a name.
+        let is_never_named = self.is_built_in() && self.facts.verbs == ["create"] && !self.name.is_empty();
+        if unknown_subresource || too_long || wrong_scope || is_never_named { Err(no_such_path(info)) } else { Ok(()) }
     }
 
     /// The verb is one of the URL's form: objects are created in a collection and changed under their names, both in a
@@ -161,10 +163,9 @@ impl Target {
     }
 }
 
-/// A path that is not served: in plain text where no API of Kubernetes' own would have it.
+/// A path that is not served: in plain text where no group of Kubernetes' own would have it.
 fn no_such_path(info: &RequestInfo) -> Status {
-    let is_of_kubernetes = crate::object::schema::kinds()
-        .any(|(kind, _)| kind.group == info.api_group && kind.version == info.api_version)
+    let is_of_kubernetes = crate::object::schema::kinds().any(|(kind, _)| kind.group == info.api_group)
         && info.api_group.is_empty() == (info.api_prefix == "api");
     if is_of_kubernetes { Status::no_such_path() } else { Status::page_not_found() }
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod attacks;
+mod collections;
 mod retries;
 mod view;
 mod wire;

@@ -62,8 +62,12 @@ impl Write<'_> {
     /// Whether the answer to a trial is also the one to the client: to a dry run, in plain JSON.
     pub(super) fn asks_for_no_more(&self, attributes: &Attributes, answer: &Answer) -> bool {
         let is_json = self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"));
-        let is_plain = self.header(ACCEPT_ENCODING).is_none() || answer.body.len() < GZIP_BYTES;
-        attributes.dry_run && is_json && is_plain
+        attributes.dry_run && is_json && self.comes_plain(answer.body.len())
+    }
+
+    /// Whether an answer of so many bytes is not compressed.
+    pub(super) fn comes_plain(&self, bytes: usize) -> bool {
+        self.header(ACCEPT_ENCODING).is_none() || bytes < GZIP_BYTES
     }
 
     /// What is known of a write that is not tried.

@@ -329,15 +329,7 @@ impl<'a> Write<'a> {
 
     /// Sends what was admitted as the caller's request, and reads the answer.
     pub(super) async fn forward(&self, outgoing: Outgoing) -> Result<Answer, Status> {
-        self.send(outgoing, |headers| {
-            // The proxy must be able to read a refusal.
-            if let Some(accepted) = headers.remove(ACCEPT_ENCODING)
-                && accepted.to_str().is_ok_and(|accepted| accepted.contains("gzip"))
-            {
-                headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-            }
-        })
-        .await
+        self.send(outgoing, only_gzip).await
     }
 
     /// The same, where the answer is for the proxy: in JSON, whatever the client accepts.
@@ -485,6 +477,15 @@ pub(super) const MODIFIED: &str =
 /// The answer to a write that took too long.
 pub(super) fn out_of_time() -> Status {
     Status::timeout("request did not complete within requested timeout - context deadline exceeded")
+}
+
+/// Of the encodings that a client accepts, leaves the one in which the proxy can read a refusal.
+pub(super) fn only_gzip(headers: &mut HeaderMap) {
+    if let Some(accepted) = headers.remove(ACCEPT_ENCODING)
+        && accepted.to_str().is_ok_and(|accepted| accepted.contains("gzip"))
+    {
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    }
 }
 
 /// Whether the API server refused because the object is not the one that admission saw.

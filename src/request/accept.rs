@@ -31,6 +31,8 @@ pub struct Agreed {
     pub media_type: MediaType,
     /// Whether a person is to read it.
     pub is_pretty: bool,
+    /// Whether it is not the object itself: a Table, or metadata alone.
+    pub is_converted: bool,
 }
 
 /// The best of what the header lists and the server has (`NegotiateMediaTypeOptions`); none if it has nothing of it.
@@ -38,12 +40,13 @@ pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: Answer) -> Option<Agree
     let accept = accept(headers);
     let is_pretty = is_pretty(headers, uri);
     if accept.is_empty() {
-        return Some(Agreed { media_type: MediaType::Json, is_pretty });
+        return Some(Agreed { media_type: MediaType::Json, is_pretty, is_converted: false });
     }
     sorted(accept).iter().find_map(|clause| {
         let all = [MediaType::Json, MediaType::Yaml, MediaType::Protobuf];
         let media_type = all.into_iter().find(|media_type| clause.takes(*media_type, answer))?;
-        Some(Agreed { media_type, is_pretty: is_pretty || clause.parameter("pretty") == Some("1") })
+        let is_pretty = is_pretty || clause.parameter("pretty") == Some("1");
+        Some(Agreed { media_type, is_pretty, is_converted: clause.is_converted() })
     })
 }
 
@@ -132,6 +135,10 @@ impl<'a> Clause<'a> {
         is_it && self.asks_for_what_there_is(media_type, answer)
     }
 
+    fn is_converted(&self) -> bool {
+        ["as", "g", "v"].iter().any(|name| self.parameter(name).is_some())
+    }
+
     /// `acceptMediaTypeOptions`
     fn asks_for_what_there_is(&self, media_type: MediaType, answer: Answer) -> bool {
         let of = |name: &str| self.parameter(name).unwrap_or_default();
@@ -143,7 +150,7 @@ impl<'a> Clause<'a> {
         if !version.is_empty() && (version != "v1" || answer == Answer::Failure) {
             return false;
         }
-        let is_converted = ["as", "g", "v"].iter().any(|name| self.parameter(name).is_some());
+        let is_converted = self.is_converted();
         match answer {
             Answer::Failure => !is_converted,
             Answer::Custom if !is_converted => media_type != MediaType::Protobuf,

@@ -10,14 +10,19 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::{Encoder, Registry, TextEncoder};
 use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
 /// Connections of probes and scrapers at a time.
 const MAX_CONNECTIONS: usize = 64;
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection is kept for more requests, and then for the end of its last answer: who reads slowly keeps nobody
+/// out for long.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Probe = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
@@ -155,14 +160,22 @@ pub async fn serve(listener: Listener, checks: Checks, registry: Registry) {
         let (checks, registry) = (checks.clone(), registry.clone());
         tokio::spawn(async move {
             let _permit = permit;
-            let service = service_fn(move |request: Request<_>| {
-                let response = answer(request.method(), request.uri(), &checks, &registry);
-                async move { Ok::<_, Infallible>(response) }
-            });
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
-            let _ = http.serve_connection(TokioIo::new(stream), service).await;
+            serve_connection(stream, &checks, &registry).await;
         });
+    }
+}
+
+async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, checks: &Checks, registry: &Registry) {
+    let service = service_fn(|request: Request<_>| {
+        let response = answer(request.method(), request.uri(), checks, registry);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
+    let mut serving = pin!(http.serve_connection(TokioIo::new(stream), service));
+    if tokio::time::timeout(CONNECTION_TIMEOUT, serving.as_mut()).await.is_err() {
+        serving.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(CONNECTION_TIMEOUT, serving).await;
     }
 }
 
@@ -210,6 +223,8 @@ fn with_type(code: StatusCode, media_type: &str, body: Vec<u8>) -> Response<Full
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::Instant;
 
     fn checks(upstream: Result<(), &'static str>) -> Checks {
         let checks = Checks::new(&Drain::new());
@@ -285,6 +300,34 @@ mod tests {
         assert!(!checks.is_ready());
         assert_eq!(ask(&checks, "/readyz").await.0, 500);
         assert_eq!(ask(&checks, "/livez").await.0, 200);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_read_is_served_for_a_minute_at_most() {
+        let (mut client, server) = duplex(64);
+        client.write_all(b"GET /readyz?verbose HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        let begun = Instant::now();
+        serve_connection(server, &checks(Ok(())), &Registry::new()).await;
+        assert_eq!(begun.elapsed(), Duration::from_secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_keeps_asking_has_to_come_again_and_misses_no_answer() {
+        let (mut client, server) = duplex(4096);
+        let serving = tokio::spawn(async move { serve_connection(server, &checks(Ok(())), &Registry::new()).await });
+        let begun = Instant::now();
+        let mut answers = 0;
+        while client.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok() {
+            let mut answer = vec![0; 4096];
+            match client.read(&mut answer).await {
+                Ok(0) | Err(_) => break,
+                Ok(length) => assert!(answer[..length].ends_with(b"\r\n\r\nok")),
+            }
+            answers += 1;
+            tokio::time::sleep(Duration::from_secs(7)).await;
+        }
+        serving.await.unwrap();
+        assert_eq!((answers, begun.elapsed()), (5, Duration::from_secs(35)));
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ fn kind(group: &str, version: &str, kind: &str) -> GroupVersionKind {
 fn after(kind: &GroupVersionKind, subresource: &str, old: &Value, new: &Value) -> Option<Value> {
     let schema = Node::built_in(kind).unwrap_or(Node::Resource);
     let now = "2026-01-02T00:00:00Z".parse().unwrap();
-    Change { kind, schema, has_status: true, subresource, manager: "me", now }.managed_fields(old, new)
+    Change { kind, schema, has_status: true, subresource, manager: "me", now }.managed_fields(old, new).0
 }
 
 fn fields_of(list: &Option<Value>, index: usize) -> Value {
@@ -131,7 +131,7 @@ fn items_of_custom_resources_are_told_apart_by_the_schema() {
         now: Timestamp::UNIX_EPOCH,
     };
     let new = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"list": [{"k": "x", "d": 1}], "atomic": {"a": 1}, "plain": ["a"]}});
-    let list = change.managed_fields(&json!({}), &new);
+    let (list, _) = change.managed_fields(&json!({}), &new);
     let expected = json!({
         "f:metadata": {"f:labels": {".": {}, "f:a": {}}},
         "f:spec": {".": {}, "f:atomic": {}, "f:plain": {}, "f:list": {".": {}, "k:{\"d\":1,\"k\":\"x\"}": {".": {}, "f:d": {}, "f:k": {}}}},
@@ -176,6 +176,20 @@ fn a_long_name_above_many_fields_is_too_large_and_above_few_is_not() {
     };
     assert!(is_too_large(&pod(500)) && is_too_large(&owned(500)));
     assert!(!is_too_large(&pod(50)) && !is_too_large(&owned(50)));
+}
+
+#[test]
+fn a_key_counts_as_it_is_written() {
+    for item in [json!("a\u{1}\"\\\n\u{c}é</"), json!(-1.5), json!(12345), json!({"name": "\u{2}", "port": 80})] {
+        let written = item.to_string().len();
+        // Braces have no counterpart: the colons and commas of a field are both counted.
+        assert!((written - 2..=written + 1).contains(&key_bytes(&item)), "{item}");
+    }
+    let pod = |name: String| {
+        let env: Vec<Value> = (0..500).map(|i| json!({"name": format!("v{i}")})).collect();
+        json!({"spec": {"containers": [{"name": name, "env": env}]}})
+    };
+    assert!(is_too_large(&pod("\u{1}".repeat(30_000))) && !is_too_large(&pod("a".repeat(30_000))));
 }
 
 #[test]

@@ -393,3 +393,20 @@ async fn headers_without_number_are_refused() {
         assert_eq!(path.ask_raw("GET", config_maps, &headers[..count], String::new()).await.status(), code);
     }
 }
+
+#[tokio::test]
+async fn bodies_in_other_encodings_than_chunks_are_not_read() {
+    let path = Path::new().await;
+    let (chunks, gzip) = (("transfer-encoding", "Chunked"), ("transfer-encoding", "gzip, chunked"));
+    for (name, headers, code) in [
+        ("encoded1", &[gzip][..], 501),
+        ("encoded2", &[chunks, chunks], 501),
+        ("encoded3", &[("transfer-encoding", "identity, chunked")], 501),
+        ("encoded4", &[chunks], 201),
+    ] {
+        let headers = [headers, &[("content-type", "application/json")]].concat();
+        let answer = path.ask_raw("POST", CONFIG_MAPS, &headers, config_map(name).to_string()).await;
+        assert_eq!(answer.status(), code, "{headers:?}");
+        assert_eq!(path.stored(&at(name)).await["kind"] == "ConfigMap", code == 201, "{headers:?}");
+    }
+}

@@ -4,20 +4,25 @@ use super::NAME;
 use crate::cluster::ServiceAccount;
 use crate::object::Object;
 use serde_json::Value;
+use std::collections::HashSet;
+
+/// Names of secrets.
+type Names<'a> = HashSet<&'a str>;
 
 /// The first secret that the account does not have (`limitSecretReferences`).
 pub(super) fn of_pod(pod: &Object, account: &ServiceAccount) -> Result<(), String> {
+    let (secrets, pull_secrets) = (names(&account.secrets), names(&account.image_pull_secrets));
     for volume in pod.items(&["spec", "volumes"]) {
         let secret = volume.get("secret").filter(|secret| !secret.is_null());
-        if let Some(name) = secret.map(|secret| text(secret, "secretName")).filter(|name| !has(account, name)) {
+        if let Some(name) = secret.map(|secret| text(secret, "secretName")).filter(|name| !secrets.contains(name)) {
             return Err(refused(&format!("volume with secret.secretName=\"{name}\""), pod));
         }
     }
-    of_containers(pod, "initContainers", "init container", account)?;
-    of_containers(pod, "containers", "container", account)?;
+    of_containers(pod, "initContainers", "init container", &secrets)?;
+    of_containers(pod, "containers", "container", &secrets)?;
     for (i, secret) in pod.items(&["spec", "imagePullSecrets"]).iter().enumerate() {
         let name = text(secret, "name");
-        if !account.image_pull_secrets.iter().any(|known| **known == *name) {
+        if !pull_secrets.contains(name) {
             let account = pod.str(&NAME);
             return Err(format!(
                 "imagePullSecrets[{i}].name=\"{name}\" is not allowed because service account {account} does not reference that \
@@ -30,22 +35,22 @@ pub(super) fn of_pod(pod: &Object, account: &ServiceAccount) -> Result<(), Strin
 
 /// The same for the containers that a user adds to a pod that runs (`limitEphemeralContainerSecretReferences`).
 pub(super) fn of_debug_containers(pod: &Object, account: &ServiceAccount) -> Result<(), String> {
-    of_containers(pod, "ephemeralContainers", "ephemeral container", account)
+    of_containers(pod, "ephemeralContainers", "ephemeral container", &names(&account.secrets))
 }
 
-fn of_containers(pod: &Object, list: &str, what: &str, account: &ServiceAccount) -> Result<(), String> {
+fn of_containers(pod: &Object, list: &str, what: &str, secrets: &Names<'_>) -> Result<(), String> {
     for container in pod.items(&["spec", list]) {
         let name = text(container, "name");
         for variable in items(container, "env") {
             let reference = variable.get("valueFrom").and_then(|from| from.get("secretKeyRef"));
-            if let Some(secret) = unknown(reference, account) {
+            if let Some(secret) = unknown(reference, secrets) {
                 let variable = text(variable, "name");
                 let who = format!("{what} {name} with envVar {variable} referencing secret.secretName=\"{secret}\"");
                 return Err(refused(&who, pod));
             }
         }
         for source in items(container, "envFrom") {
-            if let Some(secret) = unknown(source.get("secretRef"), account) {
+            if let Some(secret) = unknown(source.get("secretRef"), secrets) {
                 let who = format!("{what} {name} with envFrom referencing secret.secretName=\"{secret}\"");
                 return Err(refused(&who, pod));
             }
@@ -55,13 +60,13 @@ fn of_containers(pod: &Object, list: &str, what: &str, account: &ServiceAccount)
 }
 
 /// The name in a reference, if the account does not have the secret.
-fn unknown<'a>(reference: Option<&'a Value>, account: &ServiceAccount) -> Option<&'a str> {
+fn unknown<'a>(reference: Option<&'a Value>, secrets: &Names<'_>) -> Option<&'a str> {
     let name = text(reference.filter(|reference| !reference.is_null())?, "name");
-    (!has(account, name)).then_some(name)
+    (!secrets.contains(name)).then_some(name)
 }
 
-fn has(account: &ServiceAccount, secret: &str) -> bool {
-    account.secrets.iter().any(|known| **known == *secret)
+fn names(list: &[Box<str>]) -> Names<'_> {
+    list.iter().map(|name| &**name).collect()
 }
 
 fn refused(who: &str, pod: &Object) -> String {

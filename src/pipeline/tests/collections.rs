@@ -1,0 +1,91 @@
+//! What is told of a collection that was deleted: no more, and no less, than what was.
+
+use super::*;
+use http::header::WARNING;
+
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+const SELECTED: &str = "/api/v1/namespaces/default/configmaps?labelSelector=in%3Dit";
+
+async fn fill(path: &Path, names: &[&str]) {
+    for name in names {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"in": "it"});
+        assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+    }
+}
+
+async fn delete(path: &Path, uri: &str, accept: &str) -> (u16, Value, Vec<String>) {
+    let (parts, body) = path.ask_raw("DELETE", uri, &[("accept", accept)], "").await.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let warnings = parts.headers.get_all(WARNING).iter().map(|text| text.to_str().unwrap().to_owned()).collect();
+    (parts.status.as_u16(), serde_json::from_slice(&body).unwrap(), warnings)
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let name = |item: &'_ Value| item.pointer("/metadata/name").and_then(Value::as_str).map(str::len);
+    assert!(list["items"].as_array().unwrap().iter().all(|item| name(item).is_some()));
+    list["items"].as_array().unwrap().iter().filter_map(|item| item["metadata"]["name"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn many_pages_are_shown_as_one_list() {
+    let server = embedded::Server::new(embedded::Limits { page_objects: 2, ..embedded::Limits::default() });
+    let path = Path::over(server.clone(), Arc::new(server)).await;
+    let all = ["p1", "p2", "p3", "p4", "p5"];
+    fill(&path, &all).await;
+    let (code, list, warnings) = delete(&path, SELECTED, "application/json").await;
+    assert_eq!((code, names(&list), warnings.len()), (200, all.to_vec(), 0));
+    assert_eq!(path.stored(SELECTED).await["items"], json!([]));
+    fill(&path, &all).await;
+    let (code, table, _) = delete(&path, SELECTED, TABLE).await;
+    let cells: Vec<&Value> = table["rows"].as_array().unwrap().iter().map(|row| &row["cells"][0]).collect();
+    assert_eq!((code, cells), (200, all.map(Value::from).iter().collect()));
+    fill(&path, &all).await;
+    let (code, table, _) = delete(&path, &format!("{SELECTED}&limit=2"), TABLE).await;
+    assert_eq!((code, table["rows"].as_array().unwrap().len()), (200, 2));
+    assert_eq!(names(&path.stored(SELECTED).await), all[2..]);
+}
+
+#[tokio::test]
+async fn what_there_is_no_room_for_is_deleted_with_a_warning() {
+    let path = Path::new().await;
+    let uri = "/api/v1/namespaces/kube-system/configmaps";
+    for name in ["l1", "l2", "l3"] {
+        let mut object = config_map(name);
+        object["data"]["a"] = json!("x".repeat(600 << 10));
+        assert_eq!(path.json("POST", uri, &object).await.0, 201);
+    }
+    let (code, list, warnings) = delete(&path, uri, "application/json").await;
+    assert_eq!((code, names(&list)), (200, vec!["l1"]));
+    let warning = r#"299 - "the answer has room for the first 1 of the objects that were deleted""#;
+    assert_eq!(warnings, [warning]);
+    assert_eq!(path.stored(uri).await["items"], json!([]));
+}
+
+#[tokio::test]
+async fn what_cannot_be_shown_is_not_deleted_unless_lists_have_no_such_form() {
+    for (reason, code, is_deleted) in
+        [("InternalError", 500, false), ("Expired", 410, false), ("NotAcceptable", 406, true)]
+    {
+        let server = embedded::Server::new(embedded::Limits::default());
+        let behind = server.clone();
+        let transport = from_fn(move |request: Request<Body>| {
+            let behind = behind.clone();
+            async move {
+                if request.uri().query().is_some_and(|query| query.contains("resourceVersionMatch=Exact")) {
+                    let status = Status::failure(code, reason, "not this way");
+                    return Ok(crate::response::status(
+                        &status,
+                        crate::response::Form::of(&Default::default(), request.uri()),
+                    ));
+                }
+                crate::upstream::Transport::send(&behind, request).await
+            }
+        });
+        let path = Path::over(server, transport).await;
+        fill(&path, &["shown"]).await;
+        let (found, status, _) = delete(&path, SELECTED, TABLE).await;
+        assert_eq!((found, &status["reason"]), (code, &json!(reason)));
+        assert_eq!(path.stored(SELECTED).await["items"].as_array().unwrap().is_empty(), is_deleted, "{reason}");
+    }
+}
