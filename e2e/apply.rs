@@ -132,10 +132,14 @@ fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
         ("pruned", "shown", json!({"b": "2"})),
         ("unseen", "", json!({"a": "2"})),
     ] {
+        let others = json!({"name": name, "labels": {"other": "1"}, "annotations": {"other": "1"}});
+        // Takes nothing away that is another's.
+        let mut changed = map(name, label, fixed(data));
+        changed["metadata"]["annotations"] = Value::Null;
         steps.extend([
             apply("me", "", &map(name, "", fixed(json!({"a": "1", "b": "2"})))),
-            apply("other", "", &map(name, "", json!({"metadata": {"name": name, "labels": {"other": "1"}}}))),
-            apply("me", "", &map(name, label, fixed(data))),
+            apply("other", "", &map(name, "", json!({"metadata": others}))),
+            apply("me", "", &changed),
             get(&format!("{MAPS}/{name}")),
         ]);
     }

@@ -10,11 +10,11 @@ fn pod(name: &str) -> Value {
                     "initContainers": [{"name": "i", "image": "i", "imagePullPolicy": "Never"}]}})
 }
 
-fn config_map(name: &str) -> Value {
+pub(crate) fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "v"}})
 }
 
-fn namespace(name: &str) -> Value {
+pub(crate) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
@@ -59,26 +59,6 @@ fn odd_bodies_and_versions_are_refused_alike() {
     ] {
         steps.extend([post(path, &json!({})), put(path, &json!({})), delete(path)]);
     }
-    compare(&Case {
-        plugins: &["NamespaceLifecycle"],
-        setup: vec![post("/api/v1/namespaces", &namespace(&here))],
-        webhook: None,
-        steps: as_developer(steps),
-    });
-}
-
-#[test]
-fn what_a_strategic_patch_says_of_the_kind_does_not_matter() {
-    let here = unique("kinds");
-    let maps = format!("/api/v1/namespaces/{here}/configmaps");
-    let said = [
-        json!({"kind": "Secret"}),
-        json!({"apiVersion": "v9"}),
-        json!({"kind": null, "data": {"k": "x"}}),
-        json!({"kind": "Foo", "data": {"k": "y"}}),
-    ];
-    let mut steps = vec![post(&maps, &config_map("one"))];
-    steps.extend(said.iter().map(|patched| patch(&format!("{maps}/one"), "strategic", patched)));
     compare(&Case {
         plugins: &["NamespaceLifecycle"],
         setup: vec![post("/api/v1/namespaces", &namespace(&here))],

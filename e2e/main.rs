@@ -16,6 +16,7 @@ mod clients;
 mod collections;
 mod custom_resources;
 mod differential;
+mod odd_writes;
 mod expressions;
 mod foreign_webhook;
 mod kinds;

@@ -57,6 +57,11 @@ pub fn apply(kind: &GroupVersionKind, value: &mut Value) {
     }
 }
 
+/// Whether [`apply`] makes the object's labels the same map as those of its template, into which the API server writes later.
+pub fn shares_labels(kind: &GroupVersionKind, value: &Value) -> bool {
+    (&*kind.group, &*kind.kind) == ("batch", "Job") && batch::shares_labels(value)
+}
+
 /// Why kube-apiserver's conversions refuse the object, though its fields have the right types.
 pub fn refusal(kind: &GroupVersionKind, value: &Value) -> Option<String> {
     match (kind.group.as_str(), kind.version.as_str()) {

@@ -25,6 +25,17 @@ pub fn merge(node: Node<'_>, before: Json, patch: Json) -> Json {
             Some(list) if !matches!(list.items, Items::Atomic) && !before.is_empty() => Json::Array(before),
             _ => Json::Array(patch),
         },
+        // What is owned by item is not taken away as a whole.
+        (Json::Object(before), Json::Null)
+            if !before.is_empty() && atom.map.as_ref().is_some_and(|map| !map.is_atomic) =>
+        {
+            Json::Object(before)
+        }
+        (Json::Array(before), Json::Null)
+            if !before.is_empty() && atom.list.as_ref().is_some_and(|list| !matches!(list.items, Items::Atomic)) =>
+        {
+            Json::Array(before)
+        }
         (_, patch) => patch,
     }
 }
@@ -105,6 +116,27 @@ mod tests {
     use crate::object::GroupVersionKind;
     use serde_json::json;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn null_takes_away_only_what_is_owned_as_a_whole() {
+        let node = Node::built_in(&GroupVersionKind::new("", "v1", "Pod")).unwrap();
+        let pod = json!({
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"nodeSelector": {"a": "b"}, "hostname": "h", "volumes": [], "containers": [{"name": "c", "args": ["x"]}]},
+        });
+        let patch = json!({
+            "metadata": {"labels": null},
+            "spec": {"nodeSelector": null, "hostname": null, "volumes": null, "containers": null},
+        });
+        let expected = json!({
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"nodeSelector": null, "hostname": null, "volumes": null, "containers": [{"name": "c", "args": ["x"]}]},
+        });
+        assert_eq!(merge(node, pod.clone(), patch), expected);
+        assert_eq!(merge(node, pod.clone(), json!({"metadata": null, "spec": null})), pod);
+        let of_container = json!({"spec": {"containers": [{"name": "c", "args": null}]}});
+        assert_eq!(merge(node, pod, of_container)["spec"]["containers"][0]["args"], Json::Null);
+    }
 
     #[test]
     fn long_lists_do_not_take_long() {

@@ -40,8 +40,12 @@ pub fn finish(kind: &GroupVersionKind, typed: Typed) -> Result<Normal, String> {
     if let Some(why) = defaults::refusal(kind, &value) {
         return Err(why);
     }
+    let shares_labels = defaults::shares_labels(kind, &value);
     defaults::apply(kind, &mut value);
-    let unwritten = typed::encode(kind, &mut value);
+    let mut unwritten = typed::encode(kind, &mut value);
+    if shares_labels {
+        unwritten.share_labels();
+    }
     let mut object = Object::from_value(value).unwrap_or_default();
     object.hold(unwritten);
     if !kind.is_said(object.api_version(), object.kind()) {

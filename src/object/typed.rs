@@ -12,6 +12,7 @@ mod time;
 mod base64;
 mod text;
 mod encode;
+mod unstructured;
 
 use super::decode::Decoded;
 use super::{GroupVersionKind, Unwritten};
@@ -55,6 +56,18 @@ pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Op
         return Some(Ok(Typed { value, unknown: decoder.into_strict_errors() }));
     }
     Some(text::decode(schema, text))
+}
+
+/// Gives the values of an object, which have no types yet, those that Go's conversion gives them: numbers that are too large for
+/// their field are cut off. Whatever is not of a built-in kind stays.
+///
+/// # Errors
+/// With Go's text, for what cannot be converted.
+pub fn from_unstructured(kind: &GroupVersionKind, value: &mut Value) -> Result<(), String> {
+    match (table::of(kind), value) {
+        (Some(schema), Value::Object(fields)) => unstructured::convert_fields(schema, fields),
+        _ => Ok(()),
+    }
 }
 
 /// Whether [`decode()`] knows the kind.

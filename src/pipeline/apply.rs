@@ -11,10 +11,15 @@ mod owners;
 use super::Exchange;
 use super::gateway::Answer;
 use super::storage;
+use super::update::is_about_version;
 use super::view::{Trial, shown, take_metadata};
-use super::write::{MODIFIED, Outgoing, Strictness, Write, is_already_exists, is_conflict, is_version, with_parameter};
+use super::write::{
+    MODIFIED, Outgoing, Strictness, Write, is_already_exists, is_conflict, names_no_version, readable_version,
+    with_parameter,
+};
 use crate::admission::Operation;
 use crate::object::Object;
+use crate::object::decode::go_type;
 use crate::object::managed_fields::{is_too_large, manager_name};
 use crate::object::merge::Node;
 use crate::object::patch::{self, PatchType};
@@ -28,14 +33,14 @@ use deviation::deviation;
 use extend::extend;
 use http::{Method, Response, Uri};
 use owners::Owners;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// A resourceVersion that no object has: an apply configuration with it creates a missing object and conflicts with one
 /// that is there.
 const NO_VERSION: &str = "1";
 
-const UNREADABLE_VERSION: &str = "metadata.resourceVersion of the apply configuration is none";
+const UNREADABLE_VERSION: &str = "metadata or metadata.resourceVersion of the apply configuration is none";
 
 impl Write<'_> {
     /// Admits what the apply comes to, and applies it.
@@ -51,24 +56,43 @@ impl Write<'_> {
             ));
         }
         let decoded = patch::decode(PatchType::Apply, &self.body)?;
+        if let Some(event) = &mut exchange.event {
+            event.set_request_patch(&decoded.value);
+        }
+        let configuration = match decoded.value {
+            // An empty document is an empty object.
+            Value::Null => Object::default(),
+            Value::Object(fields) => Object::from_value(Value::Object(fields)).unwrap_or_default(),
+            other => {
+                return Err(Status::bad_request(format!(
+                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of \
+                     type map[string]interface {{}}",
+                    go_type(&other)
+                )));
+            }
+        };
+        let oddity = oddity(&configuration);
+        if oddity.is_some() || !decoded.duplicates.is_empty() {
+            // The API server says what is wrong with it, as long as nobody puts another version there.
+            let answer = self.rehearse(self.apply_patch(&configuration)?).await?;
+            let is_refused = match answer.status.as_u16() {
+                200..=299 => false,
+                // What else is invalid is said after the mutating phase.
+                422 => is_about_version(&answer),
+                409 => !is_version_conflict(&answer),
+                _ => true,
+            };
+            match oddity {
+                _ if is_refused => return Ok(answer.into_response()),
+                Some(Oddity::Undecidable) => return Err(Status::bad_request(UNREADABLE_VERSION)),
+                Some(Oddity::NoVersion) | None => {}
+            }
+        }
         if self.say_strict_errors(options, decoded.duplicates.iter()) == Strictness::Refused {
             return Err(Status::bad_request(format!(
                 "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
                 decoded.duplicates.join("\n  ")
             )));
-        }
-        if let Some(event) = &mut exchange.event {
-            event.set_request_patch(&decoded.value);
-        }
-        // An empty document is an empty object.
-        let value = if decoded.value.is_null() { Value::Object(Map::new()) } else { decoded.value };
-        let configuration = Object::from_value(value)
-            .ok_or_else(|| Status::bad_request("error decoding YAML: the apply configuration is no object"))?;
-        if !has_readable_version(&configuration) {
-            // The API server says what is wrong with it, as long as nobody puts another one there.
-            let answer = self.rehearse(self.apply_patch(&configuration)?).await?;
-            let is_refused = !answer.status.is_success();
-            return if is_refused { Ok(answer.into_response()) } else { Err(Status::bad_request(UNREADABLE_VERSION)) };
         }
         let mut attempt = 0;
         loop {
@@ -85,7 +109,7 @@ impl Write<'_> {
             }
             let answer = self.apply_once(&configuration, pinned, old, options, exchange).await?;
             attempt += 1;
-            let asked_for_version = !configuration.resource_version().is_empty();
+            let asked_for_version = !names_no_version(configuration.resource_version());
             let is_late = is_version_conflict(&answer) || is_already_exists(&answer);
             let retry = !asked_for_version && is_late && attempt < self.pipeline.limits.conflict_retries;
             if !retry {
@@ -130,7 +154,8 @@ impl Write<'_> {
         self.admit(&mut attributes, exchange).await?;
         let Some(admitted) = &mut attributes.object else { return Ok(rehearsed) };
         let version = old.as_deref().unwrap_or(&before).resource_version();
-        if !["", version].contains(&admitted.resource_version()) {
+        let admitted_version = admitted.resource_version();
+        if admitted_version != version && !names_no_version(admitted_version) {
             return Err(self.conflict(MODIFIED));
         }
         let is_changed = admitted.is_changed();
@@ -155,7 +180,7 @@ impl Write<'_> {
         take_metadata(&mut stored, &before, "managedFields");
         if operation == Operation::Create {
             // It is the proxy's.
-            take_metadata(&mut stored, configuration, "resourceVersion");
+            take_version(&mut stored, configuration);
         }
         let whole = self.asks_for_no_more(&attributes, &tried).then(|| tried.with_object(&stored)).transpose()?;
         let trial = match self.can_be_tried(&attributes) {
@@ -297,12 +322,33 @@ struct Forms<'a> {
     admitted: &'a Object,
 }
 
-/// Whether a resourceVersion, if there is one, can be that of an object.
-fn has_readable_version(configuration: &Object) -> bool {
-    match configuration.get(&["metadata", "resourceVersion"]) {
-        None | Some(Value::Null) => true,
-        Some(Value::String(text)) => text.is_empty() || is_version(text),
-        Some(_) => false,
+/// What is odd about a configuration, and does not show any more once the proxy has put a version into it.
+#[derive(Clone, Copy)]
+enum Oddity {
+    /// It has no metadata, or says of the version that it is none.
+    NoVersion,
+    /// Nothing can be put into what it has as metadata, or its version is that of no object.
+    Undecidable,
+}
+
+fn oddity(configuration: &Object) -> Option<Oddity> {
+    match configuration.fields().get("metadata") {
+        None | Some(Value::Null) => Some(Oddity::NoVersion),
+        Some(Value::Object(metadata)) => match metadata.get("resourceVersion")? {
+            Value::Null => Some(Oddity::NoVersion),
+            Value::String(text) if names_no_version(text) => Some(Oddity::NoVersion),
+            Value::String(text) if readable_version(text).is_ok() => None,
+            _ => Some(Oddity::Undecidable),
+        },
+        Some(_) => Some(Oddity::Undecidable),
+    }
+}
+
+/// The version that a configuration names, if it names one.
+fn take_version(object: &mut Object, configuration: &Object) {
+    match configuration.resource_version() {
+        "" => drop(object.remove(&["metadata", "resourceVersion"])),
+        _ => take_metadata(object, configuration, "resourceVersion"),
     }
 }
 
@@ -334,7 +380,7 @@ fn unprepared(
             for field in ["creationTimestamp", "generation", "uid"] {
                 object.remove(&["metadata", field]);
             }
-            take_metadata(&mut object, configuration, "resourceVersion");
+            take_version(&mut object, configuration);
         }
     }
     storage::restore_empty_lists(configuration, &mut object);

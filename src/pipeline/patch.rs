@@ -6,11 +6,13 @@
 
 use super::Exchange;
 use super::gateway::Answer;
+use super::update::is_about_version;
 use super::write::{Outgoing, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::decode::{Decoded, go_quote};
-use crate::object::patch::{self, PatchType, merge_diff};
+use crate::object::patch::{self, PatchType, go_print, merge_diff};
+use crate::object::typed;
 use crate::request::body::{
     OptionsKind, Unfit, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
 };
@@ -69,6 +71,12 @@ impl Write<'_> {
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
         if let Some(object) = &mut attributes.object {
+            if self.may_mind_the_version(object) {
+                let without_version = self.rehearse(self.difference_at("", &old, object)?).await?;
+                if is_about_version(&without_version) {
+                    return Ok((without_version, false));
+                }
+            }
             self.pin_version(object, &old)?;
         }
         let admitted = attributes.object.get_or_insert_default();
@@ -94,25 +102,28 @@ impl Write<'_> {
         };
         // What an error shows is rarely wanted, so it is made anew.
         let invalid = |why: &str| match (patch_type, apply()) {
-            (PatchType::Strategic, _) => invalid_patch(&go_print(&patch.value), &unstructured_error(why)),
+            (PatchType::Strategic, _) => invalid_patch(&go_print(&patch.value), why),
             (_, Ok(patched)) => invalid_patch(&patched.to_string(), why),
             (_, Err(status)) => status,
         };
         let mut patched = apply()?;
-        if let (PatchType::Strategic, Value::Object(fields)) = (patch_type, &mut patched) {
+        if patch_type == PatchType::Strategic {
+            typed::from_unstructured(self.target.kind(), &mut patched).map_err(|why| invalid(&why))?;
             // Go's object, which the outcome is put into, is of the kind that it is of.
-            for field in ["apiVersion", "kind"] {
-                if fields.get(field).is_none_or(Value::is_string) {
-                    fields.extend(stored.fields().get(field).map(|said| (field.to_owned(), said.clone())));
-                }
-            }
+            let said = stored.fields().iter().filter(|(field, _)| matches!(field.as_str(), "apiVersion" | "kind"));
+            patched.as_object_mut().into_iter().for_each(|fields| {
+                fields.extend(said.clone().map(|(field, said)| (field.clone(), said.clone())));
+            });
+        }
+        let mut errors = strict_errors(patch_type, patch);
+        if typed::is_known(self.target.kind()) && says_no_version(&patched) {
+            errors.extend(take_versioned(&mut patched));
         }
         let decoded = decode_patched(patched, self.target.kind(), self.schema.as_deref());
         let normal = decoded.map_err(|unfit| match unfit {
             Unfit::Invalid(why) => invalid(&why),
             Unfit::Refused(status) => status,
         })?;
-        let mut errors = strict_errors(patch_type, patch);
         errors.extend(normal.unknown);
         match self.say_strict_errors(options, errors.iter()) {
             Strictness::Passed => Ok(normal.object),
@@ -123,7 +134,11 @@ impl Write<'_> {
     /// The patch that makes the stored object the admitted one, if it still has this version: a merge patch, or a JSON patch
     /// where that cannot say it, because the admitted object has fields that are null.
     pub(super) fn difference(&self, stored: &Object, admitted: &Object) -> Result<Outgoing, Status> {
-        let (version, admitted) = (stored.resource_version(), admitted.whole());
+        self.difference_at(stored.resource_version(), stored, admitted)
+    }
+
+    fn difference_at(&self, version: &str, stored: &Object, admitted: &Object) -> Result<Outgoing, Status> {
+        let admitted = admitted.whole();
         let (patch_type, patch) = match merge_diff(stored.fields(), admitted.fields()) {
             Some(mut merge) => {
                 if let Some(metadata) = merge.entry("metadata").or_insert_with(|| json!({})).as_object_mut() {
@@ -146,6 +161,25 @@ impl Write<'_> {
     }
 }
 
+fn says_no_version(object: &Value) -> bool {
+    object.get("apiVersion").is_none_or(|version| version.is_null() || version == "")
+}
+
+/// Go decodes what says no version into its own type of the kind, which has none of the other fields. Answers what strict
+/// decoding says of these.
+fn take_versioned(object: &mut Value) -> Vec<String> {
+    let Value::Object(fields) = object else { return Vec::new() };
+    let (mut kept, mut unknown) = (Map::new(), Vec::new());
+    for (key, value) in std::mem::take(fields) {
+        match key.as_str() {
+            "apiVersion" | "kind" => drop(kept.insert(key, value)),
+            _ => unknown.push(format!("unknown field {}", go_quote(&key))),
+        }
+    }
+    *fields = kept;
+    unknown
+}
+
 /// Fields of an operation in a JSON patch (`jsonPatchOp`).
 const OPERATION_FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 
@@ -164,58 +198,6 @@ fn strict_errors(patch_type: PatchType, patch: &Decoded) -> Vec<String> {
     duplicates.chain(unknown).map(|error| format!("json patch {error}")).collect()
 }
 
-/// A type error as the converter words it that makes the outcome of a strategic patch (`fromUnstructured`), from how a JSON
-/// decoder words it.
-fn unstructured_error(why: &str) -> String {
-    let parts = why.strip_prefix("json: cannot unmarshal ").and_then(|rest| rest.split_once(" into Go "));
-    let Some((found, (_, wanted))) = parts.and_then(|(found, rest)| Some((found, rest.rsplit_once(" of type ")?)))
-    else {
-        return why.to_owned();
-    };
-    let found = match found {
-        "array" => "slice",
-        "object" => "map",
-        "string" | "bool" => found,
-        number if number.trim_start_matches("number").contains(['.', 'e', 'E']) => "float64",
-        _ => "int64",
-    };
-    let is_struct = || schema_types().any(|name| wanted.rsplit('.').next() == Some(name));
-    let kind = match wanted {
-        map if map.starts_with("map[") => return format!("cannot restore map from {found}"),
-        list if list.starts_with("[]") => return format!("cannot restore slice from {found}"),
-        "bool" | "string" | "int32" | "int64" | "float64" => wanted,
-        _ if is_struct() => return format!("cannot restore struct from: {found}"),
-        _ => "string",
-    };
-    let is_convertible = match found {
-        "int64" => kind != "bool",
-        "float64" => kind.starts_with("int"),
-        _ => false,
-    };
-    if is_convertible { format!("cannot convert {found} to {wanted}") } else { format!("unrecognized type: {kind}") }
-}
-
-/// The names of the types that are objects.
-fn schema_types() -> impl Iterator<Item = &'static str> {
-    crate::object::schema::types().map(|known| known.go_name())
-}
-
-/// A value as Go's `%v` prints it.
-fn go_print(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_unstable_by_key(|(key, _)| key.as_str());
-            let fields: Vec<_> = fields.into_iter().map(|(key, value)| format!("{key}:{}", go_print(value))).collect();
-            format!("map[{}]", fields.join(" "))
-        }
-        other => other.to_string(),
-    }
-}
-
 /// A JSON patch that replaces every top-level field, and takes away those that are gone.
 fn replace_fields(stored: &Map<String, Value>, admitted: &Map<String, Value>) -> Value {
     let pointer = |key: &str| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
@@ -230,35 +212,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_is_shown_as_go_prints_it() {
-        let patch = json!({"spec": {"b": [1, "x y", null], "a": true}, "data": {}});
-        assert_eq!(go_print(&patch), "map[data:map[] spec:map[a:true b:[1 x y <nil>]]]");
-    }
-
-    #[test]
-    fn type_errors_of_strategic_patches_have_their_own_words() {
-        for (found, wanted, expected) in [
-            ("number", "string", "cannot convert int64 to string"),
-            ("number", "v1.PullPolicy", "cannot convert int64 to v1.PullPolicy"),
-            ("number 1.5", "int32", "cannot convert float64 to int32"),
-            ("string", "bool", "unrecognized type: bool"),
-            ("bool", "v1.PullPolicy", "unrecognized type: string"),
-            ("array", "map[string]string", "cannot restore map from slice"),
-            ("object", "[]v1.Container", "cannot restore slice from map"),
-            ("string", "v1.PodSpec", "cannot restore struct from: string"),
-        ] {
-            let why = format!("json: cannot unmarshal {found} into Go struct field X.y of type {wanted}");
-            assert_eq!(unstructured_error(&why), expected, "{why}");
-        }
-        assert_eq!(unstructured_error("quantities must match"), "quantities must match");
-    }
-
-    #[test]
     fn fields_that_no_operation_has_are_unknown() {
         let patch =
             Decoded { value: json!([{"op": "remove", "path": "/a", "why": 1}]), duplicates: vec!["[0].op".into()] };
         let errors = strict_errors(PatchType::Json, &patch);
         assert_eq!(errors, [r#"json patch duplicate field "[0].op""#, r#"json patch unknown field "[0].why""#]);
+    }
+
+    #[test]
+    fn what_says_no_version_has_no_other_fields() {
+        let mut patched = json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "b"}});
+        assert!(says_no_version(&patched) && !says_no_version(&json!({"apiVersion": 1})));
+        let mut unknown = take_versioned(&mut patched);
+        unknown.sort();
+        assert_eq!(unknown, [r#"unknown field "data""#, r#"unknown field "metadata""#]);
+        assert_eq!(patched, json!({"kind": "ConfigMap"}));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use super::Exchange;
 use super::gateway::Answer;
 use super::owner_references::Seen;
 use super::view::{Trial, as_answer};
-use super::write::{MODIFIED, Write, is_already_exists, is_conflict};
-use crate::admission::{Attributes, Operation};
+use super::write::{MODIFIED, Write, is_already_exists, is_conflict, names_no_version, readable_version};
+use crate::admission::Operation;
 use crate::object::Object;
 use crate::request::body::{MediaType, OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::Status;
@@ -92,7 +92,13 @@ impl Write<'_> {
         let options = options.as_options_object(OptionsKind::Update);
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
-        let without_version = self.tried_without_version(&attributes).await?;
+        let without_version = match attributes.object.as_ref().filter(|object| self.may_mind_the_version(object)) {
+            Some(object) => {
+                let body = serde_json::to_vec(&*object.whole()).map_err(Status::internal_error)?;
+                Some(self.rehearse(self.written(body.into())?).await?)
+            }
+            None => None,
+        };
         if let Some(refusal) = without_version.as_ref().filter(|answer| is_about_version(answer)) {
             return Ok(Outcome::Final(refusal.clone()));
         }
@@ -120,19 +126,16 @@ impl Write<'_> {
         Ok(if !is_asked_for && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
 
-    /// What the API server says to an update that names no version, where it may mind; the version that the proxy adds
-    /// must not make such an update a good one. Whether a custom resource minds shows only when it is tried, and that of an
-    /// aggregated API that knows no dry runs does not show at all.
-    async fn tried_without_version(&self, attributes: &Attributes) -> Result<Option<Answer>, Status> {
+    /// Whether an update to this object names no version where the API server may mind. It is tried so then: the version that
+    /// the proxy adds must not make such an update a good one. Whether a custom resource minds shows only when it is tried, and
+    /// that of an aggregated API that knows no dry runs does not show at all.
+    pub(super) fn may_mind_the_version(&self, object: &Object) -> bool {
         let on = (&*self.target.resource.group, &*self.target.resource.resource);
         let may_mind = match self.target.is_built_in() {
             true => UPDATED_CONDITIONALLY.contains(&on),
             false => self.knows_dry_runs,
         };
-        let object = attributes.object.as_ref().filter(|object| may_mind && object.resource_version().is_empty());
-        let Some(object) = object else { return Ok(None) };
-        let body = serde_json::to_vec(&*object.whole()).map_err(Status::internal_error)?;
-        self.rehearse(self.written(body.into())?).await.map(Some)
+        may_mind && names_no_version(object.resource_version())
     }
 
     /// A PUT of what does not exist: a create for some kinds, 404 for the others. It goes upstream as a POST, which nobody
@@ -149,6 +152,9 @@ impl Write<'_> {
         }
         check_uid(self, &object, "")?;
         self.authorize_create().await?;
+        if !object.resource_version().is_empty() {
+            readable_version(object.resource_version())?;
+        }
         object.remove(&["metadata", "resourceVersion"]);
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
@@ -192,7 +198,7 @@ enum Outcome {
 }
 
 /// Whether the API server refuses an update because it names no version.
-fn is_about_version(answer: &Answer) -> bool {
+pub(super) fn is_about_version(answer: &Answer) -> bool {
     let is_cause = |status: Status| {
         let causes = status.details.map(|details| details.causes).unwrap_or_default();
         causes.iter().any(|cause| cause.field == "metadata.resourceVersion")

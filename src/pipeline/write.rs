@@ -266,10 +266,9 @@ impl<'a> Write<'a> {
         if asked_for == stored {
             return Ok(true);
         }
-        if !asked_for.is_empty() {
-            let unreadable =
-                || Status::plain(format!("strconv.ParseUint: parsing {}: invalid syntax", go_quote(asked_for)));
-            return Err(if is_version(asked_for) { self.conflict(MODIFIED) } else { unreadable() });
+        if !names_no_version(asked_for) {
+            readable_version(asked_for)?;
+            return Err(self.conflict(MODIFIED));
         }
         match object.set(&["metadata", "resourceVersion"], stored.into()) {
             true => Ok(false),
@@ -429,9 +428,22 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Whether this can be the version of an object (`Versioner.ObjectResourceVersion`): `strconv.ParseUint` takes no sign.
-pub(super) fn is_version(text: &str) -> bool {
-    !text.starts_with('+') && text.parse::<u64>().is_ok()
+/// A resourceVersion of an object is a number.
+///
+/// # Errors
+/// In the words of kube-apiserver, where it is none.
+pub(super) fn readable_version(text: &str) -> Result<u64, Status> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| is_number);
+    number.ok_or_else(|| {
+        let why = if is_number { "value out of range" } else { "invalid syntax" };
+        Status::plain(format!("strconv.ParseUint: parsing {}: {why}", go_quote(text)))
+    })
+}
+
+/// Whether an object with this resourceVersion may replace any: none, or zero (`Store.Update`).
+pub(super) fn names_no_version(text: &str) -> bool {
+    text.is_empty() || matches!(readable_version(text), Ok(0))
 }
 
 /// The custom resource that a write is of, by whose schema the API server decodes it; none of everything else.

@@ -3,7 +3,7 @@
 use super::core::adopt_labels;
 use super::fields::{Fields, each, embedded, if_nil, if_zero, is_nil, pointer};
 use super::pod::template;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub(super) fn apply(kind: &str, object: &mut Fields) {
     match kind {
@@ -33,6 +33,13 @@ fn job(object: &mut Fields) {
     if let Some(labels @ Value::Object(_)) = labels {
         adopt_labels(object, labels);
     }
+}
+
+/// `SetDefaults_Job` lets a job without labels have its template's, and does not copy them.
+pub(super) fn shares_labels(job: &Value) -> bool {
+    let labels = |pointer: &str| job.pointer(pointer).and_then(Value::as_object);
+    labels("/metadata/labels").is_none_or(Map::is_empty)
+        && labels("/spec/template/metadata/labels").is_some_and(|labels| !labels.is_empty())
 }
 
 fn cron_job(object: &mut Fields) {

@@ -89,7 +89,7 @@ impl Failure {
     }
 
     fn no_merge_key(item: &Fields, key: &str) -> Self {
-        let item = printed(&Value::Object(item.clone()));
+        let item = go_print(&Value::Object(item.clone()));
         Self::Other(format!("map: {item} does not contain declared merge key: {key}"))
     }
 }
@@ -107,17 +107,31 @@ fn reflected(value: &Value) -> &'static str {
     }
 }
 
-/// Go's `%v`.
-fn printed(value: &Value) -> String {
+/// A decoded value as Go's `%v` prints it.
+pub fn go_print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(printed).collect::<Vec<_>>().join(" ")),
+        Value::Number(number) if number.as_i64().is_none() => go_print_float(number.as_f64().unwrap_or_default()),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
         Value::Object(map) => {
-            let fields: Vec<_> = map.iter().map(|(key, value)| format!("{key}:{}", printed(value))).collect();
+            let mut fields: Vec<_> = map.iter().collect();
+            fields.sort_unstable_by_key(|(key, _)| key.as_str());
+            let fields: Vec<_> = fields.into_iter().map(|(key, value)| format!("{key}:{}", go_print(value))).collect();
             format!("map[{}]", fields.join(" "))
         }
         other => other.to_string(),
+    }
+}
+
+fn go_print_float(float: f64) -> String {
+    let scientific = format!("{float:e}");
+    match scientific.split_once('e').and_then(|(digits, exponent)| Some((digits, exponent.parse::<i32>().ok()?))) {
+        Some((digits, exponent @ (..-4 | 6..))) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+        }
+        _ => float.to_string(),
     }
 }
 
@@ -219,9 +233,9 @@ fn unknown_directive(directive: &Value, patch: Fields) -> Failure {
     let directive = match directive {
         Value::Null => reflected(directive).to_owned(),
         Value::Bool(_) | Value::Number(_) => format!("%!s({}={directive})", reflected(directive)),
-        other => printed(other),
+        other => go_print(other),
     };
-    Failure::Other(format!("unknown patch type: {directive} in map: {}", printed(&Value::Object(patch))))
+    Failure::Other(format!("unknown patch type: {directive} in map: {}", go_print(&Value::Object(patch))))
 }
 
 /// `strategicpatch.applyRetainKeysDirective`.

@@ -128,7 +128,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn value(&mut self, shape: &'static Shape, value: &mut Value, path: &Path) -> Result<Held, Fatal> {
+    pub(super) fn value(&mut self, shape: &'static Shape, value: &mut Value, path: &Path) -> Result<Held, Fatal> {
         let held = match (&shape.holds, &mut *value) {
             (_, Value::Null) => return Ok(Held::Nothing),
             (Holds::Struct(index), Value::Object(fields)) => {

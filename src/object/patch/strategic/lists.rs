@@ -1,7 +1,7 @@
 //! Strategic merge of lists: by merge key or, for scalars, by value; and the order of what comes out.
 
 use super::{
-    DIRECTIVE, Failure, Fields, Place, SET_ORDER, merge_fields, printed, remove_directives, unknown_directive,
+    DIRECTIVE, Failure, Fields, Place, SET_ORDER, go_print, merge_fields, remove_directives, unknown_directive,
 };
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -206,7 +206,7 @@ fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), 
             }
         }
         if !found {
-            let (patch, order) = (printed(&Value::Array(patch.to_vec())), printed(&Value::Array(order.to_vec())));
+            let (patch, order) = (go_print(&Value::Array(patch.to_vec())), go_print(&Value::Array(order.to_vec())));
             let why = format!("The order in patch list:\n{patch}\n doesn't match {SET_ORDER} list:\n{order}\n");
             return Err(Failure::Other(why));
         }
@@ -243,7 +243,7 @@ fn element_kind(lists: &[&[Value]]) -> Result<Kind, Failure> {
         _ => Kind::Scalar,
     };
     if items.any(|item| super::reflected(item) != super::reflected(first)) {
-        let lists: Vec<_> = lists.iter().map(|list| printed(&Value::Array(list.to_vec()))).collect();
+        let lists: Vec<_> = lists.iter().map(|list| go_print(&Value::Array(list.to_vec()))).collect();
         return Err(Failure::Other(format!("list element types are not identical: [{}]", lists.join(" "))));
     }
     Ok(kind)
