@@ -60,7 +60,7 @@ pub struct Details {
     pub causes: Vec<Cause>,
     /// When to try again, in seconds; 0 is "not said".
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub retry_after_seconds: u32,
+    pub retry_after_seconds: i32,
 }
 
 /// A `metav1.StatusCause`.
@@ -85,7 +85,7 @@ fn api_version() -> String {
     "v1".into()
 }
 
-fn is_zero(n: &u32) -> bool {
+fn is_zero(n: &i32) -> bool {
     *n == 0
 }
 
