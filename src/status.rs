@@ -3,6 +3,8 @@
 //! The constructors follow `k8s.io/apimachinery/pkg/api/errors`, text for text. Turning a `Status` into an HTTP
 //! response is `response.rs`' work.
 
+pub mod invalid;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -126,6 +126,9 @@ pub struct Reinvocation {
     pub is_reinvoke: bool,
     /// Whether a second pass was asked for.
     pub requested: bool,
+    /// Whether the object has managedFields of this very moment: in kube-apiserver their times are of nanoseconds until the
+    /// object is read from JSON again, which then is a change.
+    pub has_fresh_times: bool,
     values: Mutex<HashMap<&'static str, Box<dyn Any + Send>>>,
 }
 

@@ -53,11 +53,12 @@ impl Request {
         response::check(answer).map_err(|status| call(status.message))?;
         let mut review = response::review(answer, self.api_version, KIND, &[V1, V1BETA1]).map_err(call)?;
         let is_v1 = self.api_version == V1;
-        if is_v1 && (&*review.api_version, &*review.kind) != (V1, KIND) {
-            let got = response::kind_text(&review.api_version, &review.kind);
+        let said = response::said_type(&review);
+        if is_v1 && said != (V1, KIND) {
+            let got = response::kind_text(said);
             return Err(malformed(format!("expected webhook response of {V1}, Kind={KIND}, got {got}")));
         }
-        let Some(Value::Object(mut fields)) = review.fields.remove("response") else {
+        let Some(Value::Object(mut fields)) = review.remove("response") else {
             return Err(malformed("no response provided".into()));
         };
         let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();

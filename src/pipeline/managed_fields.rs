@@ -21,6 +21,12 @@ const FIELD: [&str; 2] = ["metadata", "managedFields"];
 const INVALID: &str = ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
     mutating admission controller; please fix your requests: ";
 
+/// Whether the managedFields that plugins get to see say what this request did.
+pub(super) fn has_fresh_times(attributes: &Attributes, shown: Option<&Option<Value>>) -> bool {
+    let Some(Some(shown)) = shown else { return false };
+    attributes.old_object.as_ref().and_then(|old| old.get(&FIELD)) != Some(shown)
+}
+
 /// What is to be undone after a phase.
 pub(super) struct Shown {
     sent: Option<Value>,

@@ -1,6 +1,7 @@
 //! What every kind of write has in common: its body, its options, its attributes, its way upstream.
 
 use super::gateway::{Answer, with_body};
+use super::managed_fields::has_fresh_times;
 use super::owner_references::Seen;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
@@ -9,11 +10,11 @@ use crate::cluster::CustomResource;
 use crate::object::decode::go_quote;
 use crate::object::merge::Node;
 use crate::object::structural::Structural;
-use crate::object::{GroupVersionKind, Object, protobuf};
+use crate::object::{GroupVersionKind, Object, protobuf, typed};
 use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
 use crate::request::query::query_values;
 use crate::request::timeout;
-use crate::status::{Cause, Status};
+use crate::status::{Status, invalid};
 use crate::upstream::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
@@ -26,6 +27,7 @@ use tokio::time::Instant;
 /// How many bytes admission adds to an object, near enough: a token's volume, tolerations, defaults.
 const ADMITTED_BYTES: usize = 2048;
 
+const NAME: &str = "metadata.name";
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
 /// What an API server says of a scale without replicas.
 const NO_REPLICAS: &str = "Internal error occurred: the spec replicas field ";
@@ -214,6 +216,7 @@ impl<'a> Write<'a> {
         let old = self.show_owners_of_scale(attributes).await?;
         let shown = self.show_managed_fields(attributes);
         let before = self.managed_fields_before(attributes);
+        attributes.reinvocation.has_fresh_times = has_fresh_times(attributes, before.as_ref());
         let result = self.pipeline.chain.admit(attributes).await;
         publish(attributes, exchange);
         if let (Ok(()), Some(before)) = (&result, before) {
@@ -244,19 +247,27 @@ impl<'a> Write<'a> {
 
     fn check_identity(&self, object: &mut Object, operation: Operation) -> Result<(), Status> {
         let kind = self.target.kind();
+        if operation == Operation::Create
+            && object.get(&["metadata"]).is_some_and(|metadata| !metadata.is_object())
+            && !typed::has_type(kind)
+        {
+            return Err(Status::internal_error("system metadata was not initialized"));
+        }
         if !kind.is_said(object.api_version(), object.kind()) {
             return Err(Status::bad_request("admission changed the kind of the object"));
         }
         body::ensure_namespace(object, self.target.expected_namespace())?;
+        let mut causes = Vec::new();
         if operation == Operation::Update && object.name() != self.target.name {
             // `validation.ValidateObjectMetaAccessorUpdate`, which `rest.BeforeUpdate` asks and the kind's own validation again.
-            let why = format!("Invalid value: {}: field is immutable", go_quote(object.name()));
-            let cause =
-                Cause { reason: "FieldValueInvalid".into(), message: why.clone(), field: "metadata.name".into() };
-            let text = format!("metadata.name: {why}");
-            return Err(Status::invalid(&kind.group, &kind.kind, object.name(), &text, vec![cause.clone(), cause]));
+            let is_missing = object.name().is_empty();
+            let missing = invalid::required(NAME, "name or generateName is required");
+            let changed = invalid::invalid(NAME, &go_quote(object.name()), "field is immutable");
+            causes.extend(is_missing.then_some(missing).into_iter().chain([changed.clone(), changed]));
+        } else if let Some(schema) = &self.schema {
+            causes = schema.invalid(object, self.target.subresource == "status");
         }
-        Ok(())
+        invalid::status(kind, object.name(), causes).map_or(Ok(()), Err)
     }
 
     /// A version that a plugin or the client put into the object is one that it must have; it has the stored one

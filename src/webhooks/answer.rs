@@ -1,7 +1,6 @@
 //! What a webhook's HTTP answer says: client-go's decoding, then `request.VerifyAdmissionResponse`.
 
-use super::client::response::{self, Review};
-use super::client::Answer;
+use super::client::{Answer, response};
 use super::hook::ReviewVersion;
 use crate::object::decode::go_quote;
 use crate::status::Status;
@@ -48,12 +47,14 @@ pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) 
     response::check(answer).map_err(|status| AnswerError::Call(status.message, status.code))?;
     let known = [ReviewVersion::V1.api_version(), ReviewVersion::V1Beta1.api_version()];
     let mut review = response::review(answer, version.api_version(), KIND, &known).map_err(call)?;
-    let Some(Value::Object(fields)) = review.fields.remove("response") else {
+    let Some(Value::Object(fields)) = review.remove("response") else {
         return Err(AnswerError::Invalid("webhook response was absent".into()));
     };
     let parsed = Fields::read(fields).map_err(call)?;
     match version {
-        ReviewVersion::V1 => parsed.verify_v1(uid, &review, mutating).map_err(AnswerError::Invalid),
+        ReviewVersion::V1 => {
+            parsed.verify_v1(uid, response::said_type(&review), mutating).map_err(AnswerError::Invalid)
+        }
         ReviewVersion::V1Beta1 => Ok(parsed.into_v1beta1(mutating)),
     }
 }
@@ -81,16 +82,22 @@ impl Fields {
                 }
                 ("patchType", Value::String(patch_type)) => read.patch_type = Some(patch_type),
                 ("auditAnnotations", Value::Object(pairs)) => {
-                    response.audit_annotations = pairs.into_iter().filter_map(|(key, value)| match value {
-                        Value::String(value) => Some((key, value)),
-                        _ => None,
-                    }).collect();
+                    response.audit_annotations = pairs
+                        .into_iter()
+                        .filter_map(|(key, value)| match value {
+                            Value::String(value) => Some((key, value)),
+                            _ => None,
+                        })
+                        .collect();
                 }
                 ("warnings", Value::Array(items)) => {
-                    response.warnings = items.into_iter().filter_map(|item| match item {
-                        Value::String(item) => Some(item),
-                        _ => None,
-                    }).collect();
+                    response.warnings = items
+                        .into_iter()
+                        .filter_map(|item| match item {
+                            Value::String(item) => Some(item),
+                            _ => None,
+                        })
+                        .collect();
                 }
                 _ => {}
             }
@@ -99,13 +106,13 @@ impl Fields {
     }
 
     /// A v1 answer must repeat the uid and say what it is; patch and patch type come together, and only from a mutating hook.
-    fn verify_v1(self, uid: &str, review: &Review, mutating: bool) -> Result<Response, String> {
+    fn verify_v1(self, uid: &str, said: (&str, &str), mutating: bool) -> Result<Response, String> {
         let Self { uid: got, patch_type, mut response } = self;
         if got != uid {
             return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(&got)));
         }
-        if (&*review.api_version, &*review.kind) != (ReviewVersion::V1.api_version(), KIND) {
-            let got = response::kind_text(&review.api_version, &review.kind);
+        if said != (ReviewVersion::V1.api_version(), KIND) {
+            let got = response::kind_text(said);
             return Err(format!("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}"));
         }
         match (mutating, response.patch.is_empty(), patch_type) {

@@ -270,12 +270,13 @@ impl Mutating {
         if let Some(text) = patch_annotation(&hook.audit_text, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
+        let has_times = schema::of(kind).is_some();
         let patched = self.with_defaults(patched, &attributes.resource, kind).await?;
         if *object != patched {
             review.set_object(&patched).map_err(CallError::internal)?;
         }
         versioned.set_object(attributes, patched);
-        Ok(changed)
+        Ok(has_times && std::mem::take(&mut attributes.reinvocation.has_fresh_times) || changed)
     }
 
     /// What a patch made of a custom resource, with the defaults of its schema; nothing is pruned from it.

@@ -130,6 +130,7 @@ impl Mutating {
                 Ok(mutated) => {
                     observe(ErrorType::None);
                     *versions.object_mut(attributes, wanted) = Some(mutated);
+                    attributes.reinvocation.has_fresh_times = false;
                     done.is_changed = true;
                 }
                 Err(Refusal::Status(status)) => {

@@ -17,49 +17,43 @@ pub fn check(answer: &Answer) -> Result<(), Status> {
     if (200..=206).contains(&answer.status.as_u16()) { Ok(()) } else { Err(server_error(answer)) }
 }
 
-/// A review as client-go decodes it into its type.
-#[derive(Debug)]
-pub struct Review {
-    /// The `apiVersion` that it says it has.
-    pub api_version: String,
-    /// The `kind` that it says it is.
-    pub kind: String,
-    /// Its fields, each of its type.
-    pub fields: Map<String, Value>,
-}
-
-/// The review in a success (`Result.Into`): what it does not say of its type is as expected. `known` are the apiVersions that
-/// the kind has.
+/// The fields of the review in a success, each of its type (`Result.Into`): what it does not say of its own type is as expected.
+/// `known` are the apiVersions that the kind has.
 ///
 /// # Errors
 /// When there is none, or another object.
-pub fn review(answer: &Answer, api_version: &str, kind: &str, known: &[&str]) -> Result<Review, String> {
-    let (value, is_json) = document(answer)?;
-    let (said_version, said_kind) = type_of(&value)?;
-    let or = |said: &'_ str, expected: &'_ str| if said.is_empty() { expected.to_owned() } else { said.to_owned() };
-    let (found, found_kind) = (or(&said_version, api_version), or(&said_kind, kind));
-    let is_known = found_kind == kind && known.contains(&&*found);
-    if !is_known && (&*found, &*found_kind) != ("v1", "Status") {
+pub fn review(answer: &Answer, api_version: &str, kind: &str, known: &[&str]) -> Result<Map<String, Value>, String> {
+    let (decoded, is_json) = document(answer)?;
+    let (said_version, said_kind) = type_of(&decoded.value)?;
+    let found = if said_version.is_empty() { api_version } else { said_version };
+    let found_kind = if said_kind.is_empty() { kind } else { said_kind };
+    let is_known = found_kind == kind && known.contains(&found);
+    if !is_known && (found, found_kind) != ("v1", "Status") {
         return Err(format!(
             "no kind \"{found_kind}\" is registered for version \"{found}\" in scheme \"pkg/runtime/scheme.go:111\""
         ));
     }
-    let (group, version) = split_api_version(&found);
-    let found_type = GroupVersionKind::new(group, version, &*found_kind);
-    let decoded = match is_json {
-        true => typed::decode_json(&found_type, Decoded { value, ..Decoded::default() }, &answer.body),
-        false => typed::decode(&found_type, value),
+    let is_expected = (found, found_kind) == (api_version, kind);
+    let (group, version) = split_api_version(found);
+    let found = GroupVersionKind::new(group, version, found_kind);
+    let typed = match is_json {
+        true => typed::decode_json(&found, decoded, &answer.body),
+        false => typed::decode(&found, decoded.value),
     };
-    let typed = decoded.unwrap_or_else(|| Ok(Typed::default()))?;
-    if (&*found, &*found_kind) != (api_version, kind) {
-        let (_, wanted) = split_api_version(api_version);
-        return Err(format!("converting ({version}.{found_kind}) to ({wanted}.{kind}): unknown conversion"));
+    match typed.unwrap_or_else(|| Ok(Typed::default()))?.value {
+        _ if !is_expected => {
+            let (_, wanted) = split_api_version(api_version);
+            Err(format!("converting ({}.{}) to ({wanted}.{kind}): unknown conversion", found.version, found.kind))
+        }
+        Value::Object(fields) => Ok(fields),
+        _ => Ok(Map::new()),
     }
-    let fields = match typed.value {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    };
-    Ok(Review { api_version: said_version, kind: said_kind, fields })
+}
+
+/// The apiVersion and the kind that a review says it has.
+pub fn said_type(review: &Map<String, Value>) -> (&str, &str) {
+    let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or_default();
+    (text("apiVersion"), text("kind"))
 }
 
 /// The object in a success, of whatever kind.
@@ -67,7 +61,7 @@ pub fn review(answer: &Answer, api_version: &str, kind: &str, known: &[&str]) ->
 /// # Errors
 /// When there is none.
 pub fn object(answer: &Answer) -> Result<Map<String, Value>, String> {
-    match document(answer)?.0 {
+    match document(answer)?.0.value {
         Value::Object(fields) => Ok(fields),
         other => Err(no_object(&other)),
     }
@@ -92,7 +86,7 @@ fn media_type(content_type: &str) -> Result<(), &'static str> {
 }
 
 /// The body, and whether it is JSON: if it begins like an object, else YAML.
-fn document(answer: &Answer) -> Result<(Value, bool), String> {
+fn document(answer: &Answer) -> Result<(Decoded, bool), String> {
     if answer.body.is_empty() {
         return Err(format!(
             "0-length response with status code: {} and content type: {}",
@@ -105,7 +99,7 @@ fn document(answer: &Answer) -> Result<(Value, bool), String> {
         true => decode::json(&answer.body).map_err(broken),
         false => decode::yaml(&answer.body).map_err(|why| if why.starts_with("yaml:") { why } else { broken(why) }),
     };
-    Ok((decoded?.value, is_json))
+    Ok((decoded?, is_json))
 }
 
 fn broken(why: impl Display) -> String {
@@ -121,15 +115,15 @@ fn no_object(value: &Value) -> String {
 }
 
 /// What an object says of its version and its kind; null says nothing.
-fn type_of(value: &Value) -> Result<(String, String), String> {
+fn type_of(value: &Value) -> Result<(&str, &str), String> {
     let fields = match value {
         Value::Object(fields) => fields,
         Value::Null => return Ok(Default::default()),
         other => return Err(no_object(other)),
     };
     let text = |field: &str| match fields.get(field) {
-        None | Some(Value::Null) => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text.clone()),
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(&**text),
         Some(other) => Err(broken(format_args!(
             "json: cannot unmarshal {} into Go struct field .{field} of type string",
             go_type(other)
@@ -139,7 +133,7 @@ fn type_of(value: &Value) -> Result<(String, String), String> {
 }
 
 /// `GroupVersionKind.String` of what an object says of itself.
-pub fn kind_text(api_version: &str, kind: &str) -> String {
+pub fn kind_text((api_version, kind): (&str, &str)) -> String {
     let (group, version) = split_api_version(api_version);
     format!("{group}/{version}, Kind={kind}")
 }
@@ -170,9 +164,9 @@ pub fn typed_status(mut typed: Value) -> Result<Status, String> {
 
 /// The error of an answer that is no success: the Status in it, or what client-go makes of the code.
 fn server_error(answer: &Answer) -> Status {
-    if let Ok((value, _)) = document(answer)
+    if let Ok((Decoded { value, .. }, _)) = document(answer)
         && let Ok((api_version, kind)) = type_of(&value)
-        && matches!(&*api_version, "" | "v1")
+        && matches!(api_version, "" | "v1")
         && kind == "Status"
         && let Ok(status) = status(value)
         && status.status == "Failure"
