@@ -69,7 +69,6 @@ impl Write<'_> {
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
         if let Some(object) = &mut attributes.object {
-            self.check_version(object)?;
             self.pin_version(object, &old)?;
         }
         let admitted = attributes.object.get_or_insert_default();

@@ -237,6 +237,12 @@ impl<'a> Write<'a> {
         }
         result?;
         self.pipeline.reserved_names.check(attributes)?;
+        if self.parts.method == Method::PATCH
+            && attributes.operation == Operation::Update
+            && let Some(object) = &attributes.object
+        {
+            self.check_version(object)?;
+        }
         if let Some(object) = attributes.object.as_mut().filter(|object| object.is_changed()) {
             self.say_duplicate_owners(object, Seen::AfterMutation);
             self.check_identity(object, attributes.operation)?;
