@@ -287,3 +287,36 @@ fn pod_writes() -> Vec<(&'static str, Option<Request>, Request)> {
     let applied = patch(&format!("{PODS}/applied?fieldManager=me"), "apply", &pod("applied"));
     vec![("created", None, post(&format!("{PODS}?fieldManager=me"), &pod("created"))), ("applied", None, applied)]
 }
+
+#[test]
+fn patches_that_change_nothing_have_hooks_called_again_where_kube_apiserver_does() {
+    let webhook = Webhook::start();
+    let pair = Pair::start(&["MutatingAdmissionWebhook"], &[], &[]);
+    let same = json!([{"op": "add", "path": "/metadata/labels/apply", "value": "same"}]);
+    let mut first = hook(&webhook, "same", &Value::Null);
+    first["name"] = json!("first.e2e.test");
+    first["reinvocationPolicy"] = json!("IfNeeded");
+    pair.set_up(&[hooks("same", "Mutating", vec![first, hook(&webhook, "same", &same)])]);
+    let at = |name: &str| format!("{MAPS}/{name}");
+    let (plain, other) = (map("one", "same", json!({})), map("one", "same", json!({"data": {"a": "1"}})));
+    let applied = |value: &str| apply("me", "", &map("two", "same", json!({"data": {"a": value}})));
+    let merge = |value: &str| patch(&at("one"), "merge", &json!({"data": {"b": value}}));
+    let steps = [
+        post(MAPS, &plain),
+        put(&at("one"), &plain),
+        put(&at("one"), &other),
+        merge("1"),
+        merge("1"),
+        applied("1"),
+        applied("1"),
+        applied("2"),
+        post(&format!("{MAPS}?dryRun=All"), &map("three", "same", json!({}))),
+    ];
+    let ready = |api: &Api| {
+        eventually("hooks that are known", || {
+            api.send(&User::admin(), post(&format!("{MAPS}?dryRun=All"), &map("probe", "same", json!({}))));
+            (!webhook.take().is_empty()).then_some(())
+        });
+    };
+    pair.compare_asked(&webhook, ready, &steps.map(|step| (User::admin(), step)));
+}

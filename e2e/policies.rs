@@ -6,7 +6,7 @@ mod mutations;
 mod numbers;
 mod parameters;
 
-use crate::harness::{Pair, Request, User, patch, post, unique};
+use crate::harness::{Pair, Request, User, get, patch, post, unique};
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 
@@ -44,9 +44,13 @@ fn know_widgets(pair: &Pair) {
     let widgets = "/apis/policies.e2e.test/v1/namespaces/default/widgets";
     let widget = object("policies.e2e.test/v1", "Widget");
     pair.until(&User::admin(), &post(&format!("{widgets}?dryRun=All"), &widget), "\"Widget\"");
-    // A kube-apiserver that asked itself for its kinds before it served this one asks again after a minute, or now.
+    // Now and then a kube-apiserver that was started again serves the kind and does not say so before the definition changes,
+    // or for another minute.
+    let touched = json!({"metadata": {"annotations": {"touched": "yes"}}});
+    let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.policies.e2e.test";
+    pair.set_up(&[patch(definition, "merge", &touched)]);
+    pair.until(&User::admin(), &get("/apis/policies.e2e.test/v1"), "\"Widget\"");
     let service = "/apis/apiregistration.k8s.io/v1/apiservices/v1.policies.e2e.test";
-    let touched = json!({"metadata": {"annotations": {"served": "yes"}}});
     pair.set_up(&[
         patch(service, "merge", &touched),
         post(widgets, &widget),

@@ -180,7 +180,7 @@ impl Pipeline {
             )));
         }
         let caller = self.identify(&mut request, info, exchange).await?;
-        exchange.seat = Some(self.in_flight.enter(info)?);
+        exchange.seat = Some(self.in_flight.enter(info, &caller.user)?);
         if *request.method() == Method::CONNECT {
             // To both neighbours a success would mean that the connection is a tunnel from here on.
             return Err(target::not_allowed());

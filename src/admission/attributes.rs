@@ -126,9 +126,9 @@ pub struct Reinvocation {
     pub is_reinvoke: bool,
     /// Whether a second pass was asked for.
     pub requested: bool,
-    /// Whether the object has managedFields of this very moment: in kube-apiserver their times are of nanoseconds until the
-    /// object is read from JSON again, which then is a change.
-    pub has_fresh_times: bool,
+    /// Whether kube-apiserver's object has times finer than their JSON. The first patch takes them away, so that it is a
+    /// change even if it changes nothing else.
+    pub has_fine_times: bool,
     values: Mutex<HashMap<&'static str, Box<dyn Any + Send>>>,
 }
 

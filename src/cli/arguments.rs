@@ -187,10 +187,11 @@ pub(super) struct Serving {
     /// Time for a request that is no watch and no upgrade.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration::parse)]
     pub(super) request_timeout: Duration,
-    /// Reads in flight at a time; more get 429. 0 for no limit.
+    /// Reads in flight at a time; more get 429, and so does a user who has as many as are left. `system:masters` do not count. 0
+    /// for no limit.
     #[arg(long, value_name = "N", default_value_t = 400)]
     pub(super) max_requests_inflight: usize,
-    /// Writes in flight at a time; more get 429. 0 for no limit.
+    /// The same of writes.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(super) max_mutating_requests_inflight: usize,
     /// On SIGTERM, how long /readyz fails before connections are no longer accepted.

@@ -123,14 +123,14 @@ fn key_bytes(item: &Value) -> usize {
 }
 
 impl Change<'_> {
-    /// `metadata.managedFields` of `new` once it replaces `old`; none where nobody owns anything. On a create `old` is
-    /// what Go's empty object looks like.
-    pub fn managed_fields(&self, old: &Value, new: &Value) -> Option<Value> {
+    /// `metadata.managedFields` of `new` once it replaces `old`, none where nobody owns anything; and whether `now` is in
+    /// them. On a create `old` is what Go's empty object looks like.
+    pub fn managed_fields(&self, old: &Value, new: &Value) -> (Option<Value>, bool) {
         let mut entries = self.entries_before(old, new);
         let is_create = old.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().is_empty();
         if entries.is_empty() && !is_create {
             // Nobody kept books so far (`skipNonAppliedManager`).
-            return None;
+            return (None, false);
         }
         let mut changed = compare(self.schema, &without_managed_fields(old), &without_managed_fields(new));
         let reset = reset::fields(self.kind, self.subresource, self.has_status);
@@ -144,7 +144,8 @@ impl Change<'_> {
         }
         let mut own = changed.into_kept();
         own.retain(|path| !NOBODYS.iter().any(|nobodys| path.iter().eq(nobodys.iter())));
-        if !own.is_empty() {
+        let is_renewed = !own.is_empty();
+        if is_renewed {
             let mine = Entry {
                 manager: self.manager.to_owned(),
                 operation: Operation::Update,
@@ -163,7 +164,7 @@ impl Change<'_> {
         }
         entries.retain(|entry| !entry.fields.is_empty());
         entries::cap(&mut entries);
-        entries::encode(entries)
+        (entries::encode(entries), is_renewed)
     }
 
     /// The entries that the write starts with (`decodeLiveOrNew`).

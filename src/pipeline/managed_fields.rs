@@ -21,12 +21,6 @@ const FIELD: [&str; 2] = ["metadata", "managedFields"];
 const INVALID: &str = ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
     mutating admission controller; please fix your requests: ";
 
-/// Whether the managedFields that plugins get to see say what this request did.
-pub(super) fn has_fresh_times(attributes: &Attributes, shown: Option<&Option<Value>>) -> bool {
-    let Some(Some(shown)) = shown else { return false };
-    attributes.old_object.as_ref().and_then(|old| old.get(&FIELD)) != Some(shown)
-}
-
 /// What is to be undone after a phase.
 pub(super) struct Shown {
     sent: Option<Value>,
@@ -40,7 +34,12 @@ impl Write<'_> {
         attributes.object.as_ref()?;
         let is_apply = self.parts.method == Method::PATCH
             && PatchType::from_content_type(self.header(CONTENT_TYPE)).ok() == Some(PatchType::Apply);
-        if is_apply || !self.pipeline.chain.looks_at_managed_fields(attributes) {
+        if !self.pipeline.chain.looks_at_managed_fields(attributes) {
+            return None;
+        }
+        if is_apply {
+            // One that changes nothing leaves the books as they are.
+            attributes.reinvocation.has_fine_times = attributes.object.as_ref() != attributes.old_object.as_deref();
             return None;
         }
         let kind = self.target.kind();
@@ -61,7 +60,8 @@ impl Write<'_> {
             // They are shown as they were sent.
             return None;
         }
-        let shown = self.change(&manager).managed_fields(&old, &new);
+        let (shown, is_renewed) = self.change(&manager).managed_fields(&old, &new);
+        attributes.reinvocation.has_fine_times = is_renewed;
         let sent = object.get(&FIELD).cloned();
         let was_changed = object.is_changed();
         let object = attributes.object.as_mut()?;

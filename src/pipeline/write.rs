@@ -1,7 +1,6 @@
 //! What every kind of write has in common: its body, its options, its attributes, its way upstream.
 
 use super::gateway::{Answer, with_body};
-use super::managed_fields::has_fresh_times;
 use super::owner_references::Seen;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
@@ -216,7 +215,6 @@ impl<'a> Write<'a> {
         let old = self.show_owners_of_scale(attributes).await?;
         let shown = self.show_managed_fields(attributes);
         let before = self.managed_fields_before(attributes);
-        attributes.reinvocation.has_fresh_times = has_fresh_times(attributes, before.as_ref());
         let result = self.pipeline.chain.admit(attributes).await;
         publish(attributes, exchange);
         if let (Ok(()), Some(before)) = (&result, before) {

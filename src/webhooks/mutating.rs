@@ -19,7 +19,7 @@ use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::config::Limits;
 use crate::conversion::{Converter, Versioned};
-use crate::object::{GroupVersionKind, GroupVersionResource, Object, schema};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object, schema, typed};
 use crate::status::Status;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use std::collections::HashSet;
@@ -270,13 +270,14 @@ impl Mutating {
         if let Some(text) = patch_annotation(&hook.audit_text, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
-        let has_times = schema::of(kind).is_some();
         let patched = self.with_defaults(patched, &attributes.resource, kind).await?;
         if *object != patched {
             review.set_object(&patched).map_err(CallError::internal)?;
         }
+        let has_type = typed::has_type(kind);
         versioned.set_object(attributes, patched);
-        Ok(has_times && std::mem::take(&mut attributes.reinvocation.has_fresh_times) || changed)
+        let loses_times = has_type && std::mem::take(&mut attributes.reinvocation.has_fine_times);
+        Ok(changed || loses_times)
     }
 
     /// What a patch made of a custom resource, with the defaults of its schema; nothing is pruned from it.

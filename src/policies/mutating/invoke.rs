@@ -84,6 +84,7 @@ impl Mutating {
         let Some(wanted) = changed else { return Ok(()) };
         again.require();
         attributes.reinvocation.requested = true;
+        attributes.reinvocation.has_fine_times = false;
         if let Wanted::As(_) = wanted
             && let Some(object) = versions.object_mut(attributes, wanted).take()
         {
@@ -130,7 +131,6 @@ impl Mutating {
                 Ok(mutated) => {
                     observe(ErrorType::None);
                     *versions.object_mut(attributes, wanted) = Some(mutated);
-                    attributes.reinvocation.has_fresh_times = false;
                     done.is_changed = true;
                 }
                 Err(Refusal::Status(status)) => {

@@ -214,6 +214,21 @@ async fn a_patch_that_changes_nothing_asks_for_no_second_pass() {
 }
 
 #[tokio::test]
+async fn the_first_patch_is_a_change_where_it_takes_the_fractions_of_times_away() {
+    let same = patch(&json!([{"op": "add", "path": "/metadata/name", "value": "c"}]));
+    let server = HookServer::start(&[("same", Reply::Response(same))]).await;
+    let if_needed = || json!({"reinvocationPolicy": "IfNeeded"});
+    let hook = |name: &str| at(&server, name, "/same", if_needed());
+    let world = mutating(&[at(&server, "a.lab.dev", "/allow", if_needed()), hook("b.lab.dev"), hook("c.lab.dev")]);
+    let mut attributes = create(configmap());
+    attributes.reinvocation.has_fine_times = true;
+    world.plugin.admit(&mut attributes).await.unwrap();
+    assert_eq!(server.paths(), ["/allow", "/same", "/same"]);
+    again(&world, &mut attributes).await;
+    assert_eq!(server.paths()[3..], ["/allow"]);
+}
+
+#[tokio::test]
 async fn nothing_is_decided_before_the_caches_are_there() {
     tokio::time::pause();
     let world = mutating_in(FixedState { unsynced: true, ..default_state() });
