@@ -126,7 +126,7 @@ fn odd_answers_are_taken_as_by_kube_apiserver() {
 /// What is patched into a new custom resource.
 fn patches() -> Vec<Value> {
     let add = |path: &str, value: Value| json!([{"op": "add", "path": path, "value": value}]);
-    let mut all: Vec<Value> = ["/kind", "/apiVersion", "/metadata", "/metadata/name"]
+    let mut all: Vec<Value> = ["/apiVersion", "/metadata", "/metadata/name"]
         .iter()
         .map(|path| json!([{"op": "remove", "path": path}]))
         .collect();
@@ -232,15 +232,17 @@ fn an_object_without_metadata_has_no_name() {
     let (webhook, name) = (Webhook::start(), unique("answers"));
     let pair = Pair::start(&PLUGINS, &[], &[]);
     let none = json!([{"op": "remove", "path": "/metadata"}]).to_string();
-    let more = json!({"rules": [{"operations": ["UPDATE"], "apiGroups": [""], "apiVersions": ["*"], "resources": ["serviceaccounts"]}]});
+    let more = json!({"rules": [{"operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["*"], "resources": ["deployments"]}]});
     let hook = Hook { case: "gone".into(), path: encoded("patch", &none), versions: &["v1"], more };
     pair.set_up(&[configuration(&webhook, "Mutating", &name, &[hook])]);
-    let accounts = "/api/v1/namespaces/default/serviceaccounts";
-    let account =
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "labels": {&name: "gone"}}});
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let labels = json!({&name: "gone"});
+    let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": pod}});
     let steps = vec![
-        post(accounts, &account),
-        patch(&format!("{accounts}/{name}"), "merge", &json!({"automountServiceAccountToken": true})),
+        post(deployments, &deployment),
+        patch(&format!("{deployments}/{name}"), "merge", &json!({"spec": {"paused": true}})),
     ];
     compare(&pair, &webhook, (&name, "Mutating"), steps);
 }
