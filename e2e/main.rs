@@ -35,5 +35,6 @@ mod subresources;
 mod upgrades;
 mod versions;
 mod warnings;
+mod webhook_answers;
 mod webhook_client;
 mod webhooks;

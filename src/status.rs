@@ -3,6 +3,8 @@
 //! The constructors follow `k8s.io/apimachinery/pkg/api/errors`, text for text. Turning a `Status` into an HTTP
 //! response is `response.rs`' work.
 
+pub mod invalid;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -60,7 +62,7 @@ pub struct Details {
     pub causes: Vec<Cause>,
     /// When to try again, in seconds; 0 is "not said".
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub retry_after_seconds: u32,
+    pub retry_after_seconds: i32,
 }
 
 /// A `metav1.StatusCause`.
@@ -85,7 +87,7 @@ fn api_version() -> String {
     "v1".into()
 }
 
-fn is_zero(n: &u32) -> bool {
+fn is_zero(n: &i32) -> bool {
     *n == 0
 }
 

@@ -181,6 +181,11 @@ async fn answer(
             response["patchType"] = json!("JSONPatch");
             response["patch"] = json!(STANDARD.encode(URL_SAFE_NO_PAD.decode(encoded).unwrap_or_default()));
         }
+        ["answer", encoded] => {
+            let text = String::from_utf8(URL_SAFE_NO_PAD.decode(encoded).unwrap_or_default()).unwrap_or_default();
+            let uid = review["request"]["uid"].as_str().unwrap_or_default();
+            return Ok(http::Response::new(Full::from(text.replace("UID", uid))));
+        }
         ["image"] => return Ok(image_review(&review)),
         ["http", number] => code = number.parse().unwrap_or(500),
         ["garbage"] => response = Value::Null,

@@ -2,11 +2,12 @@
 
 use super::body::strings;
 use super::catalog::Resource;
+use super::metadata;
 use super::store::{Collection, State, key};
-use super::{invalid, metadata};
 use crate::authn::UserInfo;
 use crate::object::{GroupVersionKind, Object};
 use crate::status::Status;
+use crate::status::invalid;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};

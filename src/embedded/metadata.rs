@@ -1,9 +1,9 @@
 //! Metadata that the server, not the client, decides.
 
 use super::catalog::Resource;
-use super::invalid;
 use crate::object::{Object, decode};
 use crate::status::Cause;
+use crate::status::invalid;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -24,7 +24,6 @@ mod delete;
 mod metadata;
 mod initial;
 mod convert;
-mod invalid;
 mod pods;
 mod scale;
 mod review;

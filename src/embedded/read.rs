@@ -1,11 +1,11 @@
 //! Get and list, with resourceVersions and pages.
 
 use super::call::Call;
-use super::invalid;
 use super::respond::{self, ListMeta};
 use super::select::Selection;
 use super::store::{self, Expired, State};
 use crate::object::Object;
+use crate::status::invalid;
 use crate::status::{Cause, Details, Status};
 use crate::upstream::Body;
 use base64::Engine;

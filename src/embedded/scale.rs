@@ -1,10 +1,11 @@
 //! The `scale` subresource: an `autoscaling/v1` Scale, seen of an object and written back to it.
 
 use super::call::Call;
-use super::{body, convert, invalid, respond, write};
+use super::{body, convert, respond, write};
 use crate::object::{GroupVersionKind, Object};
 use crate::request::body::OptionsKind;
 use crate::status::Status;
+use crate::status::invalid;
 use crate::upstream::Body;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};

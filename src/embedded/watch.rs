@@ -1,13 +1,14 @@
 //! Watches: a stream of events, one JSON document a line.
 
 use super::call::Call;
+use super::negotiate::Form;
 use super::read;
 use super::respond::{self, Shown};
 use super::select::Selection;
 use super::store::{self, Action, Change, Expired, Signal, Start, Subscription};
-use super::{invalid, negotiate::Form};
 use crate::object::Object;
 use crate::status::Status;
+use crate::status::invalid;
 use crate::upstream::{Body, BoxError};
 use bytes::Bytes;
 use futures_util::stream;

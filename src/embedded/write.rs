@@ -3,11 +3,12 @@
 use super::call::Call;
 use super::catalog::{self, Resource};
 use super::store::{self, Collection, State};
-use super::{body, convert, delete, initial, invalid, metadata, respond};
+use super::{body, convert, delete, initial, metadata, respond};
 use crate::object::patch::{self, PatchType};
-use crate::object::{GroupVersionKind, Object, generate_name, schema};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object, generate_name, schema};
 use crate::request::body::OptionsKind;
 use crate::status::Status;
+use crate::status::invalid;
 use crate::upstream::Body;
 use http::{Response, StatusCode};
 use serde_json::Value;
@@ -273,10 +274,7 @@ fn check_version(resource: &Resource, object: &Object, current: &Object) -> Resu
     let (group, name) = (resource.group, resource.name);
     match object.resource_version() {
         "" | "0" if listed(&UPDATED_CONDITIONALLY, resource) => {
-            let cause = invalid::invalid("metadata.resourceVersion", "0", "must be specified for an update");
-            // Here kube-apiserver says the resource where it says the kind elsewhere.
-            let kind = GroupVersionKind::new(group, resource.version, name);
-            invalid::status(&kind, current.name(), vec![cause]).map_or(Ok(()), Err)
+            Err(invalid::without_version(&GroupVersionResource::new(group, resource.version, name), current.name()))
         }
         "" | "0" => Ok(()),
         version if version == current.resource_version() => Ok(()),

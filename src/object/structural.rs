@@ -8,12 +8,14 @@ mod compile;
 mod defaults;
 mod embedded;
 mod metadata;
+mod nulls;
 pub(crate) mod numbers;
 mod prune;
 mod unknown;
 
 use super::Object;
 use super::normal::Normal;
+use crate::status::Cause;
 use defaults::Defaulter;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -145,6 +147,22 @@ impl Structural {
         }
     }
 
+    /// Why kube-apiserver takes no such object for a valid one, where the API server behind never gets to see it: with what it
+    /// drops before it validates, or with what it decodes for a bad request. What is put into an object after it was decoded can be
+    /// so.
+    pub fn invalid(&self, object: &Object, is_status: bool) -> Vec<Cause> {
+        let Some(root) = self.root().filter(|_| !self.preserves) else { return Vec::new() };
+        let mut causes = nulls::find(object.fields(), root, is_status);
+        if root.node.has_embedded {
+            let mut whole = Value::Object(object.fields().clone());
+            causes.extend(embedded::coerce(&mut whole, Some(root), &mut Unknown::default()).err().map(|why| {
+                let (field, message) = why.split_once(": ").unwrap_or_default();
+                Cause { reason: "FieldValueInvalid".into(), message: message.into(), field: field.into() }
+            }));
+        }
+        causes
+    }
+
     /// The schema as a whole; none where a version has none.
     pub fn root(&self) -> Option<Schema<'_>> {
         self.schema(self.root?)
@@ -246,6 +264,16 @@ impl<'a> Schema<'a> {
 /// Why the metadata of a custom resource cannot be decoded, which the API server says before anything else of it.
 pub fn metadata_error(object: &Map<String, Value>) -> Option<String> {
     metadata::decode(object.get("metadata")?).err()
+}
+
+/// Takes what is of the wrong type out of a custom resource's metadata, unless all of it is.
+pub fn drop_invalid_metadata(object: &mut Map<String, Value>) {
+    if let Some(found) = object.get_mut("metadata")
+        && metadata::decode(found).is_err()
+        && let Some(valid) = metadata::decode_leniently(found)
+    {
+        *found = Value::Object(valid.fields);
+    }
 }
 
 #[cfg(test)]

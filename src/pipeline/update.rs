@@ -8,7 +8,7 @@ use super::write::{MODIFIED, Write, is_already_exists, is_conflict, names_no_ver
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::request::body::{MediaType, OptionsKind, WriteOptions, check_name, ensure_namespace};
-use crate::status::Status;
+use crate::status::{Status, invalid};
 use crate::upstream::Body;
 use http::{Method, Response, StatusCode};
 use std::sync::Arc;
@@ -136,6 +136,17 @@ impl Write<'_> {
             false => self.knows_dry_runs,
         };
         may_mind && names_no_version(object.resource_version())
+    }
+
+    /// A patched object must say which version it is of, where the kind wants to know.
+    pub(super) fn check_version(&self, object: &Object) -> Result<(), Status> {
+        let resource = &self.target.resource;
+        let wants_version = self.schema.is_some()
+            || self.target.is_built_in() && UPDATED_CONDITIONALLY.contains(&(&*resource.group, &*resource.resource));
+        match wants_version && object.resource_version().is_empty() {
+            true => Err(invalid::without_version(resource, &self.target.name)),
+            false => Ok(()),
+        }
     }
 
     /// A PUT of what does not exist: a create for some kinds, 404 for the others. It goes upstream as a POST, which nobody

@@ -9,11 +9,11 @@ use crate::cluster::CustomResource;
 use crate::object::decode::go_quote;
 use crate::object::merge::Node;
 use crate::object::structural::Structural;
-use crate::object::{GroupVersionKind, Object, protobuf};
+use crate::object::{GroupVersionKind, Object, protobuf, typed};
 use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
 use crate::request::query::query_values;
 use crate::request::timeout;
-use crate::status::{Cause, Status};
+use crate::status::{Status, invalid};
 use crate::upstream::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
@@ -26,6 +26,7 @@ use tokio::time::Instant;
 /// How many bytes admission adds to an object, near enough: a token's volume, tolerations, defaults.
 const ADMITTED_BYTES: usize = 2048;
 
+const NAME: &str = "metadata.name";
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
 /// What an API server says of a scale without replicas.
 const NO_REPLICAS: &str = "Internal error occurred: the spec replicas field ";
@@ -234,6 +235,12 @@ impl<'a> Write<'a> {
         }
         result?;
         self.pipeline.reserved_names.check(attributes)?;
+        if self.parts.method == Method::PATCH
+            && attributes.operation == Operation::Update
+            && let Some(object) = &attributes.object
+        {
+            self.check_version(object)?;
+        }
         if let Some(object) = attributes.object.as_mut().filter(|object| object.is_changed()) {
             self.say_duplicate_owners(object, Seen::AfterMutation);
             self.check_identity(object, attributes.operation)?;
@@ -244,19 +251,27 @@ impl<'a> Write<'a> {
 
     fn check_identity(&self, object: &mut Object, operation: Operation) -> Result<(), Status> {
         let kind = self.target.kind();
+        if operation == Operation::Create
+            && object.get(&["metadata"]).is_some_and(|metadata| !metadata.is_object())
+            && !typed::has_type(kind)
+        {
+            return Err(Status::internal_error("system metadata was not initialized"));
+        }
         if !kind.is_said(object.api_version(), object.kind()) {
             return Err(Status::bad_request("admission changed the kind of the object"));
         }
         body::ensure_namespace(object, self.target.expected_namespace())?;
+        let mut causes = Vec::new();
         if operation == Operation::Update && object.name() != self.target.name {
             // `validation.ValidateObjectMetaAccessorUpdate`, which `rest.BeforeUpdate` asks and the kind's own validation again.
-            let why = format!("Invalid value: {}: field is immutable", go_quote(object.name()));
-            let cause =
-                Cause { reason: "FieldValueInvalid".into(), message: why.clone(), field: "metadata.name".into() };
-            let text = format!("metadata.name: {why}");
-            return Err(Status::invalid(&kind.group, &kind.kind, object.name(), &text, vec![cause.clone(), cause]));
+            let is_missing = object.name().is_empty();
+            let missing = invalid::required(NAME, "name or generateName is required");
+            let changed = invalid::invalid(NAME, &go_quote(object.name()), "field is immutable");
+            causes.extend(is_missing.then_some(missing).into_iter().chain([changed.clone(), changed]));
+        } else if let Some(schema) = &self.schema {
+            causes = schema.invalid(object, self.target.subresource == "status");
         }
-        Ok(())
+        invalid::status(kind, object.name(), causes).map_or(Ok(()), Err)
     }
 
     /// A version that a plugin or the client put into the object is one that it must have; it has the stored one

@@ -2,13 +2,11 @@
 
 use super::client::{Answer, response};
 use super::hook::ReviewVersion;
-use crate::object::decode::{go_quote, go_type};
-use crate::object::split_api_version;
+use crate::object::decode::go_quote;
 use crate::status::Status;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
-use std::borrow::Cow;
 
 /// What a webhook decided.
 #[derive(Debug, Default)]
@@ -36,6 +34,7 @@ pub enum AnswerError {
     Invalid(String),
 }
 
+const KIND: &str = "AdmissionReview";
 /// A Go error that is no Status counts as this one (`error calling webhook`).
 const UNAVAILABLE: u16 = 503;
 
@@ -46,36 +45,17 @@ const UNAVAILABLE: u16 = 503;
 pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) -> Result<Response, AnswerError> {
     let call = |text: String| AnswerError::Call(text, UNAVAILABLE);
     response::check(answer).map_err(|status| AnswerError::Call(status.message, status.code))?;
-    let mut review = response::object(answer).map_err(call)?;
-    let fields = review.remove("response");
-    let (api_version, kind) = response::type_of(&review).map_err(call)?;
     let known = [ReviewVersion::V1.api_version(), ReviewVersion::V1Beta1.api_version()];
-    response::check_type(&review, version.api_version(), "AdmissionReview", &known).map_err(call)?;
-    let fields = match fields {
-        None | Some(Value::Null) => return Err(AnswerError::Invalid("webhook response was absent".into())),
-        Some(Value::Object(fields)) => fields,
-        Some(other) => {
-            return Err(call(wrong_type(
-                &other,
-                "AdmissionReview.response",
-                &format!("{}.AdmissionResponse", version.short()),
-            )));
-        }
+    let mut review = response::review(answer, version.api_version(), KIND, &known).map_err(call)?;
+    let Some(Value::Object(fields)) = review.remove("response") else {
+        return Err(AnswerError::Invalid("webhook response was absent".into()));
     };
     let parsed = Fields::read(fields).map_err(call)?;
     match version {
-        ReviewVersion::V1 => parsed.verify_v1(uid, api_version, kind, mutating).map_err(AnswerError::Invalid),
+        ReviewVersion::V1 => {
+            parsed.verify_v1(uid, response::said_type(&review), mutating).map_err(AnswerError::Invalid)
+        }
         ReviewVersion::V1Beta1 => Ok(parsed.into_v1beta1(mutating)),
-    }
-}
-
-fn wrong_type(value: &Value, field: &str, wanted: &str) -> String {
-    format!("json: cannot unmarshal {} into Go struct field {field} of type {wanted}", go_type(value))
-}
-
-impl ReviewVersion {
-    fn short(self) -> &'static str {
-        split_api_version(self.api_version()).1
     }
 }
 
@@ -88,37 +68,36 @@ struct Fields {
 }
 
 impl Fields {
+    /// From fields that are decoded: each is of its type.
     fn read(fields: Map<String, Value>) -> Result<Self, String> {
         let mut read = Self::default();
-        for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
-            let wrong =
-                |value: &Value, wanted: &str| wrong_type(value, &format!("AdmissionResponse.response.{name}"), wanted);
-            let text = |value: Value, wanted: &str| match value {
-                Value::String(text) => Ok(text),
-                Value::Null => Ok(String::new()),
-                other => Err(wrong(&other, wanted)),
-            };
-            let response = &mut read.response;
-            match &*name {
-                "uid" => read.uid = text(value, "types.UID")?,
-                "allowed" => response.allowed = value.as_bool().ok_or_else(|| wrong(&value, "bool"))?,
-                "status" => {
-                    let Value::Object(_) = value else { return Err(wrong(&value, "v1.Status")) };
-                    response.status = Some(response::status(value)?);
+        let response = &mut read.response;
+        for (name, value) in fields {
+            match (&*name, value) {
+                ("uid", Value::String(uid)) => read.uid = uid,
+                ("allowed", value) => response.allowed = value == true,
+                ("status", status) => response.status = Some(response::typed_status(status)?),
+                ("patch", Value::String(text)) => {
+                    response.patch = STANDARD.decode(text).map_err(|error| error.to_string())?;
                 }
-                "patch" => response.patch = base64_bytes(&value, &wrong)?,
-                "patchType" => read.patch_type = Some(text(value, "v1.PatchType")?),
-                "auditAnnotations" => {
-                    let Value::Object(pairs) = value else { return Err(wrong(&value, "map[string]string")) };
-                    for (key, value) in pairs {
-                        response.audit_annotations.push((key, text(value, "string")?));
-                    }
+                ("patchType", Value::String(patch_type)) => read.patch_type = Some(patch_type),
+                ("auditAnnotations", Value::Object(pairs)) => {
+                    response.audit_annotations = pairs
+                        .into_iter()
+                        .filter_map(|(key, value)| match value {
+                            Value::String(value) => Some((key, value)),
+                            _ => None,
+                        })
+                        .collect();
                 }
-                "warnings" => {
-                    let Value::Array(items) = value else { return Err(wrong(&value, "[]string")) };
-                    for item in items {
-                        response.warnings.push(text(item, "string")?);
-                    }
+                ("warnings", Value::Array(items)) => {
+                    response.warnings = items
+                        .into_iter()
+                        .filter_map(|item| match item {
+                            Value::String(item) => Some(item),
+                            _ => None,
+                        })
+                        .collect();
                 }
                 _ => {}
             }
@@ -127,13 +106,13 @@ impl Fields {
     }
 
     /// A v1 answer must repeat the uid and say what it is; patch and patch type come together, and only from a mutating hook.
-    fn verify_v1(self, uid: &str, api_version: &str, kind: &str, mutating: bool) -> Result<Response, String> {
+    fn verify_v1(self, uid: &str, said: (&str, &str), mutating: bool) -> Result<Response, String> {
         let Self { uid: got, patch_type, mut response } = self;
         if got != uid {
             return Err(format!("expected response.uid={}, got {}", go_quote(uid), go_quote(&got)));
         }
-        if (api_version, kind) != (ReviewVersion::V1.api_version(), "AdmissionReview") {
-            let got = response::kind_text(api_version, kind);
+        if said != (ReviewVersion::V1.api_version(), KIND) {
+            let got = response::kind_text(said);
             return Err(format!("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}"));
         }
         match (mutating, response.patch.is_empty(), patch_type) {
@@ -160,32 +139,5 @@ impl Fields {
             response.patch.clear();
         }
         response
-    }
-}
-
-/// A `[]byte`: base64 text, or a list of numbers.
-fn base64_bytes(value: &Value, wrong: &dyn Fn(&Value, &str) -> String) -> Result<Vec<u8>, String> {
-    match value {
-        Value::String(text) => {
-            let is_line = |byte: &u8| matches!(byte, b'\r' | b'\n');
-            let packed: Cow<'_, [u8]> = match text.as_bytes() {
-                bytes if bytes.iter().any(is_line) => bytes.iter().copied().filter(|byte| !is_line(byte)).collect(),
-                bytes => bytes.into(),
-            };
-            STANDARD.decode(&packed).map_err(|error| {
-                let at = match error {
-                    base64::DecodeError::InvalidByte(at, _) => at,
-                    _ => packed.len(),
-                };
-                format!("illegal base64 data at input byte {at}")
-            })
-        }
-        Value::Array(items) => {
-            let byte = |item: &Value| {
-                item.as_u64().and_then(|number| u8::try_from(number).ok()).ok_or_else(|| wrong(item, "uint8"))
-            };
-            items.iter().map(byte).collect()
-        }
-        other => Err(wrong(other, "[]uint8")),
     }
 }

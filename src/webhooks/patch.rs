@@ -199,7 +199,7 @@ pub fn go_json(text: &str) -> String {
 }
 
 /// JSON without white space, `<`, `>` and `&` escaped, as Go's `encoding/json` writes it.
-fn compact(json: &str) -> String {
+pub fn compact(json: &str) -> String {
     let mut compacted = String::with_capacity(json.len());
     let (mut in_string, mut escaped) = (false, false);
     for c in json.chars() {

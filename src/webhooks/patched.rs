@@ -1,10 +1,11 @@
 //! What a hook's patch made of an object: decoded again, with defaults, and compared with what it was.
 
+use super::patch;
 use crate::object::decode::{go_quote, go_type};
 use crate::object::structural::numbers;
 use crate::object::typed::{self, Typed};
 use crate::object::{GroupVersionKind, Object, convert, normal, split_api_version, structural};
-use crate::status::Status;
+use crate::status::{Status, invalid};
 use serde_json::{Map, Value};
 
 /// A patched object.
@@ -21,33 +22,36 @@ pub struct Patched {
 /// When it is no object that can be of this kind.
 pub fn decode(before: &Object, patched: Value, kind: &GroupVersionKind) -> Result<Patched, Box<Status>> {
     let found = go_type(&patched);
-    let mut object = Object::from_value(patched).ok_or_else(|| {
-        Status::internal_error(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type struct {{ \
-             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-        ))
+    let no_type = |found: &str, into: &str| {
+        let why = format!("json: cannot unmarshal {found} into Go {into}");
+        Box::new(Status::internal_error(format!("couldn't get version/kind; json parse error: {why}")))
+    };
+    let object = Object::from_value(patched).ok_or_else(|| {
+        let into = "value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+             Kind string \"json:\\\"kind,omitempty\\\"\" }";
+        no_type(found, into)
     })?;
+    for field in ["apiVersion", "kind"] {
+        if let Some(other) = object.get(&[field]).filter(|value| !value.is_string() && !value.is_null()) {
+            return Err(no_type(go_type(other), &format!("struct field .{field} of type string")));
+        }
+    }
+    if typed::has_type(kind) { decode_built_in(before, object, kind) } else { decode_custom(before, object, kind) }
+}
+
+fn decode_built_in(before: &Object, mut object: Object, kind: &GroupVersionKind) -> Result<Patched, Box<Status>> {
     for (field, wanted) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
         if object.str(&[field]).is_empty() {
             object.fields_mut().insert(field.to_owned(), Value::from(wanted));
         }
     }
-    let (group, version) = split_api_version(object.api_version());
-    let now = GroupVersionKind::new(group, version, object.kind());
+    let now = said_kind(&object);
     let internal = |why: String| Box::new(Status::internal_error(why));
-    if !typed::has_type(&now) {
-        if now != *kind {
-            let (kind, version) = (go_quote(object.kind()), go_quote(object.api_version()));
-            let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
-            return Err(internal(format!("no kind {kind} is registered for version {version} {scheme}")));
-        }
-        object.fields_mut().values_mut().for_each(numbers::read);
-        return match structural::metadata_error(object.fields()) {
-            Some(why) => Err(internal(why)),
-            None => Ok(Patched { is_changed: !fields_equal(before.fields(), object.fields()), object }),
-        };
-    }
-    let typed = typed::decode(&now, object.into_value()).unwrap_or_else(|| Ok(Typed::default())).map_err(internal)?;
+    let typed = typed::decode(&now, object.into_value()).ok_or_else(|| {
+        let (kind, version) = (go_quote(&now.kind), go_quote(&now.api_version()));
+        internal(format!("no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\""))
+    })?;
+    let typed = typed.map_err(internal)?;
     if now == *kind {
         let is_changed = is_changed(kind, before, &typed);
         let normal = normal::finish(kind, typed).map_err(Status::plain)?;
@@ -60,6 +64,40 @@ pub fn decode(before: &Object, patched: Value, kind: &GroupVersionKind) -> Resul
     let internal = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
     let (version, from, to) = (&now.version, &now.kind, &kind.kind);
     Err(Status::plain(format!("converting ({version}.{from}) to ({internal}.{to}): unknown conversion")).into())
+}
+
+/// A custom resource is what its JSON says. What of its metadata is of the wrong type nobody stores, and nobody reads it.
+fn decode_custom(before: &Object, mut object: Object, kind: &GroupVersionKind) -> Result<Patched, Box<Status>> {
+    let now = said_kind(&object);
+    let (wanted, found) = (kind.api_version(), object.api_version());
+    if now.kind.is_empty() {
+        let text = patch::compact(&Value::Object(object.fields().clone()).to_string());
+        return Err(Status::internal_error(format!("Object 'Kind' is missing in '{text}'")).into());
+    }
+    if found != wanted {
+        let why = match now.group == kind.group {
+            true => format!("request to convert CR from an invalid group/version: {found}"),
+            false => {
+                let now = format!("{}/{}, Kind={}", now.group, now.version, now.kind);
+                format!("{now} is unstructured and is not suitable for converting to {}", go_quote(&wanted))
+            }
+        };
+        return Err(Status::plain(why).into());
+    }
+    if now.kind != kind.kind {
+        let cause = invalid::invalid("kind", &go_quote(&now.kind), &format!("must be {}", kind.kind));
+        let refusal = invalid::status(&now, object.name(), vec![cause]);
+        return Err(refusal.unwrap_or_else(|| Status::plain("the kind was changed")).into());
+    }
+    object.fields_mut().values_mut().for_each(numbers::read);
+    let is_changed = before.fields() != object.fields();
+    structural::drop_invalid_metadata(object.fields_mut());
+    Ok(Patched { object, is_changed })
+}
+
+fn said_kind(object: &Object) -> GroupVersionKind {
+    let (group, version) = split_api_version(object.api_version());
+    GroupVersionKind::new(group, version, object.kind())
 }
 
 /// Whether Go would hold another object. Only where that is in doubt both are written as Go writes them.
@@ -152,5 +190,45 @@ mod tests {
         let kind = GroupVersionKind::new("", "v1", "Pod");
         let why = decode(&Object::default(), json!([]), &kind).map(|patched| patched.object).unwrap_err().message;
         assert!(why.contains("json: cannot unmarshal array into Go value of type struct"), "{why}");
+    }
+
+    #[test]
+    fn a_custom_resource_is_what_its_json_says() {
+        let kind = GroupVersionKind::new("example.com", "v1", "Widget");
+        let widget =
+            json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a", "labels": {"b": "c"}}});
+        let patched = |change: &dyn Fn(&mut Value)| {
+            let mut value = widget.clone();
+            change(&mut value);
+            decode(&Object::from_value(widget.clone()).unwrap(), value, &kind)
+        };
+        let set = |pointer: &'static str, value: Value| {
+            let (parent, key) = pointer.rsplit_once('/').unwrap();
+            patched(&|object| object.pointer_mut(parent).unwrap()[key] = value.clone())
+        };
+        assert!(!patched(&|_| ()).unwrap().is_changed);
+        for (pointer, value) in [("/spec", Value::Null), ("/metadata/labels/q", Value::Null), ("/spec", json!([]))] {
+            assert!(set(pointer, value).unwrap().is_changed, "{pointer}");
+        }
+        for (field, value) in [("labels", json!("x")), ("annotations", json!({"a": 1})), ("generation", json!("7"))] {
+            let mut object = widget.clone();
+            object["metadata"][field] = value;
+            let object = decode(&Object::default(), object, &kind).unwrap().object;
+            assert_eq!(object.get(&["metadata", field]), None);
+            assert_eq!(object.name(), "a");
+        }
+        let unsuitable = "is unstructured and is not suitable for converting to \"example.com/v1\"";
+        for (pointer, value, code, why) in [
+            ("/kind", json!(1), 500, "couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .kind of type string".to_owned()),
+            ("/kind", json!(null), 500, r#"Object 'Kind' is missing in '{"apiVersion":"example.com/v1","kind":null,"#.to_owned()),
+            ("/kind", json!("Other"), 422, r#"Other.example.com "a" is invalid: kind: Invalid value: "Other": must be Widget"#.to_owned()),
+            ("/apiVersion", json!("v1"), 500, format!("/v1, Kind=Widget {unsuitable}")),
+            ("/apiVersion", json!(""), 500, format!("/, Kind=Widget {unsuitable}")),
+            ("/apiVersion", json!("example.com/v2"), 500, "request to convert CR from an invalid group/version: example.com/v2".to_owned()),
+        ] {
+            let status = set(pointer, value).map(|patched| patched.object).unwrap_err();
+            assert_eq!(status.code, code, "{status:?}");
+            assert!(status.message.contains(&why), "{status:?}");
+        }
     }
 }

@@ -28,7 +28,10 @@ import (
 	"sort"
 	"strings"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -80,6 +83,14 @@ func main() {
 		}
 	}
 	if *types {
+		// What webhooks answer.
+		for version, review := range map[schema.GroupVersion]runtime.Object{
+			admissionv1.SchemeGroupVersion:          &admissionv1.AdmissionReview{},
+			admissionv1beta1.SchemeGroupVersion:     &admissionv1beta1.AdmissionReview{},
+			apiextensionsv1beta1.SchemeGroupVersion: &apiextensionsv1beta1.ConversionReview{},
+		} {
+			scheme.Scheme.AddKnownTypes(version, review)
+		}
 		writeTypes(os.Stdout)
 		return
 	}

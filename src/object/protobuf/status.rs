@@ -86,7 +86,7 @@ fn encode_details(details: &Details) -> Vec<u8> {
             parts.iter().zip(1..).flat_map(|(text, field)| delimited(field, text.as_bytes())).collect();
         message.extend(delimited(4, &cause));
     }
-    message.extend(number(5, details.retry_after_seconds.into()));
+    message.extend(number(5, i64::from(details.retry_after_seconds).cast_unsigned()));
     message.extend(delimited(6, details.uid.as_bytes()));
     message
 }

@@ -225,3 +225,36 @@ fn a_short_list_does_not_ask_for_more_defaults_than_there_is_room() {
     assert!(of(100).is_ok());
     assert_eq!(of(1_000_000).unwrap_err(), "the defaults of its schema make the object too large");
 }
+
+#[test]
+fn nulls_and_embedded_metadata_that_validation_would_refuse_are_named() {
+    let integer = json!({"type": "integer"});
+    let schema = json!({"type": "object", "properties": {"status": {"type": "object"}, "spec": {"type": "object", "properties": {
+        "i": integer, "either": {"x-kubernetes-int-or-string": true}, "any": {"x-kubernetes-preserve-unknown-fields": true},
+        "nullable": {"type": "string", "nullable": true}, "default": {"type": "string", "default": "x"},
+        "map": {"type": "object", "additionalProperties": integer},
+        "list": {"type": "array", "items": {"type": "object", "properties": {"i": integer}}},
+        "embedded": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}}}}});
+    let structural = compiled(schema);
+    let fields = |value: Value, is_status: bool| {
+        let causes = structural.invalid(&object(&value), is_status);
+        causes.into_iter().map(|cause| cause.field).collect::<Vec<_>>()
+    };
+    let nothing = json!({"any": null, "nullable": null, "default": null, "unknown": null, "list": [null], "embedded": {"x": null}});
+    for (spec, expected) in [
+        (json!({}), &[][..]),
+        (Value::Null, &["spec"]),
+        (nothing, &[]),
+        (
+            json!({"i": null, "either": null, "map": {"a": null, "b": 1}, "list": [{}, {"i": null}]}),
+            &["spec.either", "spec.i", "spec.list[1].i", "spec.map.a"],
+        ),
+        (json!({"embedded": {"metadata": {"labels": {"a": 1}}}}), &["spec.embedded.metadata"]),
+    ] {
+        assert_eq!(fields(json!({"metadata": null, "spec": spec, "status": null}), false), expected, "{spec}");
+    }
+    assert_eq!(fields(json!({"spec": null, "status": null}), true), ["status"]);
+    let [cause] = &structural.invalid(&object(&json!({"spec": {"either": null}})), false)[..] else { panic!() };
+    assert_eq!(cause.message, "Invalid value: \"null\": spec.either in body must be of type integer,string: \"null\"");
+    assert_eq!(cause.reason, "FieldValueTypeInvalid");
+}

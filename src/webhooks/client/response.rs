@@ -1,11 +1,12 @@
 //! What client-go makes of an HTTP answer, whatever was asked: an object, or the Status of an error.
 
 use super::Answer;
-use crate::object::decode::{self, go_quote, go_type};
+use crate::object::decode::{self, Decoded, go_quote, go_type};
 use crate::object::typed::{self, Typed};
 use crate::object::{GroupVersionKind, split_api_version};
 use crate::status::{Cause, Details, Status};
 use serde_json::{Map, Value};
+use std::fmt::Display;
 
 /// Makes sure that the answer is a success (`Request.transformResponse`).
 ///
@@ -16,19 +17,54 @@ pub fn check(answer: &Answer) -> Result<(), Status> {
     if (200..=206).contains(&answer.status.as_u16()) { Ok(()) } else { Err(server_error(answer)) }
 }
 
-/// The object in a success (`Result.Into`, as far as the kind does not matter).
+/// The fields of the review in a success, each of its type (`Result.Into`): what it does not say of its own type is as expected.
+/// `known` are the apiVersions that the kind has.
+///
+/// # Errors
+/// When there is none, or another object.
+pub fn review(answer: &Answer, api_version: &str, kind: &str, known: &[&str]) -> Result<Map<String, Value>, String> {
+    let (decoded, is_json) = document(answer)?;
+    let (said_version, said_kind) = type_of(&decoded.value)?;
+    let found = if said_version.is_empty() { api_version } else { said_version };
+    let found_kind = if said_kind.is_empty() { kind } else { said_kind };
+    let is_known = found_kind == kind && known.contains(&found);
+    if !is_known && (found, found_kind) != ("v1", "Status") {
+        return Err(format!(
+            "no kind \"{found_kind}\" is registered for version \"{found}\" in scheme \"pkg/runtime/scheme.go:111\""
+        ));
+    }
+    let is_expected = (found, found_kind) == (api_version, kind);
+    let (group, version) = split_api_version(found);
+    let found = GroupVersionKind::new(group, version, found_kind);
+    let typed = match is_json {
+        true => typed::decode_json(&found, decoded, &answer.body),
+        false => typed::decode(&found, decoded.value),
+    };
+    match typed.unwrap_or_else(|| Ok(Typed::default()))?.value {
+        _ if !is_expected => {
+            let (_, wanted) = split_api_version(api_version);
+            Err(format!("converting ({}.{}) to ({wanted}.{kind}): unknown conversion", found.version, found.kind))
+        }
+        Value::Object(fields) => Ok(fields),
+        _ => Ok(Map::new()),
+    }
+}
+
+/// The apiVersion and the kind that a review says it has.
+pub fn said_type(review: &Map<String, Value>) -> (&str, &str) {
+    let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or_default();
+    (text("apiVersion"), text("kind"))
+}
+
+/// The object in a success, of whatever kind.
 ///
 /// # Errors
 /// When there is none.
 pub fn object(answer: &Answer) -> Result<Map<String, Value>, String> {
-    if answer.body.is_empty() {
-        return Err(format!(
-            "0-length response with status code: {} and content type: {}",
-            answer.status.as_u16(),
-            if answer.content_type.is_empty() { "application/json" } else { &answer.content_type }
-        ));
+    match document(answer)?.0.value {
+        Value::Object(fields) => Ok(fields),
+        other => Err(no_object(&other)),
     }
-    document(&answer.body)
 }
 
 /// `mime.ParseMediaType`, as far as its errors go.
@@ -49,66 +85,55 @@ fn media_type(content_type: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The body as a JSON object: JSON if it begins like an object, else YAML.
-fn document(body: &[u8]) -> Result<Map<String, Value>, String> {
-    let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let broken = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let value = if is_json {
-        decode::json(body).map_err(broken)?.value
-    } else {
-        decode::yaml(body).map_err(|why| if why.starts_with("yaml:") { why } else { broken(why) })?.value
-    };
-    match value {
-        Value::Object(fields) => Ok(fields),
-        other => Err(broken(format!(
-            "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
-             Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            go_type(&other)
-        ))),
+/// The body, and whether it is JSON: if it begins like an object, else YAML.
+fn document(answer: &Answer) -> Result<(Decoded, bool), String> {
+    if answer.body.is_empty() {
+        return Err(format!(
+            "0-length response with status code: {} and content type: {}",
+            answer.status.as_u16(),
+            if answer.content_type.is_empty() { "application/json" } else { &answer.content_type }
+        ));
     }
+    let is_json = answer.body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    let decoded = match is_json {
+        true => decode::json(&answer.body).map_err(broken),
+        false => decode::yaml(&answer.body).map_err(|why| if why.starts_with("yaml:") { why } else { broken(why) }),
+    };
+    Ok((decoded?, is_json))
 }
 
-/// What it says of its version and its kind.
-///
-/// # Errors
-/// When these are no texts.
-pub fn type_of(review: &Map<String, Value>) -> Result<(&str, &str), String> {
-    let text = |field: &str, name: &str| match review.get(field) {
+fn broken(why: impl Display) -> String {
+    format!("couldn't get version/kind; json parse error: {why}")
+}
+
+fn no_object(value: &Value) -> String {
+    broken(format_args!(
+        "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+         Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        go_type(value)
+    ))
+}
+
+/// What an object says of its version and its kind; null says nothing.
+fn type_of(value: &Value) -> Result<(&str, &str), String> {
+    let fields = match value {
+        Value::Object(fields) => fields,
+        Value::Null => return Ok(Default::default()),
+        other => return Err(no_object(other)),
+    };
+    let text = |field: &str| match fields.get(field) {
         None | Some(Value::Null) => Ok(""),
         Some(Value::String(text)) => Ok(&**text),
-        Some(other) => Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{name} of type string",
+        Some(other) => Err(broken(format_args!(
+            "json: cannot unmarshal {} into Go struct field .{field} of type string",
             go_type(other)
-        )),
+        ))),
     };
-    Ok((text("apiVersion", "apiVersion")?, text("kind", "kind")?))
-}
-
-/// Makes sure that client-go decodes the object into one of this type: what it does not say of itself is as expected.
-/// `known` are the apiVersions of the kind.
-///
-/// # Errors
-/// When it is something else.
-pub fn check_type(object: &Map<String, Value>, api_version: &str, kind: &str, known: &[&str]) -> Result<(), String> {
-    let (found, found_kind) = type_of(object)?;
-    let found_kind = if found_kind.is_empty() { kind } else { found_kind };
-    let found = if found.is_empty() { api_version } else { found };
-    let (_, wanted) = split_api_version(api_version);
-    match (found, found_kind) {
-        _ if found == api_version && found_kind == kind => Ok(()),
-        _ if found_kind == kind && known.contains(&found) => {
-            let (_, got) = split_api_version(found);
-            Err(format!("converting ({got}.{kind}) to ({wanted}.{kind}): unknown conversion"))
-        }
-        ("v1", "Status") => Err(format!("converting (v1.Status) to ({wanted}.{kind}): unknown conversion")),
-        _ => Err(format!(
-            "no kind \"{found_kind}\" is registered for version \"{found}\" in scheme \"pkg/runtime/scheme.go:111\""
-        )),
-    }
+    Ok((text("apiVersion")?, text("kind")?))
 }
 
 /// `GroupVersionKind.String` of what an object says of itself.
-pub fn kind_text(api_version: &str, kind: &str) -> String {
+pub fn kind_text((api_version, kind): (&str, &str)) -> String {
     let (group, version) = split_api_version(api_version);
     format!("{group}/{version}, Kind={kind}")
 }
@@ -119,22 +144,31 @@ pub fn kind_text(api_version: &str, kind: &str) -> String {
 /// When it is none.
 pub fn status(value: Value) -> Result<Status, String> {
     let kind = GroupVersionKind::new("", "v1", "Status");
-    let mut decoded = typed::decode(&kind, value).unwrap_or_else(|| Ok(Typed::default()))?.value;
-    for (path, most) in [("/code", u64::from(u16::MAX)), ("/details/retryAfterSeconds", u64::from(u32::MAX))] {
-        if let Some(number) = decoded.pointer_mut(path) {
-            *number = number.as_u64().unwrap_or(0).min(most).into();
-        }
+    let typed = typed::decode(&kind, value).unwrap_or_else(|| Ok(Typed::default()))?;
+    typed_status(typed.value)
+}
+
+/// The same of what is decoded already.
+///
+/// # Errors
+/// When it is none.
+pub fn typed_status(mut typed: Value) -> Result<Status, String> {
+    if let Some(code) = typed.get_mut("code") {
+        *code = code.as_u64().unwrap_or(0).min(u16::MAX.into()).into();
     }
-    serde_json::from_value(decoded).map_err(|error| error.to_string())
+    let status: Status = serde_json::from_value(typed).map_err(|error| error.to_string())?;
+    // Whatever it says that it is.
+    let Status { kind, api_version, .. } = Status::failure(0, "", "");
+    Ok(Status { kind, api_version, ..status })
 }
 
 /// The error of an answer that is no success: the Status in it, or what client-go makes of the code.
 fn server_error(answer: &Answer) -> Status {
-    if let Ok(fields) = document(&answer.body)
-        && let Ok((api_version, kind)) = type_of(&fields)
+    if let Ok((Decoded { value, .. }, _)) = document(answer)
+        && let Ok((api_version, kind)) = type_of(&value)
         && matches!(api_version, "" | "v1")
         && kind == "Status"
-        && let Ok(status) = status(Value::Object(fields))
+        && let Ok(status) = status(value)
         && status.status == "Failure"
     {
         return status;
@@ -145,7 +179,7 @@ fn server_error(answer: &Answer) -> Status {
     let text = if is_text { String::from_utf8_lossy(cut).trim().to_owned() } else { "unknown".into() };
     let mut status = generic_server_response(answer.status.as_u16(), &text);
     let cause = Cause { reason: "UnexpectedServerResponse".into(), message: text, ..Cause::default() };
-    let retry_after_seconds = answer.retry_after_seconds.and_then(|s| u32::try_from(s).ok()).unwrap_or(0);
+    let retry_after_seconds = answer.retry_after_seconds.and_then(|s| i32::try_from(s).ok()).unwrap_or(0);
     status.details = Some(Box::new(Details { causes: vec![cause], retry_after_seconds, ..Details::default() }));
     status
 }

@@ -94,6 +94,57 @@ fn what_is_no_review_is_named_as_client_go_names_it() {
 }
 
 #[test]
+fn a_review_is_decoded_as_a_whole() {
+    let field = |field: &str, found: &str, wanted: &str| {
+        format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")
+    };
+    let status = |text: &str| format!(r#"{{"response":{{"uid":"u","status":{text}}}}}"#);
+    for (body, want) in [
+        ("null".to_owned(), "invalid: webhook response was absent".to_owned()),
+        (
+            r#"{"request":5,"response":{"uid":"u"}}"#.into(),
+            field("AdmissionReview.request", "number", "v1.AdmissionRequest"),
+        ),
+        (
+            r#"{"response":{"uid":3},"request":5}"#.into(),
+            field("AdmissionResponse.response.uid", "number", "types.UID"),
+        ),
+        (
+            r#"{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","response":{"patchType":3}}"#.into(),
+            field("AdmissionResponse.response.patchType", "number", "v1beta1.PatchType"),
+        ),
+        (r#"{"apiVersion":"v1","kind":"Status","code":"x"}"#.into(), field("Status.code", "string", "int32")),
+        (status(r#"{"code":"x"}"#), field("Status.response.status.code", "string", "int32")),
+        (status(r#"{"code":403.0}"#), field("Status.response.status.code", "number 403.0", "int32")),
+        (status(r#"{"code":2147483648}"#), field("Status.response.status.code", "number 2147483648", "int32")),
+        (
+            status(r#"{"details":{"causes":[{"field":1}]}}"#),
+            field("StatusCause.response.status.details.causes.field", "number", "string"),
+        ),
+        (r#"{"response":{"uid":"u","patch":"AA"}}"#.into(), "illegal base64 data at input byte 0".into()),
+        (r#"{"response":{"uid":"u","patch":"W10=="}}"#.into(), "illegal base64 data at input byte 4".into()),
+        (
+            r#"{"response":{"uid":"u","patch":5}}"#.into(),
+            field("AdmissionResponse.response.patch", "number", "[]uint8"),
+        ),
+    ] {
+        assert_eq!(text(200, "application/json", &body), want, "{body}");
+    }
+    // What is there twice is read twice, and null leaves what was read before.
+    let twice = |more: &str| {
+        let body = format!(
+            r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{{"uid":"u","allowed":true,{more}}}}}"#
+        );
+        read(&answer(200, "application/json", body), ReviewVersion::V1, "u", true).unwrap().allowed
+    };
+    assert!(twice(r#""allowed":null"#) && !twice(r#""allowed":false"#));
+    for version in [ReviewVersion::V1, ReviewVersion::V1Beta1] {
+        let wrong = read(&answer(200, "application/json", r#"{"response":{"patch":5}}"#), version, "u", false);
+        assert!(matches!(wrong, Err(AnswerError::Call(..))), "{wrong:?}");
+    }
+}
+
+#[test]
 fn http_errors_are_named_by_their_code() {
     let in_status =
         r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"mm","reason":"Forbidden","code":403}"#;
@@ -184,10 +235,19 @@ fn a_refusal_is_one_whatever_of_its_status_is_null_or_out_of_range() {
         (json!({"code": 403, "reason": null, "message": null, "details": null, "metadata": null}), 403),
         (json!({"code": null, "details": {"name": null, "causes": [null, {"field": null}]}}), 0),
         (json!({"code": -1, "details": {"retryAfterSeconds": -1}}), 0),
+        (json!({"code": 403, "kind": "Foo", "apiVersion": "bar/v2"}), 403),
         (json!({"code": 70000}), u16::MAX),
     ] {
         let refusal = json!({"allowed": false, "status": status});
         let response = read_json(&review(refusal), ReviewVersion::V1, true).unwrap();
-        assert_eq!((response.allowed, response.status.unwrap().code), (false, code), "{status}");
+        let said = response.status.unwrap();
+        assert_eq!(
+            (response.allowed, said.code, &*said.kind, &*said.api_version),
+            (false, code, "Status", "v1"),
+            "{status}"
+        );
+        let retry_after_seconds =
+            status.pointer("/details/retryAfterSeconds").and_then(Value::as_i64).unwrap_or_default();
+        assert_eq!(i64::from(said.details.unwrap_or_default().retry_after_seconds), retry_after_seconds, "{status}");
     }
 }
