@@ -130,21 +130,20 @@ impl Write<'_> {
     /// the proxy adds must not make such an update a good one. Whether a custom resource minds shows only when it is tried, and
     /// that of an aggregated API that knows no dry runs does not show at all.
     pub(super) fn may_mind_the_version(&self, object: &Object) -> bool {
-        let on = (&*self.target.resource.group, &*self.target.resource.resource);
-        let may_mind = match self.target.is_built_in() {
-            true => UPDATED_CONDITIONALLY.contains(&on),
-            false => self.knows_dry_runs,
-        };
+        let may_mind = if self.target.is_built_in() { self.minds_the_version() } else { self.knows_dry_runs };
         may_mind && names_no_version(object.resource_version())
     }
 
-    /// A patched object must say which version it is of, where the kind wants to know.
-    pub(super) fn check_version(&self, object: &Object) -> Result<(), Status> {
+    fn minds_the_version(&self) -> bool {
         let resource = &self.target.resource;
-        let wants_version = self.schema.is_some()
-            || self.target.is_built_in() && UPDATED_CONDITIONALLY.contains(&(&*resource.group, &*resource.resource));
-        match wants_version && object.resource_version().is_empty() {
-            true => Err(invalid::without_version(resource, &self.target.name)),
+        UPDATED_CONDITIONALLY.contains(&(&*resource.group, &*resource.resource))
+    }
+
+    /// A patched object must say which version it is of, where the kind is known to mind.
+    pub(super) fn check_version(&self, object: &Object) -> Result<(), Status> {
+        let minds = self.schema.is_some() || self.target.is_built_in() && self.minds_the_version();
+        match minds && names_no_version(object.resource_version()) {
+            true => Err(invalid::without_version(&self.target.resource, &self.target.name)),
             false => Ok(()),
         }
     }
