@@ -51,13 +51,15 @@ pub struct Versioned<'a> {
     is_changed: bool,
     /// Whether it became another since somebody asked.
     is_new: bool,
+    /// Whether it is as a webhook's patch left it.
+    is_patched: bool,
     conversions: usize,
 }
 
 impl<'a> Versioned<'a> {
     /// In the request's own version.
     pub fn new(converter: &'a Converter) -> Self {
-        Self { converter, current: None, is_changed: false, is_new: false, conversions: 0 }
+        Self { converter, current: None, is_changed: false, is_new: false, is_patched: false, conversions: 0 }
     }
 
     /// The present version.
@@ -80,6 +82,11 @@ impl<'a> Versioned<'a> {
         std::mem::take(&mut self.is_new)
     }
 
+    /// Whether the object is what [`Self::set_object`] was given last.
+    pub fn is_patched(&self) -> bool {
+        self.is_patched
+    }
+
     /// How often the objects were brought into another version.
     pub fn conversions(&self) -> usize {
         self.conversions
@@ -88,7 +95,7 @@ impl<'a> Versioned<'a> {
     /// Takes what became of the object in the present version. In another than the request's it counts as changed also where
     /// it is the same: the way back may change it.
     pub fn set_object(&mut self, attributes: &mut Attributes, object: Object) {
-        self.is_new = true;
+        (self.is_new, self.is_patched) = (true, true);
         match &mut self.current {
             Some(current) => (current.object, self.is_changed) = (Some(object), true),
             None if attributes.object.as_ref() == Some(&object) => {}
@@ -101,7 +108,7 @@ impl<'a> Versioned<'a> {
     /// # Errors
     /// When they cannot be converted.
     pub async fn convert(&mut self, attributes: &mut Attributes, kind: &GroupVersionKind) -> Result<(), String> {
-        self.is_new = true;
+        (self.is_new, self.is_patched) = (true, false);
         self.conversions += 1;
         self.finish(attributes).await?;
         self.current = self.converter.objects(attributes, kind).await?;

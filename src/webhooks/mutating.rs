@@ -266,7 +266,7 @@ impl Mutating {
         let kind = versioned.kind(attributes);
         let patched = patch.apply(object).map_err(CallError::internal)?;
         let Patched { object: patched, is_changed: changed } =
-            decode(object, patched, kind).map_err(CallError::Internal)?;
+            decode((object, versioned.is_patched()), patched, kind).map_err(CallError::Internal)?;
         if let Some(text) = patch_annotation(&hook.audit_text, &response.patch) {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
