@@ -6,6 +6,16 @@ use crate::harness::differential::{Case, compare};
 use crate::harness::{Proxy, Request, User, get, patch, post, put, unique, upstream};
 use serde_json::{Map, Value, json};
 
+/// Compares what an admin does in a new namespace.
+fn compare_in(place: &str, steps: Vec<Request>) {
+    compare(&Case {
+        plugins: &["NamespaceLifecycle"],
+        setup: vec![post("/api/v1/namespaces", &namespace(place))],
+        webhook: None,
+        steps: steps.into_iter().map(|step| (User::admin(), step)).collect(),
+    });
+}
+
 #[test]
 fn writes_that_name_no_version_are_told_the_same() {
     let here = unique("unversioned");
@@ -36,12 +46,7 @@ fn writes_that_name_no_version_are_told_the_same() {
         let missing = json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": {"name": "x", "resourceVersion": "x"}});
         steps.push(put(&format!("{at}/x"), &missing));
     }
-    compare(&Case {
-        plugins: &["NamespaceLifecycle"],
-        setup: vec![post("/api/v1/namespaces", &namespace(&here))],
-        webhook: None,
-        steps: steps.into_iter().map(|step| (User::admin(), step)).collect(),
-    });
+    compare_in(&here, steps);
 }
 
 #[test]
@@ -99,12 +104,7 @@ fn odd_patches_and_configurations_are_told_the_same() {
     ] {
         steps.push(apply("me", "", body));
     }
-    compare(&Case {
-        plugins: &["NamespaceLifecycle"],
-        setup: vec![post("/api/v1/namespaces", &namespace(&here))],
-        webhook: None,
-        steps: steps.into_iter().map(|step| (User::admin(), step)).collect(),
-    });
+    compare_in(&here, steps);
 }
 
 /// The API server writes the labels of a job's pods into the job's own, if it gave the job these.
@@ -152,10 +152,5 @@ fn what_a_strategic_patch_says_of_the_kind_does_not_matter() {
     ];
     let mut steps = vec![post(&maps, &config_map("one"))];
     steps.extend(said.iter().map(|patched| patch(&format!("{maps}/one"), "strategic", patched)));
-    compare(&Case {
-        plugins: &["NamespaceLifecycle"],
-        setup: vec![post("/api/v1/namespaces", &namespace(&here))],
-        webhook: None,
-        steps: steps.into_iter().map(|step| (User::admin(), step)).collect(),
-    });
+    compare_in(&here, steps);
 }
