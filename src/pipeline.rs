@@ -29,7 +29,7 @@ pub use gateway::Gateway;
 pub use inflight::InFlight;
 use inflight::Seat;
 
-use crate::admission::{CallerAuthorizer, Chain, Warnings};
+use crate::admission::{Annotations, Attributes, CallerAuthorizer, Chain, Warnings};
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
 use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
@@ -121,6 +121,20 @@ struct Exchange {
     event: Option<EventInProgress>,
     /// Held until the response is there, also where the event waits for all of it.
     seat: Option<Seat>,
+}
+
+impl Exchange {
+    /// For the annotations of one phase.
+    fn annotations(&self) -> Annotations {
+        Annotations::published_up_to(self.event.as_ref().map(EventInProgress::annotation_level))
+    }
+
+    /// Hands the annotations of the phase that ended to the audit event, whether it accepted or not.
+    fn publish(&mut self, attributes: &Attributes) {
+        if let Some(event) = &mut self.event {
+            event.annotate_all(&attributes.annotations);
+        }
+    }
 }
 
 impl Pipeline {

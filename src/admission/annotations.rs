@@ -15,10 +15,31 @@ pub enum Level {
 }
 
 /// The annotations of one phase. Each key holds its first value. Webhooks may send very many.
-#[derive(Debug, Default)]
-pub struct Annotations(Mutex<BTreeMap<String, (String, Level)>>);
+#[derive(Debug)]
+pub struct Annotations {
+    /// The highest level that is published, if any is.
+    published: Option<Level>,
+    all: Mutex<BTreeMap<String, (String, Level)>>,
+}
+
+impl Default for Annotations {
+    /// All are published.
+    fn default() -> Self {
+        Self::published_up_to(Some(Level::Request))
+    }
+}
 
 impl Annotations {
+    /// None yet; what is above this level nobody will see, and is left out.
+    pub fn published_up_to(published: Option<Level>) -> Self {
+        Self { published, all: Mutex::default() }
+    }
+
+    /// Whether somebody will see an annotation of this level.
+    pub fn is_published(&self, level: Level) -> bool {
+        self.published.is_some_and(|highest| level <= highest)
+    }
+
     /// Adds an annotation at level Metadata. A key that is not `<dns-prefix>/<name>`, or that has another value already, is
     /// logged and left out, as kube-apiserver's callers do.
     pub fn add(&self, key: impl Into<String>, value: impl Into<String>) {
@@ -27,12 +48,15 @@ impl Annotations {
 
     /// Adds an annotation that is published at this audit level and above.
     pub fn add_with_level(&self, key: impl Into<String>, value: impl Into<String>, level: Level) {
+        if !self.is_published(level) {
+            return;
+        }
         let (key, value) = (key.into(), value.into());
         if !is_qualified(&key) {
             tracing::warn!(key, "audit annotation left out: its key must be <dns-prefix>/<name>");
             return;
         }
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         match all.entry(key) {
             Entry::Occupied(there) if there.get().0 != value => {
                 let key = there.key();
@@ -45,7 +69,7 @@ impl Annotations {
 
     /// Takes all that was added so far, sorted by key.
     pub fn take(&self) -> Vec<(String, String, Level)> {
-        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner));
         all.into_iter().map(|(key, (value, level))| (key, value, level)).collect()
     }
 }
@@ -80,5 +104,15 @@ mod tests {
         annotations.add("a.io/k", "2");
         annotations.add("no-prefix", "3");
         assert_eq!(annotations.take(), [("a.io/k".to_owned(), "1".to_owned(), Level::Metadata)]);
+    }
+
+    #[test]
+    fn what_nobody_sees_is_left_out() {
+        for (published, count) in [(None, 0), (Some(Level::Metadata), 1), (Some(Level::Request), 2)] {
+            let annotations = Annotations::published_up_to(published);
+            annotations.add("a.io/k", "1");
+            annotations.add_with_level("a.io/l", "2", Level::Request);
+            assert_eq!(annotations.take().len(), count, "{published:?}");
+        }
     }
 }

@@ -242,13 +242,14 @@ impl EventInProgress {
         }
     }
 
-    /// Adds what plugins annotated, as far as the level lets it be seen.
+    /// Which annotations of plugins the level lets be seen.
+    pub fn annotation_level(&self) -> AnnotationLevel {
+        if self.decision.level >= Level::Request { AnnotationLevel::Request } else { AnnotationLevel::Metadata }
+    }
+
+    /// Adds what plugins annotated.
     pub fn annotate_all(&mut self, annotations: &Annotations) {
-        for (key, value, level) in annotations.take() {
-            if level == AnnotationLevel::Metadata || self.decision.level >= Level::Request {
-                self.annotate(key, value);
-            }
-        }
+        annotations.take().into_iter().for_each(|(key, value, _)| self.annotate(key, value));
     }
 
     /// The response's head goes out. Writes the stage ResponseStarted where the request is long-running.

@@ -266,17 +266,18 @@ fn the_impersonated_user_is_noted_beside_the_real_one() {
 #[test]
 fn annotations_keep_their_first_value_and_their_level() {
     let desk = desk();
-    let annotations = Annotations::default();
+    let mut event = desk.begin("GET", "/api/v1/nodes").unwrap();
+    let annotations = Annotations::published_up_to(Some(event.annotation_level()));
     annotations.add("a.io/k", "2");
     annotations.add("a.io/l", "3");
     annotations.add_with_level("a.io/patch", "x", AnnotationLevel::Request);
-    let mut event = desk.begin("GET", "/api/v1/nodes").unwrap();
     event.annotate("a.io/k", "1");
     event.annotate_all(&annotations);
     event.response_complete(200, None);
     assert_eq!(desk.last()["annotations"], json!({"a.io/k": "1", "a.io/l": "3"}));
-    annotations.add_with_level("a.io/patch", "x", AnnotationLevel::Request);
     let mut event = desk.begin("GET", "/api/v1/namespaces/default/configmaps/a").unwrap();
+    let annotations = Annotations::published_up_to(Some(event.annotation_level()));
+    annotations.add_with_level("a.io/patch", "x", AnnotationLevel::Request);
     event.annotate_all(&annotations);
     event.response_complete(200, None);
     assert_eq!(desk.last()["annotations"], json!({"a.io/patch": "x"}));

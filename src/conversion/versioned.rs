@@ -51,15 +51,15 @@ pub struct Versioned<'a> {
     is_changed: bool,
     /// Whether it became another since somebody asked.
     is_new: bool,
-    /// Whether it is as a webhook's patch left it.
-    is_patched: bool,
+    /// Whether it is in its normal form, if it is of a built-in kind.
+    is_normal: bool,
     conversions: usize,
 }
 
 impl<'a> Versioned<'a> {
     /// In the request's own version.
     pub fn new(converter: &'a Converter) -> Self {
-        Self { converter, current: None, is_changed: false, is_new: false, is_patched: false, conversions: 0 }
+        Self { converter, current: None, is_changed: false, is_new: false, is_normal: true, conversions: 0 }
     }
 
     /// The present version.
@@ -82,9 +82,10 @@ impl<'a> Versioned<'a> {
         std::mem::take(&mut self.is_new)
     }
 
-    /// Whether the object is what [`Self::set_object`] was given last.
-    pub fn is_patched(&self) -> bool {
-        self.is_patched
+    /// Whether the object, if it is of a built-in kind, is as `normal` leaves it: the request's is from the start, what another
+    /// version of it was converted to need not be.
+    pub fn is_normal(&self) -> bool {
+        self.is_normal
     }
 
     /// How often the objects were brought into another version.
@@ -92,15 +93,22 @@ impl<'a> Versioned<'a> {
         self.conversions
     }
 
-    /// Takes what became of the object in the present version. In another than the request's it counts as changed also where
-    /// it is the same: the way back may change it.
-    pub fn set_object(&mut self, attributes: &mut Attributes, object: Object) {
-        (self.is_new, self.is_patched) = (true, true);
-        match &mut self.current {
-            Some(current) => (current.object, self.is_changed) = (Some(object), true),
-            None if attributes.object.as_ref() == Some(&object) => {}
-            None => attributes.object = Some(object),
+    /// Takes what became of the object in the present version, in its normal form; answers what it is now, if that is another.
+    /// In another version than the request's it counts as changed also where it is the same: the way back may change it.
+    pub fn set_object<'b>(&'b mut self, attributes: &'b mut Attributes, object: Object) -> Option<&'b Object> {
+        self.is_normal = true;
+        let place = match &mut self.current {
+            Some(current) => {
+                self.is_changed = true;
+                &mut current.object
+            }
+            None => &mut attributes.object,
+        };
+        if place.as_ref() == Some(&object) {
+            return None;
         }
+        self.is_new = true;
+        Some(place.insert(object))
     }
 
     /// Brings the objects into another version (`admission.ConvertVersionedAttributes`).
@@ -108,7 +116,7 @@ impl<'a> Versioned<'a> {
     /// # Errors
     /// When they cannot be converted.
     pub async fn convert(&mut self, attributes: &mut Attributes, kind: &GroupVersionKind) -> Result<(), String> {
-        (self.is_new, self.is_patched) = (true, false);
+        (self.is_new, self.is_normal) = (true, false);
         self.conversions += 1;
         self.finish(attributes).await?;
         self.current = self.converter.objects(attributes, kind).await?;

@@ -45,7 +45,7 @@ impl Pipeline {
         let options = connect_options(&target, query);
         let warnings = exchange.warnings.clone();
         let budget = Budget::new(self.limits.admission_timeout);
-        let attributes = |options: &Object| Attributes {
+        let attributes = |options: &Object, annotations| Attributes {
             operation: Operation::Connect,
             kind: target.kind().clone(),
             resource: target.resource.clone(),
@@ -60,22 +60,22 @@ impl Pipeline {
             authorizer: self.authorizer_of(caller),
             deadline: Instant::now() + self.limits.mutating_timeout,
             budget: budget.clone(),
-            annotations: Annotations::default(),
+            annotations,
             warnings: warnings.clone(),
             reinvocation: Reinvocation::default(),
             marks: Marks::default(),
         };
-        let mut mutating = attributes(&options);
+        let mut mutating = attributes(&options, exchange.annotations());
         let result = self.chain.admit(&mut mutating).await;
-        super::write::publish(&mutating, exchange);
+        exchange.publish(&mutating);
         result?;
         let admitted = mutating.object.take().unwrap_or_default();
         if admitted != options {
             *request.uri_mut() = with_options(request.uri(), &target, &admitted)?;
         }
-        let mut validating = attributes(&admitted);
+        let mut validating = attributes(&admitted, exchange.annotations());
         let result = self.chain.validate(&mut validating).await;
-        super::write::publish(&validating, exchange);
+        exchange.publish(&validating);
         result?;
         self.gateway.stream(request, caller).await
     }

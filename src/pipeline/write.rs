@@ -215,8 +215,9 @@ impl<'a> Write<'a> {
         let old = self.show_owners_of_scale(attributes).await?;
         let shown = self.show_managed_fields(attributes);
         let before = self.managed_fields_before(attributes);
+        attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.admit(attributes).await;
-        publish(attributes, exchange);
+        exchange.publish(attributes);
         if let (Ok(()), Some(before)) = (&result, before) {
             self.mend_managed_fields(attributes, before);
         }
@@ -293,8 +294,9 @@ impl<'a> Write<'a> {
 
     /// The validating phase.
     pub(super) async fn validate(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
+        attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.validate(attributes).await;
-        publish(attributes, exchange);
+        exchange.publish(attributes);
         result
     }
 
@@ -511,14 +513,6 @@ pub(super) fn is_conflict(answer: &Answer) -> bool {
 /// Whether the API server refused because there is such an object already.
 pub(super) fn is_already_exists(answer: &Answer) -> bool {
     answer.status == StatusCode::CONFLICT && answer.status().is_some_and(|status| status.reason == "AlreadyExists")
-}
-
-/// Hands the annotations of the phase that ended to the audit event, whether it accepted or not.
-pub(super) fn publish(attributes: &Attributes, exchange: &mut Exchange) {
-    match &mut exchange.event {
-        Some(event) => event.annotate_all(&attributes.annotations),
-        None => drop(attributes.annotations.take()),
-    }
 }
 
 /// Fields that only the API server sets (`rest.WipeObjectMetaSystemFields`).

@@ -266,16 +266,17 @@ impl Mutating {
         let kind = versioned.kind(attributes);
         let patched = patch.apply(object).map_err(CallError::internal)?;
         let Patched { object: patched, is_changed: changed } =
-            decode((object, versioned.is_patched()), patched, kind).map_err(CallError::Internal)?;
-        if let Some(text) = patch_annotation(&hook.audit_text, &response.patch) {
+            decode((object, versioned.is_normal()), patched, kind).map_err(CallError::Internal)?;
+        if attributes.annotations.is_published(Level::Request)
+            && let Some(text) = patch_annotation(&hook.audit_text, &response.patch)
+        {
             attributes.annotations.add_with_level(key.with(PATCH), text, Level::Request);
         }
         let patched = self.with_defaults(patched, &attributes.resource, kind).await?;
-        if *object != patched {
-            review.set_object(&patched).map_err(CallError::internal)?;
-        }
         let has_type = typed::has_type(kind);
-        versioned.set_object(attributes, patched);
+        if let Some(object) = versioned.set_object(attributes, patched) {
+            review.set_object(object).map_err(CallError::internal)?;
+        }
         let loses_times = has_type && std::mem::take(&mut attributes.reinvocation.has_fine_times);
         Ok(changed || loses_times)
     }

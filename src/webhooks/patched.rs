@@ -17,12 +17,13 @@ pub struct Patched {
 }
 
 /// What was patched, as the kind that it must still be: kube-apiserver decodes it into its kind, and that into the request's.
-/// `is_decoded` says whether this made what it was before, too: then it need not be decoded to be compared.
+/// `is_normal` says whether it was in its normal form before, if it is of a built-in kind: then it need not be decoded to be
+/// compared.
 ///
 /// # Errors
 /// When it is no object that can be of this kind.
 pub fn decode(
-    (before, is_decoded): (&Object, bool),
+    (before, is_normal): (&Object, bool),
     patched: Value,
     kind: &GroupVersionKind,
 ) -> Result<Patched, Box<Status>> {
@@ -42,17 +43,17 @@ pub fn decode(
         }
     }
     match typed::has_type(kind) {
-        // Decoding it once more makes the same of it.
-        true if is_decoded && before.unwritten().is_empty() && before.fields() == object.fields() => {
+        // Its normal form is what it is.
+        true if is_normal && before.unwritten().is_empty() && before.fields() == object.fields() => {
             Ok(Patched { object, is_changed: false })
         }
-        true => decode_built_in((before, is_decoded), object, kind),
+        true => decode_built_in((before, is_normal), object, kind),
         false => decode_custom(before, object, kind),
     }
 }
 
 fn decode_built_in(
-    (before, is_decoded): (&Object, bool),
+    (before, is_normal): (&Object, bool),
     mut object: Object,
     kind: &GroupVersionKind,
 ) -> Result<Patched, Box<Status>> {
@@ -69,8 +70,9 @@ fn decode_built_in(
     })?;
     let typed = typed.map_err(internal)?;
     if now == *kind {
+        debug_assert!(!is_normal || has_normal_form(kind, before), "{kind:?} {before:?}");
         let differs = || typed.value.as_object().is_some_and(|fields| fields_differ(before.fields(), fields, true));
-        let is_changed = is_decoded && differs() || is_changed(kind, before, &typed);
+        let is_changed = is_normal && differs() || is_changed(kind, before, &typed);
         let normal = normal::finish(kind, typed).map_err(Status::plain)?;
         return Ok(Patched { object: normal.object, is_changed });
     }
@@ -81,6 +83,11 @@ fn decode_built_in(
     let internal = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
     let (version, from, to) = (&now.version, &now.kind, &kind.kind);
     Err(Status::plain(format!("converting ({version}.{from}) to ({internal}.{to}): unknown conversion")).into())
+}
+
+fn has_normal_form(kind: &GroupVersionKind, object: &Object) -> bool {
+    let normal = normal::built_in(kind, object.clone().into_value());
+    normal.is_some_and(|normal| normal.is_ok_and(|normal| normal.object.fields() == object.fields()))
 }
 
 /// A custom resource is what its JSON says. What of its metadata is of the wrong type nobody stores, and nobody reads it.
@@ -206,7 +213,7 @@ mod tests {
             let patched = decode((&object, false), pod(after.clone()), &kind).unwrap();
             assert_eq!(patched.is_changed, is_changed, "{before} {after}");
             let before_it = decode((&object, false), object.clone().into_value(), &kind).unwrap().object;
-            let again = |is_decoded| decode((&before_it, is_decoded), pod(after.clone()), &kind).unwrap();
+            let again = |is_normal| decode((&before_it, is_normal), pod(after.clone()), &kind).unwrap();
             let (slow, fast) = (again(false), again(true));
             assert_eq!((fast.is_changed, fast.object), (slow.is_changed, slow.object), "{before} {after}");
         }
@@ -228,7 +235,7 @@ mod tests {
                 let mut changed = first.object.clone().into_value();
                 changed["metadata"]["labels"]["x"] = json!("y");
                 for next in [first.object.clone().into_value(), changed] {
-                    let again = |is_decoded| decode((&first.object, is_decoded), next.clone(), &kind).unwrap();
+                    let again = |is_normal| decode((&first.object, is_normal), next.clone(), &kind).unwrap();
                     let (slow, fast) = (again(false), again(true));
                     assert_eq!((fast.is_changed, &fast.object), (slow.is_changed, &slow.object), "{kind:?} {next}");
                     count += 1;
