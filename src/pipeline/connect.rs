@@ -2,7 +2,7 @@
 
 use super::target::{Target, not_allowed};
 use super::{Caller, Exchange, Pipeline};
-use crate::admission::{Annotations, Attributes, Budget, Marks, Operation, Reinvocation};
+use crate::admission::{Attributes, Budget, Marks, Operation, Reinvocation};
 use crate::object::Object;
 use crate::request::RequestInfo;
 use crate::request::query::{query_pairs, query_values};
