@@ -151,6 +151,31 @@ fn of_tokens_requests_and_namespaces() {
 }
 
 #[test]
+fn of_names_that_are_taken_and_of_reviews() {
+    let here = unique("taken");
+    let jobs = format!("/apis/batch/v1/namespaces/{here}/jobs");
+    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": pod}}});
+    let reviews = format!("/apis/authorization.k8s.io/v1/namespaces/{here}/localsubjectaccessreviews");
+    let review = |namespace: &str, spec: Value| json!({"apiVersion": "authorization.k8s.io/v1", "kind": "LocalSubjectAccessReview", "metadata": {"namespace": namespace}, "spec": spec});
+    let may_get = |namespace: &str| json!({"user": "u", "resourceAttributes": {"namespace": namespace, "verb": "get", "resource": "pods"}});
+    compare_reviews(
+        &here,
+        vec![post(&jobs, &job)],
+        vec![
+            post(&jobs, &job),
+            post("/api/v1/namespaces", &namespace(&here)),
+            post(&reviews, &review(&here, may_get(&here))),
+            post(&format!("{reviews}?dryRun=All"), &review(&here, may_get(&here))),
+            // Refused before the validating phase.
+            post(&reviews, &review(&here, may_get("other"))),
+            post(&reviews, &review(&here, json!({"resourceAttributes": {"namespace": here, "verb": "get"}}))),
+            post(&reviews, &review(&here, json!({"user": "u", "nonResourceAttributes": {"path": "/", "verb": "get"}}))),
+        ],
+    );
+}
+
+#[test]
 fn of_certificate_signing_requests() {
     let here = unique("requests");
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";

@@ -147,6 +147,12 @@ impl Target {
         self.can_get()
     }
 
+    /// Whether it is a question to the API server, which changes nothing: who somebody is, or what they may do.
+    pub(super) fn is_review(&self) -> bool {
+        let is_asked = matches!(&*self.resource.group, "authentication.k8s.io" | "authorization.k8s.io");
+        is_asked && self.subresource.is_empty() && !self.must_be_named()
+    }
+
     /// Whether there is a Table of it (`RequestScope.TableConvertor`).
     pub(super) fn has_table(&self) -> bool {
         if self.subresource.is_empty() { self.can_get() } else { ["scale", "status"].contains(&&*self.subresource) }

@@ -59,10 +59,10 @@ impl Write<'_> {
         Ok(refusal.or(whole))
     }
 
-    /// Whether the answer to a trial is also the one to the client: to a dry run, in plain JSON.
+    /// Whether the answer to a trial is also the one to the client: to a dry run or a review, in plain JSON.
     pub(super) fn asks_for_no_more(&self, attributes: &Attributes, answer: &Answer) -> bool {
         let is_json = self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"));
-        attributes.dry_run && is_json && self.comes_plain(answer.body.len())
+        (attributes.dry_run || self.target.is_review()) && is_json && self.comes_plain(answer.body.len())
     }
 
     /// Whether an answer of so many bytes is not compressed.
@@ -80,16 +80,15 @@ impl Write<'_> {
         self.can_be_tried(attributes) && self.pipeline.chain.looks_at_stored(attributes)
     }
 
-    /// Whether there is more to show than what is submitted. Evictions are validated as they are submitted, and so are
-    /// objects that are never stored, and those of an aggregated API that knows no dry runs.
+    /// Whether there is more to know than what is submitted. Evictions are validated as they are submitted, and so are
+    /// objects of an aggregated API that knows no dry runs.
     pub(super) fn can_be_tried(&self, attributes: &Attributes) -> bool {
-        let is_stored = match attributes.operation {
-            Operation::Create if self.target.subresource.is_empty() => self.target.must_be_named(),
-            Operation::Create => matches!(&*self.target.subresource, "binding" | "token"),
+        let tells_more = match attributes.operation {
+            Operation::Create => matches!(&*self.target.subresource, "" | "binding" | "token"),
             Operation::Update => true,
             Operation::Delete | Operation::Connect => false,
         };
-        is_stored && self.knows_dry_runs && self.pipeline.validation_view == ValidationView::Stored
+        tells_more && self.knows_dry_runs && self.pipeline.validation_view == ValidationView::Stored
     }
 
     /// Tries the write.
@@ -102,6 +101,8 @@ impl Write<'_> {
         match &attributes.object {
             Some(object) if is_already_exists(&answer) => self.try_elsewhere(object, outgoing).await,
             Some(request) if self.target.subresource == "token" => Ok(self.judge_token(request, answer)),
+            // A review is shown as it is submitted, without its answer, but refused first if it is invalid.
+            Some(_) if self.target.is_review() && answer.status.is_success() => Ok(Trial::Unknown),
             _ => Ok(self.judge(attributes.operation, answer)),
         }
     }
@@ -114,8 +115,9 @@ impl Write<'_> {
 
     /// Tries a create whose name is taken under another one: that it is taken shows only after the validating phase.
     async fn try_elsewhere(&self, object: &Object, outgoing: &Outgoing) -> Result<Trial, Status> {
-        let (name, mut other) = (object.name().to_owned(), object.clone());
-        if !other.set(&["metadata", "name"], generate_name(&format!("{name}-")).into()) {
+        let (name, mut other) = (object.name(), object.clone());
+        let drawn = generate_name(&format!("{name}-"));
+        if !other.set(&["metadata", "name"], drawn.as_str().into()) {
             return Ok(Trial::Unknown);
         }
         let body = Bytes::from(serde_json::to_vec(&*other.whole()).map_err(Status::internal_error)?);
@@ -125,7 +127,8 @@ impl Write<'_> {
         let Trial::Stored(mut stored, headers) = self.judge(Operation::Create, answer) else {
             return Ok(Trial::Unknown);
         };
-        let _metadata_is_an_object = stored.set(&["metadata", "name"], name.into());
+        // In labels too: of a namespace, of a job's pods.
+        stored.fields_mut().values_mut().for_each(|value| rename(value, &drawn, name));
         Ok(Trial::Stored(stored, headers))
     }
 
@@ -254,6 +257,16 @@ pub(super) fn shown(operation: Operation, mut object: Object, headers: HeaderMap
         object.remove(&["metadata", "uid"]);
     }
     Trial::Stored(Box::new(object), headers)
+}
+
+/// Writes another name wherever this one is all that a text says.
+pub(super) fn rename(value: &mut Value, from: &str, to: &str) {
+    match value {
+        Value::String(text) if text == from => to.clone_into(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, from, to)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| rename(field, from, to)),
+        _ => {}
+    }
 }
 
 /// A Status as the API server would have answered it.

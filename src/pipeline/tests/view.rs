@@ -129,6 +129,17 @@ async fn that_a_name_is_taken_shows_after_the_validating_phase() {
     assert_eq!(path.json("POST", CONFIG_MAPS, &refused).await.0, 403);
 }
 
+#[test]
+fn a_name_is_written_where_it_is_all_that_is_said() {
+    let mut value =
+        json!({"metadata": {"name": "a-x", "labels": {"n": "a-x", "a-x": "b", "c": "a-xy"}}, "list": ["a-x", 1, null]});
+    view::rename(&mut value, "a-x", "a");
+    assert_eq!(
+        value,
+        json!({"metadata": {"name": "a", "labels": {"n": "a", "a-x": "b", "c": "a-xy"}}, "list": ["a", 1, null]})
+    );
+}
+
 #[tokio::test]
 async fn nothing_is_tried_where_nobody_looks_or_nobody_is_to() {
     let server = embedded::Server::new(embedded::Limits::default());
