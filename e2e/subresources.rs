@@ -153,17 +153,15 @@ fn of_tokens_requests_and_namespaces() {
 #[test]
 fn of_names_that_are_taken_and_of_reviews() {
     let here = unique("taken");
-    let jobs = format!("/apis/batch/v1/namespaces/{here}/jobs");
-    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
-    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": {"spec": pod}}});
+    let deployments = format!("/apis/apps/v1/namespaces/{here}/deployments");
     let reviews = format!("/apis/authorization.k8s.io/v1/namespaces/{here}/localsubjectaccessreviews");
     let review = |namespace: &str, spec: Value| json!({"apiVersion": "authorization.k8s.io/v1", "kind": "LocalSubjectAccessReview", "metadata": {"namespace": namespace}, "spec": spec});
     let may_get = |namespace: &str| json!({"user": "u", "resourceAttributes": {"namespace": namespace, "verb": "get", "resource": "pods"}});
     compare_reviews(
         &here,
-        vec![post(&jobs, &job)],
+        vec![post(&deployments, &deployment("d"))],
         vec![
-            post(&jobs, &job),
+            post(&deployments, &deployment("d")),
             post("/api/v1/namespaces", &namespace(&here)),
             post(&reviews, &review(&here, may_get(&here))),
             post(&format!("{reviews}?dryRun=All"), &review(&here, may_get(&here))),

@@ -133,7 +133,7 @@ async fn that_a_name_is_taken_shows_after_the_validating_phase() {
 fn a_name_is_written_where_it_is_all_that_is_said() {
     let mut value =
         json!({"metadata": {"name": "a-x", "labels": {"n": "a-x", "a-x": "b", "c": "a-xy"}}, "list": ["a-x", 1, null]});
-    view::rename(&mut value, "a-x", "a");
+    crate::pipeline::view::rename(&mut value, "a-x", "a");
     assert_eq!(
         value,
         json!({"metadata": {"name": "a", "labels": {"n": "a", "a-x": "b", "c": "a-xy"}}, "list": ["a", 1, null]})
