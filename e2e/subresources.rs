@@ -5,7 +5,7 @@ use crate::harness::{Request, User, Webhook, get, patch, post, put, unique};
 use serde_json::{Value, json};
 
 fn namespace(name: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"e2e": name}}})
 }
 
 fn pod(name: &str) -> Value {
@@ -26,6 +26,11 @@ fn compare_reviews(here: &str, mut setup: Vec<Request>, steps: Vec<Request>) {
     for kind in ["Mutating", "Validating"] {
         let mut configuration = webhook.configuration(kind, here, here, &[&format!("/allow/{kind}")]);
         configuration["webhooks"][0]["rules"][0]["resources"] = json!(["*/*"]);
+        configuration["webhooks"][0]["namespaceSelector"] = json!({"matchLabels": {"e2e": here}});
+        // Not what other tests do meanwhile that is in no namespace.
+        let own = "request.?namespace.orValue(request.?name.orValue('')) == 'HERE' || object.?metadata.labels.e2e.orValue('') == 'HERE'";
+        configuration["webhooks"][0]["matchConditions"] =
+            json!([{"name": "own", "expression": own.replace("HERE", here)}]);
         let uri = format!("/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations", kind.to_lowercase());
         setup.push(post(&uri, &configuration));
     }
@@ -154,6 +159,7 @@ fn of_tokens_requests_and_namespaces() {
 fn of_names_that_are_taken_and_of_reviews() {
     let here = unique("taken");
     let deployments = format!("/apis/apps/v1/namespaces/{here}/deployments");
+    let generated = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "drawn-", "labels": {"e2e": here}}});
     let reviews = format!("/apis/authorization.k8s.io/v1/namespaces/{here}/localsubjectaccessreviews");
     let review = |namespace: &str, spec: Value| json!({"apiVersion": "authorization.k8s.io/v1", "kind": "LocalSubjectAccessReview", "metadata": {"namespace": namespace}, "spec": spec});
     let may_get = |namespace: &str| json!({"user": "u", "resourceAttributes": {"namespace": namespace, "verb": "get", "resource": "pods"}});
@@ -163,6 +169,7 @@ fn of_names_that_are_taken_and_of_reviews() {
         vec![
             post(&deployments, &deployment("d")),
             post("/api/v1/namespaces", &namespace(&here)),
+            post("/api/v1/namespaces", &generated),
             post(&reviews, &review(&here, may_get(&here))),
             post(&format!("{reviews}?dryRun=All"), &review(&here, may_get(&here))),
             // Refused before the validating phase.

@@ -85,14 +85,11 @@ fn generated_name_base(attributes: &Attributes) -> Option<String> {
     wanted.then(|| object.generate_name().to_owned())
 }
 
-/// Draws a name, so that the validating phase sees what is stored.
+/// Draws a name, so that the validating phase sees what is stored. A namespace is not in itself then (`handlers.createHandler`).
 fn draw_name(attributes: &mut Attributes, base: &str) {
     let name = generate_name(base);
     if let Some(object) = &mut attributes.object {
         let _metadata_is_an_object = object.set(&["metadata", "name"], Value::from(name.as_str()));
-    }
-    if attributes.resource.group.is_empty() && attributes.resource.resource == "namespaces" {
-        attributes.namespace.clone_from(&name);
     }
     attributes.name = name;
 }
