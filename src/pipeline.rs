@@ -29,7 +29,7 @@ pub use gateway::Gateway;
 pub use inflight::InFlight;
 use inflight::Seat;
 
-use crate::admission::{Annotations, Attributes, CallerAuthorizer, Chain, Warnings};
+use crate::admission::{Annotation, Annotations, CallerAuthorizer, Chain, Warnings};
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
 use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
@@ -119,6 +119,8 @@ struct Exchange {
     audit_id: String,
     warnings: Arc<Warnings>,
     event: Option<EventInProgress>,
+    /// What the validating phase annotated; it counts unless the API server refuses what that phase would not have seen.
+    validated: Vec<Annotation>,
     /// Held until the response is there, also where the event waits for all of it.
     seat: Option<Seat>,
 }
@@ -130,10 +132,16 @@ impl Exchange {
     }
 
     /// Hands the annotations of the phase that ended to the audit event, whether it accepted or not.
-    fn publish(&mut self, attributes: &Attributes) {
+    fn publish(&mut self, annotations: Vec<Annotation>) {
         if let Some(event) = &mut self.event {
-            event.annotate_all(&attributes.annotations);
+            event.annotate_all(annotations);
         }
+    }
+
+    /// Takes back what the validating phase annotated and warned of.
+    fn forget_validation(&mut self) {
+        self.validated.clear();
+        self.warnings.forget_validation();
     }
 }
 
@@ -158,6 +166,8 @@ impl Pipeline {
                 in_time.unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout")))
             }
         };
+        let validated = std::mem::take(&mut exchange.validated);
+        exchange.publish(validated);
         let is_own = answered.is_err();
         let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal, form));
         exchange.warnings.write_to(response.headers_mut(), is_own);

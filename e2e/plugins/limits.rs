@@ -106,6 +106,8 @@ fn limit_ranges_bound_pods_and_claims() {
             "sidecars",
             json!({"initContainers": [sidecar("1500m")], "containers": [container("a", both("1600m", "1600m"))]}),
         ),
+        // What is wrong with both is said once.
+        whole("alike", json!({"containers": [container("a", both("10m", "3")), container("b", both("10m", "3"))]})),
         whole("two", json!({"containers": [container("a", both("10m", "20m")), container("b", both("3", "4"))]})),
         whole("pod-level", json!({"resources": both("2500m", "4"), "containers": [container("a", both("1", "1"))]})),
         whole("overhead", json!({"overhead": {"cpu": "5"}})),

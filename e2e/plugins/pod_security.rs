@@ -237,6 +237,47 @@ fn pods_keep_to_the_restricted_policy() {
 }
 
 #[test]
+fn who_sends_what_is_invalid_is_not_warned_of_it() {
+    let (here, enforcing) = (unique("invalid"), unique("invalid-enforcing"));
+    let bare = |name: &str, spec: Value| with(name, json!({}), spec);
+    let invalid = || json!({"restartPolicy": "Sometimes"});
+    let deployments = format!("/apis/apps/v1/namespaces/{here}/deployments");
+    let deployment = |selected: &str| {
+        let template =
+            json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+               "spec": {"selector": {"matchLabels": {"a": selected}}, "template": template}})
+    };
+    compare(&Case {
+        plugins: &["NamespaceLifecycle", "PodSecurity"],
+        setup: vec![
+            namespace(&here, &[("warn", "restricted"), ("audit", "restricted")]),
+            namespace(&enforcing, &[("enforce", "restricted"), ("warn", "restricted")]),
+        ],
+        webhook: None,
+        steps: as_developer(vec![
+            post(&pods(&here), &bare("p", invalid())),
+            post(&format!("{}?dryRun=All", pods(&here)), &bare("p", invalid())),
+            post(&pods(&enforcing), &bare("p", invalid())),
+            post(&pods(&here), &bare("p", json!({}))),
+            // That the name is taken shows after the phase.
+            post(&pods(&here), &bare("p", json!({}))),
+            post(&deployments, &deployment("other")),
+            post(&deployments, &deployment("b")),
+            put(&format!("{deployments}/d"), &deployment("other")),
+            put(&format!("{deployments}/d"), &deployment("b")),
+            patch(&format!("{deployments}/d"), "merge", &json!({"spec": {"replicas": -1}})),
+            patch(&format!("{deployments}/d"), "merge", &json!({"spec": {"replicas": 2}})),
+            patch(
+                &format!("{deployments}/d?fieldManager=m&force=true"),
+                "apply",
+                &json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": -1}}),
+            ),
+        ]),
+    });
+}
+
+#[test]
 fn what_makes_pods_is_warned_of_them() {
     let (here, mixed, lax) = (unique("warned"), unique("mixed"), unique("lax"));
     let labels = json!({"app": "a"});

@@ -14,6 +14,9 @@ pub enum Level {
     Request,
 }
 
+/// Key, value and level of an annotation.
+pub type Annotation = (String, String, Level);
+
 /// The annotations of one phase. Each key holds its first value. Webhooks may send very many.
 #[derive(Debug)]
 pub struct Annotations {
@@ -68,7 +71,7 @@ impl Annotations {
     }
 
     /// Takes all that was added so far, sorted by key.
-    pub fn take(&self) -> Vec<(String, String, Level)> {
+    pub fn take(&self) -> Vec<Annotation> {
         let all = std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner));
         all.into_iter().map(|(key, (value, level))| (key, value, level)).collect()
     }

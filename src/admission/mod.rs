@@ -14,7 +14,7 @@ pub mod shadow;
 mod spec;
 mod warnings;
 
-pub use annotations::{Annotations, Level};
+pub use annotations::{Annotation, Annotations, Level};
 pub use attributes::{Attributes, Marks, Operation, Reinvocation};
 pub use budget::Budget;
 pub use caller::CallerAuthorizer;

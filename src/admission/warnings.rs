@@ -44,6 +44,13 @@ impl Warnings {
         texts.before_stored.get_or_insert(count);
     }
 
+    /// Takes back what was added since.
+    pub fn forget_validation(&self) {
+        let mut texts = self.lock();
+        let before = texts.before_stored.unwrap_or(texts.all.len());
+        texts.all.truncate(before);
+    }
+
     /// Adds what the API server behind has said in these headers.
     pub fn add_stored(&self, headers: &HeaderMap) {
         let mut texts = self.lock();
@@ -173,6 +180,18 @@ mod tests {
         let (nothing, mut headers) = (Warnings::default(), answer(&["theirs"]));
         nothing.write_to(&mut headers, false);
         assert_eq!(headers, answer(&["theirs"]));
+    }
+
+    #[test]
+    fn what_was_said_after_the_mutation_can_be_taken_back() {
+        let warnings = Warnings::default();
+        warnings.add("before");
+        warnings.forget_validation();
+        warnings.end_of_mutation();
+        warnings.add("after");
+        warnings.add_stored(&answer(&["theirs"]));
+        warnings.forget_validation();
+        assert_eq!(warnings.header_values(), [r#"299 - "before""#, r#"299 - "theirs""#]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One request's audit event, from the request's coming to its end.
 
 use super::{Decision, Level, Parts, Stage};
-use crate::admission::{Annotations, Level as AnnotationLevel};
+use crate::admission::{Annotation, Level as AnnotationLevel};
 use crate::authn::UserInfo;
 use crate::object::Object;
 use crate::object::structural::numbers;
@@ -248,8 +248,8 @@ impl EventInProgress {
     }
 
     /// Adds what plugins annotated.
-    pub fn annotate_all(&mut self, annotations: &Annotations) {
-        annotations.take().into_iter().for_each(|(key, value, _)| self.annotate(key, value));
+    pub fn annotate_all(&mut self, annotations: Vec<Annotation>) {
+        annotations.into_iter().for_each(|(key, value, _)| self.annotate(key, value));
     }
 
     /// The response's head goes out. Writes the stage ResponseStarted where the request is long-running.

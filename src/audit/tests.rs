@@ -272,13 +272,13 @@ fn annotations_keep_their_first_value_and_their_level() {
     annotations.add("a.io/l", "3");
     annotations.add_with_level("a.io/patch", "x", AnnotationLevel::Request);
     event.annotate("a.io/k", "1");
-    event.annotate_all(&annotations);
+    event.annotate_all(annotations.take());
     event.response_complete(200, None);
     assert_eq!(desk.last()["annotations"], json!({"a.io/k": "1", "a.io/l": "3"}));
     let mut event = desk.begin("GET", "/api/v1/namespaces/default/configmaps/a").unwrap();
     let annotations = Annotations::published_up_to(Some(event.annotation_level()));
     annotations.add_with_level("a.io/patch", "x", AnnotationLevel::Request);
-    event.annotate_all(&annotations);
+    event.annotate_all(annotations.take());
     event.response_complete(200, None);
     assert_eq!(desk.last()["annotations"], json!({"a.io/patch": "x"}));
 }

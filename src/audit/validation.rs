@@ -1,6 +1,7 @@
 //! `ValidatePolicy`: what makes an audit policy invalid, in kube-apiserver's words.
 
 use super::policy::{File, GroupResources, Level, Rule, Stage};
+use crate::status::invalid::aggregate;
 use serde_json::Value;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and \
@@ -14,17 +15,7 @@ pub(super) fn validate(file: &File) -> Result<(), String> {
     for (at, rule) in file.rules.iter().enumerate() {
         validate_rule(rule, &format!("rules[{at}]"), &mut errors);
     }
-    let mut distinct: Vec<String> = Vec::new();
-    for error in errors {
-        if !distinct.contains(&error) {
-            distinct.push(error);
-        }
-    }
-    match distinct.as_slice() {
-        [] => Ok(()),
-        [one] => Err(one.clone()),
-        several => Err(format!("[{}]", several.join(", "))),
-    }
+    aggregate(errors).map_or(Ok(()), Err)
 }
 
 fn invalid(path: &str, value: impl serde::Serialize, why: &str) -> String {

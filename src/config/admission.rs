@@ -5,6 +5,7 @@ use super::{ConfigError, FeatureGates};
 use crate::admission::shadow::Shadows;
 use crate::admission::{BuildError, Spec};
 use crate::policies;
+use crate::status::invalid::aggregate;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -128,11 +129,8 @@ pub fn enabled(
         let both = both.join(" ");
         wrong.push(format!("[{both}] in enable-admission-plugins and disable-admission-plugins overlapped"));
     }
-    match wrong.as_slice() {
-        [] => {}
-        [one] => return Err(ConfigError::Rule(one.clone())),
-        // `utilerrors.Aggregate` prints several like this.
-        several => return Err(ConfigError::Rule(format!("[{}]", several.join(", ")))),
+    if let Some(wrong) = aggregate(wrong) {
+        return Err(ConfigError::Rule(wrong));
     }
     let has = |names: &BTreeSet<&String>, spec: &Spec| names.iter().any(|name| *name == spec.name);
     let runs = |spec: &Spec| has(&enable, spec) || spec.default_on && !has(&disable, spec);

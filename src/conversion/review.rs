@@ -5,6 +5,7 @@ use crate::object::decode::{go_quote, go_type};
 use crate::object::selector::{label_key_errors, label_value_errors};
 use crate::object::structural::numbers;
 use crate::object::{GroupVersionKind, Object};
+use crate::status::invalid::aggregate;
 use crate::webhooks::backend::{Answer, response};
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -175,11 +176,7 @@ fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), String> {
             errors.push(format!("metadata.annotation: Too long: may not be more than {MAX_ANNOTATION_BYTES} bytes"));
         }
     }
-    match &errors[..] {
-        [] => Ok(()),
-        [error] => Err(error.clone()),
-        errors => Err(format!("[{}]", errors.join(", "))),
-    }
+    aggregate(errors).map_or(Ok(()), Err)
 }
 
 /// Go's `%T` of what unstructured JSON holds.

@@ -4,6 +4,7 @@ use super::document::{self, Read};
 use super::{SUFFIX, folder};
 use crate::object::Object;
 use crate::object::decode::go_quote;
+use crate::status::invalid::aggregate;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,7 +69,7 @@ impl Set {
         };
         let Some(kind) = rules.kinds.iter().copied().find(|known| **known == *kind) else { return Ok(()) };
         for object in &objects {
-            if let Some(faults) = validation_text(&(rules.validate)(kind, object)) {
+            if let Some(faults) = aggregate((rules.validate)(kind, object)) {
                 return Err(format!("{kind} {}: {faults}", go_quote(object.name())));
             }
         }
@@ -116,19 +117,4 @@ fn check_name(name: &str, file: &Path) -> Result<(), String> {
         return Err(format!("{name:?} in file {file:?} must have a name ending with {SUFFIX:?}"));
     }
     Ok(())
-}
-
-/// `ErrorList.ToAggregate`: each fault once; several in brackets.
-fn validation_text(faults: &[String]) -> Option<String> {
-    let mut once: Vec<&str> = Vec::with_capacity(faults.len());
-    for fault in faults {
-        if !once.contains(&fault.as_str()) {
-            once.push(fault);
-        }
-    }
-    match once.as_slice() {
-        [] => None,
-        [one] => Some((*one).to_owned()),
-        several => Some(format!("[{}]", several.join(", "))),
-    }
 }

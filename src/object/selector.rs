@@ -7,6 +7,7 @@ pub use set::{Matching, SelectorSet};
 pub use syntax::{label_key_errors, label_value_errors, subdomain_errors};
 
 use super::decode::go_quote;
+use crate::status::invalid::aggregate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -187,10 +188,9 @@ impl LabelRequirement {
                 errors.push(invalid(&format!("values[{index}][{key}]"), value, &why.join("; ")));
             }
         }
-        match errors.as_slice() {
-            [] => Ok(Self { key: key.to_owned(), operator, values }),
-            [error] => Err(error.clone()),
-            errors => Err(format!("[{}]", errors.join(", "))),
+        match aggregate(errors) {
+            None => Ok(Self { key: key.to_owned(), operator, values }),
+            Some(why) => Err(why),
         }
     }
 

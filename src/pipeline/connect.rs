@@ -67,7 +67,7 @@ impl Pipeline {
         };
         let mut mutating = attributes(&options, exchange.annotations());
         let result = self.chain.admit(&mut mutating).await;
-        exchange.publish(&mutating);
+        exchange.publish(mutating.annotations.take());
         result?;
         let admitted = mutating.object.take().unwrap_or_default();
         if admitted != options {
@@ -75,7 +75,7 @@ impl Pipeline {
         }
         let mut validating = attributes(&admitted, exchange.annotations());
         let result = self.chain.validate(&mut validating).await;
-        exchange.publish(&validating);
+        exchange.publish(validating.annotations.take());
         result?;
         self.gateway.stream(request, caller).await
     }

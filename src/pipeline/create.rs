@@ -48,7 +48,7 @@ impl Write<'_> {
             if let Some(refusal) = self.validate_write(&mut attributes, &outgoing, exchange).await? {
                 return Ok(refusal.into_response());
             }
-            let answer = self.forward(outgoing).await?;
+            let answer = self.send_admitted(Operation::Create, outgoing, exchange).await?;
             if base.is_none() || attempt == NAME_ATTEMPTS || !is_already_exists(&answer) {
                 return Ok(answer.into_response());
             }

@@ -83,7 +83,7 @@ impl Write<'_> {
         let outgoing = self.difference(&old, admitted)?;
         let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
             Some(refusal) => refusal,
-            None => self.forward(outgoing).await?,
+            None => self.send_admitted(Operation::Update, outgoing, exchange).await?,
         };
         let changed = is_conflict(&answer);
         Ok((answer, changed))

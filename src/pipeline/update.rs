@@ -121,7 +121,7 @@ impl Write<'_> {
         let refused = self.validate_tried(&mut attributes, trial, &outgoing, exchange).await?;
         let answer = match refused {
             Some(refusal) => refusal,
-            None => self.forward(outgoing).await?,
+            None => self.send_admitted(Operation::Update, outgoing, exchange).await?,
         };
         Ok(if !is_asked_for && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
@@ -174,7 +174,7 @@ impl Write<'_> {
         outgoing.uri = self.collection_uri()?;
         let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
             Some(refusal) => refusal,
-            None => self.forward(outgoing).await?,
+            None => self.send_admitted(Operation::Create, outgoing, exchange).await?,
         };
         Ok(if is_already_exists(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }

@@ -164,20 +164,43 @@ impl Write<'_> {
 
     /// What the answer to a trial means. Some refusals come after the validating phase: the write itself will meet them.
     pub(super) fn judge(&self, operation: Operation, answer: Answer) -> Trial {
+        if self.is_refused_first(operation, &answer) {
+            return Trial::Refused(answer);
+        }
+        match answer.object() {
+            Ok(object) if answer.status.is_success() && object.kind() == self.target.kind().kind => {
+                shown(operation, object, answer.headers)
+            }
+            _ => Trial::Unknown,
+        }
+    }
+
+    /// Whether an API server that answers so refuses before its validating phase.
+    fn is_refused_first(&self, operation: Operation, answer: &Answer) -> bool {
         let is_create = operation == Operation::Create;
         match answer.status.as_u16() {
-            200..=299 => match answer.object() {
-                Ok(object) if object.kind() == self.target.kind().kind => shown(operation, object, answer.headers),
-                _ => Trial::Unknown,
-            },
+            200..=299 => false,
             // Something behind has side effects of its own: only the write itself can ask it.
-            400 if answer.status().is_some_and(|status| status.message.contains("does not support dry run")) => {
-                Trial::Unknown
-            }
-            409 if is_create => Trial::Unknown,
-            404 if is_create && !self.target.subresource.is_empty() => Trial::Unknown,
-            _ => Trial::Refused(answer),
+            400 => !answer.status().is_some_and(|status| status.message.contains("does not support dry run")),
+            409 => !is_create,
+            404 => !is_create || self.target.subresource.is_empty(),
+            _ => true,
         }
+    }
+
+    /// Sends a write that was admitted. What the validating phase warned of and annotated does not count where the API server
+    /// refuses first: kube-apiserver would not have come to it.
+    pub(super) async fn send_admitted(
+        &self,
+        operation: Operation,
+        outgoing: Outgoing,
+        exchange: &mut Exchange,
+    ) -> Result<Answer, Status> {
+        let answer = self.forward(outgoing).await?;
+        if self.is_refused_first(operation, &answer) {
+            exchange.forget_validation();
+        }
+        Ok(answer)
     }
 
     /// The validating phase, on what the trial showed. The object that goes on to the API server is the admitted one.
@@ -193,7 +216,7 @@ impl Write<'_> {
             Trial::Untried => {
                 return match self.validate(attributes, exchange).await {
                     Ok(()) => Ok(None),
-                    Err(refusal) => self.refuse(attributes, outgoing, refusal).await,
+                    Err(refusal) => self.refuse(attributes, outgoing, refusal, exchange).await,
                 };
             }
             Trial::Unknown => {
@@ -238,12 +261,16 @@ impl Write<'_> {
         attributes: &Attributes,
         outgoing: &Outgoing,
         refusal: Status,
+        exchange: &mut Exchange,
     ) -> Result<Option<Answer>, Status> {
         if !self.can_be_tried(attributes) {
             return Err(refusal);
         }
         match self.try_out(attributes, outgoing).await {
-            Ok(Trial::Refused(answer)) => return Ok(Some(answer)),
+            Ok(Trial::Refused(answer)) => {
+                exchange.forget_validation();
+                return Ok(Some(answer));
+            }
             Ok(Trial::Stored(_, headers)) => self.warnings.add_stored(&headers),
             Ok(Trial::Unknown | Trial::Untried) | Err(_) => {}
         }

@@ -217,7 +217,7 @@ impl<'a> Write<'a> {
         let before = self.managed_fields_before(attributes);
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.admit(attributes).await;
-        exchange.publish(attributes);
+        exchange.publish(attributes.annotations.take());
         if let (Ok(()), Some(before)) = (&result, before) {
             self.mend_managed_fields(attributes, before);
         }
@@ -296,7 +296,7 @@ impl<'a> Write<'a> {
     pub(super) async fn validate(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.validate(attributes).await;
-        exchange.publish(attributes);
+        exchange.validated.extend(attributes.annotations.take());
         result
     }
 

@@ -5,6 +5,7 @@ use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin
 use crate::object::Object;
 use crate::object::pod::{CONTAINER_LISTS, WrongType, change_spec_list, spec_list};
 use crate::status::Status;
+use crate::status::invalid::aggregate;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -42,20 +43,12 @@ impl Plugin for AlwaysPullImages {
         }
         let pod = attributes.object.as_ref().ok_or_else(not_a_pod)?;
         let offenders = offenders(pod).map_err(|WrongType| not_a_pod())?;
-        let mut errors: Vec<String> = Vec::new();
-        for (path, policy) in offenders {
+        let errors = offenders.into_iter().map(|(path, policy)| {
             let field_error = format!("{path}: Unsupported value: {policy:?}: supported values: {ALWAYS:?}");
-            let error = Denial::forbidden(field_error).into_status(attributes).message;
-            if !errors.contains(&error) {
-                errors.push(error);
-            }
-        }
+            Denial::forbidden(field_error).into_status(attributes).message
+        });
         // An aggregate is no Status: kube-apiserver answers it with a 500.
-        match errors.as_slice() {
-            [] => Ok(()),
-            [one] => Err(Denial::Plain(one.clone())),
-            several => Err(Denial::Plain(format!("[{}]", several.join(", ")))),
-        }
+        aggregate(errors).map_or(Ok(()), |errors| Err(Denial::Plain(errors)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::status::Status;
+use crate::status::invalid::aggregate;
 use async_trait::async_trait;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
@@ -108,11 +109,7 @@ impl EventRateLimit {
             }
             enforcers.extend(known.map(|(name, limit_type)| Enforcer::new(name, *limit_type, limit)));
         }
-        match faults.as_slice() {
-            [] => Ok(Self(enforcers)),
-            [one] => Err(one.clone()),
-            several => Err(format!("[{}]", several.join(", "))),
-        }
+        aggregate(faults).map_or(Ok(Self(enforcers)), Err)
     }
 }
 
@@ -123,16 +120,8 @@ impl Plugin for EventRateLimit {
             return Ok(());
         }
         // Each limit takes its token, whatever the others say.
-        let mut reached: Vec<String> = Vec::new();
-        for enforcer in &self.0 {
-            let text = enforcer.refusal(attributes);
-            reached.extend(text.filter(|text| !reached.contains(text)));
-        }
-        match reached.as_slice() {
-            [] => Ok(()),
-            [one] => Err(too_many(one)),
-            several => Err(too_many(&format!("[{}]", several.join(", ")))),
-        }
+        let reached = aggregate(self.0.iter().filter_map(|enforcer| enforcer.refusal(attributes)));
+        reached.map_or(Ok(()), |reached| Err(too_many(&reached)))
     }
 }
 

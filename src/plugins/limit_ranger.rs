@@ -6,6 +6,7 @@ use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use crate::status::Status;
+use crate::status::invalid::aggregate;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{LimitRange, LimitRangeItem};
 use serde_json::{Map, Value};
@@ -62,10 +63,8 @@ impl Plugin for LimitRanger {
                 _ => constraints::of_claim(object, items(range)),
             };
             // What one range finds is said together; the next one is not asked then.
-            match violations.as_slice() {
-                [] => {}
-                [one] => return Err(Denial::forbidden(one)),
-                several => return Err(Denial::forbidden(format!("[{}]", several.join(", ")))),
+            if let Some(violations) = aggregate(violations) {
+                return Err(Denial::forbidden(violations));
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions as Labels, Metrics};
 use crate::cel::value::Review;
 use crate::cel::{Type, Value, work};
+use crate::status::invalid::aggregate;
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use serde_json::Value as Json;
 use std::time::Instant;
@@ -140,10 +141,10 @@ impl Conditions {
                         }
                     }
                 }
-                match (excluded, errors.is_empty()) {
+                match (excluded, aggregate(errors)) {
                     (true, _) => Verdict::Excluded,
-                    (false, true) => Verdict::Matches,
-                    (false, false) => self.failed(aggregate(errors)),
+                    (false, None) => Verdict::Matches,
+                    (false, Some(errors)) => self.failed(errors),
                 }
             }
         };
@@ -165,19 +166,5 @@ impl Conditions {
 
     fn failed(&self, why: String) -> Verdict {
         if self.ignores_failure { Verdict::Excluded } else { Verdict::Failed(why) }
-    }
-}
-
-/// `utilerrors.NewAggregate`: each text once.
-fn aggregate(errors: Vec<String>) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    for error in errors {
-        if !texts.contains(&error) {
-            texts.push(error);
-        }
-    }
-    match texts.as_slice() {
-        [one] => one.clone(),
-        several => format!("[{}]", several.join(", ")),
     }
 }

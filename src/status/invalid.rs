@@ -30,20 +30,23 @@ pub fn not_supported(field: &str, value: &str, supported: &[&str]) -> Cause {
     cause("FieldValueNotSupported", field, message)
 }
 
-/// The `NewInvalid` of these causes; `None` if there are none. Its text says nothing twice.
-pub fn status(kind: &GroupVersionKind, name: &str, causes: Vec<Cause>) -> Option<Status> {
-    let mut texts: Vec<String> = Vec::with_capacity(causes.len());
-    for Cause { field, message, .. } in &causes {
-        let text = format!("{field}: {message}");
-        if !texts.contains(&text) {
-            texts.push(text);
+/// `utilerrors.NewAggregate`: the errors in one text, each once; `None` if there are none.
+pub fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for error in errors {
+        if !texts.contains(&error) {
+            texts.push(error);
         }
     }
-    let text = match texts.as_slice() {
-        [] => return None,
-        [text] => text.clone(),
-        texts => format!("[{}]", texts.join(", ")),
-    };
+    match texts.len() {
+        0 | 1 => texts.pop(),
+        _ => Some(format!("[{}]", texts.join(", "))),
+    }
+}
+
+/// The `NewInvalid` of these causes; `None` if there are none.
+pub fn status(kind: &GroupVersionKind, name: &str, causes: Vec<Cause>) -> Option<Status> {
+    let text = aggregate(causes.iter().map(|Cause { field, message, .. }| format!("{field}: {message}")))?;
     Some(Status::invalid(&kind.group, &kind.kind, name, &text, causes))
 }
 

@@ -4,6 +4,7 @@ use super::{drivers, not_found};
 use crate::admission::Attributes;
 use crate::authz::{self, ReviewError, quote};
 use crate::cluster::Cluster;
+use crate::status::invalid::aggregate;
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use k8s_openapi::api::storage::v1::CSIDriver;
 
@@ -63,16 +64,10 @@ fn is_asked_for(cluster: &Cluster, pod: &Pod, audience: &str) -> Result<bool, St
         match of_driver {
             Ok(true) => return Ok(true),
             Ok(false) => {}
-            Err(error) if errors.contains(&error) => {}
             Err(error) => errors.push(error),
         }
     }
-    match errors.as_slice() {
-        [] => Ok(false),
-        [error] => Err(error.clone()),
-        // `utilerrors.Aggregate`.
-        errors => Err(format!("[{}]", errors.join(", "))),
-    }
+    aggregate(errors).map_or(Ok(false), Err)
 }
 
 fn is_projected(volume: &Volume, audience: &str) -> bool {

@@ -1,7 +1,7 @@
 //! What a namespace asks of its pods: a level and a version for each of the three modes, from its labels.
 
 use crate::object::decode::go_quote;
-use crate::status::Cause;
+use crate::status::{Cause, invalid};
 use std::fmt;
 
 /// How strict a policy is.
@@ -163,11 +163,7 @@ impl LabelFault {
 
 /// The faults in one text, as Go prints an aggregate.
 pub(super) fn aggregate(faults: &[LabelFault]) -> String {
-    let texts: Vec<String> = faults.iter().map(|fault| format!("{}: {}", fault.field(), fault.body())).collect();
-    match texts.as_slice() {
-        [one] => one.clone(),
-        several => format!("[{}]", several.join(", ")),
-    }
+    invalid::aggregate(faults.iter().map(|fault| format!("{}: {}", fault.field(), fault.body()))).unwrap_or_default()
 }
 
 /// The policy that these labels ask for, and what is wrong with them (`api.PolicyToEvaluate`). A label that is wrong

@@ -5,6 +5,7 @@ use crate::admission::BuildError;
 use crate::config::PluginConfiguration;
 use crate::object::quantity::Quantity;
 use crate::object::resources::ResourceList;
+use crate::status::invalid::aggregate;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -47,11 +48,10 @@ impl Configuration {
         let items = reader.list(fields, "", "limitedResources");
         let limited = items.iter().enumerate().map(|(i, item)| reader.limited(&format!("limitedResources[{i}]"), item));
         let configuration = Self { limited: limited.collect() };
-        let problem = match (reader.strict.is_empty(), reader.invalid.as_slice()) {
-            (true, []) => return Ok(configuration),
+        let problem = match (reader.strict.is_empty(), aggregate(reader.invalid)) {
+            (true, None) => return Ok(configuration),
             (false, _) => format!("strict decoding error: {}", reader.strict.join(", ")),
-            (true, [one]) => one.clone(),
-            (true, several) => format!("[{}]", several.join(", ")),
+            (true, Some(invalid)) => invalid,
         };
         Err(BuildError(format!("{origin}: {problem}")))
     }

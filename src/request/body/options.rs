@@ -6,7 +6,7 @@ use crate::object::decode::{self, go_quote};
 use crate::object::patch::PatchType;
 use crate::object::{GroupVersionKind, Object, protobuf, typed};
 use crate::request::query::query_pairs;
-use crate::status::{Cause, Status};
+use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value, json};
 
 /// How long a field manager's name may be (`validation.FieldManagerMaxLength`).
@@ -207,12 +207,7 @@ impl WriteOptions {
             let found = go_quote(&self.field_validation);
             causes.push(not_supported("fieldValidation", &found, "\"\", \"Ignore\", \"Strict\", \"Warn\""));
         }
-        if causes.is_empty() {
-            return Ok(());
-        }
-        let errors: Vec<_> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        let text = if errors.len() == 1 { errors.concat() } else { format!("[{}]", errors.join(", ")) };
-        Err(Status::invalid("meta.k8s.io", kind.as_str(), "", &text, causes))
+        invalid::options(kind.as_str(), causes).map_or(Ok(()), Err)
     }
 
     fn validate_delete(&self, causes: &mut Vec<Cause>) {

@@ -9,6 +9,7 @@ use super::environment::Proxies;
 use super::identity::{Authorization, Identity, TokenFile, bearer, secret};
 use super::tls::{Source, Tls, Trust};
 use super::{Access, Client, Endpoint};
+use crate::status::invalid::aggregate;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use document::{Cluster, Document, User};
@@ -79,10 +80,8 @@ impl Kubeconfig {
         let cluster = cluster.unwrap_or(&no_cluster);
         faults.extend(user_faults(user_name, user));
         faults.extend(cluster_faults(cluster_name, cluster));
-        match &*faults {
-            [] => {}
-            [one] => return Err(format!("invalid configuration: {one}")),
-            several => return Err(format!("invalid configuration: [{}]", several.join(", "))),
+        if let Some(faults) = aggregate(faults) {
+            return Err(format!("invalid configuration: {faults}"));
         }
         let endpoint = Endpoint::server(&cluster.server)?;
         Client::new(endpoint.clone(), access(&endpoint, cluster, user)?, answer_bytes)
