@@ -52,6 +52,14 @@ impl Write<'_> {
             let trial = self.untried(attributes);
             return self.validate_tried(attributes, trial, outgoing, exchange).await;
         }
+        if self.target.is_review() {
+            // It changes nothing: its answer is kept until the phase has ended, or is a refusal, which comes first.
+            let answer = self.forward(outgoing.clone()).await?;
+            if answer.status.is_success() {
+                self.validate_tried(attributes, Trial::Unknown, outgoing, exchange).await?;
+            }
+            return Ok(Some(answer));
+        }
         let answer = self.rehearse(outgoing.clone()).await?;
         let whole = (answer.status.is_success() && self.asks_for_no_more(attributes, &answer)).then(|| answer.clone());
         let trial = self.judge_of(attributes, answer, outgoing).await?;
@@ -59,10 +67,10 @@ impl Write<'_> {
         Ok(refusal.or(whole))
     }
 
-    /// Whether the answer to a trial is also the one to the client: to a dry run or a review, in plain JSON.
+    /// Whether the answer to a trial is also the one to the client: to a dry run, in plain JSON.
     pub(super) fn asks_for_no_more(&self, attributes: &Attributes, answer: &Answer) -> bool {
         let is_json = self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"));
-        (attributes.dry_run || self.target.is_review()) && is_json && self.comes_plain(answer.body.len())
+        attributes.dry_run && is_json && self.comes_plain(answer.body.len())
     }
 
     /// Whether an answer of so many bytes is not compressed.
