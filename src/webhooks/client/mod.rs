@@ -248,8 +248,29 @@ impl Client {
 
     /// Sends the request, and those that redirects ask for instead.
     async fn follow(&self, cluster: &Cluster, target: &Target, deadline: Instant) -> Result<Answer, NoAnswer> {
+        let mut answer = self.exchange(cluster, target, deadline).await?;
+        if answer.0.status.is_redirection() {
+            answer = Box::pin(self.redirected(cluster, target, deadline, answer)).await?;
+        }
+        let (head, body) = answer;
+        let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        Ok(Answer {
+            status: head.status,
+            content_type: text(CONTENT_TYPE).to_owned(),
+            retry_after_seconds: text(RETRY_AFTER).parse().ok(),
+            body,
+        })
+    }
+
+    /// Sends what the answers ask for, until one does not.
+    async fn redirected(
+        &self,
+        cluster: &Cluster,
+        target: &Target,
+        deadline: Instant,
+        (mut head, mut body): (Parts, Bytes),
+    ) -> Result<(Parts, Bytes), NoAnswer> {
         let failed = |text| NoAnswer { text, is_reset: false };
-        let (mut head, mut body) = self.exchange(cluster, target, deadline).await?;
         let (mut next, mut elsewhere): (_, Option<Self>) = (target.clone(), None);
         for requests in 1.. {
             let at = elsewhere.as_ref().unwrap_or(self);
@@ -263,13 +284,7 @@ impl Client {
             }
             (head, body) = elsewhere.as_ref().unwrap_or(self).exchange(cluster, &next, deadline).await?;
         }
-        let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        Ok(Answer {
-            status: head.status,
-            content_type: text(CONTENT_TYPE).to_owned(),
-            retry_after_seconds: text(RETRY_AFTER).parse().ok(),
-            body,
-        })
+        Ok((head, body))
     }
 
     /// The same for another server, for as long as one call takes (`http.Client` has one transport for all servers).
@@ -320,7 +335,8 @@ impl Client {
             let to = self.chosen(cluster)?;
             let (mut connection, is_warm) = match self.pool.take(to.as_ref()) {
                 Some(connection) => (connection, true),
-                None => (self.connect(cluster, to, deadline).await?, false),
+                // On the heap, so that calls on warm connections do not carry the room for that along.
+                None => (Box::pin(self.connect(cluster, to, deadline)).await?, false),
             };
             let is_http2 = connection.sharable().is_some();
             let request = self.template.request(target, is_http2, authorization.as_ref()).map_err(Failure::Other)?;
