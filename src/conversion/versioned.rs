@@ -93,9 +93,9 @@ impl<'a> Versioned<'a> {
         self.conversions
     }
 
-    /// Takes what became of the object in the present version, in its normal form; answers what it is now, if that is another.
-    /// In another version than the request's it counts as changed also where it is the same: the way back may change it.
-    pub fn set_object<'b>(&'b mut self, attributes: &'b mut Attributes, object: Object) -> Option<&'b Object> {
+    /// Takes what became of the object in the present version, in its normal form. In another version than the request's it
+    /// counts as changed also where it is the same: the way back may change it.
+    pub fn set_object(&mut self, attributes: &mut Attributes, object: Object) {
         self.is_normal = true;
         let place = match &mut self.current {
             Some(current) => {
@@ -104,11 +104,10 @@ impl<'a> Versioned<'a> {
             }
             None => &mut attributes.object,
         };
-        if place.as_ref() == Some(&object) {
-            return None;
+        if place.as_ref() != Some(&object) {
+            self.is_new = true;
+            *place = Some(object);
         }
-        self.is_new = true;
-        Some(place.insert(object))
     }
 
     /// Brings the objects into another version (`admission.ConvertVersionedAttributes`).

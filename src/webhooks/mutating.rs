@@ -146,9 +146,11 @@ impl Mutating {
         let mut shadows = Shadows::default();
         // What the last hook was sent, without its uid; and how often the objects had been converted by then.
         let mut shown: Option<(usize, Wanted, Review)> = None;
+        let mut is_outdated = false;
         loop {
             if versioned.is_new() {
                 candidates.look_at(attributes, versioned.object(attributes));
+                is_outdated = true;
             }
             let Some((index, hook)) = candidates.next() else { break };
             let wanted = match self.wants(hook, attributes, &mut matcher, &mut versioned).await {
@@ -180,7 +182,12 @@ impl Mutating {
             }
             let conversions = versioned.conversions();
             let review = match &mut shown {
-                Some((at, as_what, review)) if *at == conversions && *as_what == wanted => review,
+                Some((at, as_what, review)) if *at == conversions && *as_what == wanted => {
+                    if is_outdated {
+                        review.set_object(versioned.object(attributes)).map_err(Status::internal_error)?;
+                    }
+                    review
+                }
                 other => {
                     let (object, old_object) = (versioned.object(attributes), versioned.old_object(attributes));
                     let review =
@@ -188,6 +195,7 @@ impl Mutating {
                     &mut other.insert((conversions, wanted, review)).2
                 }
             };
+            is_outdated = false;
             if hook.is_shadow {
                 shadows.call(Caller::Mutating, (hooks, index), attributes, review, &self.cluster);
                 continue;
@@ -248,7 +256,7 @@ impl Mutating {
         hook: &Hook,
         attributes: &mut Attributes,
         versioned: &mut Versioned<'_>,
-        review: &mut Review,
+        review: &Review,
         key: &Key,
     ) -> Result<bool, CallError> {
         let response = call(Caller::Mutating, hook, attributes, review, &self.cluster).await?;
@@ -274,9 +282,7 @@ impl Mutating {
         }
         let patched = self.with_defaults(patched, &attributes.resource, kind).await?;
         let has_type = typed::has_type(kind);
-        if let Some(object) = versioned.set_object(attributes, patched) {
-            review.set_object(object).map_err(CallError::internal)?;
-        }
+        versioned.set_object(attributes, patched);
         let loses_times = has_type && std::mem::take(&mut attributes.reinvocation.has_fine_times);
         Ok(changed || loses_times)
     }

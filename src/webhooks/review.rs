@@ -172,8 +172,8 @@ impl Review {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn set_object(&mut self, changed: &Object) -> Result<(), serde_json::Error> {
-        self.object = object(Some(changed))?;
+    pub fn set_object(&mut self, changed: Option<&Object>) -> Result<(), serde_json::Error> {
+        self.object = object(changed)?;
         Ok(())
     }
 
