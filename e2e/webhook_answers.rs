@@ -246,3 +246,138 @@ fn an_object_without_metadata_has_no_name() {
     ];
     compare(&pair, &webhook, (&name, "Mutating"), steps);
 }
+
+/// What the first of two hooks patches into an object of this kind, and what is more in the object.
+fn patched_objects() -> Vec<(&'static str, &'static str, &'static str, Value, Value)> {
+    let set = |path: &str, value: Value| json!([{"op": "add", "path": path, "value": value}]);
+    let annotate = |name: &str, value: &str| set("/metadata/annotations", json!({name: value}));
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let pod = json!({"spec": {"containers": containers, "serviceAccountName": "default"}});
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}});
+    let workload = json!({"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
+    let generation = "deprecated.daemonset.template.generation";
+    let rollback = "deprecated.deployment.rollback.to";
+    let target =
+        json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "maxReplicas": 3});
+    let metrics = r#"[{"pods":{"targetAverageValue":"1000m","metricName":"m"},"type":"Pods"}]"#;
+    let empty = json!([{"key": "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match", "operator": "Exists"}]);
+    let claim = json!([{"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}}]);
+    vec![
+        ("api/v1", "Pod", "pods", set("/spec/serviceAccountName", json!("other")), pod.clone()),
+        ("api/v1", "Pod", "pods", set("/spec/serviceAccount", json!("other")), pod.clone()),
+        ("api/v1", "Pod", "pods", set("/spec/terminationGracePeriodSeconds", json!(-1)), pod.clone()),
+        ("api/v1", "Pod", "pods", annotate("pod.beta.kubernetes.io/init-containers", "x"), pod),
+        (
+            "api/v1",
+            "Secret",
+            "secrets",
+            set("/stringData", json!({"a": "b"})),
+            json!({"data": {"a": "eA==", "c": "eA=="}}),
+        ),
+        ("apis/apps/v1", "DaemonSet", "daemonsets", annotate("a", "b"), workload.clone()),
+        ("apis/apps/v1", "DaemonSet", "daemonsets", annotate(generation, "+07"), workload.clone()),
+        ("apis/apps/v1", "DaemonSet", "daemonsets", annotate(generation, "x"), workload.clone()),
+        (
+            "apis/apps/v1",
+            "DaemonSet",
+            "daemonsets",
+            set("/spec/template/spec/serviceAccountName", json!("other")),
+            workload.clone(),
+        ),
+        ("apis/apps/v1", "Deployment", "deployments", annotate(rollback, "+07"), workload.clone()),
+        ("apis/apps/v1", "Deployment", "deployments", annotate(rollback, "99999999999999999999"), workload.clone()),
+        (
+            "apis/apps/v1",
+            "Deployment",
+            "deployments",
+            set("/spec/strategy", json!({"type": "Recreate", "rollingUpdate": {}})),
+            workload.clone(),
+        ),
+        (
+            "apis/apps/v1",
+            "StatefulSet",
+            "statefulsets",
+            set("/spec/updateStrategy", json!({"type": "OnDelete", "rollingUpdate": {}})),
+            workload.clone(),
+        ),
+        ("apis/apps/v1", "StatefulSet", "statefulsets", set("/spec/volumeClaimTemplates", claim), workload),
+        (
+            "apis/policy/v1",
+            "PodDisruptionBudget",
+            "poddisruptionbudgets",
+            set("/spec/selector/matchExpressions", empty),
+            json!({"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}}}),
+        ),
+        (
+            "apis/autoscaling/v1",
+            "HorizontalPodAutoscaler",
+            "horizontalpodautoscalers",
+            annotate("autoscaling.alpha.kubernetes.io/metrics", metrics),
+            json!({"spec": target}),
+        ),
+    ]
+}
+
+/// Autoscalers of the old version, of which the internal one keeps what annotations do not say.
+fn autoscalers(name: &str) -> Vec<(User, Request)> {
+    let annotation = |name: &str| format!("autoscaling.alpha.kubernetes.io/{name}");
+    let pods = |name: &str| format!(r#"{{"type":"Pods","pods":{{"metricName":"{name}","targetAverageValue":"1"}}}}"#);
+    let metrics = |of: &[&str]| format!("[{}]", of.iter().map(|name| pods(name)).collect::<Vec<_>>().join(","));
+    // Whole, as what is stored gets the defaults of the new version.
+    let rules = r#"{"StabilizationWindowSeconds":1,"SelectPolicy":"Max","Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":15}]}"#;
+    let behavior = format!(r#"{{"ScaleUp":{rules},"ScaleDown":{rules}}}"#);
+    let one = json!({annotation("metrics"): metrics(&["a"]), annotation("behavior"): behavior});
+    let two = json!({annotation("metrics"): metrics(&["a", "b"])});
+    let create = |case: &str, at: usize, annotations: &Value, more: Value| {
+        let mut object = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": format!("{case}-{at}"), "labels": {name: case}, "annotations": annotations},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "maxReplicas": 3}});
+        object["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let uri = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+        (User::admin(), post(uri, &object))
+    };
+    let mut steps = Vec::new();
+    for (at, annotations) in [one, two].iter().enumerate() {
+        for case in ["gone", "other"] {
+            steps.push(create(case, at, annotations, json!({})));
+            steps.push(create(case, at + 2, annotations, json!({"targetCPUUtilizationPercentage": 50})));
+        }
+    }
+    steps
+}
+
+#[test]
+fn what_a_hook_patches_is_converted_after_the_last_one() {
+    let (webhook, name) = (Webhook::start(), unique("answers"));
+    let pair = Pair::start(&PLUGINS, &[], &[]);
+    let case = |at: usize| format!("case-{at}");
+    let hook = |case: &str, path: String| Hook { case: case.to_owned(), path, versions: &["v1"], more: json!({}) };
+    let patches = patched_objects().into_iter().enumerate().map(|(at, (_, _, _, patch, _))| (case(at), patch));
+    let gone = ("gone".to_owned(), json!([{"op": "remove", "path": "/metadata/annotations"}]));
+    let other = ("other".to_owned(), json!([{"op": "replace", "path": "/spec/maxReplicas", "value": 4}]));
+    let (mut mutating, mut validating) = (Vec::new(), Vec::new());
+    for (case, patch) in patches.chain([gone, other]) {
+        mutating.push(hook(&case, encoded("patch", &patch.to_string())));
+        mutating.push(hook(&case, format!("/allow/second/{case}")));
+        validating.push(hook(&case, format!("/allow/last/{case}")));
+    }
+    for (kind, hooks) in [("Mutating", &mutating), ("Validating", &validating)] {
+        pair.set_up(&[configuration(&webhook, kind, &name, hooks)]);
+    }
+    let mut steps = Vec::new();
+    for (at, (version, kind, plural, _, mut object)) in patched_objects().into_iter().enumerate() {
+        let version = version.trim_start_matches("apis/");
+        object["apiVersion"] = json!(version.trim_start_matches("api/"));
+        object["kind"] = json!(kind);
+        object["metadata"] = json!({"name": case(at), "labels": {&name: case(at)}});
+        let root = if version.starts_with("api/") { "" } else { "apis/" };
+        steps.push((User::admin(), post(&format!("/{root}{version}/namespaces/default/{plural}"), &object)));
+    }
+    steps.extend(autoscalers(&name));
+    // The sixth is a daemon set, which has a generation by now.
+    let daemon_set = format!("/apis/apps/v1/namespaces/default/daemonsets/{}", case(5));
+    let labels = json!({"metadata": {"labels": {&name: "gone"}}, "spec": {"minReadySeconds": 1}});
+    steps.push((User::admin(), patch(&daemon_set, "merge", &labels)));
+    let known = |api: &Api| ["Mutating", "Validating"].iter().for_each(|kind| known(api, &webhook, &name, kind));
+    pair.compare_asked(&webhook, known, &steps);
+}

@@ -192,6 +192,32 @@ fn pods_are_merged_by_their_types() {
 }
 
 #[test]
+fn what_is_mutated_is_converted_after_the_last_policy() {
+    let mut place = Place::new("converted");
+    let generation = "deprecated.daemonset.template.generation";
+    let remove = r#"[JSONPatch{op: "remove", path: "/metadata/annotations"}]"#.to_owned();
+    let wrong = format!(r#"[JSONPatch{{op: "add", path: "/metadata/annotations", value: {{"{generation}": "x"}}}}]"#);
+    for (case, bindings, expression) in [("once", 1, &remove), ("twice", 2, &remove), ("wrong", 1, &wrong)] {
+        let constraints = json!({"namespaceSelector": {"matchLabels": {"place": place.name}},
+            "objectSelector": {"matchLabels": {"case": case}}, "resourceRules": [
+                {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["daemonsets"]}]});
+        let policy = json!({"matchConstraints": constraints, "reinvocationPolicy": "Never", "mutations": patched(&[expression])});
+        place.policy("Mutating", case, policy, json!({}));
+        for more in 1..bindings {
+            let name = format!("{}-{case}", place.name);
+            place.register("MutatingAdmissionPolicyBinding", &format!("{name}-{more}"), json!({ "policyName": name }));
+        }
+        let labels = json!({"app": "d"});
+        let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "i"}]}});
+        let metadata = json!({"name": case, "labels": {"case": case}, "annotations": {generation: "5"}});
+        let daemon_set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata,
+            "spec": {"selector": {"matchLabels": labels}, "template": template}});
+        place.step(post(&format!("/apis/apps/v1/namespaces/{}/daemonsets?dryRun=All", place.name), &daemon_set));
+    }
+    place.compare();
+}
+
+#[test]
 fn policies_are_asked_again_when_others_change_the_object() {
     let mut place = Place::new("again");
     let set =

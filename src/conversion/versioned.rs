@@ -2,7 +2,8 @@
 
 use super::Converter;
 use crate::admission::Attributes;
-use crate::object::{GroupVersionKind, Object};
+use crate::object::round_trip::Kept;
+use crate::object::{GroupVersionKind, Object, normal};
 
 /// A request's objects in a version that is not the request's.
 #[derive(Debug)]
@@ -47,19 +48,19 @@ pub struct Versioned<'a> {
     converter: &'a Converter,
     /// None: the request's own version.
     current: Option<Objects>,
-    /// Whether the object was changed in the present version.
-    is_changed: bool,
+    /// Once the object was changed in the present version (`Dirty`): what the internal version keeps of it.
+    changed: Option<Kept>,
     /// Whether it became another since somebody asked.
     is_new: bool,
-    /// Whether it is in its normal form, if it is of a built-in kind.
-    is_normal: bool,
+    /// Whether it has its defaults, if it is of a built-in kind.
+    is_defaulted: bool,
     conversions: usize,
 }
 
 impl<'a> Versioned<'a> {
     /// In the request's own version.
     pub fn new(converter: &'a Converter) -> Self {
-        Self { converter, current: None, is_changed: false, is_new: false, is_normal: true, conversions: 0 }
+        Self { converter, current: None, changed: None, is_new: false, is_defaulted: true, conversions: 0 }
     }
 
     /// The present version.
@@ -82,10 +83,10 @@ impl<'a> Versioned<'a> {
         std::mem::take(&mut self.is_new)
     }
 
-    /// Whether the object, if it is of a built-in kind, is as `normal` leaves it: the request's is from the start, what another
-    /// version of it was converted to need not be.
-    pub fn is_normal(&self) -> bool {
-        self.is_normal
+    /// Whether the object, if it is of a built-in kind, is as `normal::defaulted` leaves it: the request's is from the start, what
+    /// another version of it was converted to need not be.
+    pub fn is_defaulted(&self) -> bool {
+        self.is_defaulted
     }
 
     /// How often the objects were brought into another version.
@@ -93,44 +94,55 @@ impl<'a> Versioned<'a> {
         self.conversions
     }
 
-    /// Takes what became of the object in the present version, in its normal form. In another version than the request's it
-    /// counts as changed also where it is the same: the way back may change it.
+    /// Takes what became of the object in the present version, with its defaults. It counts as changed also where it is the
+    /// same: the way by the internal version may change it.
     pub fn set_object(&mut self, attributes: &mut Attributes, object: Object) {
-        self.is_normal = true;
-        let place = match &mut self.current {
-            Some(current) => {
-                self.is_changed = true;
-                &mut current.object
-            }
-            None => &mut attributes.object,
+        self.is_defaulted = true;
+        let (place, kind) = match &mut self.current {
+            Some(current) => (&mut current.object, &current.kind),
+            None => (&mut attributes.object, &attributes.kind),
         };
+        let before = place.as_ref().map(Object::fields);
+        self.changed.get_or_insert_with(|| before.map(|before| Kept::of(kind, before)).unwrap_or_default());
         if place.as_ref() != Some(&object) {
             self.is_new = true;
             *place = Some(object);
         }
     }
 
-    /// Brings the objects into another version (`admission.ConvertVersionedAttributes`).
+    /// Brings the objects into another version, if that is not the present one (`admission.ConvertVersionedAttributes`).
     ///
     /// # Errors
     /// When they cannot be converted.
     pub async fn convert(&mut self, attributes: &mut Attributes, kind: &GroupVersionKind) -> Result<(), String> {
-        (self.is_new, self.is_normal) = (true, false);
+        if self.kind(attributes) == kind {
+            return Ok(());
+        }
+        (self.is_new, self.is_defaulted) = (true, false);
         self.conversions += 1;
         self.finish(attributes).await?;
         self.current = self.converter.objects(attributes, kind).await?;
         Ok(())
     }
 
-    /// Brings what was changed back into the request.
+    /// Brings what was changed back into the request, by way of the internal version.
     ///
     /// # Errors
     /// When it cannot be converted.
     pub async fn finish(&mut self, attributes: &mut Attributes) -> Result<(), String> {
-        let is_changed = std::mem::take(&mut self.is_changed);
-        if let Some(Objects { kind, object: Some(object), .. }) = self.current.take().filter(|_| is_changed) {
-            let Attributes { resource, kind: own, deadline, .. } = &*attributes;
-            attributes.object = Some(self.converter.convert(&object, resource, &kind, own, *deadline).await?);
+        let (current, changed) = (self.current.take(), self.changed.take());
+        let Some(kept) = changed else { return Ok(()) };
+        match current {
+            Some(Objects { kind, object: Some(mut object), .. }) => {
+                normal::round_trip(&kind, &mut object, &kept)?;
+                let Attributes { resource, kind: own, deadline, .. } = &*attributes;
+                attributes.object = Some(self.converter.convert(&object, resource, &kind, own, *deadline).await?);
+            }
+            Some(Objects { object: None, .. }) => {}
+            None => {
+                let Attributes { kind, object, .. } = attributes;
+                object.as_mut().map_or(Ok(()), |object| normal::round_trip(kind, object, &kept))?;
+            }
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! What a kube-apiserver 1.36 makes of a built-in object while it decodes it: the defaulting functions of its kind
-//! (`SetObjectDefaults_*`), then the way to the internal version and back, which adds and takes away a little itself.
+//! What a kube-apiserver 1.36 makes of a built-in object once it is decoded: the defaulting functions of its kind
+//! (`SetObjectDefaults_*`). What the way to the internal version and back adds and takes away is in `round_trip`.
 //!
 //! The object is as `typed::decode` leaves it: no unknown fields, and absent means Go's zero value. What the strategies of
 //! the registry set later (names, generations, allocated addresses) is not here.
@@ -20,7 +20,6 @@ mod flowcontrol;
 mod image;
 mod networking;
 mod pod;
-mod policy;
 mod pod_resources;
 mod rbac;
 mod resource;
@@ -48,7 +47,6 @@ pub fn apply(kind: &GroupVersionKind, value: &mut Value) {
         "discovery.k8s.io" if version == "v1" => discovery::apply(name, object),
         "flowcontrol.apiserver.k8s.io" if version == "v1" => flowcontrol::apply(name, object),
         "networking.k8s.io" if version == "v1" => networking::apply(name, object),
-        "policy" if version == "v1" => policy::apply(name, object),
         "rbac.authorization.k8s.io" if version == "v1" => rbac::apply(name, object),
         "resource.k8s.io" => resource::apply(version, name, object),
         "scheduling.k8s.io" => scheduling::apply(version, name, object),
@@ -60,14 +58,6 @@ pub fn apply(kind: &GroupVersionKind, value: &mut Value) {
 /// Whether [`apply`] makes the object's labels the same map as those of its template, into which the API server writes later.
 pub fn shares_labels(kind: &GroupVersionKind, value: &Value) -> bool {
     (&*kind.group, &*kind.kind) == ("batch", "Job") && batch::shares_labels(value)
-}
-
-/// Why kube-apiserver's conversions refuse the object, though its fields have the right types.
-pub fn refusal(kind: &GroupVersionKind, value: &Value) -> Option<String> {
-    match (kind.group.as_str(), kind.version.as_str()) {
-        ("apps", "v1") => apps::refusal(&kind.kind, value),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

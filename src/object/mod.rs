@@ -4,6 +4,7 @@ pub mod decode;
 pub mod merge;
 pub mod managed_fields;
 pub mod defaults;
+pub mod round_trip;
 pub mod convert;
 pub mod patch;
 pub mod protobuf;

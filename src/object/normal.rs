@@ -1,11 +1,14 @@
-//! Built-in objects as kube-apiserver hands them to admission: decoded into their types, defaulted, encoded again.
+//! Built-in objects as kube-apiserver hands them to admission: decoded into their types, defaulted, converted to the internal
+//! version and back, encoded again.
 
 use super::decode::Decoded;
+use super::round_trip::{self, Kept};
 use super::typed::{self, Typed};
 use super::{GroupVersionKind, Object, defaults};
-use serde_json::Value;
+use serde_json::{Map, Value};
+use std::convert::Infallible;
 
-/// An object in its normal form.
+/// An object that was decoded, in its normal form or with its defaults only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Normal {
     /// The object.
@@ -31,17 +34,36 @@ pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> 
     Some(typed::decode_json(kind, decoded, text)?.and_then(|typed| finish(kind, typed)))
 }
 
-/// The same of what is decoded already.
+/// What is decoded, with its defaults, but not yet what the internal version makes of it: [`round_trip`].
+pub fn defaulted(kind: &GroupVersionKind, typed: Typed) -> Normal {
+    let Ok(normal) = defaulted_and(kind, typed, |_| Ok::<(), Infallible>(()));
+    normal
+}
+
+/// Brings what is defaulted into its normal form, by way of the internal version that has `kept`. What nobody changed has it.
 ///
 /// # Errors
 /// For what kube-apiserver's conversions refuse.
-pub fn finish(kind: &GroupVersionKind, typed: Typed) -> Result<Normal, String> {
-    let Typed { mut value, unknown } = typed;
-    if let Some(why) = defaults::refusal(kind, &value) {
-        return Err(why);
+pub fn round_trip(kind: &GroupVersionKind, object: &mut Object, kept: &Kept) -> Result<(), String> {
+    if !object.is_changed() && *kept == Kept::default() {
+        return Ok(());
     }
+    round_trip::make(kind, object.fields_mut(), kept)
+}
+
+fn finish(kind: &GroupVersionKind, typed: Typed) -> Result<Normal, String> {
+    defaulted_and(kind, typed, |fields| round_trip::make(kind, fields, &Kept::default()))
+}
+
+fn defaulted_and<E>(
+    kind: &GroupVersionKind,
+    typed: Typed,
+    then: impl FnOnce(&mut Map<String, Value>) -> Result<(), E>,
+) -> Result<Normal, E> {
+    let Typed { mut value, unknown } = typed;
     let shares_labels = defaults::shares_labels(kind, &value);
     defaults::apply(kind, &mut value);
+    value.as_object_mut().map_or(Ok(()), then)?;
     let mut unwritten = typed::encode(kind, &mut value);
     if shares_labels {
         unwritten.share_labels();

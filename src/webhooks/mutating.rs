@@ -274,7 +274,7 @@ impl Mutating {
         let kind = versioned.kind(attributes);
         let patched = patch.apply(object).map_err(CallError::internal)?;
         let Patched { object: patched, is_changed: changed } =
-            decode((object, versioned.is_normal()), patched, kind).map_err(CallError::Internal)?;
+            decode((object, versioned.is_defaulted()), patched, kind).map_err(CallError::Internal)?;
         if attributes.annotations.is_published(Level::Request)
             && let Some(text) = patch_annotation(&hook.audit_text, &response.patch)
         {

@@ -17,13 +17,13 @@ pub struct Patched {
 }
 
 /// What was patched, as the kind that it must still be: kube-apiserver decodes it into its kind, and that into the request's.
-/// `is_normal` says whether it was in its normal form before, if it is of a built-in kind: then it need not be decoded to be
+/// `is_defaulted` says whether it had its defaults before, if it is of a built-in kind: then it need not be decoded to be
 /// compared.
 ///
 /// # Errors
 /// When it is no object that can be of this kind.
 pub fn decode(
-    (before, is_normal): (&Object, bool),
+    (before, is_defaulted): (&Object, bool),
     patched: Value,
     kind: &GroupVersionKind,
 ) -> Result<Patched, Box<Status>> {
@@ -43,17 +43,17 @@ pub fn decode(
         }
     }
     match typed::has_type(kind) {
-        // Its normal form is what it is.
-        true if is_normal && before.unwritten().is_empty() && before.fields() == object.fields() => {
+        // With its defaults it is what it is.
+        true if is_defaulted && before.unwritten().is_empty() && before.fields() == object.fields() => {
             Ok(Patched { object, is_changed: false })
         }
-        true => decode_built_in((before, is_normal), object, kind),
+        true => decode_built_in((before, is_defaulted), object, kind),
         false => decode_custom(before, object, kind),
     }
 }
 
 fn decode_built_in(
-    (before, is_normal): (&Object, bool),
+    (before, is_defaulted): (&Object, bool),
     mut object: Object,
     kind: &GroupVersionKind,
 ) -> Result<Patched, Box<Status>> {
@@ -70,11 +70,10 @@ fn decode_built_in(
     })?;
     let typed = typed.map_err(internal)?;
     if now == *kind {
-        debug_assert!(!is_normal || has_normal_form(kind, before), "{kind:?} {before:?}");
+        debug_assert!(!is_defaulted || stays(kind, before), "{kind:?} {before:?}");
         let differs = || typed.value.as_object().is_some_and(|fields| fields_differ(before.fields(), fields, true));
-        let is_changed = is_normal && differs() || is_changed(kind, before, &typed);
-        let normal = normal::finish(kind, typed).map_err(Status::plain)?;
-        return Ok(Patched { object: normal.object, is_changed });
+        let is_changed = is_defaulted && differs() || is_changed(kind, before, &typed);
+        return Ok(Patched { object: normal::defaulted(kind, typed).object, is_changed });
     }
     let converted = Object::from_value(typed.value).and_then(|object| convert::built_in(&object, &now, kind));
     if let Some(object) = converted {
@@ -85,9 +84,11 @@ fn decode_built_in(
     Err(Status::plain(format!("converting ({version}.{from}) to ({internal}.{to}): unknown conversion")).into())
 }
 
-fn has_normal_form(kind: &GroupVersionKind, object: &Object) -> bool {
-    let normal = normal::built_in(kind, object.clone().into_value());
-    normal.is_some_and(|normal| normal.is_ok_and(|normal| normal.object.fields() == object.fields()))
+/// Whether decoding the object and setting its defaults makes no other of it.
+fn stays(kind: &GroupVersionKind, object: &Object) -> bool {
+    let typed = typed::decode(kind, object.clone().into_value());
+    typed
+        .is_some_and(|typed| typed.is_ok_and(|typed| normal::defaulted(kind, typed).object.fields() == object.fields()))
 }
 
 /// A custom resource is what its JSON says. What of its metadata is of the wrong type nobody stores, and nobody reads it.
@@ -213,7 +214,7 @@ mod tests {
             let patched = decode((&object, false), pod(after.clone()), &kind).unwrap();
             assert_eq!(patched.is_changed, is_changed, "{before} {after}");
             let before_it = decode((&object, false), object.clone().into_value(), &kind).unwrap().object;
-            let again = |is_normal| decode((&before_it, is_normal), pod(after.clone()), &kind).unwrap();
+            let again = |is_defaulted| decode((&before_it, is_defaulted), pod(after.clone()), &kind).unwrap();
             let (slow, fast) = (again(false), again(true));
             assert_eq!((fast.is_changed, fast.object), (slow.is_changed, slow.object), "{before} {after}");
         }
@@ -235,7 +236,7 @@ mod tests {
                 let mut changed = first.object.clone().into_value();
                 changed["metadata"]["labels"]["x"] = json!("y");
                 for next in [first.object.clone().into_value(), changed] {
-                    let again = |is_normal| decode((&first.object, is_normal), next.clone(), &kind).unwrap();
+                    let again = |is_defaulted| decode((&first.object, is_defaulted), next.clone(), &kind).unwrap();
                     let (slow, fast) = (again(false), again(true));
                     assert_eq!((fast.is_changed, &fast.object), (slow.is_changed, &slow.object), "{kind:?} {next}");
                     count += 1;

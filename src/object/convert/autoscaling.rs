@@ -4,9 +4,9 @@
 //! What is converted has been in the normal form of its version before. In v1 that has a value where none was given: the
 //! present average of a processor's metric, if a status has its utilization only.
 
-use crate::object::defaults::autoscaling::annotations::{Annotated, take_all};
 use crate::object::defaults::autoscaling::{CPU_PERCENTAGE, cpu_metric};
 use crate::object::defaults::fields::{Fields, embedded, pointer, text};
+use crate::object::round_trip::autoscaling::{Annotated, take_all};
 use serde_json::{Map, Value, json};
 
 const TARGET_PERCENTAGE: &str = "targetCPUUtilizationPercentage";

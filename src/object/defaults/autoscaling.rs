@@ -1,7 +1,5 @@
 //! Defaults of the autoscaling group: horizontal pod autoscalers in both versions.
 
-pub(in crate::object) mod annotations;
-
 use super::fields::{Fields, embedded, if_nil, if_zero, pointer};
 use serde_json::{Value, json};
 
@@ -14,17 +12,12 @@ pub(super) fn apply(version: &str, kind: &str, object: &mut Fields) {
     }
     let Some(spec) = embedded(object, "spec") else { return };
     if_nil(spec, "minReplicas", 1);
-    match version {
-        "v1" => annotations::round_trip(object),
-        "v2" => {
-            if_zero(spec, "metrics", json!([cpu_metric(CPU_PERCENTAGE.into())]));
-            if let Some(behavior) = pointer(spec, "behavior") {
-                scaling(behavior, "scaleUp", true);
-                scaling(behavior, "scaleDown", false);
-            }
-            annotations::take_all(object);
+    if version == "v2" {
+        if_zero(spec, "metrics", json!([cpu_metric(CPU_PERCENTAGE.into())]));
+        if let Some(behavior) = pointer(spec, "behavior") {
+            scaling(behavior, "scaleUp", true);
+            scaling(behavior, "scaleDown", false);
         }
-        _ => {}
     }
 }
 

@@ -4,8 +4,6 @@ use super::fields::{Fields, each, embedded, if_nil, if_zero, is_nil, is_zero, po
 use super::pod::{self, template};
 use super::pod_resources::round_up;
 use super::volume;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 pub(super) fn apply(kind: &str, object: &mut Fields) {
@@ -15,7 +13,7 @@ pub(super) fn apply(kind: &str, object: &mut Fields) {
         "ReplicationController" => replication_controller(object),
         "Service" => service(object),
         "Endpoints" => endpoints(object),
-        "Secret" => secret(object),
+        "Secret" => if_zero(object, "type", "Opaque"),
         "Namespace" => namespace(object),
         "Node" => node(object),
         "PersistentVolume" => persistent_volume(object),
@@ -95,21 +93,6 @@ fn endpoints(object: &mut Fields) {
     }
 }
 
-fn secret(object: &mut Fields) {
-    if_zero(object, "type", "Opaque");
-    // Its text is data afterwards (`Convert_v1_Secret_To_core_Secret`).
-    let Some(Value::Object(given)) = object.remove("stringData") else { return };
-    if given.is_empty() {
-        return;
-    }
-    let Some(data) = embedded(object, "data") else { return };
-    for (name, text) in given {
-        if let Value::String(text) = text {
-            data.insert(name, Value::String(STANDARD.encode(text)));
-        }
-    }
-}
-
 fn namespace(object: &mut Fields) {
     if let Some(status) = embedded(object, "status") {
         if_zero(status, "phase", "Active");
@@ -124,9 +107,6 @@ fn namespace(object: &mut Fields) {
 }
 
 fn node(object: &mut Fields) {
-    if let Some(spec) = pointer(object, "spec") {
-        pod_ranges(spec);
-    }
     let Some(status) = pointer(object, "status") else { return };
     if is_nil(status, "allocatable")
         && let Some(capacity @ Value::Object(_)) = status.get("capacity").cloned()
@@ -135,23 +115,6 @@ fn node(object: &mut Fields) {
     }
     round_up(status, "capacity");
     round_up(status, "allocatable");
-}
-
-/// The one range and the list of ranges are the same; where they differ the one counts
-/// (`Convert_v1_NodeSpec_To_core_NodeSpec` and back).
-fn pod_ranges(spec: &mut Fields) {
-    let first = spec.get("podCIDRs").and_then(|all| all.get(0)).and_then(Value::as_str);
-    match (text(spec, "podCIDR"), first) {
-        (one, first) if !one.is_empty() && first != Some(one) => {
-            let all = json!([one]);
-            spec.insert("podCIDRs".to_owned(), all);
-        }
-        ("", Some(first)) if !first.is_empty() && is_zero(spec, "podCIDR") => {
-            let first = Value::from(first);
-            spec.insert("podCIDR".to_owned(), first);
-        }
-        _ => {}
-    }
 }
 
 fn persistent_volume(object: &mut Fields) {

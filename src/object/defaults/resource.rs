@@ -19,8 +19,7 @@ pub(super) fn apply(version: &str, kind: &str, object: &mut Fields) {
         "ResourceSlice" => {
             let Some(spec) = pointer(object, "spec") else { return };
             for device in each(spec, "devices") {
-                // The internal version has no `basic`, and v1beta1 always writes one.
-                if let Some(device) = if is_flat { embedded(device, "basic") } else { Some(device) } {
+                if let Some(device) = if is_flat { pointer(device, "basic") } else { Some(device) } {
                     self::device(device);
                 }
             }

@@ -8,7 +8,8 @@ use crate::admission::metrics::MatchConditions;
 use crate::admission::shadow::Decision;
 use crate::admission::{Attributes, Denial};
 use crate::cel::work;
-use crate::object::{GroupVersionKind, Object};
+use crate::object::round_trip::Kept;
+use crate::object::{GroupVersionKind, Object, normal};
 use crate::policies::conditions::{Beside, Verdict};
 use crate::policies::metrics::ErrorType;
 use crate::policies::request::{Shared, Shown};
@@ -45,6 +46,7 @@ impl Mutating {
         }
         let shared = Shared::new(attributes.authorizer.clone());
         let mut kinds = Kinds::new();
+        let kept = attributes.object.as_ref().map(|object| Kept::of(&attributes.kind, object.fields()));
         // As what the object was changed last.
         let mut changed = None;
         for invocation in invocations {
@@ -85,13 +87,15 @@ impl Mutating {
         again.require();
         attributes.reinvocation.requested = true;
         attributes.reinvocation.has_fine_times = false;
-        if let Wanted::As(_) = wanted
-            && let Some(object) = versions.object_mut(attributes, wanted).take()
-        {
-            let Attributes { resource, kind, deadline, .. } = &*attributes;
-            let own = self.converter.convert(&object, resource, wanted.kind(attributes), kind, *deadline).await;
-            let failed = |why| Status::internal_error(format!("failed to convert object: {why}"));
-            attributes.object = Some(own.map_err(failed)?);
+        let failed = |why| Status::internal_error(format!("failed to convert object: {why}"));
+        if *wanted.kind(attributes) != attributes.kind {
+            if let Some(object) = versions.object_mut(attributes, wanted).take() {
+                let Attributes { resource, kind, deadline, .. } = &*attributes;
+                let own = self.converter.convert(&object, resource, wanted.kind(attributes), kind, *deadline).await;
+                attributes.object = Some(own.map_err(failed)?);
+            }
+        } else if let Attributes { kind, object: Some(object), .. } = attributes {
+            normal::round_trip(kind, object, &kept.unwrap_or_default()).map_err(failed)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::cel::Value;
 use crate::cel::value::Review;
 use crate::cluster::{Cluster, CustomResource};
 use crate::object::merge::Node;
-use crate::object::{GroupVersionKind, GroupVersionResource, Object, normal, schema};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object, normal, schema, typed};
 use crate::policies::expression::{OUT_OF_BUDGET, POLICY_COST, Series, Stop};
 use crate::policies::request::Shown;
 use crate::policies::variables::Variables;
@@ -149,11 +149,11 @@ fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> R
         custom.apply_defaults(&mut object)?;
         return Ok(object);
     }
-    match normal::built_in(of, value) {
-        Some(Ok(normal)) if is_strict && !normal.unknown.is_empty() => {
-            Err(internal(format!("strict decoding error: {}", normal.unknown.join(", "))))
+    match typed::decode(of, value) {
+        Some(Ok(typed)) if is_strict && !typed.unknown.is_empty() => {
+            Err(internal(format!("strict decoding error: {}", typed.unknown.join(", "))))
         }
-        Some(Ok(normal)) => Ok(normal.object),
+        Some(Ok(typed)) => Ok(normal::defaulted(of, typed).object),
         Some(Err(why)) if is_strict => Err(internal(why)),
         Some(Err(why)) => Err(Refusal::Error(unconvertible(of, &why))),
         None => Err(internal(format!("no kind \"{}\" is registered for version \"{}\"", of.kind, of.api_version()))),

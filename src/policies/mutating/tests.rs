@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cluster::FixedState;
+use crate::object::{GroupVersionKind, GroupVersionResource, normal};
 use crate::policies::testing::*;
 use crate::policies::{Binding, Options};
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy;
@@ -73,6 +74,35 @@ async fn a_json_patch_makes_no_fields_that_there_are_not() {
     let status =
         mutated(&world(r#"[JSONPatch{op: "add", path: "/nope", value: 1}]"#), &mut create()).await.unwrap_err();
     let why = "Internal error occurred: strict decoding error: unknown field \"nope\"";
+    assert_eq!((status.code, &*status.message), (500, why));
+}
+
+#[tokio::test]
+async fn what_is_mutated_is_converted_after_the_last_policy() {
+    let name = "deprecated.daemonset.template.generation";
+    let kind = GroupVersionKind::new("apps", "v1", "DaemonSet");
+    let daemon_set = || {
+        let object = json!({"metadata": {"name": "d", "annotations": {name: "5"}}});
+        let mut attributes = create();
+        attributes.object = Some(normal::built_in(&kind, object).unwrap().unwrap().object);
+        attributes.resource = GroupVersionResource::new("apps", "v1", "daemonsets");
+        attributes.kind = kind.clone();
+        attributes
+    };
+    let world = |patches: &[&str]| {
+        let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]});
+        let patch = |patch: &&str| with(patching(&[patch]), json!({"matchConstraints": {"resourceRules": [rule]}}));
+        world_in(state(Vec::new()), patches.iter().map(patch).collect())
+    };
+    let remove = r#"[JSONPatch{op: "remove", path: "/metadata/annotations"}]"#;
+    let mut attributes = daemon_set();
+    mutated(&world(&[remove]), &mut attributes).await.unwrap();
+    assert_eq!(attributes.object.as_ref().unwrap().get(&["metadata", "annotations"]), Some(&json!({name: "5"})));
+    let status = mutated(&world(&[remove, remove]), &mut daemon_set()).await.unwrap_err();
+    assert!(status.message.contains("Unable to remove nonexistent key: annotations"), "{}", status.message);
+    let wrong = format!(r#"[JSONPatch{{op: "add", path: "/metadata/annotations", value: {{"{name}": "x"}}}}]"#);
+    let status = mutated(&world(&[&wrong]), &mut daemon_set()).await.unwrap_err();
+    let why = r#"Internal error occurred: failed to convert object: strconv.ParseInt: parsing "x": invalid syntax"#;
     assert_eq!((status.code, &*status.message), (500, why));
 }
 

@@ -40,6 +40,60 @@ async fn each_hook_sees_the_object_as_the_ones_before_left_it() {
     );
 }
 
+const GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// A create of a daemon set of this generation.
+fn daemon_set(generation: &str) -> Attributes {
+    let kind = GroupVersionKind::new("apps", "v1", "DaemonSet");
+    let metadata = json!({"name": "c", "annotations": {GENERATION: generation}});
+    let object = json!({"metadata": metadata, "spec": {"template": {"spec": {"serviceAccountName": "old"}}}});
+    let mut attributes = create(normal::built_in(&kind, object).unwrap().unwrap().object.into_value());
+    attributes.resource = GroupVersionResource::new("apps", "v1", "daemonsets");
+    attributes.kind = kind;
+    attributes
+}
+
+#[tokio::test]
+async fn what_is_patched_is_converted_after_the_last_hook() {
+    let account = "/spec/template/spec/serviceAccountName";
+    let change = patch(&json!([{"op": "remove", "path": "/metadata/annotations"},
+        {"op": "replace", "path": account, "value": "new"}]));
+    let server = HookServer::start(&[("change", Reply::Response(change))]).await;
+    let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]});
+    let hook = |name: &str, path: &str| at(&server, name, path, json!({ "rules": [rule] }));
+    // Conditions do not convert what is in the version that is wanted.
+    let conditions =
+        json!({"rules": [rule], "matchConditions": [{"name": "c", "expression": "!has(object.metadata.annotations)"}]});
+    let hooks =
+        [hook("a.lab.dev", "/change"), at(&server, "b.lab.dev", "/allow", conditions), hook("c.lab.dev", "/label/a/b")];
+    let mut attributes = daemon_set("5");
+    mutating(&hooks).plugin.admit(&mut attributes).await.unwrap();
+    assert_eq!(server.paths(), ["/change", "/allow", "/label/a/b"]);
+    for seen in &server.seen()[1..] {
+        let shown = &seen.review["request"]["object"];
+        assert_eq!(shown["metadata"].get("annotations"), None);
+        let spec = &shown["spec"]["template"]["spec"];
+        assert_eq!((&spec["serviceAccountName"], &spec["serviceAccount"]), (&json!("new"), &json!("old")));
+    }
+    let object = attributes.object.as_ref().unwrap();
+    assert_eq!(object.get(&["metadata", "annotations"]), Some(&json!({GENERATION: "5"})));
+    assert_eq!(object.str(&["spec", "template", "spec", "serviceAccount"]), "new");
+    assert_eq!(labels(&attributes), json!({"a": "b"}));
+}
+
+#[tokio::test]
+async fn what_cannot_be_converted_is_refused_after_the_last_hook() {
+    let change = patch(&json!([{"op": "add", "path": "/metadata/annotations", "value": {GENERATION: "x"}}]));
+    let server = HookServer::start(&[("change", Reply::Response(change))]).await;
+    let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]});
+    let hook = |name: &str, path: &str| at(&server, name, path, json!({"rules": [rule], "failurePolicy": "Ignore"}));
+    let mut attributes = daemon_set("5");
+    let world = mutating(&[hook("a.lab.dev", "/change"), hook("b.lab.dev", "/allow")]);
+    let status = refused(world.plugin.admit(&mut attributes).await, &attributes);
+    assert_eq!((status.code, &*status.message), (500, r#"strconv.ParseInt: parsing "x": invalid syntax"#));
+    assert_eq!(server.paths(), ["/change", "/allow"]);
+}
+
 #[tokio::test]
 async fn the_first_refusal_ends_it() {
     let server = HookServer::start(&[]).await;

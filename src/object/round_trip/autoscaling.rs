@@ -4,7 +4,8 @@
 
 mod layout;
 
-use super::CPU_PERCENTAGE;
+use super::Kept;
+use crate::object::defaults::autoscaling::CPU_PERCENTAGE;
 use crate::object::defaults::fields::{Fields, annotate, embedded, is_nil, pointer, take_annotation, text};
 use layout::{BEHAVIOR, CONDITION, METRIC, METRIC_STATUS, Struct};
 use serde_json::{Value, json};
@@ -13,8 +14,18 @@ const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIORS: &str = "autoscaling.alpha.kubernetes.io/behavior";
+const TARGET_PERCENTAGE: &str = "targetCPUUtilizationPercentage";
 const TOLERANCES: [&str; 2] =
     ["autoscaling.alpha.kubernetes.io/scale-down-tolerance", "autoscaling.alpha.kubernetes.io/scale-up-tolerance"];
+
+/// In v1 the annotations are written anew; v2 has none.
+pub(super) fn make(version: &str, object: &mut Fields, kept: &Kept) {
+    match version {
+        "v1" => rewrite(object, &kept.autoscaler),
+        "v2" => take_all(object),
+        _ => {}
+    }
+}
 
 /// Takes the annotations out (`DropRoundTripHorizontalPodAutoscalerAnnotations`).
 pub(in crate::object) fn take_all(object: &mut Fields) {
@@ -24,7 +35,7 @@ pub(in crate::object) fn take_all(object: &mut Fields) {
 }
 
 /// What the annotations say: lists of autoscaling/v1's types, and the internal version's behavior.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::object) struct Annotated {
     /// The metrics but the processors' utilization.
     pub(in crate::object) metrics: Option<Vec<Value>>,
@@ -66,25 +77,45 @@ impl Annotated {
     }
 }
 
-/// Replaces the annotations, and what fields say the same, by what Go would write.
-pub(super) fn round_trip(object: &mut Fields) {
+/// What the internal version of an object of v1 has of this; the processor's target is the last metric.
+pub(super) fn kept(mut object: Fields) -> Annotated {
+    let mut kept = Annotated::take(&mut object);
+    let percentage = pointer(&mut object, "spec").and_then(|spec| spec.remove(TARGET_PERCENTAGE));
+    kept.metrics.get_or_insert_default().extend(percentage.map(cpu_metric));
+    kept
+}
+
+/// Replaces the annotations, and what fields say the same, by what Go would write. Where neither says anything the internal
+/// version has what it had.
+fn rewrite(object: &mut Fields, kept: &Annotated) {
     let mut annotated = Annotated::take(object);
-    let metrics = annotated.metrics.take().unwrap_or_default();
-    annotated.metrics = pointer(object, "spec").map(|spec| other_metrics(spec, metrics));
-    annotated.statuses = Some(current_metrics(object, annotated.statuses.take()));
+    let metrics = annotated.metrics.take();
+    annotated.metrics = pointer(object, "spec").map(|spec| other_metrics(spec, metrics, &kept.metrics));
+    annotated.statuses = Some(current_metrics(object, annotated.statuses.take(), &kept.statuses));
+    annotated.behavior = annotated.behavior.or_else(|| kept.behavior.clone());
+    annotated.conditions = annotated.conditions.or_else(|| kept.conditions.clone());
     annotated.put(object);
 }
 
 /// The processor's target, which is a field, and the metrics that are not.
-fn other_metrics(spec: &mut Fields, mut metrics: Vec<Value>) -> Vec<Value> {
-    if let Some(percentage) = spec.remove("targetCPUUtilizationPercentage").filter(Value::is_number) {
-        metrics.push(cpu_metric(percentage));
-    }
+fn other_metrics(spec: &mut Fields, annotated: Option<Vec<Value>>, kept: &Option<Vec<Value>>) -> Vec<Value> {
+    let percentage = spec.remove(TARGET_PERCENTAGE).filter(Value::is_number);
+    let own = percentage.map_or_else(|| kept.clone().unwrap_or_default(), |percentage| vec![cpu_metric(percentage)]);
+    let mut metrics = match annotated {
+        // Go expects one own metric at most: it has room for all, and takes the first.
+        Some(mut metrics) => {
+            let count = metrics.len() + own.len();
+            metrics.extend(own.into_iter().take(1));
+            metrics.resize(count, json!({}));
+            metrics
+        }
+        None => own,
+    };
     if metrics.is_empty() {
         metrics.push(cpu_metric(CPU_PERCENTAGE.into()));
     }
     if let Some(first) = metrics.iter().find_map(|metric| cpu(metric, "targetAverageUtilization")).cloned() {
-        spec.insert("targetCPUUtilizationPercentage".to_owned(), first);
+        spec.insert(TARGET_PERCENTAGE.to_owned(), first);
     }
     metrics.retain(|metric| cpu(metric, "targetAverageUtilization").is_none());
     metrics
@@ -101,14 +132,14 @@ fn cpu<'a>(metric: &'a Value, name: &str) -> Option<&'a Value> {
     resource.get(name).filter(|value| !value.is_null())
 }
 
-fn current_metrics(object: &mut Fields, annotated: Option<Vec<Value>>) -> Vec<Value> {
+fn current_metrics(object: &mut Fields, annotated: Option<Vec<Value>>, kept: &Option<Vec<Value>>) -> Vec<Value> {
     let field = "currentCPUUtilizationPercentage";
     let percentage = pointer(object, "status").and_then(|status| status.remove(field)).filter(Value::is_number);
-    let metrics = annotated.unwrap_or_else(|| {
-        let resource = |percentage| json!({ "name": "cpu", "currentAverageUtilization": percentage });
-        let metric = |percentage| json!({ "type": "Resource", "resource": resource(percentage) });
-        percentage.map(metric).into_iter().collect()
-    });
+    let of_cpu = |percentage| {
+        let resource = json!({ "name": "cpu", "currentAverageUtilization": percentage });
+        vec![json!({ "type": "Resource", "resource": resource })]
+    };
+    let metrics = annotated.or_else(|| percentage.map(of_cpu)).or_else(|| kept.clone()).unwrap_or_default();
     let last = metrics.iter().rev().find_map(|metric| cpu(metric, "currentAverageUtilization")).cloned();
     if let Some(last) = last
         && let Some(status) = embedded(object, "status")

@@ -1,17 +1,13 @@
-//! The policy group has no defaults; a disruption budget is cleaned on its way through the internal version.
+//! Disruption budgets.
 
-use super::fields::{Fields, is_zero, pointer};
+use crate::object::defaults::fields::{Fields, is_zero, pointer};
 use serde_json::{Value, json};
 
 /// Stands in an expression for what v1beta1 meant by an empty selector (`policy.PDBV1beta1Label`).
 const EMPTY_SELECTOR: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 
-pub(super) fn apply(kind: &str, object: &mut Fields) {
-    if kind == "PodDisruptionBudget"
-        && let Some(selector) = pointer(object, "spec").and_then(|spec| pointer(spec, "selector"))
-    {
-        strip(selector);
-    }
+pub(super) fn make(object: &mut Fields) {
+    pointer(object, "spec").and_then(|spec| pointer(spec, "selector")).map(strip);
 }
 
 /// The label counts alone, and never beside what a user selects (`StripPDBV1beta1Label`).

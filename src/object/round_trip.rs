@@ -1,0 +1,81 @@
+//! What a built-in object loses and gets on its way to the internal version and back (`Convert_v1_*_To_core_*` and its
+//! inverse). kube-apiserver makes that way with what it decodes from a request, and with what webhooks or policies have
+//! changed once all of a plugin's have been asked; until then their changes are only decoded and have defaults.
+//!
+//! The object has its defaults already.
+
+mod apiextensions;
+mod apps;
+pub(super) mod autoscaling;
+mod core;
+mod pod;
+mod policy;
+
+use super::GroupVersionKind;
+use super::defaults::fields::{Fields, each, embedded, pointer};
+use autoscaling::Annotated;
+
+/// What the internal version of an object keeps of what it was, where the versioned one says nothing of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// `spec.templateGeneration` of a DaemonSet.
+    template_generation: Option<i64>,
+    /// What autoscaling/v1 has no fields for, and the metrics.
+    autoscaler: Annotated,
+}
+
+impl Kept {
+    /// Of this object, which has been through the internal version.
+    pub fn of(kind: &GroupVersionKind, object: &Fields) -> Self {
+        let mut kept = Self::default();
+        match (&*kind.group, &*kind.version, &*kind.kind) {
+            ("apps", "v1", "DaemonSet") => kept.template_generation = apps::template_generation(object),
+            ("autoscaling", "v1", "HorizontalPodAutoscaler") => kept.autoscaler = autoscaling::kept(object.clone()),
+            _ => {}
+        }
+        kept
+    }
+}
+
+/// Makes the round trip, in place: into the internal version that has `kept`, and back. Of other kinds, and of what has another
+/// type than it should, nothing is touched.
+///
+/// # Errors
+/// When a conversion refuses the object, though its fields have the right types.
+pub fn make(kind: &GroupVersionKind, object: &mut Fields, kept: &Kept) -> Result<(), String> {
+    let name = kind.kind.as_str();
+    match (kind.group.as_str(), kind.version.as_str()) {
+        ("", "v1") => core::make(name, object),
+        ("apps", "v1") => apps::make(name, object, kept)?,
+        ("batch", "v1") => batch(name, object),
+        ("autoscaling", version) if name == "HorizontalPodAutoscaler" => autoscaling::make(version, object, kept),
+        ("policy", "v1") if name == "PodDisruptionBudget" => policy::make(object),
+        ("apiextensions.k8s.io", "v1") if name == "CustomResourceDefinition" => apiextensions::make(object),
+        ("resource.k8s.io", "v1beta1") if name == "ResourceSlice" => resource_slice(object),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn batch(kind: &str, object: &mut Fields) {
+    let Some(spec) = pointer(object, "spec") else { return };
+    match kind {
+        "Job" => pod::template(spec),
+        "CronJob" => {
+            let job = pointer(spec, "jobTemplate").and_then(|template| pointer(template, "spec"));
+            job.map(pod::template);
+        }
+        _ => {}
+    }
+}
+
+/// The internal version has no `basic`, and v1beta1 always writes one (`Convert_resource_Device_To_v1beta1_Device`).
+fn resource_slice(object: &mut Fields) {
+    let Some(spec) = pointer(object, "spec") else { return };
+    for device in each(spec, "devices") {
+        embedded(device, "basic");
+    }
+}
+
+#[cfg(test)]
+mod tests;
