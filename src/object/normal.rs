@@ -34,7 +34,7 @@ pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> 
     Some(typed::decode_json(kind, decoded, text)?.and_then(|typed| finish(kind, typed)))
 }
 
-/// What is decoded, with its defaults, but not yet what the internal version makes of it: [`round_trip`].
+/// What is decoded, with its defaults, but not yet what the internal version makes of it: [`round_trip()`].
 pub fn defaulted(kind: &GroupVersionKind, typed: Typed) -> Normal {
     let Ok(normal) = defaulted_and(kind, typed, |_| Ok::<(), Infallible>(()));
     normal
