@@ -150,7 +150,7 @@ impl Target {
     /// Whether it is a question to the API server, which changes nothing: who somebody is, or what they may do.
     pub(super) fn is_review(&self) -> bool {
         let is_asked = matches!(&*self.resource.group, "authentication.k8s.io" | "authorization.k8s.io");
-        is_asked && self.subresource.is_empty() && !self.must_be_named()
+        is_asked && self.is_built_in() && self.subresource.is_empty() && !self.must_be_named()
     }
 
     /// Whether there is a Table of it (`RequestScope.TableConvertor`).
