@@ -138,6 +138,12 @@ impl Exchange {
         }
     }
 
+    /// Keeps the annotations of a validating phase until it is known whether it counts; the one before did.
+    fn hold(&mut self, annotations: Vec<Annotation>) {
+        let before = std::mem::replace(&mut self.validated, annotations);
+        self.publish(before);
+    }
+
     /// Takes back what the validating phase annotated and warned of.
     fn forget_validation(&mut self) {
         self.validated.clear();
@@ -166,8 +172,7 @@ impl Pipeline {
                 in_time.unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout")))
             }
         };
-        let validated = std::mem::take(&mut exchange.validated);
-        exchange.publish(validated);
+        exchange.hold(Vec::new());
         let is_own = answered.is_err();
         let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal, form));
         exchange.warnings.write_to(response.headers_mut(), is_own);

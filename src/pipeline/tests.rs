@@ -60,6 +60,10 @@ impl Plugin for Witness {
         if subject.str(&["metadata", "labels", "refuse"]) == "me" {
             return Err(Denial::forbidden("it says so itself"));
         }
+        let note = subject.str(&["metadata", "labels", "note"]);
+        if !note.is_empty() {
+            attributes.annotations.add(format!("witness.test/{note}"), "seen");
+        }
         SEEN.lock().unwrap().push(json!({
             "operation": attributes.operation.as_str(),
             "name": attributes.name,

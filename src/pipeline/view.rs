@@ -89,10 +89,13 @@ impl Write<'_> {
     }
 
     /// Whether there is more to know than what is submitted. Evictions are validated as they are submitted, and so are
-    /// objects of an aggregated API that knows no dry runs.
+    /// objects that are never stored, but for reviews, and those of an aggregated API that knows no dry runs.
     pub(super) fn can_be_tried(&self, attributes: &Attributes) -> bool {
         let tells_more = match attributes.operation {
-            Operation::Create => matches!(&*self.target.subresource, "" | "binding" | "token"),
+            Operation::Create if self.target.subresource.is_empty() => {
+                self.target.must_be_named() || self.target.is_review()
+            }
+            Operation::Create => matches!(&*self.target.subresource, "binding" | "token"),
             Operation::Update => true,
             Operation::Delete | Operation::Connect => false,
         };

@@ -296,7 +296,7 @@ impl<'a> Write<'a> {
     pub(super) async fn validate(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.validate(attributes).await;
-        exchange.validated.extend(attributes.annotations.take());
+        exchange.hold(attributes.annotations.take());
         result
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::object::{GroupVersionKind, GroupVersionResource};
+use std::sync::mpsc;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
@@ -127,6 +128,41 @@ async fn that_a_name_is_taken_shows_after_the_validating_phase() {
     let mut refused = watched("view-taken");
     refused["metadata"]["labels"]["refuse"] = json!("me");
     assert_eq!(path.json("POST", CONFIG_MAPS, &refused).await.0, 403);
+}
+
+#[tokio::test]
+async fn annotations_of_the_phase_count_unless_the_api_server_refuses_first() {
+    struct Lines(mpsc::Sender<String>);
+    impl audit::Sink for Lines {
+        fn write(&self, line: String) {
+            self.0.send(line).unwrap();
+        }
+    }
+    let (lines, written) = mpsc::channel();
+    let mut path = Path::new().await;
+    let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n".parse().unwrap();
+    let metrics = audit::Metrics::register(&prometheus::Registry::new()).unwrap();
+    path.pipeline.audit = Audit::new(policy, Arc::new(Lines(lines)), metrics);
+    let noted = || -> Vec<String> {
+        let event: Value = serde_json::from_str(&written.try_iter().last().unwrap()).unwrap();
+        let annotations = event["annotations"].as_object().unwrap().keys();
+        annotations.filter_map(|key| key.strip_prefix("witness.test/").map(str::to_owned)).collect()
+    };
+    for (name, note, code, expected) in [
+        ("not%a%name", "zero", 422, &[][..]),
+        ("note-one", "one", 201, &["one"]),
+        ("note-one", "taken", 409, &["taken"]),
+        ("note-two", "two", 201, &["two"]),
+    ] {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"note": note});
+        assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, code, "{name}");
+        assert_eq!(noted(), expected, "{name}");
+    }
+    // Of each of a collection.
+    let these = format!("{CONFIG_MAPS}?labelSelector=note");
+    assert_eq!(path.json("DELETE", &these, &json!({})).await.0, 200);
+    assert_eq!(noted(), ["one", "two"]);
 }
 
 #[test]
