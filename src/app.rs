@@ -12,6 +12,7 @@ use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Li
 use crate::embedded;
 use crate::manifests::ReservedNames;
 use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
+use crate::processor::Processor;
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
@@ -349,6 +350,7 @@ fn pipeline(
         dry_runs: DryRuns::default(),
         audit,
         in_flight: InFlight::new(limits.requests_inflight, limits.mutating_requests_inflight),
+        processor: Processor::new(limits.long_work),
         limits: limits.clone(),
     })
 }

@@ -14,6 +14,7 @@ pub mod request;
 pub mod authn;
 pub mod authz;
 pub mod upstream;
+pub mod processor;
 pub mod response;
 pub mod status;
 mod duration;

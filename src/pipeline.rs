@@ -37,6 +37,7 @@ use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::config::{Limits, ValidationView};
 use crate::manifests::ReservedNames;
+use crate::processor::Processor;
 use crate::request::info::{is_canonical, request_info};
 use crate::request::{RequestInfo, timeout};
 use crate::response;
@@ -88,6 +89,8 @@ pub struct Pipeline {
     pub audit: Audit,
     /// How many requests there are.
     pub in_flight: InFlight,
+    /// Where they are worked on.
+    pub processor: Processor,
     /// Every bound.
     pub limits: Limits,
 }
@@ -117,6 +120,8 @@ impl Came {
 #[derive(Default)]
 struct Exchange {
     audit_id: String,
+    /// Who is audited; empty where nobody is.
+    user: String,
     warnings: Arc<Warnings>,
     event: Option<EventInProgress>,
     /// What the validating phase annotated; it counts unless the API server refuses what that phase would not have seen.
@@ -187,7 +192,8 @@ impl Pipeline {
             None => response,
             Some(event) => {
                 let patience = self.limits.request_timeout;
-                Box::pin(audited::follow(event, response, info.is_long_running(), patience)).await
+                let followed = audited::follow(event, response, info.is_long_running(), patience);
+                Box::pin(self.processor.run(&exchange.user, followed)).await
             }
         }
     }
@@ -234,7 +240,10 @@ impl Pipeline {
         Box::pin(self.authorize(info, &caller, exchange)).await?;
         match connect {
             Some(target) => Box::pin(self.connect(request, target, &caller, exchange)).await,
-            None => Box::pin(self.write(request, info, &caller, exchange)).await,
+            None => {
+                let write = self.write(request, info, &caller, exchange);
+                Box::pin(self.processor.run(&caller.user.username, write)).await
+            }
         }
     }
 
@@ -275,6 +284,9 @@ impl Pipeline {
         authenticated.warnings.iter().for_each(|warning| exchange.warnings.add(*warning));
         let (user, credentials) = (authenticated.user, authenticated.credentials);
         exchange.event = self.audit.begin(&audited, &user);
+        if exchange.event.is_some() {
+            exchange.user.clone_from(&user.username);
+        }
         let impersonated =
             self.impersonation.apply(request.headers_mut(), &user, info, &self.authorizer, credentials.as_ref()).await;
         let Some(impersonated) = impersonated? else { return Ok(Caller { user, credentials }) };

@@ -30,6 +30,9 @@ pub struct Limits {
     pub requests_inflight: usize,
     /// Writes in flight (`--max-mutating-requests-inflight`); 0 for any number.
     pub mutating_requests_inflight: usize,
+    /// Requests of which something large is decoded, patched or evaluated at the same time; half of them at most are one user's.
+    /// 0 for one less than there are processors.
+    pub long_work: usize,
     /// Upgraded connections: exec, attach, port-forward. They no longer count as `connections`.
     pub upgrades: usize,
     /// HTTP/2 connections to the API server behind.
@@ -126,6 +129,7 @@ impl Default for Limits {
             admission_timeout: None,
             requests_inflight: 400,
             mutating_requests_inflight: 200,
+            long_work: 0,
             upgrades: 4096,
             upstream_connections: 256,
             upstream_http1_connections: 4096,

@@ -1,6 +1,7 @@
 //! Follows a response to its end for the audit event.
 
 use crate::audit::{EventInProgress, OBJECT_BYTES};
+use crate::processor;
 use crate::status::Status;
 use crate::upstream::{Body, BoxError, full};
 use bytes::{Bytes, BytesMut};
@@ -32,6 +33,7 @@ pub(super) async fn follow(
     let (parts, body) = response.into_parts();
     match collect(body, Instant::now() + patience).await {
         Collected::Whole(bytes) => {
+            processor::expect(bytes.len()).await;
             let value: Option<Value> = serde_json::from_slice(&bytes).ok();
             let status = value.as_ref().filter(|value| value.get("kind").is_some_and(|kind| kind == "Status"));
             let status: Option<Status> = status.and_then(|status| serde_json::from_value(status.clone()).ok());

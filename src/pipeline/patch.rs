@@ -13,6 +13,7 @@ use crate::object::Object;
 use crate::object::decode::{Decoded, go_quote};
 use crate::object::patch::{self, PatchType, go_print, merge_diff};
 use crate::object::typed;
+use crate::processor;
 use crate::request::body::{
     OptionsKind, Unfit, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
 };
@@ -23,6 +24,9 @@ use http::Response;
 use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+
+/// How many operations of a JSON patch are applied on a worker.
+const SHORT_OPERATIONS: usize = 100;
 
 impl Write<'_> {
     /// Admits and patches the object; on a conflict that the client did not ask for, once more with the fresh one.
@@ -42,6 +46,10 @@ impl Write<'_> {
         };
         if let Some(event) = &mut exchange.event {
             event.set_request_patch(&decoded.value);
+        }
+        // Each operation may move a whole list.
+        if decoded.value.as_array().is_some_and(|operations| operations.len() > SHORT_OPERATIONS) {
+            processor::expect_long().await;
         }
         let mut attempt = 0;
         loop {

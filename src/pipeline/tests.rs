@@ -17,6 +17,7 @@ use crate::cluster::{Cluster, FixedState};
 use crate::config::admission::DefaultTolerations;
 use crate::embedded;
 use crate::manifests::ReservedNames;
+use crate::processor::Processor;
 use crate::upstream::{Forwarder, Identity, Protobuf, SharedTransport, from_fn, full, kube_client};
 use async_trait::async_trait;
 use http_body_util::BodyExt;
@@ -165,6 +166,7 @@ impl Path {
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),
+            processor: Processor::new(0),
             limits,
         };
         Self { pipeline, server }

@@ -15,6 +15,7 @@ use crate::object::decode::{self, Decoded, go_quote};
 use crate::object::normal::{self, Normal};
 use crate::object::structural::{self, Structural};
 use crate::object::{GroupVersionKind, Object, protobuf, schema, typed};
+use crate::processor;
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
 use bytes::{Bytes, BytesMut};
@@ -60,11 +61,12 @@ pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
             break;
         }
     }
-    match length > limit {
-        true => Err(too_large()),
-        false if whole.is_empty() => Ok(first),
-        false => Ok(whole.freeze()),
+    if length > limit {
+        return Err(too_large());
     }
+    // A body is read as a whole to be decoded.
+    processor::expect(length).await;
+    Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
 /// An object as a client sent it.

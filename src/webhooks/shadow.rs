@@ -14,10 +14,14 @@ use crate::admission::shadow::{Decision, Report, Shadow};
 use crate::admission::{Attributes, Denial};
 use crate::cluster::Cluster;
 use crate::object::{Object, decode};
-use std::sync::Arc;
+use crate::processor::Processor;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+
+/// Where answers to shadows' calls are worked on: beside the request, so not in its turns. Each configuration counts as a user.
+static PROCESSOR: LazyLock<Processor> = LazyLock::new(|| Processor::new(1));
 
 /// The shadows of one phase of one request; dropping it ends their calls.
 #[derive(Default)]
@@ -45,7 +49,8 @@ impl Shadows {
             Err(error) => return self.reports.push(failed(who, hook, &error, started.elapsed())),
         };
         let (hooks, cluster) = (Arc::clone(hooks), Arc::clone(cluster));
-        self.calls.spawn(async move {
+        let user = who.configuration.clone();
+        let call = async move {
             let Some(hook) = hooks.at(index) else { return Report::new(who, Decision::Allowed, Duration::ZERO) };
             let response = exchange(caller, hook, &prepared, &cluster).await;
             match response.and_then(|response| verdict(hook, response)) {
@@ -53,7 +58,8 @@ impl Shadows {
                 Ok(response) => patched(who, hook, &prepared, &response.patch, started.elapsed()),
                 Err(error) => failed(who, hook, &error, started.elapsed()),
             }
-        });
+        };
+        self.calls.spawn(async move { PROCESSOR.run(&user, call).await });
     }
 
     /// Notes that it could not be told whether the hook is to be called, which would have refused the request.

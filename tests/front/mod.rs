@@ -19,6 +19,7 @@ use kube_admission_proxy::embedded;
 use kube_admission_proxy::object::{GroupVersionKind, GroupVersionResource, Object};
 use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
 use kube_admission_proxy::plugins;
+use kube_admission_proxy::processor::Processor;
 use kube_admission_proxy::server::{Connection, Drain};
 use kube_admission_proxy::upstream::{Forwarder, Identity, Protobuf, SharedTransport, full, kube_client};
 use serde_json::json;
@@ -124,6 +125,7 @@ impl Front {
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),
+            processor: Processor::new(0),
             limits,
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));

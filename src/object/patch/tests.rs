@@ -171,16 +171,16 @@ fn a_strategic_patch_writes_whole_numbers_as_go_does() {
 
 #[test]
 fn a_short_patch_cannot_move_a_long_list_for_ever() {
-    let document = json!({"list": vec![0; 1 << 12]});
+    let document = json!({"list": vec![0; 1 << 14]});
     let moving = |count: usize| Value::Array(vec![json!({"op": "add", "path": "/list/0"}); count]);
     let apply = |count| apply(PatchType::Json, document.clone(), &moving(count), None);
-    assert_eq!(apply(200).unwrap()["list"].as_array().unwrap().len(), (1 << 12) + 200);
+    assert_eq!(apply(200).unwrap()["list"].as_array().unwrap().len(), (1 << 14) + 200);
     assert_eq!(apply(300).unwrap_err().code, 422);
 }
 
 #[test]
 fn a_short_patch_cannot_have_a_large_object_measured_for_ever() {
-    let document = json!({"a": vec![0; 1 << 12], "deep": {"er": {}}});
+    let document = json!({"a": vec![0; 1 << 14], "deep": {"er": {}}});
     let moving = |count: usize| {
         let there = json!({"op": "move", "from": "/a", "path": "/deep/er/a"});
         let back = json!({"op": "move", "from": "/deep/er/a", "path": "/a"});

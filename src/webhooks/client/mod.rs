@@ -28,6 +28,7 @@ pub use kubeconfig::Kubeconfig;
 use crate::admission::metrics::Metrics;
 use crate::cluster::Cluster;
 use crate::config::Limits;
+use crate::processor;
 use breaker::{Breaker, Breakers};
 use bytes::{Bytes, BytesMut};
 use connection::{Connection, Lost};
@@ -315,7 +316,10 @@ impl Client {
         let in_body = |failure: Failure| NoAnswer::new(&failure, in_body);
         let mut body = read.map_err(in_body)?;
         self.pool.put_back(connection);
+        processor::expect(body.len()).await;
         if head.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"gzip")) {
+            // A short body may hold a long one.
+            processor::expect_long().await;
             body = gunzip(&body, self.answer_bytes).map_err(in_body)?;
         }
         Ok((head, body))

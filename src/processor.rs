@@ -1,0 +1,305 @@
+//! Where the work on a request runs: long work leaves the async worker, and users take turns with it.
+//!
+//! A worker of the runtime serves all connections, and nothing preempts it. A future that [`Processor::run`] runs says with
+//! [`expect`] that it is about to decode, patch or evaluate something large. From its next poll on, the future is polled
+//! where the runtime does not wait for it: the operating system divides the processors between long work and the workers.
+//! A poll of long work needs a turn. There are fewer turns than processors, and half of them at most are one user's, so that
+//! neither the workers nor the long work of other users wait for the long work of one.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Poll;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::Semaphore;
+
+/// How many bytes a poll decodes, patches and encodes on a worker: the slowest input that is known takes 100 ns a byte.
+const SHORT_BYTES: usize = 32 << 10;
+
+thread_local! {
+    /// What the future that is being polled expects; none outside of [`Processor::run`].
+    static EXPECTED: Cell<Option<Work>> = const { Cell::new(None) };
+}
+
+/// How much work a poll does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// On a worker: so many bytes more.
+    Short(usize),
+    Long,
+}
+
+/// The work of a poll that has just begun.
+const SHORT: Work = Work::Short(SHORT_BYTES);
+
+/// The turns of long work. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Processor(Arc<Turns>);
+
+#[derive(Debug)]
+struct Turns {
+    all: Semaphore,
+    /// How many of them are one user's.
+    of_one: usize,
+    lines: Mutex<HashMap<Arc<str>, Weak<Line>>>,
+}
+
+/// The turns of one user who has long work. The line for all turns is first come, first served; no more of a user's polls
+/// stand in it than the user may have turns.
+#[derive(Debug)]
+struct Line {
+    user: Arc<str>,
+    own: Semaphore,
+    turns: Arc<Turns>,
+}
+
+impl Processor {
+    /// So many turns at a time; 0 for one less than there are processors, but one.
+    pub fn new(turns: usize) -> Self {
+        let turns = match turns {
+            0 => std::thread::available_parallelism().map_or(1, |processors| processors.get() - 1),
+            turns => turns,
+        };
+        let turns = turns.clamp(1, Semaphore::MAX_PERMITS);
+        Self(Arc::new(Turns { all: Semaphore::new(turns), of_one: turns.div_ceil(2), lines: Mutex::default() }))
+    }
+
+    /// Runs the work on a request of this user.
+    pub async fn run<F: Future>(&self, user: &str, work: F) -> F::Output {
+        let mut work = pin!(work);
+        let short = poll_fn(|context| match polled(SHORT, || work.as_mut().poll(context)) {
+            (Poll::Ready(output), _) => Poll::Ready(Some(output)),
+            (Poll::Pending, Work::Short(_)) => Poll::Pending,
+            (Poll::Pending, Work::Long) => Poll::Ready(None),
+        });
+        if let Some(output) = short.await {
+            return output;
+        }
+        let line = self.line(user);
+        loop {
+            let turn = line.turn().await;
+            let (step, _) =
+                poll_fn(|context| Poll::Ready(off_worker(|| polled(Work::Long, || work.as_mut().poll(context))))).await;
+            drop(turn);
+            match step {
+                Poll::Ready(output) => return output,
+                Poll::Pending => woken().await,
+            }
+        }
+    }
+
+    fn line(&self, user: &str) -> Arc<Line> {
+        let mut lines = self.0.lines();
+        if let Some(line) = lines.get(user).and_then(Weak::upgrade) {
+            return line;
+        }
+        let user: Arc<str> = user.into();
+        let line = Line { user: user.clone(), own: Semaphore::new(self.0.of_one), turns: self.0.clone() };
+        let line = Arc::new(line);
+        lines.insert(user, Arc::downgrade(&line));
+        line
+    }
+}
+
+impl Turns {
+    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<Line>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    /// Waits for a turn, which ends when the result is dropped.
+    async fn turn(&self) -> impl Sized + use<'_> {
+        // Neither semaphore is ever closed.
+        let own = self.own.acquire().await.ok();
+        (self.turns.all.acquire().await.ok(), own)
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let mut lines = self.turns.lines();
+        // A new line of the same user may stand there already.
+        if lines.get(&self.user).is_some_and(|line| line.strong_count() == 0) {
+            lines.remove(&self.user);
+        }
+    }
+}
+
+/// Says that so many bytes are about to be decoded, or that as much other work is about to be done. Long work goes on at the
+/// next poll, when its turn has come. Outside of [`Processor::run`] nothing happens.
+pub async fn expect(bytes: usize) {
+    let Some(Work::Short(left)) = EXPECTED.get() else { return };
+    match left.checked_sub(bytes) {
+        Some(left) => EXPECTED.set(Some(Work::Short(left))),
+        None => expect_long().await,
+    }
+}
+
+/// Says that work is about to be done of which nobody knows how long it takes.
+pub async fn expect_long() {
+    let mut is_announced = !matches!(EXPECTED.get(), Some(Work::Short(_)));
+    poll_fn(|context| {
+        if std::mem::replace(&mut is_announced, true) {
+            return Poll::Ready(());
+        }
+        EXPECTED.set(Some(Work::Long));
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Polls a future that expects this, and answers what it expects then.
+fn polled<T>(expected: Work, poll: impl FnOnce() -> T) -> (T, Work) {
+    /// Leaves the thread as it was, also by a panic.
+    struct Restore(Option<Work>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            EXPECTED.set(self.0);
+        }
+    }
+    let _restore = Restore(EXPECTED.replace(Some(expected)));
+    let output = poll();
+    (output, EXPECTED.get().unwrap_or(expected))
+}
+
+/// Does work while another thread takes over the worker. A runtime that has one thread only has no other.
+fn off_worker<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+/// Waits until the task is woken.
+async fn woken() {
+    let mut is_polled = false;
+    poll_fn(|_| if std::mem::replace(&mut is_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use futures_util::future::join_all;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+    use tokio::runtime::Builder;
+    use tokio::sync::oneshot;
+
+    #[tokio::test]
+    async fn short_work_is_done_at_once_and_long_work_when_it_is_polled_again() {
+        let processor = Processor::new(1);
+        let step = |bytes| async move {
+            expect(SHORT_BYTES / 2).await;
+            expect(bytes).await;
+            EXPECTED.get()
+        };
+        assert_eq!(processor.run("a", step(SHORT_BYTES / 2)).now_or_never(), Some(Some(Work::Short(0))));
+        assert_eq!(processor.run("a", step(SHORT_BYTES / 2 + 1)).await, Some(Work::Long));
+        // Nothing is left behind, neither on the thread nor of the user.
+        assert_eq!(EXPECTED.get(), None);
+        assert!(processor.0.lines().is_empty());
+        expect(usize::MAX).now_or_never().expect("nobody runs this");
+    }
+
+    #[test]
+    fn long_work_does_not_hold_the_only_worker() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (processor, (begin, begun)) = (Processor::new(1), oneshot::channel());
+        let (end, ended) = std::sync::mpsc::channel();
+        let long = runtime.spawn(async move {
+            let work = async move {
+                expect_long().await;
+                begin.send(()).unwrap();
+                // Blocks its thread.
+                ended.recv_timeout(Duration::from_secs(60)).unwrap();
+            };
+            processor.run("a", work).await;
+        });
+        let other = runtime.spawn(async move {
+            begun.await.unwrap();
+            end.send(()).unwrap();
+        });
+        runtime.block_on(async {
+            other.await.unwrap();
+            long.await.unwrap();
+        });
+    }
+
+    /// Long work that counts itself while it runs, and lets others run meanwhile.
+    async fn counted(processor: &Processor, user: &str, running: &AtomicUsize, most: &AtomicUsize) {
+        let work = async {
+            expect_long().await;
+            for _ in 0..3 {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(1));
+                running.fetch_sub(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+            }
+        };
+        processor.run(user, work).await;
+    }
+
+    #[test]
+    fn no_more_runs_at_a_time_than_there_are_turns() {
+        let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+        for (turns, users, bound) in [(2, &["a", "b", "c"][..], 2), (4, &["a"], 2), (1, &["a", "b"], 1)] {
+            let (processor, running, most) = (Processor::new(turns), Arc::default(), Arc::default());
+            let tasks = (0..8).map(|index| {
+                let (processor, user) = (processor.clone(), users[index % users.len()]);
+                let (running, most) = (Arc::<AtomicUsize>::clone(&running), Arc::<AtomicUsize>::clone(&most));
+                runtime.spawn(async move { counted(&processor, user, &running, &most).await })
+            });
+            for task in runtime.block_on(join_all(tasks.collect::<Vec<_>>())) {
+                task.unwrap();
+            }
+            assert!(most.load(Ordering::SeqCst) <= bound, "{turns} turns, {users:?}: {most:?} at a time");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_next_turn_is_another_users() {
+        let (processor, order) = (Processor::new(1), Mutex::new(Vec::new()));
+        let (end, ended) = oneshot::channel::<()>();
+        let step = |user: &'static str| {
+            let order = &order;
+            processor.run(user, async move {
+                expect_long().await;
+                order.lock().unwrap().push(user);
+            })
+        };
+        let greedy = (0..5).map(|_| step("greedy"));
+        let all = async {
+            // The order of the first polls is the order in which they ask for turns.
+            tokio::join!(join_all(greedy), step("quiet"));
+            end.send(()).unwrap();
+        };
+        let held = processor.0.all.acquire().await.unwrap();
+        let release = async {
+            tokio::task::yield_now().await;
+            drop(held);
+            ended.await.unwrap();
+        };
+        tokio::join!(all, release);
+        let place = order.lock().unwrap().iter().position(|user| *user == "quiet");
+        assert!(place <= Some(1), "{order:?}");
+    }
+
+    #[tokio::test]
+    async fn who_gives_up_waiting_leaves_the_turn_to_others() {
+        let processor = Processor::new(1);
+        let held = processor.0.all.acquire().await.unwrap();
+        let mut waiting = Box::pin(processor.run("a", expect_long()));
+        for _ in 0..3 {
+            assert!(waiting.as_mut().now_or_never().is_none());
+        }
+        drop(waiting);
+        assert!(processor.0.lines().is_empty());
+        drop(held);
+        processor.run("a", expect_long()).await;
+    }
+}
