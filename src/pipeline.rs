@@ -43,7 +43,7 @@ use crate::request::{RequestInfo, timeout};
 use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
-use crate::upstream::{Body, LongRunning};
+use crate::upstream::{Body, LongRunning, strip_connection};
 use http::header::{TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
@@ -219,6 +219,7 @@ impl Pipeline {
             )));
         }
         let caller = self.identify(&mut request, info, exchange).await?;
+        strip_connection(&mut request);
         exchange.seat = Some(self.in_flight.enter(info, &caller.user)?);
         if *request.method() == Method::CONNECT {
             // To both neighbours a success would mean that the connection is a tunnel from here on.

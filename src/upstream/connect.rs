@@ -18,6 +18,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// Streams of a connection that were cancelled, and for which frames may still come. Clients cancel watches in bulk.
+const MAX_RESET_STREAMS: usize = 1024;
 
 /// What the connections to the upstream may cost.
 #[derive(Clone, Debug)]
@@ -200,6 +202,10 @@ impl Connector {
             .keep_alive_interval(self.bounds.keep_alive_interval)
             .keep_alive_timeout(self.bounds.keep_alive_timeout)
             .keep_alive_while_idle(true)
+            .max_concurrent_reset_streams(MAX_RESET_STREAMS)
+            // Frames for a stream that was cancelled longer ago count as errors of the server, and enough of them in the
+            // life of a connection would end it with all its streams. The server is trusted, and clients cancel streams.
+            .max_local_error_reset_streams(None)
             .handshake(TokioIo::new(stream))
             .await?;
         let limit = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));

@@ -1,7 +1,8 @@
 //! Passes a request on to the API server, as its user, and the answer back.
 
 use super::identity::{ClientCredentials, Identity};
-use super::{Body, LongRunning, SharedTransport, UpstreamError, chain, upgrade};
+use super::upgrade::{self, Upgrade};
+use super::{Body, LongRunning, OfClient, SharedTransport, UpstreamError, chain};
 use crate::authn::UserInfo;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
@@ -50,7 +51,7 @@ impl Forwarder {
         Self { transport, identity: Arc::new(identity), drain, upgrades }
     }
 
-    /// Sends a request as `user` and brings the answer, whatever its status. Body and trailers stream in both
+    /// Sends a request, which [`strip_connection`] has seen, as `user` and brings the answer, whatever its status. Body and trailers stream in both
     /// directions. What the request said of its sender's identity is gone; `credentials` are what of it may pass.
     /// `deadline` is for the answer's head; its body may take as long as it likes.
     ///
@@ -64,12 +65,10 @@ impl Forwarder {
         deadline: Option<Instant>,
     ) -> Result<Response<Body>, Status> {
         let client = hyper::upgrade::on(&mut request);
-        let protocol = upgrade::protocol(request.headers());
         let remote = request.extensions().get::<Arc<Connection>>().map(|connection| connection.remote.ip());
-        strip_hop_by_hop(request.headers_mut());
         append_forwarded_for(request.headers_mut(), remote);
         let mut upgrade = None;
-        if let Some(protocol) = protocol {
+        if let Some(Upgrade(protocol)) = request.extensions_mut().remove() {
             let permit = Arc::clone(&self.upgrades).try_acquire_owned();
             let permit = permit.map_err(|_| Status::too_many_requests("too many upgraded connections"))?;
             upgrade = Some((client, permit));
@@ -78,6 +77,7 @@ impl Forwarder {
         }
         let long_running = request.extensions().get::<LongRunning>().copied();
         request.extensions_mut().clear();
+        request.extensions_mut().insert(OfClient);
         if let Some(long_running) = long_running {
             request.extensions_mut().insert(long_running);
         }
@@ -132,8 +132,21 @@ pub(super) fn bad_gateway() -> Status {
     Status::service_unavailable("error trying to reach service: no answer from the API server behind the proxy")
 }
 
+/// Removes from a client's request the headers that are about its connection, and those that its `Connection` header names. The
+/// protocol of an upgrade stays as an extension, [`Upgrade`].
+///
+/// Called before the proxy sets headers of its own, which `Connection` could name as well; and after authentication, from which a
+/// client must not be able to hide headers that a front proxy has set.
+pub fn strip_connection(request: &mut Request<Body>) {
+    let protocol = upgrade::protocol(request.headers());
+    strip_hop_by_hop(request.headers_mut());
+    if let Some(protocol) = protocol {
+        request.extensions_mut().insert(Upgrade(protocol));
+    }
+}
+
 /// Removes what is about the connection that the message came on. `TE: trailers` stays: gRPC-like servers ask for it.
-pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let present: Vec<HeaderName> = headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
     if present.is_empty() {
         return;

@@ -14,11 +14,12 @@ mod webhooks;
 
 pub use client::kube_client;
 pub use connect::Bounds;
-pub use forward::Forwarder;
+pub use forward::{Forwarder, strip_connection};
 pub use identity::{ClientCredentials, Identity, RequestHeaders};
 pub use probe::Probe;
 pub use protobuf::Protobuf;
 pub use remote::{Remote, RemoteError};
+pub use upgrade::Upgrade;
 pub use webhooks::Doubled;
 
 use async_trait::async_trait;
@@ -46,6 +47,10 @@ pub fn empty() -> Body {
 /// Says of a request, as an extension, that its answer may last as long as it likes: a watch, a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LongRunning;
+
+/// Says of a request, as an extension, that it is a client's: it takes no place of the proxy's own requests.
+#[derive(Clone, Copy, Debug)]
+pub struct OfClient;
 
 /// Why a request got no answer from the API server.
 #[derive(Debug, thiserror::Error)]

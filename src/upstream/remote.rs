@@ -5,7 +5,7 @@ use super::credentials::Credentials;
 use super::identity::ClientCredentials;
 use super::pool::Pool;
 use super::upgrade;
-use super::{Body, BoxError, Transport, UpstreamError};
+use super::{Body, BoxError, LongRunning, OfClient, Transport, UpstreamError};
 use crate::request::is_canonical;
 use crate::server::reload::{self, Reloading};
 use async_trait::async_trait;
@@ -74,11 +74,11 @@ impl Transport for Remote {
         if !is_clients {
             target.credentials.apply(request.headers_mut()).await.map_err(UpstreamError::Unreachable)?;
         }
-        let pool = if is_clients { &target.without_certificate } else { &target.own };
+        let side = if is_clients { &target.without_certificate } else { &target.own };
         if upgrade::is_upgrade(request.headers()) {
-            return Box::pin(pool.connector.upgrade(request)).await;
+            return Box::pin(side.connector.upgrade(request)).await;
         }
-        pool.connections.send(request).await
+        side.lane(&request).send(request).await
     }
 }
 
@@ -95,16 +95,35 @@ struct Target {
     without_certificate: Side,
 }
 
+/// Requests of clients share no connection with requests of the proxy's own, and short requests share none with
+/// long-running ones: no client holds a place, or ends a connection, that the proxy's own calls need.
 #[derive(Debug)]
 struct Side {
     connector: Connector,
-    connections: Arc<Pool>,
+    clients: Lanes,
+    own: Lanes,
+}
+
+#[derive(Debug)]
+struct Lanes {
+    short: Arc<Pool>,
+    long_running: Arc<Pool>,
 }
 
 impl Side {
     fn new(connector: Connector) -> Self {
-        let connections = Pool::new(connector.clone(), connector.bounds.clone());
-        Self { connector, connections }
+        let pool = |bounds| Pool::new(connector.clone(), bounds);
+        let lanes = || Lanes { short: pool(connector.bounds.clone()), long_running: pool(connector.bounds.clone()) };
+        Self { clients: lanes(), own: lanes(), connector }
+    }
+
+    fn lane(&self, request: &Request<Body>) -> &Arc<Pool> {
+        let is_clients = request.extensions().get::<OfClient>().is_some();
+        let lanes = if is_clients { &self.clients } else { &self.own };
+        match request.extensions().get::<LongRunning>() {
+            Some(_) => &lanes.long_running,
+            None => &lanes.short,
+        }
     }
 }
 
@@ -169,7 +188,8 @@ impl Target {
 }
 
 fn tls(config: &kube::Config, host: &str) -> Result<Tls, RemoteError> {
-    let name = config.tls_server_name.as_deref().unwrap_or(host).to_owned();
+    // An empty name is none, as in client-go.
+    let name = config.tls_server_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(host).to_owned();
     let name = ServerName::try_from(name)
         .map_err(|_| RemoteError::Unsupported("the server's name is neither a DNS name nor an address".to_owned()))?;
     Ok(Tls::new(config.rustls_client_config()?, name))

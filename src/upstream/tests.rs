@@ -138,6 +138,19 @@ async fn a_client_that_speaks_for_itself_never_travels_on_the_proxys_certificate
 }
 
 #[tokio::test]
+async fn an_empty_tls_server_name_is_none() {
+    let served = serve(describe);
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("https://{}", served.address);
+    let user = serde_json::json!({"token": "own"});
+    let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &user);
+    let named = std::fs::read_to_string(&path).unwrap().replace("\"server\"", "\"tls-server-name\":\"\",\"server\"");
+    std::fs::write(&path, named).unwrap();
+    let remote = Remote::from_kubeconfig(&path, Bounds::default()).await.unwrap();
+    assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "/ Bearer own - 0");
+}
+
+#[tokio::test]
 async fn follows_a_changed_kubeconfig() {
     let served = serve(describe);
     let (remote, directory) = remote_of(&served, "", serde_json::json!({"token": "one"})).await;
@@ -196,6 +209,74 @@ async fn three_hundred_watches_share_three_connections_and_leave_room_when_they_
 }
 
 #[tokio::test]
+async fn no_request_of_a_client_holds_a_connection_of_the_proxys_own_requests() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let connections = Arc::clone(&seen);
+    let served = serve(move |request: Request<Incoming>| {
+        connections.lock().unwrap().push(request.extensions().get::<Arc<Connection>>().unwrap().remote);
+        async { Response::new(silent().0) }
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("https://{}", served.address);
+    let path = kubeconfig(directory.path(), &url, Some(&served.authority.pem()), &serde_json::json!({}));
+    let bounds =
+        Bounds { max_connections: 1, max_streams: 1, acquire_timeout: Duration::from_millis(50), ..Bounds::default() };
+    let remote = Remote::from_kubeconfig(&path, bounds).await.unwrap();
+    let request = |is_clients, is_long_running| {
+        let mut request = get("/");
+        if is_clients {
+            request.extensions_mut().insert(OfClient);
+        }
+        if is_long_running {
+            request.extensions_mut().insert(LongRunning);
+        }
+        request
+    };
+    let mut held = Vec::new();
+    for (is_clients, is_long_running) in [(true, false), (true, true), (false, false), (false, true)] {
+        held.push(remote.send(request(is_clients, is_long_running)).await.unwrap());
+        if is_long_running {
+            let full = remote.send(request(is_clients, is_long_running)).await;
+            assert!(matches!(full, Err(UpstreamError::Timeout)));
+        }
+    }
+    assert_eq!(seen.lock().unwrap().iter().collect::<HashSet<_>>().len(), 4);
+}
+
+#[tokio::test]
+async fn a_connection_outlives_any_number_of_cancelled_watches() {
+    let seen = Arc::new(Mutex::new(HashSet::new()));
+    let connections = Arc::clone(&seen);
+    let served = serve(move |request: Request<Incoming>| {
+        connections.lock().unwrap().insert(request.extensions().get::<Arc<Connection>>().unwrap().remote);
+        let frames =
+            futures_util::stream::iter((0..8).map(|_| Ok(http_body::Frame::data(vec![b'x'; 16 << 10].into()))));
+        let events = futures_util::StreamExt::chain(frames, futures_util::stream::pending());
+        async { Response::new(StreamBody::new(events).boxed_unsync()) }
+    });
+    let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
+    let watch = || {
+        let mut request = get("/watch");
+        request.extensions_mut().insert(LongRunning);
+        remote.send(request)
+    };
+    let other = watch().await.unwrap();
+    // Twice as many as h2 takes for errors by default, with frames under way for each.
+    for _ in 0..2048 / 64 {
+        let watches = (0..64).map(|_| async {
+            let mut watch = watch().await.unwrap();
+            assert!(watch.body_mut().frame().await.unwrap().is_ok());
+        });
+        futures_util::future::join_all(watches).await;
+    }
+    let mut body = other.into_body();
+    for _ in 0..8 {
+        assert!(body.frame().await.unwrap().is_ok());
+    }
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_client_that_goes_away_ends_its_request_upstream() {
     let (ends, mut ended) = mpsc::unbounded_channel();
     let served = serve(move |_| {
@@ -242,7 +323,8 @@ async fn an_answer_that_breaks_off_never_looks_complete() {
     let front = serve(move |request: Request<Incoming>| {
         let forwarder = forwarder.clone();
         async move {
-            let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+            let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+            strip_connection(&mut request);
             forwarder.forward(request, &jane(), None, None).await.unwrap()
         }
     });
@@ -353,7 +435,8 @@ async fn an_upgrade_passes_bytes_both_ways_and_ends_with_the_drain() {
     let front = serve(move |request: Request<Incoming>| {
         let forwarder = forwarder.clone();
         async move {
-            let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+            let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+            strip_connection(&mut request);
             forwarder.forward(request, &jane(), None, None).await.unwrap()
         }
     });
@@ -383,6 +466,7 @@ async fn an_upgrade_that_the_server_refuses_is_passed_as_it_is() {
     let mut request = get("/exec");
     request.headers_mut().insert(header::CONNECTION, "Upgrade".parse().unwrap());
     request.headers_mut().insert(header::UPGRADE, "websocket".parse().unwrap());
+    strip_connection(&mut request);
     let response = forwarder(Arc::new(remote)).forward(request, &jane(), None, None).await.unwrap();
     assert_eq!(response.status(), 403);
     assert_eq!(text(response).await, "no");
@@ -395,6 +479,7 @@ async fn an_upgrade_beyond_the_bound_is_refused_and_other_requests_are_not() {
     let mut request = get("/exec");
     request.headers_mut().insert(header::CONNECTION, "Upgrade".parse().unwrap());
     request.headers_mut().insert(header::UPGRADE, "websocket".parse().unwrap());
+    strip_connection(&mut request);
     assert_eq!(forwarder.forward(request, &jane(), None, None).await.unwrap_err().code, 429);
     assert_eq!(forwarder.forward(get("/"), &jane(), None, None).await.unwrap().status(), 200);
 }

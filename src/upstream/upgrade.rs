@@ -12,6 +12,10 @@ use tokio::sync::OwnedSemaphorePermit;
 /// Bytes on their way in one direction of one upgraded connection.
 const BUFFER_SIZE: usize = 16 << 10;
 
+/// The protocol that a client asks to upgrade to, as an extension of its request.
+#[derive(Clone, Debug)]
+pub struct Upgrade(pub(super) HeaderValue);
+
 /// Whether a request asks for one of the protocols that Kubernetes upgrades to (`httpstream.IsUpgradeRequest`). Any
 /// other, `h2c` above all, would be a way past the proxy for what is asked inside.
 pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {

@@ -412,3 +412,31 @@ async fn bodies_in_other_encodings_than_chunks_are_not_read() {
         assert_eq!(path.stored(&at(name)).await["kind"] == "ConfigMap", code == 201, "{headers:?}");
     }
 }
+
+#[tokio::test]
+async fn a_connection_header_takes_away_nothing_that_the_proxy_sets() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (seen, behind) = (Arc::<Mutex<Vec<_>>>::default(), server.clone());
+    let heads = seen.clone();
+    let transport = from_fn(move |request: Request<Body>| {
+        heads.lock().unwrap().push(request.headers().clone());
+        let behind = behind.clone();
+        async move { crate::upstream::Transport::send(&behind, request).await }
+    });
+    let path = Path::over(server, transport).await;
+    let mut object = config_map("connected");
+    object["metadata"]["labels"] = json!({"mark": "me"});
+    seen.lock().unwrap().clear();
+    let named = [
+        ("connection", "content-type, content-length, x-forwarded-for, x-hidden, impersonate-user"),
+        ("x-hidden", "1"),
+        ("content-type", "application/yaml"),
+    ];
+    assert_eq!(path.ask_raw("POST", CONFIG_MAPS, &named, object.to_string()).await.status(), 201);
+    assert_eq!(path.stored(&at("connected")).await["metadata"]["labels"]["admitted"], "yes");
+    for headers in &*seen.lock().unwrap() {
+        assert!(!headers.contains_key("connection") && !headers.contains_key("x-hidden"), "{headers:?}");
+        assert!(headers.contains_key("content-type") && headers.contains_key("impersonate-user"), "{headers:?}");
+    }
+    assert!(!seen.lock().unwrap().is_empty());
+}
