@@ -341,6 +341,7 @@ fn pipeline(
         chain,
         reserved_names: ReservedNames::new(&config.admission.feature_gates),
         validation_view: config.validation_view,
+        field_ownership: config.field_ownership,
         gateway: Gateway {
             transport: upstream.transport,
             forwarder: upstream.forwarder,

@@ -15,6 +15,7 @@ mod inflight;
 mod managed_fields;
 mod negotiate;
 mod owner_references;
+mod owners;
 mod patch;
 mod storage;
 mod apply;
@@ -35,7 +36,7 @@ use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
-use crate::config::{Limits, ValidationView};
+use crate::config::{FieldOwnership, Limits, ValidationView};
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
 use crate::request::info::{is_canonical, request_info};
@@ -81,6 +82,8 @@ pub struct Pipeline {
     pub reserved_names: ReservedNames,
     /// What the validating phase sees.
     pub validation_view: ValidationView,
+    /// Who owns the fields that admission changes.
+    pub field_ownership: FieldOwnership,
     /// The way to the API server.
     pub gateway: Gateway,
     /// What is known of aggregated APIs.

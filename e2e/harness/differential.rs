@@ -193,7 +193,7 @@ fn mask(value: &mut Value, generated: Option<&str>) {
     match value {
         Value::Object(map) => {
             map.remove("uid");
-            // Whoever updates owns what admission added, as the API server behind keeps the books of that.
+            // The time of an update orders the entries, and the proxy's own writes have its name.
             if let Some(entries) = map.get_mut("managedFields").and_then(Value::as_array_mut) {
                 entries.retain(|entry| entry["operation"] == "Apply");
                 entries.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| drop(entry.remove("time")));

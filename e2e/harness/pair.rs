@@ -7,6 +7,7 @@ use super::differential::{Case, must_be_equal, proxy_only, run, run_asked, send_
 use super::eventually;
 use super::proxy::Proxy;
 use super::webhook::Webhook;
+use std::iter;
 
 /// A kube-apiserver that admits and a proxy that does, for several tests that do not disturb one another.
 pub struct Pair {
@@ -50,7 +51,8 @@ impl Pair {
         send_all(before, Some(upstream));
         let named = proxy_only(plugins);
         let of_both = flags.iter().filter(|flag| !of_servers.contains(flag));
-        let of_proxy: Vec<&str> = named.iter().chain(of_both).map(String::as_str).collect();
+        let exact = iter::once("--field-ownership=exact-all");
+        let of_proxy: Vec<&str> = exact.chain(named.iter().chain(of_both).map(String::as_str)).collect();
         let proxy = Proxy::before(upstream, &of_proxy);
         Self { reference, proxy, _upstream: own.map(|(own, _)| own) }
     }

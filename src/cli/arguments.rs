@@ -1,6 +1,6 @@
 //! What can be typed. Names, defaults and syntax are kube-apiserver's where it has the flag.
 
-use crate::config::{CallsWebhooks, UpstreamIdentity, ValidationView};
+use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
 use crate::duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use std::net::{IpAddr, SocketAddr};
@@ -107,6 +107,10 @@ pub(super) struct Admission {
     /// tried first (dryRun=All); or the one that is submitted, without that round trip.
     #[arg(long, value_name = "VIEW", value_parser = validation_view(), default_value = "stored")]
     pub(super) validation_view: ValidationView,
+    /// Who owns the fields that admission changes: nobody, as in kube-apiserver, for which every write that admission changes is
+    /// followed by one of metadata.managedFields (exact: not for pods and events; exact-all); or who writes the object (writer).
+    #[arg(long, value_name = "OWNERSHIP", value_parser = field_ownership(), default_value = "exact")]
+    pub(super) field_ownership: FieldOwnership,
     /// Whether webhooks of a Service are called at its endpoints rather than at its cluster IP.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = boolean, action = ArgAction::Set)]
@@ -248,6 +252,15 @@ fn validation_view() -> impl clap::builder::TypedValueParser<Value = ValidationV
     PossibleValuesParser::new(["stored", "submitted"]).map(|text| match text.as_str() {
         "submitted" => ValidationView::Submitted,
         _ => ValidationView::Stored,
+    })
+}
+
+fn field_ownership() -> impl clap::builder::TypedValueParser<Value = FieldOwnership> {
+    use clap::builder::{PossibleValuesParser, TypedValueParser};
+    PossibleValuesParser::new(["exact", "exact-all", "writer"]).map(|text| match text.as_str() {
+        "writer" => FieldOwnership::Writer,
+        "exact-all" => FieldOwnership::ExactAll,
+        _ => FieldOwnership::Exact,
     })
 }
 

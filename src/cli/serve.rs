@@ -57,6 +57,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
         upstream,
         admission: admission(plugins, &flags.admission)?,
         validation_view: flags.admission.validation_view,
+        field_ownership: flags.admission.field_ownership,
         audit: audit(&flags.audit)?,
         limits,
     })

@@ -32,6 +32,8 @@ pub struct Config {
     pub admission: admission::Admission,
     /// What the validating phase sees.
     pub validation_view: ValidationView,
+    /// Who owns the fields that admission changes.
+    pub field_ownership: FieldOwnership,
     /// The audit log.
     pub audit: Audit,
     /// Every bound.
@@ -129,6 +131,18 @@ pub enum ValidationView {
     Stored,
     /// The object as it is sent to the API server behind.
     Submitted,
+}
+
+/// Who owns the fields that admission changes (`metadata.managedFields`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldOwnership {
+    /// Nobody, as in kube-apiserver: a second write gives them back. Those of pods and events are their writer's.
+    #[default]
+    Exact,
+    /// Nobody, in pods and events as well.
+    ExactAll,
+    /// Who writes the object.
+    Writer,
 }
 
 /// Whether the API server behind calls webhooks itself.

@@ -7,6 +7,7 @@ mod compare;
 mod entries;
 mod fields;
 mod give_back;
+mod own;
 mod reset;
 mod set;
 
@@ -17,6 +18,7 @@ use compare::compare;
 use entries::{Entry, Operation};
 pub use give_back::give_back;
 use jiff::Timestamp;
+pub use own::owned_as;
 use serde_json::Value;
 
 /// The longest name of a manager that is taken from a user agent (`validation.FieldManagerMaxLength`).

@@ -6,10 +6,10 @@
 
 mod deviation;
 mod extend;
-mod owners;
 
 use super::Exchange;
 use super::gateway::Answer;
+use super::owners::Owners;
 use super::storage;
 use super::update::is_about_version;
 use super::view::{Trial, shown, take_metadata};
@@ -32,7 +32,6 @@ use bytes::Bytes;
 use deviation::deviation;
 use extend::extend;
 use http::{Method, Response, Uri};
-use owners::Owners;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -187,7 +186,7 @@ impl Write<'_> {
             true => shown(operation, stored, tried.headers),
             false => Trial::Unknown,
         };
-        let owners = Owners::of(&before).filter(|_| is_changed && !attributes.dry_run);
+        let owners = Owners::of_applied(&before).filter(|_| is_changed && !attributes.dry_run);
         match self.validate_tried(&mut attributes, trial, &last, exchange).await? {
             Some(refusal) => Ok(refusal),
             None => match (whole, owners) {
@@ -297,7 +296,7 @@ impl Write<'_> {
     }
 
     /// A URL with these of the parameters that the client gave.
-    fn uri_with(&self, path: &str, names: &[&str]) -> Result<Uri, Status> {
+    pub(super) fn uri_with(&self, path: &str, names: &[&str]) -> Result<Uri, Status> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         let given = self.parts.uri.query().unwrap_or_default();
         query.extend_pairs(names.iter().filter_map(|name| Some((name, query_value(given, name)?))));

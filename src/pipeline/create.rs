@@ -2,10 +2,10 @@
 
 use super::Exchange;
 use super::owner_references::Seen;
-use super::write::{Write, is_already_exists, wipe_system_fields};
+use super::write::{Outgoing, Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
 use crate::object::{Object, generate_name};
-use crate::request::body::{MediaType, OptionsKind, check_new_name, ensure_namespace};
+use crate::request::body::{Form, MediaType, OptionsKind, check_new_name, decode_object, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::Response;
@@ -19,17 +19,14 @@ impl Write<'_> {
     pub(super) async fn create(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.options(OptionsKind::Create)?;
         let decoded = self.decode(&options, exchange)?;
-        let mut object = decoded.object;
-        if self.target.subresource.is_empty() {
-            wipe_system_fields(&mut object);
-        }
-        ensure_namespace(&mut object, self.target.expected_namespace())?;
+        let mut object = self.prepared(decoded.object)?;
         let is_said = self.say_duplicate_owners(&mut object, Seen::AsSent);
         let verbatim = decoded.verbatim.filter(|_| !is_said);
         object.settle();
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
         self.admit(&mut attributes, exchange).await?;
+        let owners = self.owners(&attributes, || self.decoded_again());
         if let Some(object) = &attributes.object
             && self.target.subresource.is_empty()
             && self.target.must_be_named()
@@ -44,7 +41,7 @@ impl Write<'_> {
             if let Some(base) = &base {
                 draw_name(&mut attributes, base);
             }
-            let outgoing = self.admitted(&attributes, verbatim)?;
+            let outgoing = Outgoing { owners: owners.clone(), ..self.admitted(&attributes, verbatim)? };
             if let Some(refusal) = self.validate_write(&mut attributes, &outgoing, exchange).await? {
                 return Ok(refusal.into_response());
             }
@@ -54,6 +51,22 @@ impl Write<'_> {
             }
             attempt += 1;
         }
+    }
+
+    /// The object in the body as the mutating phase begins with it.
+    fn prepared(&self, mut object: Object) -> Result<Object, Status> {
+        if self.target.subresource.is_empty() {
+            wipe_system_fields(&mut object);
+        }
+        ensure_namespace(&mut object, self.target.expected_namespace())?;
+        Ok(object)
+    }
+
+    /// The same object once more: what the body holds is rarely wanted twice.
+    fn decoded_again(&self) -> Option<Object> {
+        let form = Form::Normal(self.schema.as_deref());
+        let decoded = decode_object(&self.body, self.media_type().ok()?, self.target.kind(), form).ok()?;
+        self.prepared(decoded.object).ok()
     }
 
     /// A limit range without a name is given one where it is stored (`limitrangeStrategy.PrepareForCreate`).

@@ -127,6 +127,15 @@ impl Gateway {
         self.collect(response).await
     }
 
+    /// Sends a request as the proxy's own, and reads the answer as a whole.
+    ///
+    /// # Errors
+    /// When the API server does not answer, or too much.
+    pub(super) async fn ask_as_proxy(&self, request: Request<Body>) -> Result<Answer, Status> {
+        let response = self.transport.send(request).await.map_err(unavailable)?;
+        self.collect(response).await
+    }
+
     /// Reads an object for admission. It is read as the proxy, for a caller who may change an object need not be allowed to
     /// read it; in `passthrough`, where the proxy has no rights, as the caller.
     ///

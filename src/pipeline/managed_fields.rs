@@ -5,14 +5,14 @@
 
 use super::write::Write;
 use crate::admission::{Attributes, Operation};
-use crate::object::managed_fields::{self, Change, is_too_large, manager_name};
+use crate::object::Object;
+use crate::object::managed_fields::{self, Change, manager_name};
 use crate::object::patch::PatchType;
-use crate::object::{Object, typed};
 use crate::status::Status;
 use http::Method;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 
 const FIELD: [&str; 2] = ["metadata", "managedFields"];
@@ -42,25 +42,9 @@ impl Write<'_> {
             attributes.reinvocation.has_fine_times = attributes.object.as_ref() != attributes.old_object.as_deref();
             return None;
         }
-        let kind = self.target.kind();
         let object = attributes.object.as_ref()?;
-        let old = match (attributes.operation, &attributes.old_object) {
-            (Operation::Update, Some(old)) => (**old).clone().into_value(),
-            (Operation::Create, _) => {
-                let mut empty = json!({"apiVersion": kind.api_version(), "kind": kind.kind});
-                typed::encode(kind, &mut empty);
-                empty
-            }
-            _ => return None,
-        };
-        let manager = attributes.options.as_ref().map(|options| options.str(&["fieldManager"]).to_owned());
-        let manager = manager_name(&manager.unwrap_or_default(), self.header(USER_AGENT).unwrap_or_default());
-        let new = object.clone().into_value();
-        if is_too_large(&old) || is_too_large(&new) {
-            // They are shown as they were sent.
-            return None;
-        }
-        let (shown, is_renewed) = self.change(&manager).managed_fields(&old, &new);
+        // Those of an object that is too large are shown as they were sent.
+        let (shown, is_renewed) = self.owners_after(attributes, &object.clone().into_value())?;
         attributes.reinvocation.has_fine_times = is_renewed;
         let sent = object.get(&FIELD).cloned();
         let was_changed = object.is_changed();
@@ -118,6 +102,12 @@ impl Write<'_> {
         let mut shown = (**old).clone();
         set(&mut shown, owners);
         Ok(Some(std::mem::replace(old, Arc::new(shown))))
+    }
+
+    /// The field manager of the write.
+    pub(super) fn manager(&self, attributes: &Attributes) -> String {
+        let manager = attributes.options.as_ref().map_or("", |options| options.str(&["fieldManager"]));
+        manager_name(manager, self.header(USER_AGENT).unwrap_or_default())
     }
 
     /// What the write is to those who keep the books.

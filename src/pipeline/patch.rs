@@ -71,13 +71,15 @@ impl Write<'_> {
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
-        let mut object = self.patched(patch_type, patch, &old, options)?;
+        let mut object =
+            self.patched(patch_type, patch, &old, |errors| self.say_strict_errors(options, errors.iter()))?;
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
         let old = Arc::new(old);
         let options = options.as_options_object(OptionsKind::Update);
         let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
+        let owners = self.owners(&attributes, || self.patched(patch_type, patch, &old, |_| Strictness::Passed).ok());
         if let Some(object) = &mut attributes.object {
             if self.may_mind_the_version(object) {
                 let without_version = self.rehearse(self.difference_at("", &old, object)?).await?;
@@ -88,7 +90,7 @@ impl Write<'_> {
             self.pin_version(object, &old)?;
         }
         let admitted = attributes.object.get_or_insert_default();
-        let outgoing = self.difference(&old, admitted)?;
+        let outgoing = Outgoing { owners, ..self.difference(&old, admitted)? };
         let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
             Some(refusal) => refusal,
             None => self.send_admitted(Operation::Update, outgoing, exchange).await?,
@@ -103,7 +105,7 @@ impl Write<'_> {
         patch_type: PatchType,
         patch: &Decoded,
         stored: &Object,
-        options: &WriteOptions,
+        say: impl FnOnce(&[String]) -> Strictness,
     ) -> Result<Object, Status> {
         let apply = || {
             patch::apply(patch_type, Value::Object(stored.fields().clone()), &patch.value, schema(self.target.kind()))
@@ -133,7 +135,7 @@ impl Write<'_> {
             Unfit::Refused(status) => status,
         })?;
         errors.extend(normal.unknown);
-        match self.say_strict_errors(options, errors.iter()) {
+        match say(&errors) {
             Strictness::Passed => Ok(normal.object),
             Strictness::Refused => Err(invalid(&format!("strict decoding error: {}", errors.join(", ")))),
         }

@@ -162,6 +162,7 @@ impl Path {
             chain: Arc::new(chain.unwrap()),
             reserved_names: ReservedNames::default(),
             validation_view: ValidationView::Stored,
+            field_ownership: FieldOwnership::Exact,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, protobuf: Protobuf::never() },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),

@@ -4,7 +4,7 @@ use super::Exchange;
 use super::gateway::Answer;
 use super::owner_references::Seen;
 use super::view::{Trial, as_answer};
-use super::write::{MODIFIED, Write, is_already_exists, is_conflict, names_no_version, readable_version};
+use super::write::{MODIFIED, Outgoing, Write, is_already_exists, is_conflict, names_no_version, readable_version};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::request::body::{MediaType, OptionsKind, WriteOptions, check_name, ensure_namespace};
@@ -67,7 +67,7 @@ impl Write<'_> {
         let mut attempt = 0;
         loop {
             let answer = match self.old_object().await? {
-                Some(old) => self.update_existing(object.clone(), old, &options, verbatim, exchange).await?,
+                Some(old) => self.update_existing(&object, old, &options, verbatim, exchange).await?,
                 None => self.update_missing(object.clone(), &options, exchange).await?,
             };
             attempt += 1;
@@ -81,17 +81,18 @@ impl Write<'_> {
 
     async fn update_existing(
         &self,
-        object: Object,
+        object: &Object,
         old: Object,
         options: &WriteOptions,
         verbatim: Option<MediaType>,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
         let old = Arc::new(old);
-        check_uid(self, &object, old.uid())?;
+        check_uid(self, object, old.uid())?;
         let options = options.as_options_object(OptionsKind::Update);
-        let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
+        let mut attributes = self.attributes(Operation::Update, Some(object.clone()), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
+        let owners = self.owners(&attributes, || Some(object.clone()));
         let without_version = match attributes.object.as_ref().filter(|object| self.may_mind_the_version(object)) {
             Some(object) => {
                 let body = serde_json::to_vec(&*object.whole()).map_err(Status::internal_error)?;
@@ -106,7 +107,7 @@ impl Write<'_> {
             Some(object) => self.pin_version(object, &old)?,
             None => true,
         };
-        let outgoing = self.admitted(&attributes, verbatim)?;
+        let outgoing = Outgoing { owners, ..self.admitted(&attributes, verbatim)? };
         let trial = match (self.is_to_be_tried(&attributes), without_version) {
             (false, _) => self.untried(&attributes),
             (true, Some(answer)) => self.judge(Operation::Update, answer),
@@ -167,9 +168,10 @@ impl Write<'_> {
         }
         object.remove(&["metadata", "resourceVersion"]);
         let options = options.as_options_object(OptionsKind::Create);
-        let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
+        let mut attributes = self.attributes(Operation::Create, Some(object.clone()), None, options);
         self.admit(&mut attributes, exchange).await?;
-        let mut outgoing = self.admitted(&attributes, None)?;
+        let owners = self.owners(&attributes, || Some(object));
+        let mut outgoing = Outgoing { owners, ..self.admitted(&attributes, None)? };
         outgoing.method = Method::POST;
         outgoing.uri = self.collection_uri()?;
         let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {

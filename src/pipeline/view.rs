@@ -6,7 +6,7 @@
 use super::Exchange;
 use super::gateway::Answer;
 use super::storage;
-use super::write::{Outgoing, Write, is_already_exists, with_dry_run};
+use super::write::{Outgoing, Write, is_already_exists, is_dry_run, with_dry_run};
 use crate::admission::{Attributes, Operation};
 use crate::config::ValidationView;
 use crate::object::{Object, generate_name};
@@ -61,7 +61,11 @@ impl Write<'_> {
             return Ok(Some(answer));
         }
         let answer = self.rehearse(outgoing.clone()).await?;
-        let whole = (answer.status.is_success() && self.asks_for_no_more(attributes, &answer)).then(|| answer.clone());
+        let is_whole = answer.status.is_success() && self.asks_for_no_more(attributes, &answer);
+        let whole = is_whole.then(|| match &outgoing.owners {
+            None => answer.clone(),
+            Some(owners) => owners.shown_in(answer.clone()),
+        });
         let trial = self.judge_of(attributes, answer, outgoing).await?;
         let refusal = self.validate_tried(attributes, trial, outgoing, exchange).await?;
         Ok(refusal.or(whole))
@@ -207,7 +211,11 @@ impl Write<'_> {
         outgoing: Outgoing,
         exchange: &mut Exchange,
     ) -> Result<Answer, Status> {
-        let answer = self.forward(outgoing).await?;
+        let answer = match outgoing.owners.clone() {
+            None => self.forward(outgoing).await?,
+            Some(owners) if is_dry_run(&outgoing.uri) => owners.shown_in(self.forward(outgoing).await?),
+            Some(owners) => self.write_and_disown(outgoing, &owners).await?,
+        };
         if self.is_refused_first(operation, &answer) {
             exchange.forget_validation();
         }
@@ -240,6 +248,10 @@ impl Write<'_> {
             }
             Trial::Refused(answer) => return Ok(Some(answer)),
         };
+        let mut stored = stored;
+        if let Some(owners) = &outgoing.owners {
+            owners.show(&mut stored);
+        }
         let admitted = attributes.object.replace(*stored);
         if let (Some(admitted), Some(stored)) = (&admitted, &mut attributes.object) {
             storage::undo(self.target.kind(), attributes.operation, admitted, stored);

@@ -2,6 +2,7 @@
 
 use super::gateway::{Answer, with_body};
 use super::owner_references::Seen;
+use super::owners::Owners;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Budget, Marks, Operation, Reinvocation, Warnings};
@@ -75,6 +76,8 @@ pub(super) struct Outgoing {
     pub(super) body: Bytes,
     /// Whether the body was written here in protobuf, and can be written in JSON as well.
     pub(super) is_encoded: bool,
+    /// Who is to own the fields, where the API server behind records others.
+    pub(super) owners: Option<Owners>,
 }
 
 impl<'a> Write<'a> {
@@ -377,6 +380,14 @@ impl<'a> Write<'a> {
         gateway.ask_as(self.caller, request(self.in_json(outgoing)?)).await
     }
 
+    /// The same, as the proxy's own request.
+    pub(super) async fn forward_as_proxy(&self, outgoing: Outgoing) -> Result<Answer, Status> {
+        let Outgoing { method, uri, content_type, body, .. } = outgoing;
+        let accepted = self.parts.headers.get(ACCEPT).cloned();
+        let headers = HeaderMap::from_iter(accepted.map(|accepted| (ACCEPT, accepted)));
+        self.pipeline.gateway.ask_as_proxy(with_body(&method, &uri, &headers, content_type, body)).await
+    }
+
     /// What was written in protobuf in JSON, for an API server that knows nothing else.
     fn in_json(&self, outgoing: Outgoing) -> Result<Outgoing, Status> {
         let decoded = body::decode_object(&outgoing.body, MediaType::Protobuf, self.target.kind(), Form::AsSent)?;
@@ -392,6 +403,7 @@ impl<'a> Write<'a> {
             content_type: "application/json",
             body,
             is_encoded: false,
+            owners: None,
         }
     }
 
@@ -475,10 +487,14 @@ async fn custom_resource(
     pipeline.cluster.find_custom_resource(&target.resource, target.resource_kind()).await
 }
 
+/// Whether the request at this URL stores nothing.
+pub(super) fn is_dry_run(uri: &Uri) -> bool {
+    query_values(uri.query().unwrap_or_default(), "dryRun").any(|value| value == "All")
+}
+
 /// The URL of a request that is only to be tried.
 pub(super) fn with_dry_run(uri: &Uri) -> Result<Uri, Status> {
-    let already = query_values(uri.query().unwrap_or_default(), "dryRun").any(|value| value == "All");
-    if already { Ok(uri.clone()) } else { with_parameter(uri, "dryRun=All") }
+    if is_dry_run(uri) { Ok(uri.clone()) } else { with_parameter(uri, "dryRun=All") }
 }
 
 /// The URL with one more parameter at the front, where the first of several counts.

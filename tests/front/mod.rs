@@ -13,8 +13,8 @@ use kube_admission_proxy::authn::{self, Authenticator, Impersonation, UserInfo};
 use kube_admission_proxy::authz::{self, Authorizer, Decision, Mode, Reviewer};
 use kube_admission_proxy::cluster::discovery::{self, Discovery};
 use kube_admission_proxy::cluster::{self, Cluster, Need};
-use kube_admission_proxy::config::ValidationView;
 use kube_admission_proxy::config::admission::DefaultTolerations;
+use kube_admission_proxy::config::{FieldOwnership, ValidationView};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::object::{GroupVersionKind, GroupVersionResource, Object};
 use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
@@ -121,6 +121,7 @@ impl Front {
             chain: Arc::new(chain.unwrap()),
             reserved_names: Default::default(),
             validation_view: ValidationView::Stored,
+            field_ownership: FieldOwnership::Exact,
             gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, protobuf: Protobuf::never() },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),

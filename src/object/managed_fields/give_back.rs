@@ -33,7 +33,7 @@ pub fn give_back(own: &Value, written: &Value, now: &Value, is_writer: impl Fn(&
     entries::encode(left.filter(|entry| !entry.fields.is_empty()).collect())
 }
 
-fn of_manager<'e>(entries: &'e [Entry], like: &Entry) -> Option<&'e Entry> {
+pub(super) fn of_manager<'e>(entries: &'e [Entry], like: &Entry) -> Option<&'e Entry> {
     entries.iter().find(|entry| entry.is_of_the_same_manager_as(like))
 }
 
