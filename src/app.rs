@@ -28,6 +28,7 @@ use rustls::ServerConfig;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The user that the kubeconfig for the embedded API server names, and its group.
@@ -409,7 +410,7 @@ fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upst
         passthrough: upstream.is_passthrough.then(|| upstream.transport.clone()),
         review_limits: authn::ReviewLimits {
             success_ttl: limits.token_cache_ttl,
-            failure_ttl: limits.token_cache_ttl,
+            failure_ttl: Duration::ZERO,
             cache_capacity: limits.token_cache_entries,
             timeout: limits.call_timeout,
         },

@@ -243,7 +243,11 @@ impl Pipeline {
             Some(target) => Box::pin(self.connect(request, target, &caller, exchange)).await,
             None => {
                 let write = self.write(request, info, &caller, exchange);
-                Box::pin(self.processor.run(&caller.user.username, write)).await
+                let answered = Box::pin(self.processor.run(&caller.user.username, write)).await;
+                if grants_rights(info) && may_be_stored(&answered) {
+                    self.authorizer.forget_answers();
+                }
+                answered
             }
         }
     }
@@ -379,6 +383,18 @@ fn has_unknown_encoding(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let is_chunked = encodings.next().is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"chunked"));
     !is_chunked || encodings.next().is_some()
+}
+
+/// Whether the objects say who may do what.
+fn grants_rights(info: &RequestInfo) -> bool {
+    info.api_group == "rbac.authorization.k8s.io"
+        && matches!(info.resource.as_str(), "roles" | "clusterroles" | "rolebindings" | "clusterrolebindings")
+}
+
+/// Whether a write that is answered so has, or may have, changed something.
+fn may_be_stored(answered: &Result<Response<Body>, Status>) -> bool {
+    let code = answered.as_ref().map_or_else(|refusal| refusal.code, |response| response.status().as_u16());
+    !(400..500).contains(&code)
 }
 
 /// Whether the method changes nothing.

@@ -20,6 +20,8 @@ use std::time::Duration;
 
 const SUBJECT_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const SELF_SUBJECT_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+/// So long after a change of roles or bindings no answer is kept: the API server's own authorizer learns of it by a watch.
+const SETTLING: Duration = Duration::from_secs(1);
 /// Attributes that the client chose and that are this long together are not cached (`maxControlledAttrCacheSize`).
 const MAX_CACHED_ATTRIBUTES_BYTES: usize = 10_000;
 
@@ -42,16 +44,16 @@ pub enum Reviewer {
     Oneself(SharedTransport, kube::Client),
 }
 
-/// How authorization works. The defaults are `BuiltInAuthorizationOptions`' and `newWithBackoff`'s.
+/// How authorization works.
 #[derive(Clone)]
 pub struct Config {
     /// Who decides.
     pub mode: Mode,
     /// Whom to ask.
     pub reviewer: Reviewer,
-    /// How long a yes is believed.
+    /// How long a yes is believed: as long may pass until somebody whose rights were revoked is refused.
     pub authorized_ttl: Duration,
-    /// How long a no is believed.
+    /// How long a no is believed: as long may pass until somebody who was granted a right has it. Zero for not at all.
     pub unauthorized_ttl: Duration,
     /// Answers kept at the same time.
     pub cache_capacity: u64,
@@ -65,8 +67,8 @@ impl Config {
         Self {
             mode,
             reviewer,
-            authorized_ttl: Duration::from_secs(5 * 60),
-            unauthorized_ttl: Duration::from_secs(30),
+            authorized_ttl: Duration::from_secs(10),
+            unauthorized_ttl: Duration::ZERO,
             cache_capacity: 8192,
             timeout: Duration::from_secs(10),
         }
@@ -116,6 +118,11 @@ impl Authorizer {
             Ok(decision) => Err(attributes.forbidden(user, &decision.reason)),
             Err(error) => Err(Status::internal_error(error)),
         }
+    }
+
+    /// Forgets what the upstream said: roles or bindings have changed.
+    pub fn forget_answers(&self) {
+        self.answers.forget_all(SETTLING);
     }
 
     /// Whether every request is authorized before anything is done for it.

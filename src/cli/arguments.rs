@@ -155,6 +155,10 @@ pub(super) struct Authentication {
     /// Static bearer tokens: lines of token,user,uid,"group1,group2". Others are shown to the API server behind.
     #[arg(long, value_name = "FILE")]
     pub(super) token_auth_file: Option<PathBuf>,
+    /// How long the API server behind is believed that a bearer token is good: as long a revoked one may go on (kube-apiserver's
+    /// default for its webhook is 2m0s). 0 asks for each request. Refused tokens are asked about each time.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    pub(super) authentication_token_webhook_cache_ttl: Duration,
 }
 
 #[derive(Args, Debug)]
@@ -164,6 +168,13 @@ pub(super) struct Authorization {
     /// when the request gets there. Default: Webhook, and AlwaysAllow where that API server is the one in this process.
     #[arg(long, value_name = "MODE", action = ArgAction::Append)]
     pub(super) authorization_mode: Vec<String>,
+    /// How long the API server behind is believed that a user may do something: as long a right that was revoked past the proxy may
+    /// go on (kube-apiserver's default for its webhook is 5m0s). 0 asks each time.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    pub(super) authorization_webhook_cache_authorized_ttl: Duration,
+    /// The same of what a user may not do (kube-apiserver's default for its webhook is 30s).
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    pub(super) authorization_webhook_cache_unauthorized_ttl: Duration,
 }
 
 #[derive(Args, Debug)]

@@ -23,6 +23,9 @@ const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
 pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, ConfigError> {
     let limits = Limits {
         request_timeout: flags.serving.request_timeout,
+        token_cache_ttl: flags.authentication.authentication_token_webhook_cache_ttl,
+        authorized_ttl: flags.authorization.authorization_webhook_cache_authorized_ttl,
+        unauthorized_ttl: flags.authorization.authorization_webhook_cache_unauthorized_ttl,
         admission_timeout: Some(flags.admission.admission_timeout).filter(|timeout| !timeout.is_zero()),
         requests_inflight: flags.serving.max_requests_inflight,
         mutating_requests_inflight: flags.serving.max_mutating_requests_inflight,

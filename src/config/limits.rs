@@ -58,7 +58,8 @@ pub struct Limits {
     pub discovery_bytes: usize,
     /// Tokens whose review is remembered.
     pub token_cache_entries: u64,
-    /// How long a token's review is remembered, good or bad (`--authentication-token-webhook-cache-ttl`).
+    /// How long it is remembered that a token is good (`--authentication-token-webhook-cache-ttl`); that it is not is never
+    /// remembered.
     pub token_cache_ttl: Duration,
     /// Access reviews that are remembered.
     pub authorization_cache_entries: u64,
@@ -142,10 +143,10 @@ impl Default for Limits {
             list_timeout: seconds(90),
             discovery_bytes: 16 * MEBIBYTE,
             token_cache_entries: 4096,
-            token_cache_ttl: seconds(120),
+            token_cache_ttl: seconds(10),
             authorization_cache_entries: 8192,
-            authorized_ttl: seconds(300),
-            unauthorized_ttl: seconds(30),
+            authorized_ttl: seconds(10),
+            unauthorized_ttl: seconds(0),
             impersonation_checks: 64,
             conflict_retries: 64,
             cache_sync_timeout: seconds(10),
