@@ -17,7 +17,8 @@ use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
 use crate::upstream::{
-    self, Body, BoxError, Doubled, Forwarder, Identity, Probe, Protobuf, Remote, SharedTransport, kube_client,
+    self, Body, BoxError, Doubled, Forwarder, FrontProxy, Identity, Probe, Protobuf, Remote, SharedTransport,
+    kube_client,
 };
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
@@ -54,7 +55,7 @@ pub async fn run(config: Config) -> Result<()> {
 
     let front = Front::new(&config, address)?;
     let files = Files::new(&config)?;
-    let upstream = Upstream::new(&config, &drain).await?;
+    let upstream = Upstream::new(&config, &drain, &checks).await?;
     let (audit, log) = audit(&config, &registry)?;
     let pipeline = pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?;
     front.announce(&config, address, health_address)?;
@@ -227,7 +228,7 @@ struct Upstream {
 }
 
 impl Upstream {
-    async fn new(config: &Config, drain: &Drain) -> Result<Self> {
+    async fn new(config: &Config, drain: &Drain, checks: &Checks) -> Result<Self> {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
                 let limits = embedded::Limits { body_bytes: config.limits.body_bytes, ..Default::default() };
@@ -237,18 +238,27 @@ impl Upstream {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
                 tracing::info!("the API server behind is {}", remote.url());
+                let remote: SharedTransport = Arc::new(remote);
                 let identity = match identity {
                     UpstreamIdentity::Impersonate => Identity::Impersonate,
-                    UpstreamIdentity::RequestHeader => Identity::RequestHeader(Default::default()),
+                    UpstreamIdentity::RequestHeader => front_proxy(&remote, &config.limits, checks),
                     UpstreamIdentity::Passthrough => Identity::Passthrough,
                 };
-                (Arc::new(remote), identity)
+                (remote, identity)
             }
         };
-        let is_passthrough = identity == Identity::Passthrough;
+        let is_passthrough = matches!(identity, Identity::Passthrough);
         let forwarder = Forwarder::new(transport.clone(), identity, config.limits.upgrades, drain.clone());
         Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
     }
+}
+
+/// Clients reach the API server under the names that it publishes; the proxy is not ready while these cannot be read.
+fn front_proxy(transport: &SharedTransport, limits: &Limits, checks: &Checks) -> Identity {
+    let (front_proxy, known) =
+        FrontProxy::follow(transport.clone(), limits.front_proxy_headers_interval, limits.call_timeout);
+    checks.ready("front-proxy-headers", move || front_proxy.check());
+    Identity::RequestHeader(known)
 }
 
 fn upstream_bounds(limits: &Limits) -> upstream::Bounds {

@@ -220,8 +220,9 @@ pub(super) struct Upstream {
     /// behind.
     #[arg(long, value_name = "FILE")]
     pub(super) upstream_kubeconfig: Option<PathBuf>,
-    /// As whom requests reach it: the proxy that impersonates the caller; a front proxy with X-Remote-* headers (the
-    /// kubeconfig has its client certificate, and a token for the proxy's own requests); or the caller itself, with the
+    /// As whom requests reach it: the proxy that impersonates the caller; a front proxy with request headers under the names
+    /// in ConfigMap kube-system/extension-apiserver-authentication (the kubeconfig has its client certificate, and a token for the
+    /// proxy's own requests); or the caller itself, with the
     /// credentials it presented.
     #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
     pub(super) upstream_identity: UpstreamIdentity,

@@ -52,6 +52,8 @@ pub struct Limits {
     pub probe_interval: Duration,
     /// Time for its answer to one.
     pub probe_timeout: Duration,
+    /// Between two reads of the names of the headers in which the API server behind takes a front proxy's word.
+    pub front_proxy_headers_interval: Duration,
     /// Time for a page of a list that fills a cache.
     pub list_timeout: Duration,
     /// Bytes of a discovery document.
@@ -140,6 +142,7 @@ impl Default for Limits {
             call_timeout: seconds(10),
             probe_interval: seconds(5),
             probe_timeout: seconds(3),
+            front_proxy_headers_interval: seconds(10),
             list_timeout: seconds(90),
             discovery_bytes: 16 * MEBIBYTE,
             token_cache_entries: 4096,
