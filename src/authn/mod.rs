@@ -16,7 +16,7 @@ mod token_review;
 
 pub(crate) use answers::AnswerCache;
 pub use certificate::{CertificateAuthority, VerifiedCertificates};
-pub use impersonate::{Impersonated, Impersonation};
+pub use impersonate::{Impersonated, Impersonation, Metrics as ImpersonationMetrics};
 pub use request_header::RequestHeaderConfig;
 pub use static_tokens::StaticTokens;
 
