@@ -77,7 +77,8 @@ pub(super) struct Admission {
     /// An AdmissionConfiguration file with plugins' configurations.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
-    /// kube-apiserver's feature gates, AllAlpha and AllBeta too. Those that concern no admission have no effect.
+    /// kube-apiserver's feature gates, AllAlpha and AllBeta too. Those that concern neither admission nor
+    /// impersonation have no effect.
     #[arg(long, value_name = "NAME=BOOL,…", action = ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,
     /// How long a pod stays on a node that is not ready, where it does not say itself.
@@ -98,6 +99,11 @@ pub(super) struct Admission {
     /// is counted, logged and in the audit log. The annotation shadow.kube-admission-proxy.dev/policy says the same.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) shadow_policies: Vec<String>,
+    /// Whether the annotations shadow.kube-admission-proxy.dev/hooks and …/policy are obeyed. With false only the command line makes
+    /// shadows.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) shadow_annotations: bool,
     /// Whether policies from files (staticManifestsDir) may have parameters, which are objects of the API behind; kube-apiserver
     /// refuses such files.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",

@@ -71,10 +71,11 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
     admission.feature_gates =
         FeatureGates::parse(&gates).map_err(|reason| ConfigError::flag("feature-gates", gates, reason))?;
     admission.routes_to_endpoints = flags.enable_aggregator_routing;
-    admission.shadow_webhooks = Shadows::new(list(&flags.shadow_webhooks));
+    let shadows = |names: &[String]| Shadows::new(list(names)).with_annotations(flags.shadow_annotations);
+    admission.shadow_webhooks = shadows(&flags.shadow_webhooks);
     admission.policies = policies::Options {
         in_files: if flags.enable_static_policy_parameters { Parameters::Allowed } else { Parameters::Forbidden },
-        shadows: Shadows::new(list(&flags.shadow_policies)),
+        shadows: shadows(&flags.shadow_policies),
     };
     admission.default_tolerations = DefaultTolerations {
         not_ready_seconds: flags.default_not_ready_toleration_seconds,
