@@ -145,3 +145,62 @@ fn what_is_granted_and_revoked_through_the_proxy_takes_effect_at_once() {
     assert_eq!(proxy.send(&User::admin(), delete(&format!("{path}/clusterrolebindings/{name}"))).status, 200);
     crate::harness::eventually("a refusal", || is(403)(proxy.send(&trudy, as_root())));
 }
+
+#[test]
+fn with_always_allow_no_plugin_acts_for_who_may_not() {
+    let flags = [
+        "--authorization-mode=AlwaysAllow",
+        "--validation-view=submitted",
+        "--enable-admission-plugins=NamespaceAutoProvision",
+    ];
+    let proxy = Proxy::before(upstream(), &flags);
+    let (nobody, admin) = (User::named("mallory", ""), User::admin());
+    let refused = |namespace: &str, name: &str| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let request = post(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map);
+        let direct = upstream().send(&nobody, request.clone());
+        let through = proxy.send(&nobody, request);
+        assert_eq!((through.status, through.json()), (direct.status, direct.json()));
+        assert_eq!(through.status, 403);
+    };
+    let missing = unique("unmade");
+    refused(&missing, "one");
+    assert_eq!(proxy.send(&admin, get(&format!("/api/v1/namespaces/{missing}"))).status, 404);
+
+    let namespace = proxy.namespace("others-quota");
+    let quotas = format!("/api/v1/namespaces/{namespace}/resourcequotas");
+    let hard = json!({"count/configmaps": "5"});
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}});
+    let mut stored = upstream().accepts(post(&quotas, &quota));
+    // There is no controller.
+    stored["status"] = json!({"hard": hard, "used": {"count/configmaps": "0"}});
+    assert_eq!(upstream().send(&admin, put(&format!("{quotas}/q/status"), &stored)).status, 200);
+    let used =
+        || upstream().send(&admin, get(&format!("{quotas}/q"))).json()["status"]["used"]["count/configmaps"].clone();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own"}});
+    crate::harness::eventually("a quota that is charged", || {
+        let made = proxy.send(&admin, post(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map)).status;
+        assert!(matches!(made, 201 | 409));
+        (used() != "0").then_some(())
+    });
+    let before = used();
+    for name in ["one", "two"] {
+        refused(&namespace, name);
+    }
+    assert_eq!(used(), before);
+}
+
+#[test]
+fn who_may_not_connect_is_told_that_before_there_is_nothing_to_connect_to() {
+    let proxy = Proxy::before(upstream(), &[]);
+    for path in ["/api/v1/namespaces/default/nodes/a/proxy", "/api/v1/namespaces/default/configmaps/a/proxy"] {
+        for (user, status) in [(User::named("mallory", ""), 403), (User::admin(), 404)] {
+            let direct = upstream().send(&user, get(path));
+            let through = proxy.send(&user, get(path));
+            assert_eq!((through.status, direct.status), (status, status), "{path}");
+            if status == 403 {
+                assert_eq!(through.json(), direct.json());
+            }
+        }
+    }
+}

@@ -49,6 +49,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 use target::Target;
 use write::Write;
 
@@ -108,7 +109,8 @@ impl Came {
     fn of(request: &Request<Body>, connection: &Connection) -> Self {
         let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
         Self {
-            uri: request.uri().to_string(),
+            // Over HTTP/2, and to a proxy, the URI has a host as well.
+            uri: request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string),
             user_agent: user_agent.unwrap_or_default().to_owned(),
             source_ips: audit::source_ips(request.headers(), connection.remote.ip()),
             received: Timestamp::now(),
@@ -134,6 +136,13 @@ impl Exchange {
     /// For the annotations of one phase.
     fn annotations(&self) -> Annotations {
         Annotations::published_up_to(self.event.as_ref().map(EventInProgress::annotation_level))
+    }
+
+    /// Notes how long a part of the work took that began then.
+    fn took(&mut self, layer: &'static str, started: Instant) {
+        if let Some(event) = &mut self.event {
+            event.add_latency(layer, started.elapsed());
+        }
     }
 
     /// Hands the annotations of the phase that ended to the audit event, whether it accepted or not.
@@ -178,9 +187,9 @@ impl Pipeline {
             }
         };
         exchange.hold(Vec::new());
-        let is_own = answered.is_err();
+        let refusal = answered.as_ref().err().cloned();
         let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal, form));
-        exchange.warnings.write_to(response.headers_mut(), is_own);
+        exchange.warnings.write_to(response.headers_mut(), refusal.is_some());
         if let Ok(mut id) = HeaderValue::from_str(&exchange.audit_id) {
             // HTTP/2 keeps such a value out of its table: no other answer has it, and it would push out what they share.
             id.set_sensitive(true);
@@ -192,7 +201,7 @@ impl Pipeline {
             None => response,
             Some(event) => {
                 let patience = self.limits.request_timeout;
-                let followed = audited::follow(event, response, info.is_long_running(), patience);
+                let followed = audited::follow(event, response, refusal, info.is_long_running(), patience);
                 Box::pin(self.processor.run(&exchange.user, followed)).await
             }
         }
@@ -225,7 +234,15 @@ impl Pipeline {
             // To both neighbours a success would mean that the connection is a tunnel from here on.
             return Err(target::not_allowed());
         }
-        let connect = self.connect_target(request.method(), info).await?;
+        let connect = match self.connect_target(request.method(), info).await {
+            Ok(connect) => connect,
+            Err(refusal) => {
+                // Who may not even ask is told that first.
+                Box::pin(self.authorize(info, &caller, exchange)).await?;
+                self.may_be_told(info, &caller).await?;
+                return Err(refusal);
+            }
+        };
         // A GET connects too; a server behind that tidies paths must not find a connect where none was admitted.
         let may_hide_connect = !is_canonical(request.uri()) && connect::is_named_in(&info.path);
         if connect.is_none() && is_read(request.method()) && !may_hide_connect {
@@ -239,6 +256,7 @@ impl Pipeline {
         }
         // From here on the heap, so that reads do not carry the room for writes along.
         Box::pin(self.authorize(info, &caller, exchange)).await?;
+        self.may_cause_side_effects(info, &caller).await?;
         match connect {
             Some(target) => Box::pin(self.connect(request, target, &caller, exchange)).await,
             None => {
@@ -277,6 +295,7 @@ impl Pipeline {
             exchange.event = self.audit.begin_unauthenticated(&audited);
             return Err(refusal);
         }
+        let started = Instant::now();
         let authenticated = match self.authenticator.authenticate(request.headers_mut(), &connection).await {
             Ok(authenticated) => authenticated,
             Err(unauthorized) => {
@@ -292,18 +311,25 @@ impl Pipeline {
         if exchange.event.is_some() {
             exchange.user.clone_from(&user.username);
         }
+        exchange.took("authentication", started);
+        let started = Instant::now();
         let impersonated =
             self.impersonation.apply(request.headers_mut(), &user, info, &self.authorizer, credentials.as_ref()).await;
+        if !matches!(impersonated, Ok(None)) {
+            exchange.took("impersonation", started);
+        }
         let Some(impersonated) = impersonated? else { return Ok(Caller { user, credentials }) };
         if let Some(event) = &mut exchange.event {
-            event.set_impersonated(&impersonated.user);
+            event.set_impersonated(&impersonated.user, impersonated.constraint);
         }
         Ok(Caller { user: impersonated.user, credentials: impersonated.credentials })
     }
 
     /// Whether the caller may, and a note of the answer in the audit event.
     async fn authorize(&self, info: &RequestInfo, caller: &Caller, exchange: &mut Exchange) -> Result<(), Status> {
+        let started = Instant::now();
         let decision = self.authorizer.authorize(&caller.user, info, caller.credentials.as_ref()).await;
+        exchange.took("authorization", started);
         if let Some(event) = &mut exchange.event {
             let (decision, reason) = match &decision {
                 Ok(decision) => ("allow", decision.reason.clone()),

@@ -33,6 +33,8 @@ pub enum Mode {
     Webhook,
     /// Only the upstream, when the request gets there. Whatever only the proxy can see (impersonation) is asked still.
     AlwaysAllow,
+    /// Nobody: the upstream is the API server in this process, at which everybody may do anything.
+    Unrestricted,
 }
 
 /// Who answers reviews.
@@ -109,7 +111,7 @@ impl Authorizer {
         info: &RequestInfo,
         credentials: Option<&ClientCredentials>,
     ) -> Result<Decision, Status> {
-        if self.config.mode == Mode::AlwaysAllow {
+        if self.config.mode != Mode::Webhook {
             return Ok(Decision { allowed: true, ..Decision::default() });
         }
         let attributes = Attributes::from(info);
@@ -125,9 +127,9 @@ impl Authorizer {
         self.answers.forget_all(SETTLING);
     }
 
-    /// Whether every request is authorized before anything is done for it.
-    pub fn asks_first(&self) -> bool {
-        self.config.mode == Mode::Webhook
+    /// Whether the upstream alone will decide on a request, when it gets there.
+    pub fn leaves_it_to_the_upstream(&self) -> bool {
+        self.config.mode == Mode::AlwaysAllow
     }
 
     /// What the upstream says to this, whatever the mode (`WebhookAuthorizer.Authorize`). With passthrough the question is
