@@ -1,6 +1,6 @@
 //! The audit log.
 
-use crate::harness::{Proxy, User, eventually, folder, get, post};
+use crate::harness::{Proxy, User, eventually, folder, get, post, upstream};
 use serde_json::{Value, json};
 
 fn events(path: &std::path::Path) -> Vec<Value> {
@@ -41,4 +41,60 @@ fn what_was_done_and_by_whom_is_logged_and_secrets_are_not() {
     assert_eq!(of("secrets", 201)["level"], "Metadata");
     assert!(!std::fs::read_to_string(&log).unwrap().contains("swordfish"));
     assert_eq!(of("namespaces", 401)["responseStatus"]["code"], 401);
+}
+
+#[test]
+fn an_event_is_as_whole_whatever_the_client_accepts_and_speaks() {
+    let folder = folder("audit");
+    let (log, policy) = (folder.join("audit.log"), folder.join("policy.yaml"));
+    let rules = "rules: [{level: RequestResponse, resources: [{group: '', resources: [configmaps]}]}]";
+    std::fs::write(&policy, format!("apiVersion: audit.k8s.io/v1\nkind: Policy\n{rules}\n")).unwrap();
+    let flags = [format!("--audit-log-path={}", log.display()), format!("--audit-policy-file={}", policy.display())];
+    let proxy = Proxy::before(upstream(), &[&flags[0], &flags[1]]);
+    let namespace = proxy.namespace("audited");
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let text = "y".repeat(300_000);
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big"}, "data": {"k": text}});
+    proxy.accepts(post(&maps, &map));
+    let path = format!("{maps}/big");
+    let of = |id: &str| {
+        eventually(&format!("the event {id} in {}", log.display()), || {
+            let is_it = |event: &Value| event["auditID"] == id && event["stage"] == "ResponseComplete";
+            events(&log).into_iter().find(is_it)
+        })
+    };
+    for (id, accept, encoding) in [
+        ("json", "application/json", "identity"),
+        ("yaml", "application/yaml", "identity"),
+        ("protobuf", "application/vnd.kubernetes.protobuf", "identity"),
+        ("gzip", "application/json", "gzip"),
+        ("gzip-protobuf", "application/vnd.kubernetes.protobuf", "gzip"),
+    ] {
+        let request = get(&path).header("accept", accept).header("accept-encoding", encoding).header("audit-id", id);
+        assert_eq!(proxy.send(&User::developer(), request.over_http2()).status, 200);
+        let event = of(id);
+        assert_eq!(event["requestURI"], path, "{id}");
+        let found = &event["responseObject"];
+        assert_eq!((&found["kind"], &found["metadata"]["name"]), (&json!("ConfigMap"), &json!("big")), "{id}");
+        assert_eq!(found["data"]["k"].as_str().map(str::len), Some(text.len()), "{id}");
+    }
+
+    let refused = get(&path).header("impersonate-user", "bob").header("audit-id", "refused");
+    let refused = refused.header("accept", "application/vnd.kubernetes.protobuf");
+    assert_eq!(proxy.send(&User::named("mallory", ""), refused).status, 403);
+    let status = of("refused")["responseStatus"].clone();
+    assert_eq!(
+        (&status["status"], &status["reason"], &status["code"]),
+        (&json!("Failure"), &json!("Forbidden"), &json!(403))
+    );
+    assert_eq!(
+        (status["details"]["name"].clone(), status["details"]["kind"].clone()),
+        (json!("big"), json!("configmaps"))
+    );
+    assert!(status["message"].as_str().unwrap().contains("cannot impersonate"), "{status}");
+
+    let allowed = get(&path).header("impersonate-user", "bob").header("impersonate-group", "developers");
+    assert_eq!(proxy.send(&User::admin(), allowed.header("audit-id", "allowed")).status, 200);
+    let event = of("allowed");
+    assert_eq!(event["authenticationMetadata"]["impersonationConstraint"], "impersonate:user-info");
 }

@@ -1,8 +1,9 @@
 //! Who the callers are: the proxy's answers are those of the API server itself.
 
 use crate::harness::differential::proxy_only;
-use crate::harness::{Proxy, Request, User, folder, get, pki, post, upstream};
+use crate::harness::{Api, ControlPlane, Proxy, Request, User, folder, get, only, pki, post, upstream};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 fn who_am_i() -> Request {
@@ -139,10 +140,10 @@ fn identity_headers_of_who_is_no_front_proxy_are_not_believed() {
 }
 
 /// A token of a service account that may do anything.
-fn token_for_the_proxy() -> String {
+fn token_for_the_proxy(upstream: &Api) -> String {
     let accounts = "/api/v1/namespaces/kube-system/serviceaccounts";
     let send = |request| {
-        let answer = upstream().send(&User::admin(), request);
+        let answer = upstream.send(&User::admin(), request);
         assert_eq!(answer.status, 201, "{}", answer.text());
         answer.json()
     };
@@ -160,15 +161,54 @@ fn token_for_the_proxy() -> String {
     send(post(&format!("{accounts}/admission-proxy/token"), &ask))["status"]["token"].as_str().unwrap().to_owned()
 }
 
+/// A kubeconfig with a front proxy's certificate, and this token for what it asks itself.
+fn front_proxys_kubeconfig(upstream: &Api, token: &str) -> PathBuf {
+    let kubeconfig = upstream.kubeconfig(&User::Certificate(Arc::new(pki().front_proxy("front-proxy"))));
+    let mut config: Value = serde_json::from_slice(&std::fs::read(&kubeconfig).unwrap()).unwrap();
+    config["users"][0]["user"]["token"] = json!(token);
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    kubeconfig
+}
+
 #[test]
 fn as_a_front_proxy_requests_reach_the_upstream_in_the_callers_name() {
-    let kubeconfig = upstream().kubeconfig(&User::Certificate(Arc::new(pki().front_proxy("front-proxy"))));
-    let mut config: Value = serde_json::from_slice(&std::fs::read(&kubeconfig).unwrap()).unwrap();
-    config["users"][0]["user"]["token"] = json!(token_for_the_proxy());
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let kubeconfig = front_proxys_kubeconfig(upstream(), &token_for_the_proxy(upstream()));
     let proxy = Proxy::before_kubeconfig(&kubeconfig, &["--upstream-identity=requestheader"]);
     let through = user_info(&proxy.send(&User::developer(), who_am_i()));
     assert_eq!(through, user_info(&upstream().send(&User::developer(), who_am_i())));
+}
+
+/// The API server adds up the groups of all headers that it knows of.
+#[test]
+fn no_header_that_the_upstream_believes_a_front_proxy_is_believed_a_client() {
+    let names = [
+        "--requestheader-username-headers=X-Gateway-User".to_owned(),
+        "--requestheader-group-headers=X-Gateway-Group".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Gateway-Extra-".to_owned(),
+    ];
+    // Besides the X-Remote- ones.
+    let upstream = ControlPlane::start("gateway", &[only(&[]), names.into()].concat());
+    let kubeconfig = front_proxys_kubeconfig(&upstream, &token_for_the_proxy(&upstream));
+    let proxy = Proxy::before_kubeconfig(&kubeconfig, &["--upstream-identity=requestheader"]);
+    let forged = |request: Request| {
+        let names = ["x-gateway-user", "X-Gateway-Group", "x-gateway-extra-scopes", "x-remote-group"];
+        names.into_iter().fold(request, |request, name| request.header(name, "system:masters"))
+    };
+    let direct = user_info(&upstream.send(&User::developer(), who_am_i()));
+    assert_eq!(user_info(&proxy.send(&User::developer(), forged(who_am_i()))), direct);
+    let secrets = get("/api/v1/namespaces/kube-system/secrets");
+    assert_eq!(proxy.send(&User::named("mallory", ""), forged(secrets)).status, 403);
+}
+
+#[test]
+fn a_front_proxy_that_may_not_read_the_names_is_not_ready_and_passes_nothing_on() {
+    let kubeconfig = front_proxys_kubeconfig(upstream(), "made up");
+    let proxy = Proxy::starting(&kubeconfig, &["--upstream-identity=requestheader"]);
+    let reason = crate::harness::eventually("the check", || {
+        proxy.health("/readyz/front-proxy-headers").filter(|(_, text)| text.contains("answers with 401"))
+    });
+    assert_eq!(reason.0, 500);
+    assert_eq!(proxy.send(&User::developer(), get("/api/v1/nodes")).status, 503);
 }
 
 #[test]

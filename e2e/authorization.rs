@@ -1,6 +1,6 @@
 //! Who may do what: refused before anything happens, in the API server's own words.
 
-use crate::harness::{Proxy, Request, User, Webhook, delete, get, patch, post, put, upstream};
+use crate::harness::{Proxy, Request, User, Webhook, delete, get, patch, post, put, unique, upstream};
 use serde_json::json;
 
 fn requests(namespace: &str) -> Vec<Request> {
@@ -107,5 +107,100 @@ fn with_always_allow_nobody_is_told_of_objects_that_they_may_not_write() {
         assert_eq!((through.status, through.json()), (direct.status, direct.json()), "{what}");
         // Who may do it is told what is wrong.
         assert_ne!(proxy.send(&User::admin(), request).status, 403, "{what}");
+    }
+}
+
+/// A ClusterRoleBinding for a user, and the ClusterRole in it.
+fn may(user: &str, rules: &serde_json::Value) -> [(&'static str, serde_json::Value); 2] {
+    let (version, name) = ("rbac.authorization.k8s.io/v1", unique("revoked"));
+    let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules});
+    let binding = json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}]});
+    [("clusterroles", role), ("clusterrolebindings", binding)]
+}
+
+/// Nothing is forgotten by its age here.
+#[test]
+fn what_is_granted_and_revoked_through_the_proxy_takes_effect_at_once() {
+    let flags =
+        ["--authorization-webhook-cache-authorized-ttl=1h", "--authorization-webhook-cache-unauthorized-ttl=1h"];
+    let proxy = Proxy::before(upstream(), &flags);
+    let (trudy, path) = (User::named("trudy", ""), "/apis/rbac.authorization.k8s.io/v1");
+    let as_root =
+        || get("/api/v1/nodes").header("impersonate-user", "root").header("impersonate-group", "system:masters");
+    let is = |status: u16| move |answer: crate::harness::Answer| (answer.status == status).then_some(());
+    assert_eq!(proxy.send(&trudy, as_root()).status, 403);
+    let rules = json!([{"apiGroups": [""], "resources": ["users", "groups"], "verbs": ["impersonate"]}]);
+    let granted = may("trudy", &rules);
+    for (resource, object) in &granted {
+        assert_eq!(proxy.send(&User::admin(), post(&format!("{path}/{resource}"), object)).status, 201);
+    }
+    // The API server's authorizer reads from a cache.
+    crate::harness::eventually("a grant", || is(200)(proxy.send(&trudy, as_root())));
+    // Answers are kept again by then.
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    assert_eq!(proxy.send(&trudy, as_root()).status, 200);
+    let name = granted[1].1["metadata"]["name"].as_str().unwrap().to_owned();
+    assert_eq!(proxy.send(&User::admin(), delete(&format!("{path}/clusterrolebindings/{name}"))).status, 200);
+    crate::harness::eventually("a refusal", || is(403)(proxy.send(&trudy, as_root())));
+}
+
+#[test]
+fn with_always_allow_no_plugin_acts_for_who_may_not() {
+    let flags = [
+        "--authorization-mode=AlwaysAllow",
+        "--validation-view=submitted",
+        "--enable-admission-plugins=NamespaceAutoProvision",
+    ];
+    let proxy = Proxy::before(upstream(), &flags);
+    let (nobody, admin) = (User::named("mallory", ""), User::admin());
+    let refused = |namespace: &str, name: &str| {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        let request = post(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map);
+        let direct = upstream().send(&nobody, request.clone());
+        let through = proxy.send(&nobody, request);
+        assert_eq!((through.status, through.json()), (direct.status, direct.json()));
+        assert_eq!(through.status, 403);
+    };
+    let missing = unique("unmade");
+    refused(&missing, "one");
+    assert_eq!(proxy.send(&admin, get(&format!("/api/v1/namespaces/{missing}"))).status, 404);
+
+    let namespace = proxy.namespace("others-quota");
+    let quotas = format!("/api/v1/namespaces/{namespace}/resourcequotas");
+    let hard = json!({"count/configmaps": "5"});
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}});
+    let mut stored = upstream().accepts(post(&quotas, &quota));
+    // There is no controller.
+    stored["status"] = json!({"hard": hard, "used": {"count/configmaps": "0"}});
+    assert_eq!(upstream().send(&admin, put(&format!("{quotas}/q/status"), &stored)).status, 200);
+    let used =
+        || upstream().send(&admin, get(&format!("{quotas}/q"))).json()["status"]["used"]["count/configmaps"].clone();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own"}});
+    crate::harness::eventually("a quota that is charged", || {
+        let made = proxy.send(&admin, post(&format!("/api/v1/namespaces/{namespace}/configmaps"), &map)).status;
+        assert!(matches!(made, 201 | 409));
+        (used() != "0").then_some(())
+    });
+    let before = used();
+    for name in ["one", "two"] {
+        refused(&namespace, name);
+    }
+    assert_eq!(used(), before);
+}
+
+#[test]
+fn who_may_not_connect_is_told_that_before_there_is_nothing_to_connect_to() {
+    let proxy = Proxy::before(upstream(), &[]);
+    for path in ["/api/v1/namespaces/default/nodes/a/proxy", "/api/v1/namespaces/default/configmaps/a/proxy"] {
+        for (user, status) in [(User::named("mallory", ""), 403), (User::admin(), 404)] {
+            let direct = upstream().send(&user, get(path));
+            let through = proxy.send(&user, get(path));
+            assert_eq!((through.status, direct.status), (status, status), "{path}");
+            if status == 403 {
+                assert_eq!(through.json(), direct.json());
+            }
+        }
     }
 }

@@ -47,7 +47,7 @@ fn what_is_still_starting_is_alive_but_not_ready() {
     config["users"][0]["user"]["exec"] =
         json!({"apiVersion": version, "command": "sh", "args": ["-c", script], "interactiveMode": "Never"});
     fs::write(&kubeconfig, config.to_string()).unwrap();
-    let proxy = Proxy::starting(&kubeconfig);
+    let proxy = Proxy::starting(&kubeconfig, &[]);
     eventually("a proxy that asks for its token", || proxy.folder().join("asked").exists().then_some(()));
     let (code, lines) = proxy.health("/readyz").unwrap();
     assert_eq!(code, 500);

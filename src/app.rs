@@ -3,7 +3,9 @@
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment};
 use crate::audit::{self, Audit, Log, Policy};
-use crate::authn::{self, Authenticator, CertificateAuthority, Impersonation, RequestHeaderConfig, StaticTokens};
+use crate::authn::{
+    self, Authenticator, CertificateAuthority, Impersonation, ImpersonationMetrics, RequestHeaderConfig, StaticTokens,
+};
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Need};
@@ -17,7 +19,8 @@ use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
 use crate::upstream::{
-    self, Body, BoxError, Doubled, Forwarder, Identity, Probe, Protobuf, Remote, SharedTransport, kube_client,
+    self, Body, BoxError, Doubled, Forwarder, FrontProxy, Identity, Probe, Protobuf, Remote, SharedTransport,
+    kube_client,
 };
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
@@ -28,6 +31,7 @@ use rustls::ServerConfig;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The user that the kubeconfig for the embedded API server names, and its group.
@@ -53,7 +57,7 @@ pub async fn run(config: Config) -> Result<()> {
 
     let front = Front::new(&config, address)?;
     let files = Files::new(&config)?;
-    let upstream = Upstream::new(&config, &drain).await?;
+    let upstream = Upstream::new(&config, &drain, &checks).await?;
     let (audit, log) = audit(&config, &registry)?;
     let pipeline = pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?;
     front.announce(&config, address, health_address)?;
@@ -226,7 +230,7 @@ struct Upstream {
 }
 
 impl Upstream {
-    async fn new(config: &Config, drain: &Drain) -> Result<Self> {
+    async fn new(config: &Config, drain: &Drain, checks: &Checks) -> Result<Self> {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
                 let limits = embedded::Limits { body_bytes: config.limits.body_bytes, ..Default::default() };
@@ -236,18 +240,27 @@ impl Upstream {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
                 let remote = remote.with_context(|| format!("--upstream-kubeconfig={}", kubeconfig.display()))?;
                 tracing::info!("the API server behind is {}", remote.url());
+                let remote: SharedTransport = Arc::new(remote);
                 let identity = match identity {
                     UpstreamIdentity::Impersonate => Identity::Impersonate,
-                    UpstreamIdentity::RequestHeader => Identity::RequestHeader(Default::default()),
+                    UpstreamIdentity::RequestHeader => front_proxy(&remote, &config.limits, checks),
                     UpstreamIdentity::Passthrough => Identity::Passthrough,
                 };
-                (Arc::new(remote), identity)
+                (remote, identity)
             }
         };
-        let is_passthrough = identity == Identity::Passthrough;
+        let is_passthrough = matches!(identity, Identity::Passthrough);
         let forwarder = Forwarder::new(transport.clone(), identity, config.limits.upgrades, drain.clone());
         Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
     }
+}
+
+/// Clients reach the API server under the names that it publishes; the proxy is not ready while these cannot be read.
+fn front_proxy(transport: &SharedTransport, limits: &Limits, checks: &Checks) -> Identity {
+    let (front_proxy, known) =
+        FrontProxy::follow(transport.clone(), limits.front_proxy_headers_interval, limits.call_timeout);
+    checks.ready("front-proxy-headers", move || front_proxy.check());
+    Identity::RequestHeader(known)
 }
 
 fn upstream_bounds(limits: &Limits) -> upstream::Bounds {
@@ -325,6 +338,8 @@ fn pipeline(
         problems if problems.is_empty() => Ok(()),
         problems => Err(problems.join("; ").replace('\n', " ")),
     });
+    let is_constrained = config.admission.feature_gates.is_on("ConstrainedImpersonation");
+    let impersonations = ImpersonationMetrics::register(registry).context("impersonation metrics")?;
     // The embedded API server is not far enough away for it to matter.
     let protobuf = match &config.upstream {
         config::Upstream::Embedded { .. } => Protobuf::never(),
@@ -334,7 +349,9 @@ fn pipeline(
     };
     Ok(Pipeline {
         authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
-        impersonation: Impersonation::new(limits.impersonation_checks),
+        impersonation: Impersonation::new(limits.impersonation_checks)
+            .with_gate(is_constrained)
+            .with_metrics(impersonations),
         authorizer: Arc::new(Authorizer::new(authorization(config, &upstream))),
         discovery,
         cluster,
@@ -410,7 +427,7 @@ fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upst
         passthrough: upstream.is_passthrough.then(|| upstream.transport.clone()),
         review_limits: authn::ReviewLimits {
             success_ttl: limits.token_cache_ttl,
-            failure_ttl: limits.token_cache_ttl,
+            failure_ttl: Duration::ZERO,
             cache_capacity: limits.token_cache_entries,
             timeout: limits.call_timeout,
         },
@@ -420,7 +437,9 @@ fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upst
 }
 
 fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
+    let is_embedded = matches!(config.upstream, config::Upstream::Embedded { .. });
     let mode = match config.authorization.mode {
+        AuthorizationMode::AlwaysAllow if is_embedded => authz::Mode::Unrestricted,
         AuthorizationMode::AlwaysAllow => authz::Mode::AlwaysAllow,
         AuthorizationMode::Webhook => authz::Mode::Webhook,
     };

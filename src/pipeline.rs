@@ -50,6 +50,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 use target::Target;
 use write::Write;
 
@@ -111,7 +112,8 @@ impl Came {
     fn of(request: &Request<Body>, connection: &Connection) -> Self {
         let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
         Self {
-            uri: request.uri().to_string(),
+            // Over HTTP/2, and to a proxy, the URI has a host as well.
+            uri: request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string),
             user_agent: user_agent.unwrap_or_default().to_owned(),
             source_ips: audit::source_ips(request.headers(), connection.remote.ip()),
             received: Timestamp::now(),
@@ -137,6 +139,13 @@ impl Exchange {
     /// For the annotations of one phase.
     fn annotations(&self) -> Annotations {
         Annotations::published_up_to(self.event.as_ref().map(EventInProgress::annotation_level))
+    }
+
+    /// Notes how long a part of the work took that began then.
+    fn took(&mut self, layer: &'static str, started: Instant) {
+        if let Some(event) = &mut self.event {
+            event.add_latency(layer, started.elapsed());
+        }
     }
 
     /// Hands the annotations of the phase that ended to the audit event, whether it accepted or not.
@@ -181,9 +190,9 @@ impl Pipeline {
             }
         };
         exchange.hold(Vec::new());
-        let is_own = answered.is_err();
+        let refusal = answered.as_ref().err().cloned();
         let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal, form));
-        exchange.warnings.write_to(response.headers_mut(), is_own);
+        exchange.warnings.write_to(response.headers_mut(), refusal.is_some());
         if let Ok(mut id) = HeaderValue::from_str(&exchange.audit_id) {
             // HTTP/2 keeps such a value out of its table: no other answer has it, and it would push out what they share.
             id.set_sensitive(true);
@@ -195,7 +204,7 @@ impl Pipeline {
             None => response,
             Some(event) => {
                 let patience = self.limits.request_timeout;
-                let followed = audited::follow(event, response, info.is_long_running(), patience);
+                let followed = audited::follow(event, response, refusal, info.is_long_running(), patience);
                 Box::pin(self.processor.run(&exchange.user, followed)).await
             }
         }
@@ -228,7 +237,15 @@ impl Pipeline {
             // To both neighbours a success would mean that the connection is a tunnel from here on.
             return Err(target::not_allowed());
         }
-        let connect = self.connect_target(request.method(), info).await?;
+        let connect = match self.connect_target(request.method(), info).await {
+            Ok(connect) => connect,
+            Err(refusal) => {
+                // Who may not even ask is told that first.
+                Box::pin(self.authorize(info, &caller, exchange)).await?;
+                self.may_be_told(info, &caller).await?;
+                return Err(refusal);
+            }
+        };
         // A GET connects too; a server behind that tidies paths must not find a connect where none was admitted.
         let may_hide_connect = !is_canonical(request.uri()) && connect::is_named_in(&info.path);
         if connect.is_none() && is_read(request.method()) && !may_hide_connect {
@@ -242,11 +259,16 @@ impl Pipeline {
         }
         // From here on the heap, so that reads do not carry the room for writes along.
         Box::pin(self.authorize(info, &caller, exchange)).await?;
+        self.may_cause_side_effects(info, &caller).await?;
         match connect {
             Some(target) => Box::pin(self.connect(request, target, &caller, exchange)).await,
             None => {
                 let write = self.write(request, info, &caller, exchange);
-                Box::pin(self.processor.run(&caller.user.username, write)).await
+                let answered = Box::pin(self.processor.run(&caller.user.username, write)).await;
+                if grants_rights(info) && may_be_stored(&answered) {
+                    self.authorizer.forget_answers();
+                }
+                answered
             }
         }
     }
@@ -276,6 +298,7 @@ impl Pipeline {
             exchange.event = self.audit.begin_unauthenticated(&audited);
             return Err(refusal);
         }
+        let started = Instant::now();
         let authenticated = match self.authenticator.authenticate(request.headers_mut(), &connection).await {
             Ok(authenticated) => authenticated,
             Err(unauthorized) => {
@@ -291,18 +314,25 @@ impl Pipeline {
         if exchange.event.is_some() {
             exchange.user.clone_from(&user.username);
         }
+        exchange.took("authentication", started);
+        let started = Instant::now();
         let impersonated =
             self.impersonation.apply(request.headers_mut(), &user, info, &self.authorizer, credentials.as_ref()).await;
+        if !matches!(impersonated, Ok(None)) {
+            exchange.took("impersonation", started);
+        }
         let Some(impersonated) = impersonated? else { return Ok(Caller { user, credentials }) };
         if let Some(event) = &mut exchange.event {
-            event.set_impersonated(&impersonated.user);
+            event.set_impersonated(&impersonated.user, impersonated.constraint);
         }
         Ok(Caller { user: impersonated.user, credentials: impersonated.credentials })
     }
 
     /// Whether the caller may, and a note of the answer in the audit event.
     async fn authorize(&self, info: &RequestInfo, caller: &Caller, exchange: &mut Exchange) -> Result<(), Status> {
+        let started = Instant::now();
         let decision = self.authorizer.authorize(&caller.user, info, caller.credentials.as_ref()).await;
+        exchange.took("authorization", started);
         if let Some(event) = &mut exchange.event {
             let (decision, reason) = match &decision {
                 Ok(decision) => ("allow", decision.reason.clone()),
@@ -382,6 +412,18 @@ fn has_unknown_encoding(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let is_chunked = encodings.next().is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"chunked"));
     !is_chunked || encodings.next().is_some()
+}
+
+/// Whether the objects say who may do what.
+fn grants_rights(info: &RequestInfo) -> bool {
+    info.api_group == "rbac.authorization.k8s.io"
+        && matches!(info.resource.as_str(), "roles" | "clusterroles" | "rolebindings" | "clusterrolebindings")
+}
+
+/// Whether a write that is answered so has, or may have, changed something.
+fn may_be_stored(answered: &Result<Response<Body>, Status>) -> bool {
+    let code = answered.as_ref().map_or_else(|refusal| refusal.code, |response| response.status().as_u16());
+    !(400..500).contains(&code)
 }
 
 /// Whether the method changes nothing.

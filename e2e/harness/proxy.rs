@@ -57,8 +57,8 @@ impl Proxy {
     }
 
     /// The same, which is still starting.
-    pub fn starting(kubeconfig: &Path) -> Self {
-        Self::start(&[format!("--upstream-kubeconfig={}", kubeconfig.display())], &[])
+    pub fn starting(kubeconfig: &Path, flags: &[&str]) -> Self {
+        Self::start(&[format!("--upstream-kubeconfig={}", kubeconfig.display())], flags)
     }
 
     /// In front of a real API server, with these files: certificate, key and the clients' authorities.

@@ -1,7 +1,7 @@
 //! The chain: the enabled plugins in kube-apiserver's order, run phase by phase.
 
 use super::metrics::{Accepted, Metrics, Pass, Step};
-use super::{Attributes, BuildError, Denial, Environment, Operation, Plugin, Spec};
+use super::{Attributes, BuildError, Denial, Environment, Operation, Operations, Plugin, Spec};
 use crate::object::Object;
 use crate::status::Status;
 use prometheus::Histogram;
@@ -168,6 +168,13 @@ impl Chain {
         self.plugins.iter().flat_map(|enabled| enabled.plugin.problems()).collect()
     }
 
+    /// Whether one of these operations on this resource comes to a plugin with side effects.
+    pub fn has_side_effects(&self, operations: Operations, group: &str, resource: &str, subresource: &str) -> bool {
+        let is_asked =
+            |spec: &Spec| spec.operations.meet(operations) && spec.resources.have(group, resource, subresource);
+        self.plugins.iter().any(|enabled| enabled.plugin.has_side_effects() && is_asked(enabled.spec))
+    }
+
     /// Whether a plugin's validating phase may look at the object as it would be stored.
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         let validate = |enabled: &&Enabled| enabled.spec.phases.validate() && enabled.spec.handles(attributes);
@@ -248,7 +255,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::{Operations, Phases, Resources};
+    use crate::admission::{Phases, Resources};
     use crate::plugins::checker::attributes;
     use async_trait::async_trait;
     use serde_json::json;

@@ -55,6 +55,13 @@ pub trait Plugin: Send + Sync {
         false
     }
 
+    /// Whether it changes something besides the object: in the cluster, at a backend, in counts of its own. With
+    /// `--authorization-mode=AlwaysAllow` callers are authorized before such a plugin hears of a request. The webhook plugins are not
+    /// among them.
+    fn has_side_effects(&self) -> bool {
+        false
+    }
+
     /// What is wrong with what it reads of the cluster, for operators: policies that do not compile.
     fn problems(&self) -> Vec<String> {
         Vec::new()

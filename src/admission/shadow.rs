@@ -3,8 +3,10 @@
 
 use super::Attributes;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
 use serde::Serialize;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The annotation of a configuration whose hooks are shadows: `true` for all of them, or their names with commas between.
@@ -22,17 +24,31 @@ const MAX_MESSAGE_CHARACTERS: usize = 1024;
 
 /// The shadows of one kind that the command line names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shadows(Vec<String>);
+pub struct Shadows {
+    names: Vec<String>,
+    ignores_annotations: bool,
+}
 
 impl Shadows {
     /// From names of configurations, and of hooks as `configuration/hook`; or of policies, and of bindings as `policy/binding`.
     pub fn new(names: Vec<String>) -> Self {
-        Self(names)
+        Self { names, ignores_annotations: false }
+    }
+
+    /// With annotations of objects in effect or not.
+    #[must_use]
+    pub fn with_annotations(self, are_obeyed: bool) -> Self {
+        Self { ignores_annotations: !are_obeyed, ..self }
+    }
+
+    /// Whether annotations of objects make shadows.
+    pub fn obey_annotations(&self) -> bool {
+        !self.ignores_annotations
     }
 
     /// Whether a hook of a configuration, or a binding of a policy, is one.
     pub fn contain(&self, configuration: &str, hook: &str) -> bool {
-        self.0.iter().any(|named| match named.split_once('/') {
+        self.names.iter().any(|named| match named.split_once('/') {
             Some((of, name)) => (of, name) == (configuration, hook),
             None => named == configuration,
         })
@@ -203,6 +219,9 @@ impl Report {
 pub struct Metrics {
     decisions: IntCounterVec,
     seconds: HistogramVec,
+    annotated: IntGaugeVec,
+    /// What was last known to be a shadow by an annotation, by the gauge's labels.
+    known: Arc<Mutex<HashMap<[&'static str; 2], BTreeSet<String>>>>,
 }
 
 impl Metrics {
@@ -217,19 +236,51 @@ impl Metrics {
         );
         let seconds =
             HistogramOpts::new("admission_proxy_shadow_duration_seconds", "How long hooks in shadow mode took.");
+        let annotated = Opts::new(
+            "admission_proxy_shadow_annotations",
+            "Hooks and policies that decide nothing because an annotation says so, by type.",
+        );
         let metrics = Self {
             decisions: IntCounterVec::new(decisions, &["kind", "name", "type", "operation", "decision"])?,
             seconds: HistogramVec::new(seconds.buckets(LATENCIES.to_vec()), &["kind", "name", "type", "operation"])?,
+            annotated: IntGaugeVec::new(annotated, &["kind", "type"])?,
+            known: Arc::default(),
         };
         registry.register(Box::new(metrics.decisions.clone()))?;
         registry.register(Box::new(metrics.seconds.clone()))?;
+        registry.register(Box::new(metrics.annotated.clone()))?;
         Ok(metrics)
+    }
+
+    /// Counts those of one kind and type that decide nothing because of an annotation, and logs which are new.
+    pub fn annotated(&self, kind: &'static str, step: &'static str, names: BTreeSet<String>) {
+        let count = i64::try_from(names.len()).unwrap_or(i64::MAX);
+        self.annotated.with_label_values(&[kind, step]).set(count);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.entry([kind, step]).or_default();
+        for name in names.difference(before) {
+            tracing::warn!(kind, step, name, "an annotation keeps it from deciding: it is only a shadow");
+        }
+        for name in before.difference(&names) {
+            tracing::info!(kind, step, name, "no annotation keeps it from deciding any more");
+        }
+        *before = names;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn annotated_ones_are_counted_as_they_are_now() {
+        let metrics = Metrics::new(&Registry::new()).unwrap();
+        for names in [&["a/x", "a/y"][..], &["a/y"], &[]] {
+            metrics.annotated("webhook", "admit", names.iter().map(|&name| name.to_owned()).collect());
+            let count = metrics.annotated.with_label_values(&["webhook", "admit"]).get();
+            assert_eq!(count, i64::try_from(names.len()).unwrap());
+        }
+    }
 
     #[test]
     fn shadows_are_named_by_annotation_and_on_the_command_line() {

@@ -30,6 +30,11 @@ impl Operations {
         Self(self.0 | other.0)
     }
 
+    /// Whether an operation is in both sets.
+    pub const fn meet(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// Whether the operation is in the set.
     pub const fn contain(self, operation: Operation) -> bool {
         let bit = match operation {
@@ -77,12 +82,14 @@ pub enum Resources {
 impl Resources {
     /// Whether the request's resource is among them.
     pub fn contain(self, attributes: &Attributes) -> bool {
+        self.have(&attributes.resource.group, &attributes.resource.resource, &attributes.subresource)
+    }
+
+    /// Whether this resource is among them.
+    pub fn have(self, group: &str, resource: &str, subresource: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Only(list) => {
-                let on = (&*attributes.resource.group, &*attributes.resource.resource, &*attributes.subresource);
-                list.contains(&on)
-            }
+            Self::Only(list) => list.contains(&(group, resource, subresource)),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::{Decision, Level, Parts, Stage};
 use crate::admission::{Annotation, Level as AnnotationLevel};
 use crate::authn::UserInfo;
+use crate::duration;
 use crate::object::Object;
 use crate::object::structural::numbers;
 use crate::request::RequestInfo;
@@ -15,11 +16,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A longer user agent is cut (`maxUserAgentLength`).
 const USER_AGENT_BYTES: usize = 1024;
+/// Where the time went is annotated of requests that took longer.
+const SLOW: Duration = Duration::from_millis(500);
 /// Says that an object was too large for its event (the truncating backend's annotation).
 const TRUNCATED_ANNOTATION: &str = "audit.k8s.io/truncated";
+/// Says why the answer's object is not in the event although the policy wants it.
+const NO_RESPONSE_OBJECT_ANNOTATION: &str = "audit.kube-admission-proxy.dev/no-response-object";
 
 /// What is known of a request when its event begins.
 #[derive(Debug)]
@@ -54,6 +60,8 @@ struct Event {
     user: UserInfo,
     #[serde(skip_serializing_if = "Option::is_none")]
     impersonated_user: Option<UserInfo>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authentication_metadata: Option<AuthenticationMetadata>,
     #[serde(rename = "sourceIPs", skip_serializing_if = "Vec::is_empty")]
     source_ips: Vec<IpAddr>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -70,6 +78,12 @@ struct Event {
     stage_timestamp: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     annotations: BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AuthenticationMetadata {
+    impersonation_constraint: String,
 }
 
 #[derive(Serialize)]
@@ -113,6 +127,9 @@ pub struct EventInProgress {
     parts: Arc<Parts>,
     decision: Decision,
     event: Event,
+    received: Timestamp,
+    /// The time that parts of the work took.
+    latencies: BTreeMap<&'static str, Duration>,
     /// Whether the response's start is a stage of its own.
     starts: bool,
     /// Whether there is a stage after the response's start.
@@ -145,6 +162,7 @@ impl EventInProgress {
             verb: info.verb.clone(),
             user: user.cloned().unwrap_or_default(),
             impersonated_user: None,
+            authentication_metadata: None,
             source_ips: request.source_ips.clone(),
             user_agent: cut_user_agent(request.user_agent),
             object_ref,
@@ -157,7 +175,9 @@ impl EventInProgress {
         };
         let authenticated = user.is_some();
         let starts = !authenticated || info.is_long_running();
-        Self { parts, decision, event, starts, completes: authenticated, started: false, ended: false }
+        let (received, latencies) = (request.received, BTreeMap::new());
+        let completes = authenticated;
+        Self { parts, decision, event, received, latencies, starts, completes, started: false, ended: false }
     }
 
     /// How much is logged.
@@ -180,9 +200,17 @@ impl EventInProgress {
         code >= 400 || self.event.verb == "delete" || self.event.verb == "deletecollection"
     }
 
-    /// Notes whom the caller acts as from here on.
-    pub fn set_impersonated(&mut self, user: &UserInfo) {
+    /// Notes how long a part of the work took, as `apiserver.latency.k8s.io/` names it.
+    pub fn add_latency(&mut self, layer: &'static str, elapsed: Duration) {
+        *self.latencies.entry(layer).or_default() += elapsed;
+    }
+
+    /// Notes whom the caller acts as from here on, and the verb of constrained impersonation that allowed it, if one did.
+    pub fn set_impersonated(&mut self, user: &UserInfo, impersonation_constraint: String) {
         self.event.impersonated_user = Some(user.clone());
+        let is_constrained = !impersonation_constraint.is_empty();
+        self.event.authentication_metadata =
+            is_constrained.then_some(AuthenticationMetadata { impersonation_constraint });
     }
 
     /// Notes the object that was sent, as it was before defaults and admission (`LogRequestObject`).
@@ -221,6 +249,13 @@ impl EventInProgress {
     pub fn set_response_object(&mut self, object: &Value) {
         if self.wants_response_body() {
             self.event.response_object = self.capture(object);
+        }
+    }
+
+    /// Notes that the answer of a resource could not be read, and why.
+    pub fn set_unreadable(&mut self, why: &str) {
+        if self.wants_response_body() && self.event.object_ref.is_some() {
+            self.annotate(NO_RESPONSE_OBJECT_ANNOTATION, why);
         }
     }
 
@@ -313,9 +348,24 @@ impl EventInProgress {
             self.start();
         }
         if self.completes {
+            self.annotate_latencies();
             self.write(Stage::ResponseComplete);
         }
         self.ended = true;
+    }
+
+    /// `filters.writeLatencyToAnnotation`: of requests that take long.
+    fn annotate_latencies(&mut self) {
+        let total = Duration::try_from((self.parts.clock)().duration_since(self.received)).unwrap_or_default();
+        if total <= SLOW || self.latencies.is_empty() {
+            return;
+        }
+        let mut latencies = std::mem::take(&mut self.latencies);
+        latencies.insert("total", total);
+        for (layer, elapsed) in latencies {
+            let nanoseconds = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);
+            self.annotate(format!("apiserver.latency.k8s.io/{layer}"), duration::go(nanoseconds));
+        }
     }
 
     fn write(&mut self, stage: Stage) {

@@ -252,15 +252,39 @@ fn a_path_of_the_server_has_no_object() {
 fn the_impersonated_user_is_noted_beside_the_real_one() {
     let desk = desk();
     let mut event = desk.begin("GET", "/api/v1/nodes").unwrap();
-    event.set_impersonated(&UserInfo {
+    let jane = UserInfo {
         username: "jane".into(),
         extra: [("scopes".to_owned(), vec!["x".to_owned()])].into(),
         ..UserInfo::default()
-    });
+    };
+    event.set_impersonated(&jane, "impersonate:user-info".to_owned());
     event.response_complete(200, None);
     assert_eq!(desk.last()["user"]["username"], "admin");
     assert_eq!(desk.last()["impersonatedUser"], json!({"username": "jane", "extra": {"scopes": ["x"]}}));
+    assert_eq!(desk.last()["authenticationMetadata"], json!({"impersonationConstraint": "impersonate:user-info"}));
     assert!(desk.events()[0].get("impersonatedUser").is_none());
+    let mut event = desk.begin("GET", "/api/v1/nodes").unwrap();
+    event.set_impersonated(&jane, String::new());
+    event.response_complete(200, None);
+    assert!(desk.last().get("authenticationMetadata").is_none());
+}
+
+#[test]
+fn the_time_that_layers_took_is_annotated_of_slow_requests() {
+    let desk = desk();
+    for (received, total) in [("2026-11-21T04:29:16.93Z", Some("505.748999ms")), ("2026-11-21T04:29:17Z", None)] {
+        let info = info("GET", "/api/v1/nodes");
+        let received = received.parse().unwrap();
+        let request = Request { received, ..request(&info, "/api/v1/nodes") };
+        let mut event = desk.audit.begin(&request, &admin()).unwrap();
+        event.add_latency("authorization", std::time::Duration::from_millis(1));
+        event.add_latency("authorization", std::time::Duration::from_millis(2));
+        event.response_complete(200, None);
+        let annotations = &desk.last()["annotations"];
+        let total = total.map_or(Value::Null, |total| json!(total));
+        assert_eq!(annotations["apiserver.latency.k8s.io/total"], total);
+        assert_eq!(annotations["apiserver.latency.k8s.io/authorization"] == "3ms", !total.is_null());
+    }
 }
 
 #[test]
@@ -356,7 +380,7 @@ fn equal_requests_give_the_fields_that_kube_apiserver_gives() {
 /// What the pipeline tells of a request that was recorded.
 fn replay(mut event: EventInProgress, recorded: &Value) {
     if let Some(user) = recorded.get("impersonatedUser") {
-        event.set_impersonated(&serde_json::from_value(user.clone()).unwrap());
+        event.set_impersonated(&serde_json::from_value(user.clone()).unwrap(), String::new());
     }
     for (key, value) in recorded["annotations"].as_object().into_iter().flatten() {
         event.annotate(key, value.as_str().unwrap());

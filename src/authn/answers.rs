@@ -1,8 +1,10 @@
-//! Answers of the upstream, believed for a while: bounded, one question at a time each, errors never kept.
+//! Answers of the upstream, believed for a while: bounded, one question at a time each, errors never kept. All answers can be
+//! forgotten at once.
 
 use rand::random;
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -13,6 +15,10 @@ pub(crate) type Key = [u8; 32];
 pub(crate) struct AnswerCache<V> {
     entries: moka::future::Cache<Key, Entry<V>>,
     secret: Secret,
+    /// Part of each key: a new one makes all earlier answers unreachable, those that are still on their way too.
+    generation: AtomicU64,
+    /// No answer is kept before this time.
+    unsettled_until: RwLock<Option<Instant>>,
 }
 
 #[derive(Clone)]
@@ -21,18 +27,45 @@ struct Entry<V> {
     value: V,
 }
 
+/// The outcome of a look-up that leaves no entry; shared by the callers who waited for it.
+enum Unkept<V, E> {
+    Answer(V),
+    Error(Arc<E>),
+}
+
 impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
     /// A cache of at most so many answers.
     pub(crate) fn new(capacity: u64) -> Self {
-        Self { entries: moka::future::Cache::new(capacity), secret: Secret::new() }
+        Self {
+            entries: moka::future::Cache::new(capacity),
+            secret: Secret::new(),
+            generation: AtomicU64::new(0),
+            unsettled_until: RwLock::default(),
+        }
     }
 
-    /// The key of a question made of these parts.
+    /// The key of a question made of these parts; good until [`Self::forget_all`].
     pub(crate) fn key(&self, parts: &[&[u8]]) -> Key {
-        self.secret.hash(parts)
+        let generation = self.generation.load(Ordering::Acquire).to_be_bytes();
+        let parts: Vec<&[u8]> = std::iter::once(&generation[..]).chain(parts.iter().copied()).collect();
+        self.secret.hash(&parts)
     }
 
-    /// The answer that is kept, or else what `look_up` finds, kept as long as `lifetime` says.
+    /// Forgets every answer, and keeps no new one for as long as `settling`: the upstream itself may need a moment until it
+    /// answers otherwise.
+    pub(crate) fn forget_all(&self, settling: Duration) {
+        let until = Instant::now() + settling;
+        *self.unsettled_until.write().unwrap_or_else(PoisonError::into_inner) = Some(until);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.entries.invalidate_all();
+    }
+
+    fn is_settled(&self, now: Instant) -> bool {
+        self.unsettled_until.read().unwrap_or_else(PoisonError::into_inner).is_none_or(|until| until <= now)
+    }
+
+    /// The cached answer, or else the answer that `look_up` returns, which is cached for as long as `lifetime` says. An answer
+    /// with a lifetime of zero is not cached.
     ///
     /// # Errors
     /// The look-up's own, shared by all who waited for it.
@@ -50,10 +83,22 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
         }
         // On the heap: a look-up is a large future, of which moka's own would hold several copies.
         let look_up = Box::pin(async {
-            let value = look_up().await?;
-            Ok(Entry { expires: Instant::now() + lifetime(&value), value })
+            let asked = Instant::now();
+            let value = look_up().await.map_err(|error| Unkept::Error(Arc::new(error)))?;
+            let lifetime = lifetime(&value);
+            match !lifetime.is_zero() && self.is_settled(asked) {
+                // Counted from the question: the answer is at least as old as that.
+                true => Ok(Entry { expires: asked + lifetime, value }),
+                false => Err(Unkept::Answer(value)),
+            }
         });
-        self.entries.try_get_with(key, look_up).await.map(|entry| entry.value)
+        match self.entries.try_get_with(key, look_up).await {
+            Ok(entry) => Ok(entry.value),
+            Err(unkept) => match &*unkept {
+                Unkept::Answer(value) => Ok(value.clone()),
+                Unkept::Error(error) => Err(error.clone()),
+            },
+        }
     }
 }
 
@@ -103,6 +148,41 @@ mod tests {
         let key = cache.key(&[b"x"]);
         assert!(cache.answer(key, |_| TTL, || async { Err("down") }).await.is_err());
         assert_eq!(cache.answer(key, |_| TTL, || async { Ok::<_, &str>(1) }).await, Ok(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn forgotten_answers_are_asked_for_again_and_kept_only_after_a_while() {
+        let (cache, calls) = (AnswerCache::<usize>::new(8), AtomicUsize::new(0));
+        let ask = || {
+            let look_up = || async { Ok::<_, ()>(calls.fetch_add(1, Ordering::SeqCst)) };
+            cache.answer(cache.key(&[b"x"]), |_| TTL, look_up)
+        };
+        assert_eq!((ask().await, ask().await), (Ok(0), Ok(0)));
+        cache.forget_all(TTL / 10);
+        assert_eq!((ask().await, ask().await), (Ok(1), Ok(2)));
+        tokio::time::advance(TTL / 10).await;
+        assert_eq!((ask().await, ask().await), (Ok(3), Ok(3)));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_was_asked_for_before_all_were_forgotten_is_not_kept() {
+        let cache = AnswerCache::<usize>::new(8);
+        let forgetting = || async {
+            cache.forget_all(Duration::ZERO);
+            Ok::<_, ()>(1)
+        };
+        assert_eq!(cache.answer(cache.key(&[b"x"]), |_| TTL, forgetting).await, Ok(1));
+        assert_eq!(cache.answer(cache.key(&[b"x"]), |_| TTL, || async { Ok::<_, ()>(2) }).await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_a_lifetime_is_not_kept() {
+        let cache = AnswerCache::<usize>::new(8);
+        let key = cache.key(&[b"x"]);
+        for wanted in [1, 2] {
+            let answer = cache.answer(key, |_| Duration::ZERO, || async { Ok::<_, ()>(wanted) }).await;
+            assert_eq!(answer, Ok(wanted));
+        }
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ mod token_review;
 
 pub(crate) use answers::AnswerCache;
 pub use certificate::{CertificateAuthority, VerifiedCertificates};
-pub use impersonate::{Impersonated, Impersonation};
+pub use impersonate::{Impersonated, Impersonation, Metrics as ImpersonationMetrics};
 pub use request_header::RequestHeaderConfig;
 pub use static_tokens::StaticTokens;
 
@@ -82,7 +82,7 @@ impl From<k8s_openapi::api::authentication::v1::UserInfo> for UserInfo {
 
 /// How long the upstream's answers about credentials are believed, how many are kept, and how long one is waited for.
 ///
-/// The defaults are those of `DelegatingAuthenticationOptions` and of the token cache.
+/// The defaults are kube-apiserver's for the tokens that it checks itself (`TokenSuccessCacheTTL`, `TokenFailureCacheTTL`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewLimits {
     /// For credentials that are good.
@@ -98,7 +98,7 @@ pub struct ReviewLimits {
 impl Default for ReviewLimits {
     fn default() -> Self {
         let ttl = Duration::from_secs(10);
-        Self { success_ttl: ttl, failure_ttl: ttl, cache_capacity: 32 * 1024, timeout: ttl }
+        Self { success_ttl: ttl, failure_ttl: Duration::ZERO, cache_capacity: 32 * 1024, timeout: ttl }
     }
 }
 

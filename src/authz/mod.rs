@@ -20,6 +20,8 @@ use std::time::Duration;
 
 const SUBJECT_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const SELF_SUBJECT_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+/// So long after a change of roles or bindings no answer is kept: the API server's own authorizer learns of it by a watch.
+const SETTLING: Duration = Duration::from_secs(1);
 /// Attributes that the client chose and that are this long together are not cached (`maxControlledAttrCacheSize`).
 const MAX_CACHED_ATTRIBUTES_BYTES: usize = 10_000;
 
@@ -31,6 +33,8 @@ pub enum Mode {
     Webhook,
     /// Only the upstream, when the request gets there. Whatever only the proxy can see (impersonation) is asked still.
     AlwaysAllow,
+    /// Nobody: the upstream is the API server in this process, at which everybody may do anything.
+    Unrestricted,
 }
 
 /// Who answers reviews.
@@ -42,16 +46,16 @@ pub enum Reviewer {
     Oneself(SharedTransport, kube::Client),
 }
 
-/// How authorization works. The defaults are `BuiltInAuthorizationOptions`' and `newWithBackoff`'s.
+/// How authorization works.
 #[derive(Clone)]
 pub struct Config {
     /// Who decides.
     pub mode: Mode,
     /// Whom to ask.
     pub reviewer: Reviewer,
-    /// How long a yes is believed.
+    /// How long a yes is believed: as long may pass until somebody whose rights were revoked is refused.
     pub authorized_ttl: Duration,
-    /// How long a no is believed.
+    /// How long a no is believed: as long may pass until somebody who was granted a right has it. Zero for not at all.
     pub unauthorized_ttl: Duration,
     /// Answers kept at the same time.
     pub cache_capacity: u64,
@@ -65,8 +69,8 @@ impl Config {
         Self {
             mode,
             reviewer,
-            authorized_ttl: Duration::from_secs(5 * 60),
-            unauthorized_ttl: Duration::from_secs(30),
+            authorized_ttl: Duration::from_secs(10),
+            unauthorized_ttl: Duration::ZERO,
             cache_capacity: 8192,
             timeout: Duration::from_secs(10),
         }
@@ -107,7 +111,7 @@ impl Authorizer {
         info: &RequestInfo,
         credentials: Option<&ClientCredentials>,
     ) -> Result<Decision, Status> {
-        if self.config.mode == Mode::AlwaysAllow {
+        if self.config.mode != Mode::Webhook {
             return Ok(Decision { allowed: true, ..Decision::default() });
         }
         let attributes = Attributes::from(info);
@@ -118,9 +122,14 @@ impl Authorizer {
         }
     }
 
-    /// Whether every request is authorized before anything is done for it.
-    pub fn asks_first(&self) -> bool {
-        self.config.mode == Mode::Webhook
+    /// Forgets what the upstream said: roles or bindings have changed.
+    pub fn forget_answers(&self) {
+        self.answers.forget_all(SETTLING);
+    }
+
+    /// Whether the upstream alone will decide on a request, when it gets there.
+    pub fn leaves_it_to_the_upstream(&self) -> bool {
+        self.config.mode == Mode::AlwaysAllow
     }
 
     /// What the upstream says to this, whatever the mode (`WebhookAuthorizer.Authorize`). With passthrough the question is

@@ -58,20 +58,33 @@ async fn asks_for_the_user_and_the_selected_objects() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_yes_is_believed_longer_than_a_no() {
-    for (allowed, ttl) in [(true, 300), (false, 30)] {
+async fn a_yes_is_believed_for_ten_seconds_and_a_no_not_at_all() {
+    for (allowed, after_9_s) in [(true, 1), (false, 2)] {
         let upstream = deciding(json!({"allowed": allowed}));
         let (authorizer, user, info) = (authorizer(&upstream), alice(), list_pods());
         let ask = || authorizer.authorize(&user, &info, None);
         let (first, second) = tokio::join!(ask(), ask());
         assert_eq!((first.is_ok(), second.is_ok(), upstream.count()), (allowed, allowed, 1));
-        tokio::time::advance(Duration::from_secs(ttl - 1)).await;
+        tokio::time::advance(Duration::from_secs(9)).await;
         let _ = ask().await;
-        assert_eq!(upstream.count(), 1);
+        assert_eq!(upstream.count(), after_9_s);
         tokio::time::advance(Duration::from_secs(1)).await;
         let _ = ask().await;
-        assert_eq!(upstream.count(), 2);
+        assert_eq!(upstream.count(), after_9_s + 1);
     }
+}
+
+#[tokio::test]
+async fn a_change_of_rights_is_seen_at_once() {
+    let upstream = deciding(json!({"allowed": true}));
+    let authorizer = authorizer(&upstream);
+    for wanted in [1, 1] {
+        authorizer.authorize(&alice(), &list_pods(), None).await.unwrap();
+        assert_eq!(upstream.count(), wanted);
+    }
+    authorizer.forget_answers();
+    authorizer.authorize(&alice(), &list_pods(), None).await.unwrap();
+    assert_eq!(upstream.count(), 2);
 }
 
 #[tokio::test]

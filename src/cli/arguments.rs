@@ -77,7 +77,8 @@ pub(super) struct Admission {
     /// An AdmissionConfiguration file with plugins' configurations.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
-    /// kube-apiserver's feature gates, AllAlpha and AllBeta too. Those that concern no admission have no effect.
+    /// kube-apiserver's feature gates, AllAlpha and AllBeta too. Those that concern neither admission nor
+    /// impersonation have no effect.
     #[arg(long, value_name = "NAME=BOOL,…", action = ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,
     /// How long a pod stays on a node that is not ready, where it does not say itself.
@@ -98,6 +99,11 @@ pub(super) struct Admission {
     /// is counted, logged and in the audit log. The annotation shadow.kube-admission-proxy.dev/policy says the same.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) shadow_policies: Vec<String>,
+    /// Whether the annotations shadow.kube-admission-proxy.dev/hooks and …/policy are obeyed. With false only the command line makes
+    /// shadows.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "true", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) shadow_annotations: bool,
     /// Whether policies from files (staticManifestsDir) may have parameters, which are objects of the API behind; kube-apiserver
     /// refuses such files.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -159,6 +165,10 @@ pub(super) struct Authentication {
     /// Static bearer tokens: lines of token,user,uid,"group1,group2". Others are shown to the API server behind.
     #[arg(long, value_name = "FILE")]
     pub(super) token_auth_file: Option<PathBuf>,
+    /// How long the API server behind is believed that a bearer token is good: as long a revoked one may go on (kube-apiserver's
+    /// default for its webhook is 2m0s). 0 asks for each request. Refused tokens are asked about each time.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    pub(super) authentication_token_webhook_cache_ttl: Duration,
 }
 
 #[derive(Args, Debug)]
@@ -168,6 +178,13 @@ pub(super) struct Authorization {
     /// when the request gets there. Default: Webhook, and AlwaysAllow where that API server is the one in this process.
     #[arg(long, value_name = "MODE", action = ArgAction::Append)]
     pub(super) authorization_mode: Vec<String>,
+    /// How long the API server behind is believed that a user may do something: as long a right that was revoked past the proxy may
+    /// go on (kube-apiserver's default for its webhook is 5m0s). 0 asks each time.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    pub(super) authorization_webhook_cache_authorized_ttl: Duration,
+    /// The same of what a user may not do (kube-apiserver's default for its webhook is 30s).
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
+    pub(super) authorization_webhook_cache_unauthorized_ttl: Duration,
 }
 
 #[derive(Args, Debug)]
@@ -213,8 +230,9 @@ pub(super) struct Upstream {
     /// behind.
     #[arg(long, value_name = "FILE")]
     pub(super) upstream_kubeconfig: Option<PathBuf>,
-    /// As whom requests reach it: the proxy that impersonates the caller; a front proxy with X-Remote-* headers (the
-    /// kubeconfig has its client certificate, and a token for the proxy's own requests); or the caller itself, with the
+    /// As whom requests reach it: the proxy that impersonates the caller; a front proxy with request headers under the names
+    /// in ConfigMap kube-system/extension-apiserver-authentication (the kubeconfig has its client certificate, and a token for the
+    /// proxy's own requests); or the caller itself, with the
     /// credentials it presented.
     #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
     pub(super) upstream_identity: UpstreamIdentity,

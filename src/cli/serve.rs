@@ -23,6 +23,9 @@ const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
 pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, ConfigError> {
     let limits = Limits {
         request_timeout: flags.serving.request_timeout,
+        token_cache_ttl: flags.authentication.authentication_token_webhook_cache_ttl,
+        authorized_ttl: flags.authorization.authorization_webhook_cache_authorized_ttl,
+        unauthorized_ttl: flags.authorization.authorization_webhook_cache_unauthorized_ttl,
         admission_timeout: Some(flags.admission.admission_timeout).filter(|timeout| !timeout.is_zero()),
         requests_inflight: flags.serving.max_requests_inflight,
         mutating_requests_inflight: flags.serving.max_mutating_requests_inflight,
@@ -69,10 +72,11 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
     admission.feature_gates =
         FeatureGates::parse(&gates).map_err(|reason| ConfigError::flag("feature-gates", gates, reason))?;
     admission.routes_to_endpoints = flags.enable_aggregator_routing;
-    admission.shadow_webhooks = Shadows::new(list(&flags.shadow_webhooks));
+    let shadows = |names: &[String]| Shadows::new(list(names)).with_annotations(flags.shadow_annotations);
+    admission.shadow_webhooks = shadows(&flags.shadow_webhooks);
     admission.policies = policies::Options {
         in_files: if flags.enable_static_policy_parameters { Parameters::Allowed } else { Parameters::Forbidden },
-        shadows: Shadows::new(list(&flags.shadow_policies)),
+        shadows: shadows(&flags.shadow_policies),
     };
     admission.default_tolerations = DefaultTolerations {
         not_ready_seconds: flags.default_not_ready_toleration_seconds,

@@ -30,8 +30,7 @@ impl Cluster {
             }
             Live::ApiServer(client) => client,
         };
-        let request = Request::new(path::<P>(namespace))
-            .get(&utf8_percent_encode(name, SEGMENT).to_string(), &GetParams::default());
+        let request = Request::new(path::<P>(namespace)).get(&segment(name), &GetParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
         match self.call(client.request::<P::Object>(request)).await {
             Ok(object) => Ok(Some(Arc::new(P::project(object).1))),
@@ -72,7 +71,7 @@ impl Cluster {
             }
             Live::ApiServer(client) => {
                 let api: Api<KubeNamespace> = Api::all(client.clone());
-                let found = self.call(api.get_opt(name)).await.map_err(CallError::into_status)?;
+                let found = self.call(api.get_opt(&segment(name))).await.map_err(CallError::into_status)?;
                 Ok(found.map(|namespace| Arc::new(Namespace::from(namespace))))
             }
         }
@@ -115,7 +114,12 @@ pub(super) fn path<P: Projection>(namespace: &str) -> String
 where
     P::Object: Resource<DynamicType = ()>,
 {
-    P::Object::url_path(&(), (!namespace.is_empty()).then_some(namespace))
+    P::Object::url_path(&(), (!namespace.is_empty()).then_some(&*segment(namespace)))
+}
+
+/// A name as a segment of a path: what a client calls a namespace may have `?` and `#` in it.
+pub(super) fn segment(name: &str) -> String {
+    utf8_percent_encode(name, SEGMENT).to_string()
 }
 
 /// Why a call of our own brought nothing.

@@ -1,5 +1,6 @@
 //! Pods, asked of the API server page by page: nothing reads them often enough to watch them all.
 
+use super::live::segment;
 use super::{CallError, Cluster, Live};
 use crate::object::Object;
 use crate::status::Status;
@@ -63,7 +64,7 @@ fn page_path(namespace: &str, next: Option<&str>) -> String {
     if let Some(next) = next {
         query.append_pair("continue", next);
     }
-    format!("/api/v1/namespaces/{namespace}/pods?{}", query.finish())
+    format!("/api/v1/namespaces/{}/pods?{}", segment(namespace), query.finish())
 }
 
 fn read(text: &str) -> Option<PodPage> {
@@ -91,6 +92,7 @@ mod tests {
     fn asks_for_the_page_that_the_last_one_named() {
         assert_eq!(page_path("n", None), "/api/v1/namespaces/n/pods?limit=500");
         assert_eq!(page_path("n", Some("a=&b")), "/api/v1/namespaces/n/pods?limit=500&continue=a%3D%26b");
+        assert_eq!(page_path("n?x#y", None), "/api/v1/namespaces/n%3Fx%23y/pods?limit=500");
     }
 
     #[test]

@@ -47,6 +47,21 @@ async fn lists_what_is_needed_and_nothing_else() {
     assert!(cluster.mutating_webhooks().is_empty() && cluster.service("a", "b").is_none());
 }
 
+/// Unescaped, the API server would be asked for another namespace.
+#[tokio::test]
+async fn a_clients_name_of_a_namespace_stays_one_segment() {
+    let client = client(|_, url| match url {
+        "/api/v1/namespaces/a%3Fx%23y" => Some((404, status(404, "NotFound"))),
+        _ => Some((403, status(403, "Forbidden"))),
+    });
+    let cluster = Cluster::start(client, &[], Limits::default());
+    assert!(cluster.live_namespace("a?x#y").await.unwrap().is_none());
+    assert_eq!(
+        live::path::<k8s_openapi::api::core::v1::ResourceQuota>("a?x#y"),
+        "/api/v1/namespaces/a%3Fx%23y/resourcequotas"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn is_not_synced_while_a_list_is_refused_and_says_why() {
     let client = client(|_, _| Some((403, status(403, "Forbidden"))));

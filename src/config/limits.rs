@@ -52,13 +52,16 @@ pub struct Limits {
     pub probe_interval: Duration,
     /// Time for its answer to one.
     pub probe_timeout: Duration,
+    /// Between two reads of the names of the headers in which the API server behind takes a front proxy's word.
+    pub front_proxy_headers_interval: Duration,
     /// Time for a page of a list that fills a cache.
     pub list_timeout: Duration,
     /// Bytes of a discovery document.
     pub discovery_bytes: usize,
     /// Tokens whose review is remembered.
     pub token_cache_entries: u64,
-    /// How long a token's review is remembered, good or bad (`--authentication-token-webhook-cache-ttl`).
+    /// How long it is remembered that a token is good (`--authentication-token-webhook-cache-ttl`); that it is not is never
+    /// remembered.
     pub token_cache_ttl: Duration,
     /// Access reviews that are remembered.
     pub authorization_cache_entries: u64,
@@ -139,13 +142,14 @@ impl Default for Limits {
             call_timeout: seconds(10),
             probe_interval: seconds(5),
             probe_timeout: seconds(3),
+            front_proxy_headers_interval: seconds(10),
             list_timeout: seconds(90),
             discovery_bytes: 16 * MEBIBYTE,
             token_cache_entries: 4096,
-            token_cache_ttl: seconds(120),
+            token_cache_ttl: seconds(10),
             authorization_cache_entries: 8192,
-            authorized_ttl: seconds(300),
-            unauthorized_ttl: seconds(30),
+            authorized_ttl: seconds(10),
+            unauthorized_ttl: seconds(0),
             impersonation_checks: 64,
             conflict_retries: 64,
             cache_sync_timeout: seconds(10),

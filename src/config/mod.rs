@@ -116,7 +116,8 @@ pub enum UpstreamIdentity {
     /// As the proxy, impersonating the caller.
     #[default]
     Impersonate,
-    /// As a front proxy that names the caller in `X-Remote-*` headers: the kubeconfig's client certificate must be one's.
+    /// As a front proxy that names the caller in the headers that the API server publishes: the kubeconfig's client certificate
+    /// must be one's.
     /// What the proxy asks on its own behalf goes by the kubeconfig's token then.
     RequestHeader,
     /// With the credentials that the caller presented.

@@ -1,54 +1,125 @@
 //! Follows a response to its end for the audit event.
 
 use crate::audit::{EventInProgress, OBJECT_BYTES};
+use crate::object::decode;
+use crate::object::protobuf::{self, Envelope};
 use crate::processor;
 use crate::status::Status;
 use crate::upstream::{Body, BoxError, full};
 use bytes::{Bytes, BytesMut};
+use flate2::read::GzDecoder;
 use http::Response;
-use http::header::CONTENT_ENCODING;
+use http::header::{CONTENT_ENCODING, HeaderValue};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
-use serde_json::Value;
+use serde_json::{Map, Value};
+use std::io::Read;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Lets the event see the response, and end with it. What the event has no use for streams through, and so does what is not
-/// there after `patience`.
+/// there after `patience`. `refusal` is the Status in a response of the proxy's own.
 pub(super) async fn follow(
     mut event: EventInProgress,
     response: Response<Body>,
+    refusal: Option<Status>,
     is_long_running: bool,
     patience: Duration,
 ) -> Response<Body> {
     let code = response.status().as_u16();
-    let is_plain = !response.headers().contains_key(CONTENT_ENCODING);
     let is_wanted = event.wants_response_status(code) || event.wants_response_body();
-    if is_long_running || !is_wanted || !is_plain {
-        event.response_started(code, None);
+    if is_long_running || !is_wanted {
+        event.response_started(code, refusal.as_ref());
         return response.map(|body| Followed { body, event: Some(event), code }.boxed_unsync());
     }
     let (parts, body) = response.into_parts();
     match collect(body, Instant::now() + patience).await {
         Collected::Whole(bytes) => {
             processor::expect(bytes.len()).await;
-            let value: Option<Value> = serde_json::from_slice(&bytes).ok();
-            let status = value.as_ref().filter(|value| value.get("kind").is_some_and(|kind| kind == "Status"));
-            let status: Option<Status> = status.and_then(|status| serde_json::from_value(status.clone()).ok());
-            if let Some(value) = &value {
-                event.set_response_object(value);
-            }
-            event.response_complete(code, status.as_ref());
+            let status = match answered(&bytes, parts.headers.get(CONTENT_ENCODING)).await {
+                Ok(value) => {
+                    let is_status = value.get("kind").is_some_and(|kind| kind == "Status");
+                    event.set_response_object(&value);
+                    if is_status { serde_json::from_value(value).ok() } else { None }
+                }
+                Err(Unread::TooMuch) => {
+                    event.set_truncated();
+                    None
+                }
+                Err(Unread::Unknown(why)) => {
+                    event.set_unreadable(&why);
+                    None
+                }
+                Err(Unread::Empty) => None,
+            };
+            event.response_complete(code, refusal.or(status).as_ref());
             Response::from_parts(parts, full(bytes))
         }
         Collected::TooMuch(body) => {
             event.set_truncated();
-            event.response_started(code, None);
+            event.response_started(code, refusal.as_ref());
             Response::from_parts(parts, Followed { body, event: Some(event), code }.boxed_unsync())
         }
     }
+}
+
+/// Why an answer's object is not known.
+enum Unread {
+    /// There is none.
+    Empty,
+    /// It is larger than an event holds.
+    TooMuch,
+    /// It is in a form that is not read.
+    Unknown(String),
+}
+
+/// The object that is answered, in JSON, whichever form the client accepts.
+async fn answered(bytes: &Bytes, encoding: Option<&HeaderValue>) -> Result<Value, Unread> {
+    let bytes = match encoding.map(HeaderValue::as_bytes) {
+        None => bytes.clone(),
+        Some(b"gzip") => {
+            let mut plain = Vec::new();
+            let limit = OBJECT_BYTES as u64 + 1;
+            GzDecoder::new(&**bytes)
+                .take(limit)
+                .read_to_end(&mut plain)
+                .map_err(|_| Unread::Unknown("its compression is broken".to_owned()))?;
+            processor::expect(plain.len()).await;
+            plain.into()
+        }
+        Some(_) => return Err(Unread::Unknown("its content encoding is not known".to_owned())),
+    };
+    if bytes.len() > OBJECT_BYTES {
+        return Err(Unread::TooMuch);
+    }
+    match bytes.first() {
+        None => Err(Unread::Empty),
+        Some(b'{') => serde_json::from_slice(&bytes).map_err(|_| Unread::Unknown("it is no JSON".to_owned())),
+        Some(_) => match protobuf::open(&bytes) {
+            Ok(envelope) => protobuf_object(&envelope).map_err(Unread::Unknown),
+            Err(_) => match decode::yaml(&bytes) {
+                Ok(decoded) if decoded.value.is_object() => Ok(decoded.value),
+                _ => Err(Unread::Unknown("it is neither JSON nor YAML nor protobuf".to_owned())),
+            },
+        },
+    }
+}
+
+fn protobuf_object(envelope: &Envelope<'_>) -> Result<Value, String> {
+    if envelope.kind == "Status" {
+        let status = protobuf::status(envelope)?;
+        return serde_json::to_value(status).map_err(|error| error.to_string());
+    }
+    let version = &envelope.api_version;
+    let (group, version) = version.split_once('/').unwrap_or(("", version));
+    let message = envelope.object(group, version, &envelope.kind)?;
+    let mut object = Map::new();
+    object.insert("kind".to_owned(), envelope.kind.as_str().into());
+    object.insert("apiVersion".to_owned(), envelope.api_version.as_str().into());
+    object.extend(message.fields);
+    Ok(object.into())
 }
 
 enum Collected {
@@ -148,9 +219,11 @@ mod tests {
     use super::*;
     use crate::audit::{Audit, Metrics, Request, Sink};
     use crate::authn::UserInfo;
+    use crate::object::Object;
     use crate::request::request_info;
     use futures_util::stream::{StreamExt, iter, pending};
     use http::Method;
+    use serde_json::json;
     use std::sync::{Arc, Mutex};
 
     #[derive(Default)]
@@ -162,10 +235,8 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_that_does_not_end_is_passed_on_all_the_same() {
+    fn begin(lines: &Arc<Lines>) -> EventInProgress {
         let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
-        let lines = Arc::new(Lines::default());
         let audit = Audit::new(policy, lines.clone(), Metrics::register(&prometheus::Registry::new()).unwrap());
         let info = request_info(&Method::GET, &"/api/v1/pods".parse().unwrap());
         let request = Request {
@@ -176,10 +247,98 @@ mod tests {
             source_ips: Vec::new(),
             received: jiff::Timestamp::UNIX_EPOCH,
         };
-        let event = audit.begin(&request, &UserInfo::default()).unwrap();
+        audit.begin(&request, &UserInfo::default()).unwrap()
+    }
+
+    fn gzipped(plain: &[u8]) -> Vec<u8> {
+        let mut packed = Vec::new();
+        flate2::read::GzEncoder::new(plain, flate2::Compression::fast()).read_to_end(&mut packed).unwrap();
+        packed
+    }
+
+    /// The last event of an answer.
+    async fn event(code: u16, body: Vec<u8>, encoding: Option<&str>, refusal: Option<Status>) -> Value {
+        let lines = Arc::new(Lines::default());
+        let mut response = Response::builder().status(code);
+        if let Some(encoding) = encoding {
+            response = response.header(CONTENT_ENCODING, encoding);
+        }
+        let response = response.body(full(body.clone())).unwrap();
+        let followed = follow(begin(&lines), response, refusal, false, Duration::from_secs(60)).await;
+        assert_eq!(followed.into_body().collect().await.unwrap().to_bytes(), body, "the client gets it as it was");
+        let lines = lines.0.lock().unwrap();
+        lines.last().unwrap().clone()
+    }
+
+    #[tokio::test]
+    async fn the_object_is_in_the_event_in_whichever_form_the_client_accepts() {
+        let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v"}});
+        let json = object.to_string().into_bytes();
+        let yaml = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n".to_vec();
+        let protobuf = protobuf::encode(&Object::from_value(object.clone()).unwrap(), "", "v1", "ConfigMap").unwrap();
+        for (form, body, encoding) in [
+            ("json", json.clone(), None),
+            ("yaml", yaml.clone(), None),
+            ("protobuf", protobuf.clone(), None),
+            ("gzipped json", gzipped(&json), Some("gzip")),
+            ("gzipped protobuf", gzipped(&protobuf), Some("gzip")),
+        ] {
+            let event = event(200, body, encoding, None).await;
+            let found = &event["responseObject"];
+            assert_eq!(
+                (&found["kind"], &found["metadata"]["name"], &found["data"]),
+                (&json!("ConfigMap"), &json!("a"), &json!({"k": "v"})),
+                "{form}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_without_the_object_says_why() {
+        let why = |event: &Value| event["annotations"]["audit.kube-admission-proxy.dev/no-response-object"].clone();
+        for (body, encoding) in [
+            (b"\xd9\xd9\xf7".to_vec(), None),
+            (b"{".to_vec(), None),
+            (b"x".to_vec(), Some("br")),
+            (b"x".to_vec(), Some("gzip")),
+        ] {
+            let event = event(200, body.clone(), encoding, None).await;
+            assert!(event.get("responseObject").is_none() && why(&event).is_string(), "{body:?}: {event}");
+        }
+        let bomb = gzipped(&vec![b' '; OBJECT_BYTES + 1]);
+        let event = event(200, bomb, Some("gzip"), None).await;
+        assert_eq!(event["annotations"]["audit.k8s.io/truncated"], "true");
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_in_the_event_whole() {
+        let mut refusal = Status::failure(403, "Forbidden", "nobody may");
+        refusal.details = Some(Box::new(crate::status::Details { kind: "users".into(), ..Default::default() }));
+        let wanted = json!({"metadata": {}, "status": "Failure", "message": "nobody may", "reason": "Forbidden",
+            "details": {"kind": "users"}, "code": 403});
+        // Of the proxy's own, and of the API server.
+        for (body, own) in [(vec![b'?'], Some(refusal.clone())), (protobuf::encode_status(&refusal), None)] {
+            assert_eq!(event(403, body, None, own).await["responseStatus"], wanted);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_watch_is_in_the_event_whole() {
+        let lines = Arc::new(Lines::default());
+        let refusal = Status::failure(403, "Forbidden", "nobody may");
+        let response = Response::builder().status(403).body(full("{}")).unwrap();
+        drop(follow(begin(&lines), response, Some(refusal), true, Duration::from_secs(60)).await);
+        let lines = lines.0.lock().unwrap();
+        assert_eq!(lines.last().unwrap()["responseStatus"]["message"], "nobody may");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_does_not_end_is_passed_on_all_the_same() {
+        let lines = Arc::new(Lines::default());
+        let event = begin(&lines);
         let beginning = iter([Ok::<_, BoxError>(Frame::data(Bytes::from_static(b"{")))]);
         let body = http_body_util::StreamBody::new(beginning.chain(pending())).boxed_unsync();
-        let followed = follow(event, Response::new(body), false, Duration::from_secs(60)).await;
+        let followed = follow(event, Response::new(body), None, false, Duration::from_secs(60)).await;
         let mut body = followed.into_body();
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "{");
         drop(body);

@@ -3,9 +3,11 @@
 //! With `--authorization-mode=AlwaysAllow` the API server refuses what gets there. What the proxy refuses does not get there,
 //! so the API server is asked then, as the caller.
 
+use super::connect;
 use super::gateway::with_body;
 use super::write::out_of_time;
 use super::{Caller, Pipeline};
+use crate::admission::Operations;
 use crate::authz::{Attributes, Decision, own_question};
 use crate::request::RequestInfo;
 use crate::status::Status;
@@ -22,7 +24,32 @@ impl Pipeline {
     /// 403 if not, in the API server's words; whatever keeps the API server from saying so.
     pub(super) async fn may_be_told(&self, info: &RequestInfo, caller: &Caller) -> Result<(), Status> {
         // With the client's own credentials the proxy has read no more than the client may.
-        if self.authorizer.asks_first() || caller.credentials.is_some() {
+        if caller.credentials.is_some() {
+            return Ok(());
+        }
+        self.may_do(info, caller).await
+    }
+
+    /// Whether plugins may act for the caller, where one of them changes more than the object.
+    ///
+    /// # Errors
+    /// As for [`Self::may_be_told`].
+    pub(super) async fn may_cause_side_effects(&self, info: &RequestInfo, caller: &Caller) -> Result<(), Status> {
+        let operations = match info.verb.as_str() {
+            _ if connect::may_be(info) => Operations::CONNECT,
+            "create" => Operations::CREATE,
+            "update" | "patch" => Operations::CREATE.or(Operations::UPDATE),
+            _ => Operations::DELETE,
+        };
+        match self.chain.has_side_effects(operations, &info.api_group, &info.resource, &info.subresource) {
+            true => self.may_do(info, caller).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Asks the API server as the caller, where nobody has asked it yet.
+    async fn may_do(&self, info: &RequestInfo, caller: &Caller) -> Result<(), Status> {
+        if !self.authorizer.leaves_it_to_the_upstream() {
             return Ok(());
         }
         let asking = Box::pin(self.ask_as_caller(info, caller));

@@ -115,6 +115,10 @@ impl EventRateLimit {
 
 #[async_trait]
 impl Plugin for EventRateLimit {
+    fn has_side_effects(&self) -> bool {
+        true
+    }
+
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         if attributes.dry_run {
             return Ok(());

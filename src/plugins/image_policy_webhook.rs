@@ -59,6 +59,10 @@ fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
 
 #[async_trait]
 impl Plugin for ImagePolicyWebhook {
+    fn has_side_effects(&self) -> bool {
+        true
+    }
+
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         let unconvertible = || Status::bad_request("Resource was marked with kind Pod but was unable to be converted");
         let spec = review::spec(attributes).map_err(|_| unconvertible())?;

@@ -25,6 +25,10 @@ struct NamespaceAutoProvision {
 
 #[async_trait]
 impl Plugin for NamespaceAutoProvision {
+    fn has_side_effects(&self) -> bool {
+        true
+    }
+
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         if attributes.dry_run || !is_in_a_namespace(attributes) {
             return Ok(());

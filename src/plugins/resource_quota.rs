@@ -56,6 +56,10 @@ fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
 
 #[async_trait]
 impl Plugin for ResourceQuota {
+    fn has_side_effects(&self) -> bool {
+        true
+    }
+
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         let Some(evaluator) = self.evaluator(attributes) else { return Ok(()) };
         if self.configuration.limited.is_empty() && self.rounds.has_no_quotas(&attributes.namespace) {

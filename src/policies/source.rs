@@ -7,7 +7,7 @@ use super::expression::Expression;
 use super::files::Files;
 use super::policy::{ParameterKind, Policy, Rules};
 use crate::admission::Attributes;
-use crate::admission::shadow::Shadows;
+use crate::admission::shadow::{self, Shadows};
 use crate::cel::work;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection};
@@ -15,7 +15,7 @@ use crate::manifests;
 use crate::object::GroupVersionKind;
 use crate::webhooks::derived::Derived;
 use crate::webhooks::index::{Candidates, Index};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -118,13 +118,22 @@ pub struct Source<R: Rules, A: 'static> {
     _compiling: Option<AbortOnDropHandle<()>>,
 }
 
+/// Which policies decide nothing, and where that is counted.
+pub struct Shadowing {
+    /// What the command line says.
+    pub named: Shadows,
+    /// The plugin's type, as metrics name it.
+    pub step: &'static str,
+    /// What is counted.
+    pub metrics: shadow::Metrics,
+}
+
 struct Inner<R: Rules, A: 'static> {
     cluster: Arc<Cluster>,
     discovery: Arc<Discovery>,
     files: manifests::Source<Files<R, A>>,
     policies: Derived<Sources<R, A>, Policies<R, A>>,
-    /// What the command line names.
-    shadows: Shadows,
+    shadows: Shadowing,
     /// Whether the task has compiled what there was when the caches were filled, and goes on to do so.
     is_kept: AtomicBool,
 }
@@ -139,7 +148,7 @@ where
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
         files: manifests::Source<Files<R, A>>,
-        shadows: Shadows,
+        shadows: Shadowing,
     ) -> Self {
         let (policies, is_kept) = (Derived::default(), AtomicBool::new(false));
         let inner = Arc::new(Inner { cluster, discovery, files, policies, shadows, is_kept });
@@ -214,19 +223,36 @@ where
             let bindings = by_policy.remove(&*policy.name);
             hooks.extend(bindings.map(|bindings| self.hook(policy, bindings)));
         }
+        self.count_shadows(&hooks);
         let index = Index::new(hooks.iter().map(|hook| hook.policy.criteria.as_ref()));
         Policies { files: files.clone(), hooks, index, compiled }
     }
 
     fn hook(&self, policy: Arc<Policy<R>>, bindings: Vec<Arc<Binding<A>>>) -> Hook<R, A> {
         let parameters = policy.parameter_kind.as_ref().map(|kind| self.parameters(kind));
-        let is_whole = policy.is_shadow || self.shadows.contain(&policy.name, "");
+        let (named, obeyed) = (&self.shadows.named, self.shadows.named.obey_annotations());
+        let is_whole = (policy.is_shadow && obeyed) || named.contain(&policy.name, "");
         let is_one = |binding: &Arc<Binding<A>>| {
-            is_whole || binding.is_shadow || self.shadows.contain(&policy.name, &binding.name)
+            is_whole || (binding.is_shadow && obeyed) || named.contain(&policy.name, &binding.name)
         };
         let (shadows, bindings): (Vec<_>, Vec<_>) = bindings.into_iter().partition(is_one);
         let is_shadow = is_whole || !shadows.is_empty();
         Hook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters, is_shadow }
+    }
+
+    /// Counts the policies, and the bindings of others, that are annotated as shadows.
+    fn count_shadows(&self, hooks: &[Hook<R, A>]) {
+        let Shadowing { named, step, metrics } = &self.shadows;
+        let mut annotated = BTreeSet::new();
+        for hook in hooks.iter().filter(|_| named.obey_annotations()) {
+            if hook.policy.is_shadow {
+                annotated.insert(hook.policy.name.to_string());
+                continue;
+            }
+            let bindings = hook.shadows.iter().filter(|binding| binding.is_shadow);
+            annotated.extend(bindings.map(|binding| format!("{}/{}", hook.policy.name, binding.name)));
+        }
+        metrics.annotated("policy", step, annotated);
     }
 
     fn parameters(&self, kind: &ParameterKind) -> Result<Arc<Parameters>, String> {

@@ -1,5 +1,6 @@
 //! Who a request is from, as the API server is told.
 
+use super::front_proxy::{KnownHeaders, RequestHeaders};
 use crate::authn::UserInfo;
 use crate::status::Status;
 use http::header::{self, HeaderName};
@@ -11,38 +12,14 @@ const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 const ANONYMOUS: &str = "system:anonymous";
 
 /// How the API server learns who asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Identity {
     /// By `Impersonate-` headers, which the proxy's user must be allowed to send.
     Impersonate,
-    /// By the headers of a front proxy, which the API server must know as one.
-    RequestHeader(RequestHeaders),
+    /// By the headers of a front proxy, which the API server must know as one; under the names that it publishes.
+    RequestHeader(KnownHeaders),
     /// By the client's own credentials.
     Passthrough,
-}
-
-/// The headers of a front proxy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestHeaders {
-    /// Carries the user name.
-    pub username: HeaderName,
-    /// Carries the UID.
-    pub uid: HeaderName,
-    /// Carries a group; there may be many.
-    pub group: HeaderName,
-    /// Start of the names of those that carry anything else, in lower case.
-    pub extra_prefix: String,
-}
-
-impl Default for RequestHeaders {
-    fn default() -> Self {
-        Self {
-            username: HeaderName::from_static("x-remote-user"),
-            uid: HeaderName::from_static("x-remote-uid"),
-            group: HeaderName::from_static("x-remote-group"),
-            extra_prefix: "x-remote-extra-".to_owned(),
-        }
-    }
 }
 
 static IMPERSONATE: LazyLock<RequestHeaders> = LazyLock::new(|| RequestHeaders {
@@ -50,6 +27,7 @@ static IMPERSONATE: LazyLock<RequestHeaders> = LazyLock::new(|| RequestHeaders {
     uid: HeaderName::from_static("impersonate-uid"),
     group: HeaderName::from_static("impersonate-group"),
     extra_prefix: "impersonate-extra-".to_owned(),
+    ..RequestHeaders::default()
 });
 
 /// Whose credentials a request carries when they are the client's own (passthrough): an extension of the request. The
@@ -87,42 +65,45 @@ impl Identity {
     /// send instead of the proxy's own credentials, if anything.
     ///
     /// # Errors
-    /// When the user cannot be expressed: then nobody else's name may stand there either.
+    /// When the user cannot be expressed: then nobody else's name may stand there either. 503 while the names of a front proxy's
+    /// headers are not known.
     pub fn apply(
         &self,
         headers: &mut HeaderMap,
         user: &UserInfo,
         credentials: Option<&ClientCredentials>,
     ) -> Result<Option<ClientCredentials>, Status> {
-        self.strip(headers);
-        match self {
-            Self::Impersonate => IMPERSONATE.write(headers, user).map(|()| None),
-            Self::RequestHeader(names) => names.write(headers, user).map(|()| None),
-            Self::Passthrough => pass(headers, user, credentials).map(Some),
+        let front_proxy = match self {
+            Self::RequestHeader(known) => Some(known.load_full().ok_or_else(names_unknown)?),
+            Self::Impersonate | Self::Passthrough => None,
+        };
+        strip(headers, front_proxy.as_deref());
+        match (self, front_proxy) {
+            (Self::Passthrough, _) => pass(headers, user, credentials).map(Some),
+            (_, Some(names)) => names.write(headers, user).map(|()| None),
+            (_, None) => IMPERSONATE.write(headers, user).map(|()| None),
         }
     }
+}
 
-    /// Removes every header that somebody could take for a statement of who asks, in any spelling: servers behind
-    /// a gateway may read an underscore as a dash. Cookies stay; API servers do not look at them.
-    fn strip(&self, headers: &mut HeaderMap) {
-        let suspects: Vec<HeaderName> = headers.keys().filter(|name| self.is_identity(name)).cloned().collect();
-        for name in suspects {
-            headers.remove(name);
-        }
-        strip_bearer_protocols(headers);
+/// Removes every header that somebody could take for a statement of who asks, in any spelling: servers behind
+/// a gateway may read an underscore as a dash. Cookies stay; API servers do not look at them.
+fn strip(headers: &mut HeaderMap, front_proxy: Option<&RequestHeaders>) {
+    let suspects: Vec<HeaderName> = headers.keys().filter(|name| is_identity(name, front_proxy)).cloned().collect();
+    for name in suspects {
+        headers.remove(name);
     }
+    strip_bearer_protocols(headers);
+}
 
-    fn is_identity(&self, name: &HeaderName) -> bool {
-        let name = name.as_str();
-        if name == "authorization" || starts_like(name, "impersonate-") || starts_like(name, "x-remote-") {
-            return true;
-        }
-        let Self::RequestHeader(names) = self else { return false };
-        [&names.username, &names.uid, &names.group]
-            .into_iter()
-            .any(|own| own.as_str().len() == name.len() && starts_like(name, own.as_str()))
-            || (!names.extra_prefix.is_empty() && starts_like(name, &names.extra_prefix))
+fn is_identity(name: &HeaderName, front_proxy: Option<&RequestHeaders>) -> bool {
+    let name = name.as_str();
+    if name == "authorization" || starts_like(name, "impersonate-") || starts_like(name, "x-remote-") {
+        return true;
     }
+    let Some(known) = front_proxy else { return false };
+    known.names.iter().any(|own| own.len() == name.len() && starts_like(name, own))
+        || known.prefixes.iter().any(|prefix| starts_like(name, prefix))
 }
 
 /// Whether a name starts with this, dashes and underscores being one.
@@ -191,6 +172,11 @@ fn escape(key: &str) -> String {
     escaped
 }
 
+fn names_unknown() -> Status {
+    let why = "the proxy does not know yet in which headers the API server behind it reads who the user is";
+    Status::service_unavailable(why)
+}
+
 fn inexpressible(why: &str) -> Status {
     Status::internal_error(format!("the API server behind the proxy cannot be told who the user is: {why}"))
 }
@@ -233,6 +219,7 @@ fn strip_bearer_protocols(headers: &mut HeaderMap) {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     fn map(lines: &[(&str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -250,7 +237,7 @@ mod tests {
         }
     }
 
-    const FORGED: [(&str, &str); 14] = [
+    const FORGED: [(&str, &str); 17] = [
         ("Impersonate-User", "admin"),
         ("IMPERSONATE-GROUP", "system:masters"),
         ("impersonate_user", "admin"),
@@ -263,17 +250,24 @@ mod tests {
         ("X-Remote-Uid", "0"),
         ("X-Own-User", "admin"),
         ("x_own-extra_y", "x"),
+        ("X-Gateway-Group", "system:masters"),
+        ("x-gateway_group", "system:masters"),
+        ("X-More-scopes", "x"),
         ("Authorization", "Bearer secret"),
         ("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io.eA,v5.channel.k8s.io"),
     ];
 
     fn own() -> Identity {
-        Identity::RequestHeader(RequestHeaders {
+        let known = KnownHeaders::default();
+        known.store(Some(Arc::new(RequestHeaders {
             username: HeaderName::from_static("x-own-user"),
             uid: HeaderName::from_static("x-own-uid"),
             group: HeaderName::from_static("x-own-group"),
             extra_prefix: "x-own-extra-".into(),
-        })
+            names: ["x-own-user", "x-own-uid", "x-own-group", "x-gateway-group"].map(String::from).into(),
+            prefixes: ["x-own-extra-", "x-more-"].map(String::from).into(),
+        })));
+        Identity::RequestHeader(known)
     }
 
     #[test]
@@ -336,8 +330,17 @@ mod tests {
             ("sec-websocket-protocol", "v5.channel.k8s.io"),
             ("x-own-user", "admin"),
             ("x_own-extra_y", "x"),
+            ("x-gateway-group", "system:masters"),
+            ("x-gateway_group", "system:masters"),
+            ("x-more-scopes", "x"),
         ]);
         assert_eq!(headers, wanted);
+    }
+
+    #[test]
+    fn a_front_proxy_that_knows_no_names_yet_passes_nothing_on() {
+        let unknown = Identity::RequestHeader(KnownHeaders::default());
+        assert_eq!(unknown.apply(&mut map(&FORGED), &user("jane"), None).unwrap_err().code, 503);
     }
 
     #[test]

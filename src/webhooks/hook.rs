@@ -15,7 +15,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingWebhookConfiguration, WebhookClientConfig,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -259,12 +259,18 @@ impl Hooks {
         Self { all, from_files, index }
     }
 
-    /// Hooks that these name decide nothing.
+    /// Hooks that these name, or an annotation where it is obeyed, decide nothing. Hooks of this type that are annotated are counted.
     #[must_use]
-    pub fn with_shadows(mut self, shadows: &Shadows) -> Self {
+    pub fn with_shadows(mut self, shadows: &Shadows, step: &'static str, metrics: &shadow::Metrics) -> Self {
+        let mut annotated = BTreeSet::new();
         for hook in &mut self.all {
+            hook.is_shadow &= shadows.obey_annotations();
+            if hook.is_shadow {
+                annotated.insert(format!("{}/{}", hook.configuration, hook.name));
+            }
             hook.is_shadow |= shadows.contain(&hook.configuration, &hook.name);
         }
+        metrics.annotated("webhook", step, annotated);
         self
     }
 

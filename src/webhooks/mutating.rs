@@ -88,7 +88,11 @@ impl Mutating {
         let present = || (self.manifests.load(), self.cluster.mutating_webhooks());
         let same = |a: &Both<_>, b: &Both<_>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
         self.hooks.get(present, same, |(manifests, stored), _| {
-            Hooks::mutating(manifests, stored, &self.clients).with_shadows(&self.shadows)
+            Hooks::mutating(manifests, stored, &self.clients).with_shadows(
+                &self.shadows,
+                Caller::Mutating.label(),
+                self.metrics.shadows(),
+            )
         })
     }
 

@@ -63,7 +63,11 @@ impl Validating {
         let present = || (self.manifests.load(), self.cluster.validating_webhooks());
         let same = |a: &Both<_>, b: &Both<_>| Arc::ptr_eq(&a.0, &b.0) && Arc::ptr_eq(&a.1, &b.1);
         self.hooks.get(present, same, |(manifests, stored), _| {
-            Hooks::validating(manifests, stored, &self.clients).with_shadows(&self.shadows)
+            Hooks::validating(manifests, stored, &self.clients).with_shadows(
+                &self.shadows,
+                Caller::Validating.label(),
+                self.metrics.shadows(),
+            )
         })
     }
 

@@ -115,7 +115,7 @@ impl Front {
         let pipeline = Pipeline {
             authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
             impersonation: Impersonation::default(),
-            authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::AlwaysAllow, Reviewer::Subject(client)))),
+            authorizer: Arc::new(Authorizer::new(authz::Config::new(Mode::Unrestricted, Reviewer::Subject(client)))),
             discovery,
             cluster,
             chain: Arc::new(chain.unwrap()),

@@ -1,6 +1,7 @@
 //! Impersonation: a user who may asks as somebody else (`impersonation.WithConstrainedImpersonation`, on in 1.36).
 
 mod headers;
+mod metrics;
 mod modes;
 mod names;
 
@@ -13,8 +14,10 @@ use crate::request::RequestInfo;
 use crate::status::Status;
 use crate::upstream::ClientCredentials;
 use http::HeaderMap;
-use modes::{Checks, MODES};
+pub use metrics::Metrics;
+use modes::{Checks, MODES, Mode};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Checks that one request may cause unless configured otherwise.
 pub const DEFAULT_MAX_CHECKS: usize = 256;
@@ -24,6 +27,9 @@ const REMEMBERED_REQUESTORS: u64 = 10_000;
 /// Decides on impersonation.
 pub struct Impersonation {
     max_checks: usize,
+    /// In the order in which they are tried.
+    modes: &'static [Mode],
+    metrics: Option<Metrics>,
     /// Which mode last let a requestor impersonate: it is tried first, and its refusal is the one that is told.
     last_modes: moka::sync::Cache<Key, usize>,
     secret: Secret,
@@ -47,9 +53,22 @@ impl Default for Impersonation {
 }
 
 impl Impersonation {
-    /// A decider that lets one request cause so many checks.
+    /// A decider that lets one request cause so many checks, and counts nothing.
     pub fn new(max_checks: usize) -> Self {
-        Self { max_checks, last_modes: moka::sync::Cache::new(REMEMBERED_REQUESTORS), secret: Secret::new() }
+        let last_modes = moka::sync::Cache::new(REMEMBERED_REQUESTORS);
+        Self { max_checks, modes: &MODES, metrics: None, last_modes, secret: Secret::new() }
+    }
+
+    /// With the constrained modes (feature gate ConstrainedImpersonation), or with the verb `impersonate` alone.
+    #[must_use]
+    pub fn with_gate(self, is_constrained: bool) -> Self {
+        Self { modes: if is_constrained { &MODES } else { &[Mode::Legacy] }, ..self }
+    }
+
+    /// Counted here.
+    #[must_use]
+    pub fn with_metrics(self, metrics: Metrics) -> Self {
+        Self { metrics: Some(metrics), ..self }
     }
 
     /// Whom the request wants to be from, if it says so and may. All `Impersonate-*` headers are gone afterwards.
@@ -69,8 +88,15 @@ impl Impersonation {
             return Ok(None);
         };
         let attributes = Attributes::from(info);
-        let mut checks = Checks::new(authorizer, requestor, credentials, self.max_checks);
-        let (user, constraint) = Box::pin(self.first_that_allows(&mut checks, &wanted, &attributes)).await?;
+        let mut checks = Checks::new(authorizer, requestor, credentials, self.max_checks, self.metrics.as_ref());
+        let started = Instant::now();
+        let found = Box::pin(self.first_that_allows(&mut checks, &wanted, &attributes)).await;
+        let mode = found.as_ref().map_or("", |(_, mode)| mode.label());
+        if let Some(metrics) = &self.metrics {
+            metrics.attempted(mode, found.is_ok(), started.elapsed());
+        }
+        let (user, mode) = found?;
+        let constraint = mode.constraint();
         tracing::debug!(requestor = requestor.username, user = user.username, "impersonation");
         let impersonation = headers::meaningful(taken);
         let credentials = credentials.map(|own| ClientCredentials { impersonation, ..own.clone() });
@@ -83,17 +109,17 @@ impl Impersonation {
         checks: &mut Checks<'_>,
         wanted: &UserInfo,
         attributes: &Attributes,
-    ) -> Result<(UserInfo, String), Status> {
+    ) -> Result<(UserInfo, Mode), Status> {
         let key = self.secret.hash(&[checks.requestor().username.as_bytes()]);
         let last = self.last_modes.get(&key);
-        let others = (0..MODES.len()).filter(|index| Some(*index) != last);
+        let others = (0..self.modes.len()).filter(|index| Some(*index) != last);
         let mut first_refusal = None;
         for index in last.into_iter().chain(others) {
-            let Some(mode) = MODES.get(index) else { continue };
+            let Some(mode) = self.modes.get(index) else { continue };
             match Box::pin(mode.check(checks, wanted, attributes)).await {
                 Ok(Some(user)) => {
                     self.last_modes.insert(key, index);
-                    return Ok((user, mode.constraint()));
+                    return Ok((user, *mode));
                 }
                 Ok(None) => {}
                 Err(refusal) => {

@@ -2,12 +2,13 @@
 //!
 //! Their answers are not cached here: each rests on access reviews, which are.
 
-use super::names;
+use super::{Metrics, names};
 use crate::authn::{ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo};
 use crate::authz::{Attributes, Authorizer, quote};
 use crate::status::Status;
 use crate::upstream::ClientCredentials;
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 const AUTHENTICATION_GROUP: &str = "authentication.k8s.io";
 const NODES_GROUP: &str = "system:nodes";
@@ -42,6 +43,7 @@ pub(super) struct Checks<'a> {
     requestor: &'a UserInfo,
     credentials: Option<&'a ClientCredentials>,
     left: usize,
+    metrics: Option<&'a Metrics>,
 }
 
 impl<'a> Checks<'a> {
@@ -50,8 +52,9 @@ impl<'a> Checks<'a> {
         requestor: &'a UserInfo,
         credentials: Option<&'a ClientCredentials>,
         max_checks: usize,
+        metrics: Option<&'a Metrics>,
     ) -> Self {
-        Self { authorizer, requestor, credentials, left: max_checks }
+        Self { authorizer, requestor, credentials, left: max_checks, metrics }
     }
 
     pub(super) fn requestor(&self) -> &'a UserInfo {
@@ -59,12 +62,18 @@ impl<'a> Checks<'a> {
     }
 
     /// `impersonation.checkAuthorization`: no answer is a refusal too.
-    async fn require(&mut self, user: &UserInfo, attributes: &Attributes) -> Result<(), Status> {
+    async fn require(&mut self, mode: Mode, user: &UserInfo, attributes: &Attributes) -> Result<(), Status> {
         let Some(left) = self.left.checked_sub(1) else {
             return Err(attributes.forbidden(user, "too many users, groups and extras to impersonate in one request"));
         };
         self.left = left;
-        match self.authorizer.check(user, attributes, self.credentials).await {
+        let started = Instant::now();
+        let decision = self.authorizer.check(user, attributes, self.credentials).await;
+        let is_allowed = decision.as_ref().is_ok_and(|decision| decision.allowed);
+        if let Some(metrics) = self.metrics {
+            metrics.checked(mode.label(), is_allowed, started.elapsed());
+        }
+        match decision {
             Ok(decision) if decision.allowed => Ok(()),
             Ok(decision) => Err(attributes.forbidden(user, &decision.reason)),
             Err(error) => Err(attributes.forbidden(user, &error.to_string())),
@@ -81,6 +90,11 @@ impl Mode {
             Self::UserInfo => "user-info",
             Self::Legacy => "",
         }
+    }
+
+    /// As metrics name it.
+    pub(super) fn label(self) -> &'static str {
+        if self == Self::Legacy { "legacy" } else { self.name() }
     }
 
     /// The verb, as an audit event names it.
@@ -119,12 +133,12 @@ impl Mode {
         let requestor = self.requestor_as_asked(checks.requestor);
         if self != Self::Legacy {
             let verb = format!("impersonate-on:{}:{}", self.name(), attributes.verb);
-            checks.require(&requestor, &Attributes { verb, ..attributes.clone() }).await?;
+            checks.require(self, &requestor, &Attributes { verb, ..attributes.clone() }).await?;
         }
         let mut user = wanted.clone();
         self.check_name(checks, &requestor, wanted, &mut user).await?;
         if !wanted.uid.is_empty() {
-            checks.require(&requestor, &self.attributes(AUTHENTICATION_GROUP, "uids", &wanted.uid)).await?;
+            checks.require(self, &requestor, &self.attributes(AUTHENTICATION_GROUP, "uids", &wanted.uid)).await?;
         }
         self.check_groups(checks, &requestor, &wanted.groups).await?;
         self.check_extra(checks, &requestor, &wanted.extra).await?;
@@ -181,7 +195,7 @@ impl Mode {
                 user.groups = names::service_account_groups(namespace);
             }
         }
-        checks.require(requestor, &attributes).await
+        checks.require(self, requestor, &attributes).await
     }
 
     /// `impersonationModeState.authorizeGroups`.
@@ -200,12 +214,12 @@ impl Mode {
                 let why = "impersonating the system:masters group is not allowed";
                 return Err(of(PRIVILEGED_GROUP).forbidden(requestor, why));
             }
-            if groups.len() >= MANY && checks.require(requestor, &of("*")).await.is_ok() {
+            if groups.len() >= MANY && checks.require(self, requestor, &of("*")).await.is_ok() {
                 return Ok(());
             }
         }
         for group in groups {
-            checks.require(requestor, &of(group)).await?;
+            checks.require(self, requestor, &of(group)).await?;
         }
         Ok(())
     }
@@ -224,13 +238,13 @@ impl Mode {
         if self != Self::Legacy {
             extra_is_valid(extra).map_err(|why| of("", "").forbidden(requestor, &why))?;
             let many = extra.len() >= MANY || extra.values().map(Vec::len).sum::<usize>() >= MANY;
-            if many && checks.require(requestor, &of("*", "*")).await.is_ok() {
+            if many && checks.require(self, requestor, &of("*", "*")).await.is_ok() {
                 return Ok(());
             }
         }
         for (key, values) in extra {
             for value in values {
-                checks.require(requestor, &of(key, value)).await?;
+                checks.require(self, requestor, &of(key, value)).await?;
             }
         }
         Ok(())

@@ -252,6 +252,43 @@ async fn a_pod_may_be_its_own_node() {
 }
 
 #[tokio::test]
+async fn without_the_gate_only_the_old_verb_counts() {
+    let mut case = Case::new(&[
+        "new impersonate:user-info authentication.k8s.io/users bob",
+        "new impersonate-on:user-info:list /pods ",
+        "old impersonate /users bob",
+    ]);
+    assert!(case.apply(&user("new"), &[("user", "bob")]).await.is_ok());
+    case.impersonation = Impersonation::default().with_gate(false);
+    let (code, message) = case.refusal("new", &[("user", "bob")]).await;
+    assert_eq!((code, message.contains("cannot impersonate resource \"users\"")), (403, true), "{message}");
+    let bob = case.apply(&user("old"), &[("user", "bob")]).await.unwrap().unwrap();
+    assert_eq!((bob.user.username.as_str(), bob.constraint.as_str()), ("bob", ""));
+}
+
+#[tokio::test]
+async fn attempts_and_checks_are_counted_by_mode() {
+    let registry = prometheus::Registry::new();
+    let mut case = Case::new(&[
+        "new impersonate:user-info authentication.k8s.io/users bob",
+        "new impersonate-on:user-info:list /pods ",
+    ]);
+    case.impersonation = Impersonation::default().with_metrics(Metrics::register(&registry).unwrap());
+    case.apply(&user("new"), &[("user", "bob")]).await.unwrap();
+    case.apply(&user("mallory"), &[("user", "bob")]).await.unwrap_err();
+    let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    for line in [
+        "apiserver_impersonation_attempts_total{decision=\"allowed\",mode=\"user-info\"} 1",
+        "apiserver_impersonation_attempts_total{decision=\"denied\",mode=\"\"} 1",
+        "apiserver_impersonation_attempts_duration_seconds_count{decision=\"allowed\",mode=\"user-info\"} 1",
+        "apiserver_impersonation_authorization_attempts_total{decision=\"allowed\",mode=\"user-info\"} 2",
+        "apiserver_impersonation_authorization_attempts_total{decision=\"denied\",mode=\"legacy\"} 1",
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
+    }
+}
+
+#[tokio::test]
 async fn one_request_causes_no_more_checks_than_allowed() {
     let mut case = Case::new(&["imp impersonate /users bob", "imp impersonate /groups g"]);
     case.impersonation = Impersonation::new(5);

@@ -136,33 +136,6 @@ pub fn timestamp(seconds: i64, nanoseconds: u32, offset: i32) -> String {
     text
 }
 
-/// `time.Duration.String` of Go: `1h2m3.5s`, `1.5ms`.
-pub fn go_duration(nanoseconds: i64) -> String {
-    let size = nanoseconds.unsigned_abs();
-    let sign = if nanoseconds < 0 { "-" } else { "" };
-    let fraction = |unit: u64| {
-        let digits = unit.ilog10() as usize;
-        let text = format!("{}.{:0digits$}", size / unit, size % unit);
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    };
-    match size {
-        0 => "0s".to_owned(),
-        1..1_000 => format!("{sign}{size}ns"),
-        1_000..1_000_000 => format!("{sign}{}µs", fraction(1_000)),
-        1_000_000..1_000_000_000 => format!("{sign}{}ms", fraction(1_000_000)),
-        _ => {
-            let (hours, minutes) = (size / 3_600_000_000_000, size / 60_000_000_000 % 60);
-            let seconds = format!("{}.{:09}", size / 1_000_000_000 % 60, size % 1_000_000_000);
-            let seconds = seconds.trim_end_matches('0').trim_end_matches('.');
-            match (hours, minutes) {
-                (0, 0) => format!("{sign}{seconds}s"),
-                (0, _) => format!("{sign}{minutes}m{seconds}s"),
-                _ => format!("{sign}{hours}h{minutes}m{seconds}s"),
-            }
-        }
-    }
-}
-
 /// `time.Time.String` of Go: `2024-01-02 03:04:05.6 +0200 +0200`.
 fn go_time(seconds: i64, nanoseconds: u32, offset: i32) -> String {
     let text = timestamp(seconds, nanoseconds, offset).replace('T', " ");
@@ -202,7 +175,7 @@ impl fmt::Display for Value<'_> {
                 }
                 f.write_char(']')
             }
-            Self::Duration(value) => f.write_str(&go_duration(*value)),
+            Self::Duration(value) => f.write_str(&crate::duration::go(*value)),
             Self::Timestamp(seconds, nanoseconds, offset) => f.write_str(&go_time(*seconds, *nanoseconds, *offset)),
             Self::List(list) => {
                 f.write_char('[')?;

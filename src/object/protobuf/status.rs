@@ -5,7 +5,7 @@ use super::wire::{DELIMITED, Reader, VARINT};
 use super::{Envelope, Losses};
 use crate::status::{Cause, Details, Status};
 
-/// Reads a Status: code, message, reason and causes, which is what a decision can rest on.
+/// Reads a Status.
 ///
 /// # Errors
 /// When it is none.
@@ -17,6 +17,7 @@ pub fn status(envelope: &Envelope<'_>) -> Result<Status, String> {
     let mut reader = Reader(envelope.raw);
     while let Some(tag) = reader.tag("Status")? {
         match (tag.number, tag.wire_type) {
+            (2, DELIMITED) => status.status = Losses::default().text(reader.delimited()?),
             (3, DELIMITED) => status.message = Losses::default().text(reader.delimited()?),
             (4, DELIMITED) => status.reason = Losses::default().text(reader.delimited()?),
             (5, DELIMITED) => status.details = Some(Box::new(details(reader.delimited()?)?)),
@@ -32,7 +33,12 @@ fn details(bytes: &[u8]) -> Result<Details, String> {
     let mut reader = Reader(bytes);
     while let Some(tag) = reader.tag("StatusDetails")? {
         match (tag.number, tag.wire_type) {
+            (1, DELIMITED) => details.name = Losses::default().text(reader.delimited()?),
+            (2, DELIMITED) => details.group = Losses::default().text(reader.delimited()?),
+            (3, DELIMITED) => details.kind = Losses::default().text(reader.delimited()?),
             (4, DELIMITED) => details.causes.push(cause(reader.delimited()?)?),
+            (5, VARINT) => details.retry_after_seconds = i32::try_from(reader.varint()?).unwrap_or_default(),
+            (6, DELIMITED) => details.uid = Losses::default().text(reader.delimited()?),
             _ => reader.skip(tag)?,
         }
     }

@@ -1,5 +1,6 @@
 //! The plugin's configuration: `imagePolicy`, which has no version.
 
+use crate::duration;
 use crate::object::decode::go_type;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -96,7 +97,7 @@ impl Range {
             number => {
                 let scaled = number.saturating_mul(unit);
                 if !(least..=most).contains(&scaled) {
-                    let [least, most, got] = [least, most, scaled].map(go_duration);
+                    let [least, most, got] = [least, most, scaled].map(duration::go);
                     return Err(format!("imagePolicy.{name}: valid value is between {least} and {most}, got {got}"));
                 }
                 scaled
@@ -104,33 +105,6 @@ impl Range {
         };
         Ok(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0)))
     }
-}
-
-/// `time.Duration.String`.
-fn go_duration(nanoseconds: i64) -> String {
-    let sign = if nanoseconds < 0 { "-" } else { "" };
-    let size = nanoseconds.unsigned_abs();
-    let fraction = |unit: u64, places: usize| {
-        let text = format!("{}.{:0places$}", size / unit, size % unit);
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    };
-    let text = match size {
-        0 => return "0s".to_owned(),
-        1..1_000 => format!("{size}ns"),
-        1_000..1_000_000 => format!("{}µs", fraction(1_000, 3)),
-        1_000_000..1_000_000_000 => format!("{}ms", fraction(1_000_000, 6)),
-        _ => {
-            let (minutes, rest) = (size / 60_000_000_000, size % 60_000_000_000);
-            let seconds = format!("{}.{:09}", rest / 1_000_000_000, rest % 1_000_000_000);
-            let seconds = seconds.trim_end_matches('0').trim_end_matches('.');
-            match (minutes / 60, minutes % 60) {
-                (0, 0) => format!("{seconds}s"),
-                (0, minutes) => format!("{minutes}m{seconds}s"),
-                (hours, minutes) => format!("{hours}h{minutes}m{seconds}s"),
-            }
-        }
-    };
-    format!("{sign}{text}")
 }
 
 #[cfg(test)]
@@ -204,7 +178,7 @@ mod tests {
             (90 * SECOND, "1m30s"),
             (-61 * MINUTE, "-1h1m0s"),
         ] {
-            assert_eq!(go_duration(nanoseconds), text);
+            assert_eq!(duration::go(nanoseconds), text);
         }
     }
 }

@@ -16,7 +16,7 @@ use super::metrics::Checks;
 use super::parameters::{Collected, check_kind, collect};
 use super::request::{namespace_name, namespace_value};
 use super::shadow::{Shadows, Would};
-use super::source::{Hook, Source};
+use super::source::{Hook, Shadowing, Source};
 use super::versions::Versions;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, BuildError, Denial, Environment};
@@ -115,10 +115,11 @@ impl Mutating {
     /// When its metrics are registered already.
     pub(crate) fn new(environment: &Environment<'_>, files: MutatingFiles) -> prometheus::Result<Self> {
         let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
+        let shadows = Shadowing { named: policies.shadows.clone(), step: "admit", metrics: metrics.shadows().clone() };
         Ok(Self {
             checks: Checks::mutating(metrics.registry())?,
             converter: Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions()),
-            source: Source::new(cluster.clone(), discovery.clone(), files, policies.shadows.clone()),
+            source: Source::new(cluster.clone(), discovery.clone(), files, shadows),
             cluster: cluster.clone(),
             metrics: metrics.clone(),
         })

@@ -13,7 +13,7 @@ use super::metrics::{Checks, ErrorType};
 use super::parameters::{Collected, check_kind, collect};
 use super::request::{Shared, Shown, namespace_name, namespace_value};
 use super::shadow::{Shadows, Would};
-use super::source::{Hook, Policies, Source};
+use super::source::{Hook, Policies, Shadowing, Source};
 use super::versions::Versions;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, BuildError, Denial, Environment};
@@ -143,10 +143,12 @@ impl Validating {
     /// When its metrics are registered already.
     pub(crate) fn new(environment: &Environment<'_>, files: ValidatingFiles) -> prometheus::Result<Self> {
         let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
+        let shadows =
+            Shadowing { named: policies.shadows.clone(), step: "validating", metrics: metrics.shadows().clone() };
         Ok(Self {
             checks: Checks::validating(metrics.registry())?,
             converter: Converter::new(cluster.clone(), discovery.clone(), limits, metrics.conversions()),
-            source: Source::new(cluster.clone(), discovery.clone(), files, policies.shadows.clone()),
+            source: Source::new(cluster.clone(), discovery.clone(), files, shadows),
             cluster: cluster.clone(),
             metrics: metrics.clone(),
         })

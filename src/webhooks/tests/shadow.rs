@@ -95,6 +95,20 @@ async fn validating_shadows_are_named_on_the_command_line_as_well() {
 }
 
 #[tokio::test]
+async fn annotations_are_obeyed_unless_the_command_line_forbids_it_and_are_counted() {
+    let server = HookServer::start(&[]).await;
+    let hooks = [at(&server, "a.lab.dev", "/deny", json!({}))];
+    let gauge = |count| format!(r#"admission_proxy_shadow_annotations{{kind="webhook",type="admit"}} {count}"#);
+    for (are_obeyed, count) in [(true, 1), (false, 0)] {
+        let state = FixedState { mutating_webhooks: vec![shadowed("true", &hooks)], ..default_state() };
+        let mut world = mutating_in(state);
+        world.plugin = world.plugin.with_shadows(Shadows::default().with_annotations(are_obeyed));
+        assert_eq!(world.plugin.admit(&mut create(configmap())).await.is_ok(), are_obeyed);
+        assert!(world.metric(&gauge(count)));
+    }
+}
+
+#[tokio::test]
 async fn a_shadow_runs_beside_the_others_and_takes_no_longer_than_its_timeout() {
     let barrier = Arc::new(tokio::sync::Barrier::new(3));
     let together = ["together/a", "together/c", "together/d"].map(|name| (name, Reply::Together(barrier.clone())));
