@@ -182,6 +182,10 @@ fn bounds(config: &Config) -> Bounds {
     let limits = &config.limits;
     Bounds {
         max_connections: limits.connections,
+        max_unauthenticated_connections: limits.unauthenticated_connections,
+        max_handshakes: limits.handshakes,
+        idle_timeout: limits.idle_timeout,
+        goaway_timeout: limits.goaway_timeout,
         max_concurrent_streams: limits.http2_streams,
         max_header_bytes: limits.head_bytes,
         handshake_timeout: limits.handshake_timeout,

@@ -12,6 +12,8 @@ fn connection() -> Connection {
         remote: ([127, 0, 0, 1], 1).into(),
         certificates: Vec::new(),
         verified: VerifiedCertificates::default(),
+        is_http2: false,
+        state: Default::default(),
     }
 }
 
