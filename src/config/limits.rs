@@ -68,6 +68,15 @@ pub struct Limits {
     pub list_timeout: Duration,
     /// Bytes of a discovery document.
     pub discovery_bytes: usize,
+    /// Reviews of clients' credentials at a time (TokenReview, SelfSubjectReview). Requests that need a further one wait, then get
+    /// 429.
+    pub credential_reviews: usize,
+    /// The same for the requests of one connection.
+    pub credential_reviews_per_connection: usize,
+    /// Wait for a place for such a review.
+    pub credential_review_wait_timeout: Duration,
+    /// Bytes of a client's token.
+    pub token_bytes: usize,
     /// Tokens whose review is remembered.
     pub token_cache_entries: u64,
     /// How long a token's review is remembered, good or bad (`--authentication-token-webhook-cache-ttl`).
@@ -158,6 +167,10 @@ impl Default for Limits {
             probe_timeout: seconds(3),
             list_timeout: seconds(90),
             discovery_bytes: 16 * MEBIBYTE,
+            credential_reviews: 64,
+            credential_reviews_per_connection: 8,
+            credential_review_wait_timeout: seconds(1),
+            token_bytes: 64 * 1024,
             token_cache_entries: 4096,
             token_cache_ttl: seconds(120),
             authorization_cache_entries: 8192,

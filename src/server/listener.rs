@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::task::TaskTracker;
@@ -111,14 +111,12 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// The next connection as it is, without TLS; none once `permits` are closed.
-    pub(super) async fn accept_plain(&self, permits: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        while !permits.is_closed() {
-            if let Some((stream, _, permit)) = accept(&self.socket, permits).await {
-                return Some((stream, permit));
-            }
-        }
-        None
+    /// The socket, for a runtime of its own.
+    ///
+    /// # Errors
+    /// When the runtime does not let go of it.
+    pub(super) fn into_std(self) -> std::io::Result<std::net::TcpListener> {
+        self.socket.into_std()
     }
 
     /// Serves until the drain has started and everything in flight has finished, or its time is over. Every request
@@ -136,7 +134,8 @@ impl Listener {
         loop {
             let next = async {
                 handshakes.room(HANDSHAKE_PATIENCE).await;
-                accept(&self.socket, &permits).await
+                let permit = Arc::clone(&permits).acquire_owned().await.ok()?;
+                accept(&self.socket).await.map(|(stream, remote)| (stream, remote, permit))
             };
             let accepted = tokio::select! {
                 accepted = next => accepted,
@@ -166,18 +165,15 @@ impl Listener {
     }
 }
 
-async fn accept(
-    socket: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+/// The next connection; none where the kernel refused it, after a pause.
+pub(super) async fn accept(socket: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     match socket.accept().await {
         Ok((stream, remote)) => {
             // Neither is needed to serve.
             let _ = stream.set_nodelay(true);
             let keep_alive = socket2::TcpKeepalive::new().with_time(TCP_KEEP_ALIVE);
             let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
-            Some((stream, remote, permit))
+            Some((stream, remote))
         }
         Err(error) => {
             tracing::warn!(%error, "cannot accept a connection");
