@@ -53,7 +53,8 @@ pub async fn run(config: Config) -> Result<()> {
     let listener = Listener::bind(serving.address)
         .with_context(|| format!("--bind-address={} --secure-port={}", serving.address.ip(), serving.address.port()))?;
     let (address, health_address) = (listener.local_addr()?, health.local_addr()?);
-    let _probes = AbortOnDropHandle::new(tokio::spawn(health::serve(health, checks.clone(), registry.clone())));
+    let _health = health::start(health, checks.clone(), registry.clone(), config.limits.health_connections)
+        .context("the thread of the health port")?;
 
     let front = Front::new(&config, address)?;
     let files = Files::new(&config)?;
@@ -186,6 +187,10 @@ fn bounds(config: &Config) -> Bounds {
     let limits = &config.limits;
     Bounds {
         max_connections: limits.connections,
+        max_unauthenticated_connections: limits.unauthenticated_connections,
+        max_handshakes: limits.handshakes,
+        idle_timeout: limits.idle_timeout,
+        goaway_timeout: limits.goaway_timeout,
         max_concurrent_streams: limits.http2_streams,
         max_header_bytes: limits.head_bytes,
         handshake_timeout: limits.handshake_timeout,
@@ -431,7 +436,14 @@ fn authentication(config: &Config, front: &Front, files: &Files, upstream: &Upst
             cache_capacity: limits.token_cache_entries,
             timeout: limits.call_timeout,
         },
+        review_bounds: authn::ReviewBounds {
+            in_flight: limits.credential_reviews,
+            per_connection: limits.credential_reviews_per_connection,
+            wait_timeout: limits.credential_review_wait_timeout,
+            token_bytes: limits.token_bytes,
+        },
         anonymous: config.authentication.anonymous,
+        closes_unauthenticated: config.admission.feature_gates.is_on("UnauthenticatedHTTP2DOSMitigation"),
         api_audiences: Vec::new(),
     })
 }

@@ -10,6 +10,7 @@ mod table;
 mod readme;
 
 use crate::pipeline::REQUEST_LOG;
+use crate::server::descriptors;
 use arguments::{Arguments, Command};
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -51,8 +52,20 @@ pub fn main() -> ExitCode {
 }
 
 fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
-    let config = serve::config(flags, crate::plugins::ALL)?;
+    let mut config = serve::config(flags, crate::plugins::ALL)?;
     start_log(flags.verbosity);
+    if let Some(descriptors) = descriptors::raise() {
+        let wanted = config.limits.connections;
+        config.limits = config.limits.within_descriptors(descriptors);
+        if config.limits.connections < wanted {
+            let connections = config.limits.connections;
+            tracing::warn!(
+                descriptors,
+                connections,
+                "few connections at a time: raise the hard limit of open files (ulimit -n)"
+            );
+        }
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(crate::app::run(config));
     // What `run` did not wait for on purpose must not hold up the end.

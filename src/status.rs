@@ -214,6 +214,12 @@ impl Status {
         Self::failure(429, "TooManyRequests", format!("Too many requests: {why}"))
     }
 
+    /// `filters.tooManyRequests`: the client is to come back in a second.
+    pub fn try_again_later() -> Self {
+        let status = Self::failure(429, "TooManyRequests", "Too many requests, please try again later.");
+        status.with_details(Details { retry_after_seconds: 1, ..Details::default() })
+    }
+
     /// `NewServiceUnavailable`.
     pub fn service_unavailable(why: impl Into<String>) -> Self {
         Self::failure(503, "ServiceUnavailable", why)

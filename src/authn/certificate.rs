@@ -121,19 +121,26 @@ fn verifier<'a>(
     built.map_err(|error| error.to_string())
 }
 
-/// What a connection's certificates were found to be, once for each of the bundles that can vouch for them.
+/// What a connection's certificates were found to be, once for each of the bundles that can vouch for them: refused ones too, so that
+/// an unauthenticated client causes the work of one verification only.
 #[derive(Debug, Default)]
 pub struct VerifiedCertificates {
     client: Slot,
     front_proxy: Slot,
 }
 
-type Slot = ArcSwapOption<Verified>;
+type Slot = ArcSwapOption<Verdict>;
 
-/// It holds for one bundle only (a reload makes another) and while all certificates are valid.
+/// The result for one bundle (a reload makes another). A refusal holds as long as the connection does.
 #[derive(Debug)]
-struct Verified {
+struct Verdict {
     authority: Arc<CertificateAuthority>,
+    result: Result<Verified, String>,
+}
+
+/// It holds while all certificates are valid.
+#[derive(Clone, Debug)]
+struct Verified {
     validity: Validity,
     identity: Arc<Identity>,
 }
@@ -172,21 +179,32 @@ fn verified(
     let now = UnixTime::now();
     if let Some(known) = &*slot.load()
         && Arc::ptr_eq(&known.authority, authority)
-        && known.validity.holds(now)
     {
-        return Ok(Some(known.identity.clone()));
+        match &known.result {
+            Ok(verified) if verified.validity.holds(now) => return Ok(Some(verified.identity.clone())),
+            Ok(_) => {}
+            Err(refusal) => return Err(refusal.clone()),
+        }
     }
-    authority
-        .verify(&connection.certificates, now)
-        .map_err(|error| format!("verifying the client certificate failed: {error}"))?;
+    let result = verify(authority, leaf, &connection.certificates, now);
+    slot.store(Some(Arc::new(Verdict { authority: authority.clone(), result: result.clone() })));
+    result.map(|verified| Some(verified.identity))
+}
+
+fn verify(
+    authority: &CertificateAuthority,
+    leaf: &CertificateDer<'static>,
+    presented: &[CertificateDer<'static>],
+    now: UnixTime,
+) -> Result<Verified, String> {
+    authority.verify(presented, now).map_err(|error| format!("verifying the client certificate failed: {error}"))?;
     let identity = Arc::new(identity(leaf)?);
     let mut validity = Validity::of(leaf)?;
-    for presented in connection.certificates.iter().skip(1) {
+    for presented in presented.iter().skip(1) {
         validity = validity.and(Validity::of(presented)?);
     }
     validity = authority.roots.iter().fold(validity, |validity, (_, root)| validity.and(*root));
-    slot.store(Some(Arc::new(Verified { authority: authority.clone(), validity, identity: identity.clone() })));
-    Ok(Some(identity))
+    Ok(Verified { validity, identity })
 }
 
 /// `x509.CommonNameUserConversion`.

@@ -48,6 +48,8 @@ fn connection(chain: &[&CertificateDer<'static>]) -> Connection {
         remote: ([127, 0, 0, 1], 1).into(),
         certificates: chain.iter().map(|certificate| (*certificate).clone()).collect(),
         verified: VerifiedCertificates::default(),
+        is_http2: false,
+        state: Default::default(),
     }
 }
 
@@ -214,4 +216,17 @@ async fn a_bad_certificate_is_not_anonymous() {
     let found = authenticator.authenticate(&mut headers, &none).await.unwrap();
     assert_eq!(*found.user, UserInfo::anonymous());
     assert_eq!(headers.len(), 1, "front-proxy headers without a front proxy");
+}
+
+#[test]
+fn a_refusal_is_remembered_for_the_connection_until_the_authorities_change() {
+    let (issuer, stranger) = (ca("ca"), ca("stranger"));
+    let [good, bad] = [&issuer, &stranger].map(|issuer| leaf(issuer, ALICE, nothing));
+    let authorities = authority(&[&issuer]);
+    let mut connection = connection(&[&bad]);
+    let refusal = authenticate(&authorities.load_full(), &connection).unwrap_err();
+    // No connection changes its certificates: a second verification would find these to be good.
+    connection.certificates = vec![good];
+    assert_eq!(authenticate(&authorities.load_full(), &connection).unwrap_err(), refusal);
+    assert!(authenticate(&authority(&[&issuer]).load_full(), &connection).unwrap().is_some());
 }

@@ -8,6 +8,7 @@ pub(crate) mod fake;
 pub mod certificate;
 pub mod impersonate;
 mod passthrough;
+mod places;
 pub mod request_header;
 pub(crate) mod review;
 pub mod static_tokens;
@@ -17,6 +18,7 @@ mod token_review;
 pub(crate) use answers::AnswerCache;
 pub use certificate::{CertificateAuthority, VerifiedCertificates};
 pub use impersonate::{Impersonated, Impersonation, Metrics as ImpersonationMetrics};
+pub use places::ReviewBounds;
 pub use request_header::RequestHeaderConfig;
 pub use static_tokens::StaticTokens;
 
@@ -57,6 +59,11 @@ impl UserInfo {
     /// The user of a request without credentials.
     pub fn anonymous() -> Self {
         Self { username: ANONYMOUS.into(), groups: vec![ALL_UNAUTHENTICATED.into()], ..Self::default() }
+    }
+
+    /// `filters.isAnonymousUser`.
+    fn is_anonymous(&self) -> bool {
+        self.username == ANONYMOUS || self.groups.iter().any(|group| group == ALL_UNAUTHENTICATED)
     }
 
     /// `AuthenticatedGroupAdder`: everybody who is somebody is in `system:authenticated`.
@@ -117,8 +124,12 @@ pub struct Config {
     pub passthrough: Option<SharedTransport>,
     /// Bounds of the last two.
     pub review_limits: ReviewLimits,
+    /// How many reviews there are at a time.
+    pub review_bounds: ReviewBounds,
     /// Whether a request without credentials has a user.
     pub anonymous: bool,
+    /// Whether connections are closed after a request that did not authenticate (`UnauthenticatedHTTP2DOSMitigation`).
+    pub closes_unauthenticated: bool,
     /// Audiences of which a reviewed token must have one; empty is "any that the upstream takes".
     pub api_audiences: Vec<String>,
 }
@@ -140,18 +151,43 @@ pub struct Authenticated {
 pub struct Unauthorized {
     /// What each scheme found wrong, for the log.
     pub reasons: Vec<String>,
+    /// Whether too many credentials are reviewed at the moment for these.
+    pub is_busy: bool,
     /// Warnings for the client.
     pub warnings: Vec<&'static str>,
 }
 
 impl From<Unauthorized> for crate::status::Status {
-    fn from(_: Unauthorized) -> Self {
-        Self::unauthorized()
+    fn from(unauthorized: Unauthorized) -> Self {
+        if unauthorized.is_busy { Self::try_again_later() } else { Self::unauthorized() }
     }
 }
 
 /// What one scheme says: nobody it knows of, a user, or what is wrong.
-type Outcome = Result<Option<Arc<UserInfo>>, String>;
+type Outcome = Result<Option<Arc<UserInfo>>, Failure>;
+
+/// Why a scheme names no user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Failure {
+    /// The credentials are bad.
+    #[error("{0}")]
+    Refused(String),
+    /// They were not reviewed, for too many others are.
+    #[error("too many reviews of credentials at the moment")]
+    Busy,
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Self::Refused(reason)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(reason: &str) -> Self {
+        Self::Refused(reason.to_owned())
+    }
+}
 
 /// Finds out who a request is from.
 pub struct Authenticator {
@@ -159,24 +195,35 @@ pub struct Authenticator {
     request_header: Option<RequestHeaderConfig>,
     tokens: Option<token::TokenSchemes>,
     passthrough: Option<passthrough::Passthrough>,
+    places: Arc<places::ReviewPlaces>,
     anonymous: bool,
+    closes_unauthenticated: bool,
 }
 
 impl Authenticator {
     /// An authenticator with these schemes.
     pub fn new(config: Config) -> Self {
         let limits = config.review_limits;
-        let review = config
-            .token_review
-            .map(|client| token_review::TokenReviews::new(client, limits.clone(), config.api_audiences));
-        let tokens = (config.token_file.is_some() || review.is_some())
-            .then(|| token::TokenSchemes { file: config.token_file, review });
+        let max_bytes = config.review_bounds.token_bytes;
+        let places = Arc::new(places::ReviewPlaces::new(config.review_bounds));
+        let review = config.token_review.map(|client| {
+            token_review::TokenReviews::new(client, limits.clone(), places.clone(), config.api_audiences)
+        });
+        let tokens = (config.token_file.is_some() || review.is_some()).then(|| token::TokenSchemes {
+            file: config.token_file,
+            review,
+            max_bytes,
+        });
         Self {
             client_ca: config.client_ca,
             request_header: config.request_header,
             tokens,
-            passthrough: config.passthrough.map(|transport| passthrough::Passthrough::new(transport, limits)),
+            passthrough: config
+                .passthrough
+                .map(|transport| passthrough::Passthrough::new(transport, limits, places.clone())),
+            places,
             anonymous: config.anonymous,
+            closes_unauthenticated: config.closes_unauthenticated,
         }
     }
 
@@ -193,20 +240,39 @@ impl Authenticator {
         let credentials = self.passthrough.as_ref().map(|_| token::credentials(headers));
         let found = match (&self.passthrough, &credentials) {
             (Some(passthrough), Some(Ok(credentials))) => {
-                Box::pin(passthrough.authenticate(credentials)).await.map_err(|reason| vec![reason])
+                Box::pin(passthrough.authenticate(credentials, connection)).await.map_err(|failure| vec![failure])
             }
-            (Some(_), Some(Err(reason))) => Err(vec![reason.clone()]),
+            (Some(_), Some(Err(reason))) => Err(vec![reason.as_str().into()]),
             _ => self.first_that_knows(headers, connection, &mut warnings).await,
         };
         let user = match found {
             Ok(Some(user)) => user,
             Ok(None) if self.anonymous => Arc::new(UserInfo::anonymous()),
-            Ok(None) => return Err(Unauthorized { reasons: Vec::new(), warnings }),
-            Err(reasons) => return Err(Unauthorized { reasons, warnings }),
+            Ok(None) => return Err(self.refuse(connection, &[], warnings)),
+            Err(failures) => return Err(self.refuse(connection, &failures, warnings)),
         };
+        if !user.is_anonymous() {
+            connection.state.authenticated();
+        } else if self.closes_unauthenticated && connection.is_http2 {
+            connection.state.close();
+        }
         headers.remove(AUTHORIZATION);
         request_header::clear(headers, self.request_header.as_ref());
         Ok(Authenticated { user, credentials: credentials.and_then(Result::ok), warnings })
+    }
+
+    /// The refusal of a request. As in kube-apiserver (`handlers.Unauthorized`) it is the last one of an HTTP/2 connection; here of an
+    /// HTTP/1.1 connection as well, unless an earlier request has authenticated.
+    fn refuse(&self, connection: &Connection, failures: &[Failure], warnings: Vec<&'static str>) -> Unauthorized {
+        let is_busy = failures.contains(&Failure::Busy);
+        let is_known = connection.state.is_authenticated();
+        if self.closes_unauthenticated && !is_busy && (connection.is_http2 || !is_known) {
+            connection.state.close();
+            if !is_known {
+                self.places.refuse(connection);
+            }
+        }
+        Unauthorized { reasons: failures.iter().map(Failure::to_string).collect(), is_busy, warnings }
     }
 
     /// `unionAuthRequestHandler`: the first scheme that knows the user; a failure counts only if no later one does.
@@ -215,7 +281,7 @@ impl Authenticator {
         headers: &mut HeaderMap,
         connection: &Connection,
         warnings: &mut Vec<&'static str>,
-    ) -> Result<Option<Arc<UserInfo>>, Vec<String>> {
+    ) -> Result<Option<Arc<UserInfo>>, Vec<Failure>> {
         let mut reasons = Vec::new();
         let mut known = |outcome: Outcome| {
             outcome.unwrap_or_else(|reason| {
@@ -234,10 +300,10 @@ impl Authenticator {
             return Ok(Some(user));
         }
         if let Some(tokens) = &self.tokens {
-            if let Some(user) = known(tokens.bearer(headers, warnings).await) {
+            if let Some(user) = known(tokens.bearer(headers, connection, warnings).await) {
                 return Ok(Some(user));
             }
-            if let Some(user) = known(tokens.websocket(headers).await) {
+            if let Some(user) = known(tokens.websocket(headers, connection).await) {
                 return Ok(Some(user));
             }
         }

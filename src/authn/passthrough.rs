@@ -1,6 +1,8 @@
 //! The client's own credentials, tried at the upstream: a SelfSubjectReview says whose they are.
 
-use super::{AnswerCache, Outcome, ReviewLimits, UserInfo, review};
+use super::places::ReviewPlaces;
+use super::{AnswerCache, Failure, Outcome, ReviewLimits, UserInfo, review};
+use crate::server::Connection;
 use crate::upstream::{ClientCredentials, SharedTransport};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use std::sync::Arc;
@@ -10,35 +12,41 @@ const PATH: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 pub(super) struct Passthrough {
     transport: SharedTransport,
     limits: ReviewLimits,
+    places: Arc<ReviewPlaces>,
     answers: AnswerCache<Option<Arc<UserInfo>>>,
 }
 
 impl Passthrough {
-    pub(super) fn new(transport: SharedTransport, limits: ReviewLimits) -> Self {
+    pub(super) fn new(transport: SharedTransport, limits: ReviewLimits, places: Arc<ReviewPlaces>) -> Self {
         let answers = AnswerCache::new(limits.cache_capacity);
-        Self { transport, limits, answers }
+        Self { transport, limits, places, answers }
     }
 
     /// Whose credentials these are; nobody's only if there are none.
-    pub(super) async fn authenticate(&self, credentials: &ClientCredentials) -> Outcome {
+    pub(super) async fn authenticate(&self, credentials: &ClientCredentials, connection: &Connection) -> Outcome {
         let Some(authorization) = &credentials.authorization else {
             return Ok(None);
         };
+        if authorization.len() > self.places.bounds.token_bytes {
+            return Err("the credentials are too long".into());
+        }
         let key = self.answers.key(&[authorization.as_bytes()]);
         let lifetime = |answer: &Option<Arc<UserInfo>>| match answer {
             Some(_) => self.limits.success_ttl,
             None => self.limits.failure_ttl,
         };
         let look_up = || async {
+            let _places = self.places.take(connection).await?;
             let question = SelfSubjectReview::default();
-            let answer = review::create_as(&self.transport, credentials, PATH, &question, self.limits.timeout).await?;
+            let answer = review::create_as(&self.transport, credentials, PATH, &question, self.limits.timeout).await;
+            let answer = answer.map_err(|error| Failure::Refused(error.to_string()))?;
             let user = answer.ok().and_then(|review| review.status).and_then(|status| status.user_info);
-            Ok::<_, review::ReviewError>(user.map(|user| Arc::new(UserInfo::from(user))))
+            Ok::<_, Failure>(user.map(|user| Arc::new(UserInfo::from(user))))
         };
         match self.answers.answer(key, lifetime, look_up).await {
             Ok(Some(user)) => Ok(Some(user)),
             Ok(None) => Err("the upstream does not accept the credentials".into()),
-            Err(error) => Err(error.to_string()),
+            Err(failure) => Err((*failure).clone()),
         }
     }
 }

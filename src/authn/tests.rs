@@ -12,6 +12,8 @@ fn connection() -> Connection {
         remote: ([127, 0, 0, 1], 1).into(),
         certificates: Vec::new(),
         verified: VerifiedCertificates::default(),
+        is_http2: false,
+        state: Default::default(),
     }
 }
 
@@ -212,4 +214,103 @@ fn everybody_who_is_somebody_is_authenticated() {
     assert_eq!(groups("a", &[ALL_AUTHENTICATED]), ALL_AUTHENTICATED);
     assert_eq!(groups("a", &[ALL_UNAUTHENTICATED]), ALL_UNAUTHENTICATED);
     assert_eq!(groups(ANONYMOUS, &[]), "");
+}
+
+/// A reviewer that answers nothing until it is told to.
+fn slow_reviewer() -> (kube::Client, Arc<tokio::sync::Semaphore>, Arc<std::sync::atomic::AtomicUsize>) {
+    let (answers, asked) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
+    let held = (answers.clone(), asked.clone());
+    let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+        let (answers, asked) = held.clone();
+        async move {
+            asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            answers.acquire().await.unwrap().forget();
+            let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "metadata": {}, "spec": {},
+                "status": {"authenticated": false}});
+            let body = kube::client::Body::from(serde_json::to_vec(&review).unwrap());
+            Ok::<_, std::convert::Infallible>(http::Response::builder().status(201).body(body).unwrap())
+        }
+    });
+    (kube::Client::new(service, "default"), answers, asked)
+}
+
+#[tokio::test(start_paused = true)]
+async fn reviews_have_a_bound_and_fewer_for_one_connection() {
+    let (client, answers, asked) = slow_reviewer();
+    let review_bounds = ReviewBounds { in_flight: 3, per_connection: 2, ..ReviewBounds::default() };
+    let authenticator = Authenticator::new(Config { token_review: Some(client), review_bounds, ..Config::default() });
+    let connections = [connection(), connection(), connection()];
+    let ask = |connection: usize, token: usize| {
+        let (connection, authenticator) = (&connections[connection], &authenticator);
+        async move {
+            let token = format!("Bearer made-up-{token}");
+            authenticator.authenticate(&mut headers(&[("authorization", &token)]), connection).await.unwrap_err()
+        }
+    };
+    let all = async { tokio::join!(ask(0, 0), ask(0, 1), ask(0, 2), ask(1, 3), ask(2, 4)) };
+    let telling = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        answers.add_permits(3);
+    };
+    let ((a, b, c, d, e), ()) = tokio::join!(all, telling);
+    assert_eq!([a, b, c, d, e].map(|refused| refused.is_busy), [false, false, true, false, true]);
+    assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 3);
+    answers.add_permits(1);
+    assert!(!ask(2, 4).await.is_busy);
+    assert_eq!(crate::status::Status::from(Unauthorized { is_busy: true, ..Unauthorized::default() }).code, 429);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_refusal_a_connection_has_no_further_tokens_reviewed() {
+    let (client, answers, asked) = slow_reviewer();
+    let config = Config { token_review: Some(client), closes_unauthenticated: true, ..Config::default() };
+    let authenticator = Authenticator::new(config);
+    let connection = Connection { is_http2: true, ..connection() };
+    let ask = async |token: usize| {
+        let mut headers = headers(&[("authorization", &format!("Bearer made-up-{token}"))]);
+        authenticator.authenticate(&mut headers, &connection).await.unwrap_err().is_busy
+    };
+    answers.add_permits(8);
+    let busy = futures_util::future::join_all((0..250).map(&ask)).await;
+    assert_eq!(busy.iter().filter(|busy| !**busy).count(), 8);
+    assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 8);
+    assert!(ask(250).await && connection.state.is_closing());
+}
+
+#[tokio::test]
+async fn a_connection_is_closed_after_a_request_that_did_not_authenticate() {
+    let upstream = reviewer();
+    let (good, bad): (&[_], &[_]) = (&[("authorization", "Bearer good")], &[("authorization", "Bearer bad")]);
+    // Whether the gate is on, whether it is HTTP/2, the requests, whether the connection is to be closed.
+    for (gate, is_http2, requests, closed) in [
+        (true, true, [good, good], false),
+        (true, true, [good, bad], true),
+        (true, true, [good, &[]], true),
+        (true, false, [good, bad], false),
+        (true, false, [good, &[]], false),
+        (true, false, [bad, good], true),
+        (true, false, [&[], &[]], false),
+        (false, true, [bad, bad], false),
+        (false, false, [bad, bad], false),
+    ] {
+        let authenticator = authenticator(&upstream, |config| {
+            (config.closes_unauthenticated, config.anonymous) = (gate, true);
+        });
+        let connection = Connection { is_http2, ..connection() };
+        for request in requests {
+            let _ = authenticator.authenticate(&mut headers(request), &connection).await;
+        }
+        assert_eq!(connection.state.is_closing(), closed, "{gate} {is_http2} {requests:?}");
+        assert_eq!(connection.state.is_authenticated(), requests.contains(&good), "{gate} {is_http2} {requests:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_is_too_long_is_refused_without_a_review() {
+    let upstream = reviewer();
+    let authenticator = authenticator(&upstream, |config| config.review_bounds.token_bytes = 4);
+    assert!(username(&authenticator, &[("authorization", "Bearer good")]).await.is_ok());
+    let refused = username(&authenticator, &[("authorization", "Bearer good2")]).await.unwrap_err();
+    assert_eq!(refused.reasons, ["invalid bearer token"]);
+    assert_eq!(upstream.count(), 1);
 }

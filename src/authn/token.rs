@@ -2,6 +2,7 @@
 
 use super::token_review::TokenReviews;
 use super::{Outcome, StaticTokens, text};
+use crate::server::Connection;
 use crate::upstream::ClientCredentials;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
@@ -22,36 +23,46 @@ const RAW_URL: GeneralPurpose =
 pub(super) struct TokenSchemes {
     pub(super) file: Option<Arc<ArcSwap<StaticTokens>>>,
     pub(super) review: Option<TokenReviews>,
+    /// Bytes of a token.
+    pub(super) max_bytes: usize,
 }
 
 impl TokenSchemes {
     /// `bearertoken.Authenticator`.
-    pub(super) async fn bearer(&self, headers: &HeaderMap, warnings: &mut Vec<&'static str>) -> Outcome {
+    pub(super) async fn bearer(
+        &self,
+        headers: &HeaderMap,
+        connection: &Connection,
+        warnings: &mut Vec<&'static str>,
+    ) -> Outcome {
         match bearer_token(headers, warnings)? {
-            Some(token) => self.known(token).await,
+            Some(token) => self.known(token, connection).await,
             None => Ok(None),
         }
     }
 
     /// `websocket.ProtocolAuthenticator`.
-    pub(super) async fn websocket(&self, headers: &mut HeaderMap) -> Outcome {
+    pub(super) async fn websocket(&self, headers: &mut HeaderMap, connection: &Connection) -> Outcome {
         let Some((token, others)) = protocol_token(headers)? else {
             return Ok(None);
         };
-        let user = self.known(&token).await?;
+        let user = self.known(&token, connection).await?;
         headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
         Ok(user)
     }
 
     /// A token that nobody knows is an error.
-    async fn known(&self, token: &str) -> Outcome {
+    async fn known(&self, token: &str, connection: &Connection) -> Outcome {
+        if token.len() > self.max_bytes {
+            return Err(INVALID_TOKEN.into());
+        }
         if let Some(file) = &self.file
             && let Some(user) = file.load().user(token)
         {
             return Ok(Some(user));
         }
         let reviewed = match &self.review {
-            Some(review) => Box::pin(review.user(token)).await?,
+            Some(review) => Box::pin(review.user(token, connection)).await?,
             None => None,
         };
         reviewed.map(Some).ok_or_else(|| INVALID_TOKEN.into())

@@ -1,6 +1,8 @@
 //! Bearer tokens that the upstream knows: a TokenReview each, believed for a while.
 
-use super::{AnswerCache, ReviewLimits, UserInfo, review};
+use super::places::ReviewPlaces;
+use super::{AnswerCache, Failure, ReviewLimits, UserInfo, review};
+use crate::server::Connection;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use std::sync::Arc;
 
@@ -9,6 +11,7 @@ const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 pub(super) struct TokenReviews {
     client: kube::Client,
     limits: ReviewLimits,
+    places: Arc<ReviewPlaces>,
     audiences: Vec<String>,
     answers: AnswerCache<Answer>,
 }
@@ -17,33 +20,39 @@ pub(super) struct TokenReviews {
 type Answer = Result<Arc<UserInfo>, String>;
 
 impl TokenReviews {
-    pub(super) fn new(client: kube::Client, limits: ReviewLimits, audiences: Vec<String>) -> Self {
+    pub(super) fn new(
+        client: kube::Client,
+        limits: ReviewLimits,
+        places: Arc<ReviewPlaces>,
+        audiences: Vec<String>,
+    ) -> Self {
         let answers = AnswerCache::new(limits.cache_capacity);
-        Self { client, limits, audiences, answers }
+        Self { client, limits, places, audiences, answers }
     }
 
     /// Whose token this is.
-    pub(super) async fn user(&self, token: &str) -> Result<Option<Arc<UserInfo>>, String> {
+    pub(super) async fn user(&self, token: &str, connection: &Connection) -> Result<Option<Arc<UserInfo>>, Failure> {
         let key = self.answers.key(&[token.as_bytes()]);
         let lifetime = |answer: &Answer| match answer {
             Ok(_) => self.limits.success_ttl,
             Err(_) => self.limits.failure_ttl,
         };
-        match self.answers.answer(key, lifetime, || self.review(token)).await {
+        match self.answers.answer(key, lifetime, || self.review(token, connection)).await {
             Ok(Ok(user)) => Ok(Some(user)),
             Ok(Err(reason)) if reason.is_empty() => Ok(None),
-            Ok(Err(reason)) => Err(reason),
-            Err(error) => Err(error.to_string()),
+            Ok(Err(reason)) => Err(reason.into()),
+            Err(failure) => Err((*failure).clone()),
         }
     }
 
     /// `WebhookTokenAuthenticator.AuthenticateToken`.
-    async fn review(&self, token: &str) -> Result<Answer, review::ReviewError> {
+    async fn review(&self, token: &str, connection: &Connection) -> Result<Answer, Failure> {
+        let _places = self.places.take(connection).await?;
         let audiences = (!self.audiences.is_empty()).then(|| self.audiences.clone());
         let spec = TokenReviewSpec { token: token.to_owned(), audiences };
         let question = TokenReview { spec, ..TokenReview::default() };
-        let status =
-            review::create(&self.client, PATH, &question, self.limits.timeout).await?.status.unwrap_or_default();
+        let answer = review::create(&self.client, PATH, &question, self.limits.timeout).await;
+        let status = answer.map_err(|error| Failure::Refused(error.to_string()))?.status.unwrap_or_default();
         let granted = status.audiences.unwrap_or_default();
         // A reviewer that does not speak of audiences has reviewed for its own, which are ours.
         let fits = self.audiences.is_empty()

@@ -7,10 +7,22 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections open at a time; further ones wait in the kernel's queue.
     pub connections: usize,
+    /// Connections of which no request has authenticated yet; for a further one the oldest that has no open request ends.
+    pub unauthenticated_connections: usize,
+    /// TLS handshakes at a time; further connections wait in the kernel's queue, for a second at most: then the oldest handshake
+    /// ends.
+    pub handshakes: usize,
     /// Time for a TLS handshake.
     pub handshake_timeout: Duration,
     /// Time for a request's head to arrive over HTTP/1.1 (`http.Server.ReadHeaderTimeout`).
     pub head_timeout: Duration,
+    /// Time without an open request after which an HTTP/2 connection is closed (`http.Server.IdleTimeout`); over HTTP/1.1
+    /// `head_timeout` includes it.
+    pub idle_timeout: Duration,
+    /// Time for a client to leave a connection that is closed: after a GOAWAY without an open request, and for new requests.
+    pub goaway_timeout: Duration,
+    /// Connections of probes and scrapers to the health port; for a further one the oldest ends.
+    pub health_connections: usize,
     /// Bytes of a request's head (`http.DefaultMaxHeaderBytes`).
     pub head_bytes: u32,
     /// HTTP/2 streams of one connection (`--http2-max-streams-per-connection`).
@@ -58,6 +70,15 @@ pub struct Limits {
     pub list_timeout: Duration,
     /// Bytes of a discovery document.
     pub discovery_bytes: usize,
+    /// Reviews of clients' credentials at a time (TokenReview, SelfSubjectReview). Requests that need a further one wait, then get
+    /// 429.
+    pub credential_reviews: usize,
+    /// The same for the requests of one connection.
+    pub credential_reviews_per_connection: usize,
+    /// Wait for a place for such a review.
+    pub credential_review_wait_timeout: Duration,
+    /// Bytes of a client's token.
+    pub token_bytes: usize,
     /// Tokens whose review is remembered.
     pub token_cache_entries: u64,
     /// How long it is remembered that a token is good (`--authentication-token-webhook-cache-ttl`); that it is not is never
@@ -121,8 +142,13 @@ impl Default for Limits {
         const MEBIBYTE: usize = 1024 * 1024;
         Self {
             connections: 32_768,
+            unauthenticated_connections: 1024,
+            handshakes: 256,
             handshake_timeout: seconds(10),
             head_timeout: seconds(32),
+            idle_timeout: seconds(90),
+            goaway_timeout: seconds(10),
+            health_connections: 1024,
             head_bytes: 1024 * 1024,
             http2_streams: 250,
             body_bytes: 3 * MEBIBYTE,
@@ -145,6 +171,10 @@ impl Default for Limits {
             front_proxy_headers_interval: seconds(10),
             list_timeout: seconds(90),
             discovery_bytes: 16 * MEBIBYTE,
+            credential_reviews: 64,
+            credential_reviews_per_connection: 8,
+            credential_review_wait_timeout: seconds(1),
+            token_bytes: 64 * 1024,
             token_cache_entries: 4096,
             token_cache_ttl: seconds(10),
             authorization_cache_entries: 8192,
@@ -171,5 +201,45 @@ impl Default for Limits {
             audit_queue_bytes: 64 * MEBIBYTE,
             audit_flush_timeout: seconds(10),
         }
+    }
+}
+
+impl Limits {
+    /// The same limits for a process with so many file descriptors: clients' connections take three quarters of them at most, and the
+    /// health port, upgrades, connections to the API server and files share the rest.
+    #[must_use]
+    pub fn within_descriptors(self, descriptors: u64) -> Self {
+        let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+        let connections = self.connections.min(descriptors / 4 * 3).max(1);
+        let reserve = descriptors.saturating_sub(connections);
+        let share = |wanted: usize, part: usize| wanted.min(reserve / part).max(1);
+        Self {
+            connections,
+            unauthenticated_connections: self.unauthenticated_connections.min(connections / 4).max(1),
+            handshakes: self.handshakes.min(connections / 8).max(1),
+            health_connections: share(self.health_connections, 4),
+            // Each is a connection on both sides.
+            upgrades: share(self.upgrades, 8),
+            upstream_http1_connections: share(self.upstream_http1_connections, 4),
+            upstream_connections: share(self.upstream_connections, 8),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_to_everything_else() {
+        assert_eq!(Limits::default().within_descriptors(1 << 20), Limits::default());
+        assert_eq!(Limits::default().within_descriptors(u64::MAX), Limits::default());
+        let few = Limits::default().within_descriptors(1024);
+        assert_eq!((few.connections, few.unauthenticated_connections, few.handshakes), (768, 192, 96));
+        assert_eq!((few.health_connections, few.upgrades), (64, 32));
+        let upstream = few.upstream_http1_connections + few.upstream_connections;
+        assert!(few.connections + few.health_connections + 2 * few.upgrades + upstream < 1024);
+        assert_eq!(Limits::default().within_descriptors(0).connections, 1);
     }
 }

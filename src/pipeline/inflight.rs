@@ -2,7 +2,7 @@
 
 use crate::authn::UserInfo;
 use crate::request::RequestInfo;
-use crate::status::{Details, Status};
+use crate::status::Status;
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -51,8 +51,7 @@ impl InFlight {
         if seats.take(user) {
             return Ok(Seat(Some((seats.clone(), user.clone()))));
         }
-        let status = Status::failure(429, "TooManyRequests", "Too many requests, please try again later.");
-        Err(status.with_details(Details { retry_after_seconds: 1, ..Details::default() }))
+        Err(Status::try_again_later())
     }
 }
 

@@ -195,6 +195,8 @@ impl Path {
             remote: SocketAddr::from(([127, 0, 0, 1], 1)),
             certificates: Vec::new(),
             verified: Default::default(),
+            is_http2: false,
+            state: Default::default(),
         }));
         self.pipeline.handle(request, &Drain::new()).await
     }

@@ -1,6 +1,8 @@
 //! `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP. The main port's own paths belong to the upstream.
 
-use super::{Drain, Listener};
+use super::listener::accept;
+use super::state::Budget;
+use super::{ConnectionState, Drain, Listener};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
@@ -10,18 +12,16 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::{Encoder, Registry, TextEncoder};
 use std::convert::Infallible;
 use std::fmt::Write as _;
-use std::pin::pin;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Connections of probes and scrapers at a time.
-const MAX_CONNECTIONS: usize = 64;
-const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a connection is kept for more requests, and then for the end of its last answer: who reads slowly keeps nobody
-/// out for long.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may take for its request and its answer.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Probe = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -153,14 +153,43 @@ impl Checks {
     }
 }
 
-/// Serves the checks and the registry's metrics, also while the proxy drains, until the future is dropped.
-pub async fn serve(listener: Listener, checks: Checks, registry: Registry) {
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    while let Some((stream, permit)) = listener.accept_plain(&permits).await {
+/// Serves the checks and the registry's metrics, also while the proxy drains, until the guard is dropped. It has a thread of its own:
+/// probes are answered when every other thread of the process is busy. At most `max_connections` are open; for a further one the
+/// oldest ends.
+///
+/// # Errors
+/// When there is no thread or no runtime to be had.
+pub fn start(listener: Listener, checks: Checks, registry: Registry, max_connections: usize) -> io::Result<DropGuard> {
+    let socket = listener.into_std()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    std::thread::Builder::new().name("health".into()).spawn(move || {
+        runtime.block_on(async {
+            match TcpListener::from_std(socket) {
+                Ok(socket) => {
+                    stopped.run_until_cancelled(serve(&socket, &checks, &registry, max_connections)).await;
+                }
+                Err(error) => tracing::error!(%error, "the health port is not served"),
+            }
+        });
+    })?;
+    Ok(stop.drop_guard())
+}
+
+async fn serve(socket: &TcpListener, checks: &Checks, registry: &Registry, max_connections: usize) {
+    let connections = Budget::new(max_connections);
+    loop {
+        let Some((stream, _)) = accept(socket).await else { continue };
         let (checks, registry) = (checks.clone(), registry.clone());
+        let state = Arc::new(ConnectionState::default());
+        let place = connections.enter(&state);
         tokio::spawn(async move {
-            let _permit = permit;
-            serve_connection(stream, &checks, &registry).await;
+            let _place = place;
+            tokio::select! {
+                () = serve_connection(stream, &checks, &registry) => {}
+                () = state.ended() => {}
+            }
         });
     }
 }
@@ -171,12 +200,9 @@ async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, checks: &
         async move { Ok::<_, Infallible>(response) }
     });
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
-    let mut serving = pin!(http.serve_connection(TokioIo::new(stream), service));
-    if tokio::time::timeout(CONNECTION_TIMEOUT, serving.as_mut()).await.is_err() {
-        serving.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(CONNECTION_TIMEOUT, serving).await;
-    }
+    http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).keep_alive(false);
+    // Who goes away early, or reads too slowly, misses the answer.
+    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, http.serve_connection(TokioIo::new(stream), service)).await;
 }
 
 fn answer(method: &Method, uri: &http::Uri, checks: &Checks, registry: &Registry) -> Response<Full<Bytes>> {
@@ -303,31 +329,53 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_read_is_served_for_a_minute_at_most() {
+    async fn a_client_that_does_not_read_is_cut_off() {
         let (mut client, server) = duplex(64);
         client.write_all(b"GET /readyz?verbose HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
         let begun = Instant::now();
         serve_connection(server, &checks(Ok(())), &Registry::new()).await;
-        assert_eq!(begun.elapsed(), Duration::from_secs(60));
+        assert_eq!(begun.elapsed(), CONNECTION_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_keeps_asking_has_to_come_again_and_misses_no_answer() {
+    async fn a_client_that_sends_half_a_request_is_cut_off() {
         let (mut client, server) = duplex(4096);
-        let serving = tokio::spawn(async move { serve_connection(server, &checks(Ok(())), &Registry::new()).await });
+        client.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n").await.unwrap();
         let begun = Instant::now();
-        let mut answers = 0;
-        while client.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").await.is_ok() {
-            let mut answer = vec![0; 4096];
-            match client.read(&mut answer).await {
-                Ok(0) | Err(_) => break,
-                Ok(length) => assert!(answer[..length].ends_with(b"\r\n\r\nok")),
+        serve_connection(server, &checks(Ok(())), &Registry::new()).await;
+        assert_eq!(begun.elapsed().as_secs(), HEADER_READ_TIMEOUT.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_ends_with_its_answer() {
+        let (mut client, server) = duplex(4096);
+        client.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+        serve_connection(server, &checks(Ok(())), &Registry::new()).await;
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains("connection: close\r\n") && answer.ends_with("\r\n\r\nok"), "{answer}");
+    }
+
+    /// The test's thread, the only one of its runtime, does nothing but wait for the answers.
+    #[tokio::test]
+    async fn probes_are_answered_when_nobody_else_is_and_whoever_connects() {
+        use std::io::{Read, Write};
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let _health = start(listener, checks(Ok(())), Registry::new(), 8).unwrap();
+        let mut silent = Vec::new();
+        for _ in 0..3 {
+            for _ in 0..20 {
+                let mut client = std::net::TcpStream::connect(address).unwrap();
+                client.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n").unwrap();
+                silent.push(client);
             }
-            answers += 1;
-            tokio::time::sleep(Duration::from_secs(7)).await;
+            let mut client = std::net::TcpStream::connect(address).unwrap();
+            client.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.ends_with("\r\n\r\nok"), "{answer}");
         }
-        serving.await.unwrap();
-        assert_eq!((answers, begun.elapsed()), (5, Duration::from_secs(35)));
     }
 
     #[tokio::test]

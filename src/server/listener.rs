@@ -1,8 +1,9 @@
 //! Accepts connections, makes requests of them, hands each to the handler.
 
-use super::{Connection, Drain, Reloading};
+use super::state::{Budget, OpenBody, Place};
+use super::{Connection, ConnectionState, Drain, Reloading};
 use crate::upstream::Body;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -10,11 +11,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::task::TaskTracker;
 
@@ -23,6 +26,10 @@ use tokio_util::task::TaskTracker;
 pub struct Bounds {
     /// Open connections; more wait in the kernel's queue.
     pub max_connections: usize,
+    /// Connections of which no request has authenticated; for a further one the oldest that has no open request ends.
+    pub max_unauthenticated_connections: usize,
+    /// TLS handshakes at a time.
+    pub max_handshakes: usize,
     /// Requests at a time on one HTTP/2 connection (`--http2-max-streams-per-connection`).
     pub max_concurrent_streams: u32,
     /// A request's header lines in bytes (`http.Server.MaxHeaderBytes` of kube-apiserver).
@@ -31,6 +38,10 @@ pub struct Bounds {
     pub handshake_timeout: Duration,
     /// How long an HTTP/1.1 connection may wait for a complete request head, idle time included.
     pub header_read_timeout: Duration,
+    /// How long a connection may have no open request (`http.Server.IdleTimeout`).
+    pub idle_timeout: Duration,
+    /// How long a connection that is being closed takes new requests, and waits without any.
+    pub goaway_timeout: Duration,
     /// After how long without a frame an HTTP/2 client is asked whether it is still there.
     pub keep_alive_interval: Duration,
     /// How long it may take to say so.
@@ -49,10 +60,14 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             max_connections: 20_000,
+            max_unauthenticated_connections: 1024,
+            max_handshakes: 256,
             max_concurrent_streams: 100,
             max_header_bytes: 1 << 20,
             handshake_timeout: Duration::from_secs(10),
             header_read_timeout: Duration::from_secs(90),
+            idle_timeout: Duration::from_secs(90),
+            goaway_timeout: Duration::from_secs(10),
             keep_alive_interval: Duration::from_secs(30),
             keep_alive_timeout: Duration::from_secs(15),
             stream_window: 1 << 20,
@@ -66,6 +81,8 @@ impl Default for Bounds {
 /// How long to wait after the kernel refused to hand out a connection, as it does when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ACCEPT_QUEUE: u32 = 4096;
+/// How long a handshake keeps its place while others wait for one.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(1);
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 /// A bound socket.
@@ -94,14 +111,12 @@ impl Listener {
         self.socket.local_addr()
     }
 
-    /// The next connection as it is, without TLS; none once `permits` are closed.
-    pub(super) async fn accept_plain(&self, permits: &Arc<Semaphore>) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-        while !permits.is_closed() {
-            if let Some((stream, _, permit)) = accept(&self.socket, permits).await {
-                return Some((stream, permit));
-            }
-        }
-        None
+    /// The socket, for a runtime of its own.
+    ///
+    /// # Errors
+    /// When the runtime does not let go of it.
+    pub(super) fn into_std(self) -> std::io::Result<std::net::TcpListener> {
+        self.socket.into_std()
     }
 
     /// Serves until the drain has started and everything in flight has finished, or its time is over. Every request
@@ -112,25 +127,30 @@ impl Listener {
         F: Future<Output = Response<Body>> + Send + 'static,
     {
         let permits = Arc::new(Semaphore::new(bounds.max_connections));
+        let unauthenticated = Budget::new(bounds.max_unauthenticated_connections);
+        let handshakes = Budget::new(bounds.max_handshakes);
         let server = Arc::new(Server::new(bounds, drain.clone()));
         let connections = TaskTracker::new();
         loop {
+            let next = async {
+                handshakes.room(HANDSHAKE_PATIENCE).await;
+                let permit = Arc::clone(&permits).acquire_owned().await.ok()?;
+                accept(&self.socket).await.map(|(stream, remote)| (stream, remote, permit))
+            };
             let accepted = tokio::select! {
-                accepted = accept(&self.socket, &permits) => accepted,
+                accepted = next => accepted,
                 () = drain.started() => break,
             };
             let Some((stream, remote, permit)) = accepted else { continue };
             let acceptor = TlsAcceptor::from(tls.load_full());
             let (server, handler) = (Arc::clone(&server), handler.clone());
+            let state = Arc::new(ConnectionState::default());
+            state.hold(unauthenticated.enter(&state));
+            let place = handshakes.enter(&state);
             connections.spawn(async move {
                 let _permit = permit;
-                // Boxed apart, so that the handshake's state is gone while the connection lives.
-                let handshake =
-                    Box::pin(tokio::time::timeout(server.bounds.handshake_timeout, acceptor.accept(stream)));
-                match handshake.await {
-                    Ok(Ok(stream)) => server.serve(stream, remote, handler).await,
-                    Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake failed"),
-                    Err(_) => tracing::debug!(%remote, "TLS handshake took too long"),
+                if let Some(stream) = server.handshake(acceptor, stream, remote, &state, place).await {
+                    server.serve(stream, remote, state, handler).await;
                 }
             });
         }
@@ -145,18 +165,15 @@ impl Listener {
     }
 }
 
-async fn accept(
-    socket: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
+/// The next connection; none where the kernel refused it, after a pause.
+pub(super) async fn accept(socket: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     match socket.accept().await {
         Ok((stream, remote)) => {
             // Neither is needed to serve.
             let _ = stream.set_nodelay(true);
             let keep_alive = socket2::TcpKeepalive::new().with_time(TCP_KEEP_ALIVE);
             let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
-            Some((stream, remote, permit))
+            Some((stream, remote))
         }
         Err(error) => {
             tracing::warn!(%error, "cannot accept a connection");
@@ -196,8 +213,38 @@ impl Server {
         Self { bounds, drain, http1, http2 }
     }
 
-    async fn serve<H, F>(&self, stream: TlsStream<TcpStream>, remote: SocketAddr, handler: H)
-    where
+    async fn handshake(
+        &self,
+        acceptor: TlsAcceptor,
+        stream: TcpStream,
+        remote: SocketAddr,
+        state: &ConnectionState,
+        _place: Place,
+    ) -> Option<TlsStream<TcpStream>> {
+        // Boxed apart, so that the handshake's state is gone while the connection lives.
+        let handshake = Box::pin(tokio::time::timeout(self.bounds.handshake_timeout, acceptor.accept(stream)));
+        let done = tokio::select! {
+            done = handshake => done,
+            () = state.ended() => {
+                tracing::debug!(%remote, "TLS handshake ended for another connection");
+                return None;
+            }
+        };
+        match done {
+            Ok(Ok(stream)) => return Some(stream),
+            Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake failed"),
+            Err(_) => tracing::debug!(%remote, "TLS handshake took too long"),
+        }
+        None
+    }
+
+    async fn serve<H, F>(
+        &self,
+        stream: TlsStream<TcpStream>,
+        remote: SocketAddr,
+        state: Arc<ConnectionState>,
+        handler: H,
+    ) where
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
@@ -205,36 +252,94 @@ impl Server {
         let is_http2 = session.alpn_protocol() == Some(b"h2");
         let certificates = session.peer_certificates().unwrap_or_default();
         let certificates = certificates.iter().map(|certificate| certificate.clone().into_owned()).collect();
-        let connection = Arc::new(Connection { remote, certificates, verified: Default::default() });
+        let verified = Default::default();
+        let connection = Connection { remote, certificates, verified, is_http2, state };
+        self.serve_requests(stream, Arc::new(connection), handler).await;
+    }
+
+    async fn serve_requests<S, H, F>(&self, stream: S, connection: Arc<Connection>, handler: H)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let (is_http2, state, remote) = (connection.is_http2, Arc::clone(&connection.state), connection.remote);
         let service = service_fn(move |mut request: Request<Incoming>| {
+            let state = Arc::clone(&connection.state);
             request.extensions_mut().insert(Arc::clone(&connection));
-            let response = handler(request);
-            async move { Ok::<_, Infallible>(response.await) }
+            let begun = state.begin().map(|open| (open, handler(request)));
+            async move {
+                let Some((open, response)) = begun else { return Ok(too_late()) };
+                let mut response = response.await.map(|body| OpenBody { body, _request: Some(open) });
+                if !is_http2 && state.is_closing() {
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(response)
+            }
         });
         let io = TokioIo::new(stream);
-        let result = if is_http2 {
-            let mut serving = pin!(self.http2.serve_connection(io, service));
-            tokio::select! {
-                result = serving.as_mut() => Some(result),
-                () = self.drain.started() => {
-                    serving.as_mut().graceful_shutdown();
-                    tokio::time::timeout(self.bounds.drain_timeout, serving).await.ok()
-                }
+        let end = match is_http2 {
+            true => {
+                let connection = self.http2.serve_connection(io, service);
+                self.follow(connection, |connection| connection.graceful_shutdown(), &state).await
             }
-        } else {
-            let mut serving = pin!(self.http1.serve_connection(io, service).with_upgrades());
-            tokio::select! {
-                result = serving.as_mut() => Some(result),
-                () = self.drain.started() => {
-                    serving.as_mut().graceful_shutdown();
-                    tokio::time::timeout(self.bounds.drain_timeout, serving).await.ok()
-                }
+            false => {
+                let connection = self.http1.serve_connection(io, service).with_upgrades();
+                self.follow(connection, |connection| connection.graceful_shutdown(), &state).await
             }
         };
-        match result {
-            Some(Ok(())) => {}
-            Some(Err(error)) => tracing::debug!(%remote, %error, "connection ended"),
-            None => tracing::info!(%remote, "requests in flight cut off at the end of the drain"),
+        match end {
+            End::Closed(Ok(())) => {}
+            End::Closed(Err(error)) => tracing::debug!(%remote, %error, "connection ended"),
+            End::CutOff(reason) => tracing::debug!(%remote, reason, "connection cut off"),
+            End::Drained => tracing::info!(%remote, "requests in flight cut off at the end of the drain"),
         }
     }
+
+    /// Drives a connection to its end: the client's, or a graceful one once the connection is idle, is to be closed or the drain starts.
+    async fn follow<C: Future<Output = hyper::Result<()>>>(
+        &self,
+        connection: C,
+        shut_down: impl FnOnce(Pin<&mut C>),
+        state: &ConnectionState,
+    ) -> End {
+        let (drain, bounds) = (&self.drain, &self.bounds);
+        let mut connection = pin!(connection);
+        tokio::select! {
+            result = connection.as_mut() => return End::Closed(result),
+            () = state.ended() => return End::CutOff("it made room for another"),
+            () = state.idle_for(bounds.idle_timeout) => {}
+            () = state.closing() => {}
+            () = drain.started() => {}
+        }
+        shut_down(connection.as_mut());
+        if !drain.is_started() {
+            state.take_requests_until(Instant::now() + bounds.goaway_timeout);
+            tokio::select! {
+                result = connection.as_mut() => return End::Closed(result),
+                () = state.ended() => return End::CutOff("its client does not leave it"),
+                () = state.idle_for(bounds.goaway_timeout) => return End::CutOff("its client does not close it"),
+                () = drain.started() => {}
+            }
+        }
+        tokio::time::timeout(bounds.drain_timeout, connection).await.map_or(End::Drained, End::Closed)
+    }
 }
+
+/// How a connection ended.
+enum End {
+    Closed(hyper::Result<()>),
+    CutOff(&'static str),
+    Drained,
+}
+
+/// The answer to a request on a connection that ends before the answer is sent.
+fn too_late() -> Response<OpenBody> {
+    let mut response = Response::new(OpenBody { body: crate::upstream::empty(), _request: None });
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
+}
+
+#[cfg(test)]
+#[path = "listener_tests.rs"]
+mod tests;

@@ -46,9 +46,24 @@ where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
+    serve_within(authority, tls, Bounds::default(), drain, handler)
+}
+
+/// The same with bounds of one's own.
+pub(crate) fn serve_within<H, F>(
+    authority: Authority,
+    tls: Reloading<rustls::ServerConfig>,
+    bounds: Bounds,
+    drain: Drain,
+    handler: H,
+) -> Served
+where
+    H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let serving = tokio::spawn(listener.serve(Arc::new(tls), Bounds::default(), drain, handler));
+    let serving = tokio::spawn(listener.serve(Arc::new(tls), bounds, drain, handler));
     Served { authority, address, serving }
 }
 

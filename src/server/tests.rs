@@ -1,8 +1,8 @@
 //! The listener over real sockets.
 
 use super::certificates::Authority;
-use super::testing::{ask, serve, serve_with, silent};
-use super::{Connection, Drain, tls};
+use super::testing::{Served, ask, serve, serve_with, serve_within, silent};
+use super::{Bounds, Connection, Drain, tls};
 use crate::upstream::{Body, full};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Incoming;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
@@ -124,4 +125,51 @@ async fn trailers_pass_in_both_directions() {
     let collected = answer.into_body().collect().await.unwrap();
     assert_eq!(collected.trailers(), Some(&trailers));
     assert_eq!(collected.to_bytes(), "data");
+}
+
+/// Requests of `/in` authenticate.
+fn serve_bounded(bounds: Bounds) -> Served {
+    let authority = Authority::generate("test").unwrap();
+    let issued = authority.serving(&["127.0.0.1".into()]).unwrap();
+    let config = tls::server_config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes()).unwrap();
+    serve_within(
+        authority,
+        super::Reloading::fixed(config),
+        bounds,
+        Drain::new(),
+        |request: Request<Incoming>| async move {
+            if request.uri().path() == "/in" {
+                request.extensions().get::<Arc<Connection>>().unwrap().state.authenticated();
+            }
+            Response::new(full("done"))
+        },
+    )
+}
+
+#[tokio::test]
+async fn connections_that_only_connect_keep_out_nobody_and_end_nobody_who_authenticated() {
+    let served = serve_bounded(Bounds { max_unauthenticated_connections: 3, ..Bounds::default() });
+    let mut known = served.http2(None).await;
+    known.send_request(ask("/in")).await.unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..6 {
+        silent.push(served.connect("h2", None).await);
+    }
+    let answer = served.http1(None).await.send_request(ask("/in")).await.unwrap();
+    assert_eq!(text(answer.into_body()).await, "done");
+    assert_eq!(text(known.send_request(ask("/")).await.unwrap().into_body()).await, "done");
+    // The oldest ones are gone.
+    for connection in &mut silent[..3] {
+        // What the server wrote before it ended may still be there.
+        let _ = connection.read_to_end(&mut Vec::new()).await;
+    }
+}
+
+#[tokio::test]
+async fn handshakes_that_do_not_go_on_keep_out_nobody() {
+    let served = serve_bounded(Bounds { max_handshakes: 1, ..Bounds::default() });
+    let mut silent = TcpStream::connect(served.address).await.unwrap();
+    let answer = served.http2(None).await.send_request(ask("/")).await.unwrap();
+    assert_eq!(text(answer.into_body()).await, "done");
+    assert_eq!(silent.read(&mut [0]).await.unwrap_or(0), 0);
 }

@@ -130,7 +130,8 @@ impl Front {
             limits,
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));
-        let connection = Arc::new(Connection { remote, certificates: Vec::new(), verified: Default::default() });
+        let (certificates, verified, state) = Default::default();
+        let connection = Arc::new(Connection { remote, certificates, verified, is_http2: false, state });
         Self { pipeline, connection, drain }
     }
 

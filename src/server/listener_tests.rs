@@ -1,0 +1,127 @@
+//! The end of connections, by a clock that waits for nobody.
+
+use super::*;
+use crate::server::testing::{ask, silent};
+use crate::upstream::full;
+use http_body_util::BodyExt;
+use hyper::client::conn;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::task::JoinHandle;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Requests of `/watch` go on, those of `/last` are the last ones of their connection.
+async fn answer(request: Request<Incoming>) -> Response<Body> {
+    match request.uri().path() {
+        "/watch" => return Response::new(silent().0),
+        "/last" => request.extensions().get::<Arc<Connection>>().unwrap().state.close(),
+        _ => {}
+    }
+    Response::new(full("done"))
+}
+
+/// Serves one connection. The task ends with it and returns how long it took.
+fn serve(is_http2: bool) -> (DuplexStream, JoinHandle<Duration>) {
+    let (client, stream) = duplex(1 << 16);
+    let (certificates, verified, state) = Default::default();
+    let remote = ([127, 0, 0, 1], 1).into();
+    let connection = Arc::new(Connection { remote, certificates, verified, is_http2, state });
+    let begun = Instant::now();
+    let serving = tokio::spawn(async move {
+        // A peer that answers no PING is another test's.
+        let bounds = Bounds { keep_alive_interval: 10_000 * SECOND, ..Bounds::default() };
+        Server::new(bounds, Drain::new()).serve_requests(stream, connection, answer).await;
+        begun.elapsed()
+    });
+    (client, serving)
+}
+
+async fn http2(stream: DuplexStream) -> (conn::http2::SendRequest<Body>, JoinHandle<hyper::Result<()>>) {
+    let (sender, connection) = conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    (sender, tokio::spawn(connection))
+}
+
+async fn http1(stream: DuplexStream) -> conn::http1::SendRequest<Body> {
+    let (sender, connection) = conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+async fn text(response: Response<Incoming>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_http2_connection_ends_after_90_seconds_without_a_request() {
+    let (client, serving) = serve(true);
+    let (mut sender, connection) = http2(client).await;
+    tokio::time::sleep(60 * SECOND).await;
+    assert_eq!(text(sender.send_request(ask("/")).await.unwrap()).await, "done");
+    assert_eq!(serving.await.unwrap().as_secs(), 150);
+    // A GOAWAY without an error.
+    assert!(connection.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_watch_keeps_its_connection() {
+    for is_http2 in [true, false] {
+        let (client, serving) = serve(is_http2);
+        let watch = match is_http2 {
+            true => http2(client).await.0.send_request(ask("/watch")).await.unwrap(),
+            false => http1(client).await.send_request(ask("/watch")).await.unwrap(),
+        };
+        tokio::time::sleep(3600 * SECOND).await;
+        assert!(!serving.is_finished(), "{is_http2}");
+        drop(watch);
+        let elapsed = serving.await.unwrap();
+        assert!(elapsed >= 3600 * SECOND && elapsed <= 3700 * SECOND, "{is_http2}: {elapsed:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_http1_connection_ends_after_90_seconds_without_a_request() {
+    let (client, serving) = serve(false);
+    let mut sender = http1(client).await;
+    assert_eq!(text(sender.send_request(ask("/")).await.unwrap()).await, "done");
+    assert_eq!(serving.await.unwrap().as_secs(), 90);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_ignores_the_goaway_is_cut_off() {
+    let (mut client, serving) = serve(true);
+    // The preface and empty SETTINGS.
+    client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).await.unwrap();
+    assert_eq!(serving.await.unwrap().as_secs(), 100);
+    let is_goaway = |frame: &[u8]| frame == [0, 0, 8, 7, 0, 0, 0, 0, 0];
+    assert!(received.windows(9).any(is_goaway), "{received:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_speaks_is_cut_off() {
+    for is_http2 in [true, false] {
+        let (client, serving) = serve(is_http2);
+        assert!(serving.await.unwrap() <= 100 * SECOND, "{is_http2}");
+        drop(client);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_to_be_closed_ends_with_its_last_answer() {
+    let (client, serving) = serve(true);
+    let (mut sender, connection) = http2(client).await;
+    let watch = sender.send_request(ask("/watch")).await.unwrap();
+    assert_eq!(text(sender.send_request(ask("/last")).await.unwrap()).await, "done");
+    // What is open goes on.
+    tokio::time::sleep(600 * SECOND).await;
+    assert!(sender.send_request(ask("/")).await.is_err() && !serving.is_finished());
+    drop(watch);
+    assert!(serving.await.unwrap() <= 610 * SECOND && connection.await.unwrap().is_ok());
+
+    let (client, serving) = serve(false);
+    let answer = http1(client).await.send_request(ask("/last")).await.unwrap();
+    assert_eq!(answer.headers()["connection"], "close");
+    assert_eq!(text(answer).await, "done");
+    assert!(serving.await.unwrap() < SECOND);
+}

@@ -1,0 +1,351 @@
+//! The state of a client's connection: its open requests, whether it has authenticated, whether it ends; and budgets of connections.
+
+use crate::upstream::{Body, BoxError};
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The state of one connection.
+#[derive(Debug, Default)]
+pub struct ConnectionState {
+    requests: Mutex<Requests>,
+    authenticated: AtomicBool,
+    /// The place among the connections that have not authenticated; empty once this one has.
+    place: Mutex<Option<Place>>,
+    closing: CancellationToken,
+    ended: CancellationToken,
+    reviews: OnceLock<Semaphore>,
+}
+
+#[derive(Debug)]
+struct Requests {
+    open: usize,
+    idle_since: Instant,
+    /// When new requests end the connection.
+    last_at: Option<Instant>,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self { open: 0, idle_since: Instant::now(), last_at: None }
+    }
+}
+
+impl ConnectionState {
+    /// Records that a request of the connection has authenticated, which gives up its place in the budget of those that have not.
+    pub fn authenticated(&self) {
+        if !self.authenticated.swap(true, Ordering::AcqRel) {
+            drop(self.place().take());
+        }
+    }
+
+    /// Whether a request of the connection has authenticated.
+    pub fn is_authenticated(&self) -> bool {
+        self.authenticated.load(Ordering::Acquire)
+    }
+
+    /// Closes the connection after the requests that are on it: GOAWAY over HTTP/2, `Connection: close` over HTTP/1.1.
+    pub fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Whether [`close`](Self::close) was called.
+    pub fn is_closing(&self) -> bool {
+        self.closing.is_cancelled()
+    }
+
+    /// The places for reviews of the connection's credentials, `bound` at a time. The first call sets the bound.
+    pub fn reviews(&self, bound: usize) -> &Semaphore {
+        self.reviews.get_or_init(|| Semaphore::new(bound))
+    }
+
+    pub(super) async fn closing(&self) {
+        self.closing.cancelled().await;
+    }
+
+    /// Ends the connection at once.
+    pub(super) fn end(&self) {
+        self.ended.cancel();
+    }
+
+    pub(super) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Keeps the place until the connection authenticates.
+    pub(super) fn hold(&self, place: Place) {
+        *self.place() = Some(place);
+    }
+
+    /// Requests that begin after this time end the connection: its client has read the GOAWAY, or never will.
+    pub(super) fn take_requests_until(&self, last_at: Instant) {
+        self.requests().last_at = Some(last_at);
+    }
+
+    /// Counts a request until the guard is dropped; none where the connection ends instead.
+    pub(super) fn begin(self: &Arc<Self>) -> Option<OpenRequest> {
+        let mut requests = self.requests();
+        if requests.last_at.is_some_and(|last_at| last_at <= Instant::now()) {
+            self.end();
+            return None;
+        }
+        requests.open += 1;
+        Some(OpenRequest(Arc::clone(self)))
+    }
+
+    /// Resolves when no request has been open for `timeout`, counted from the call at the earliest.
+    pub(super) async fn idle_for(&self, timeout: Duration) {
+        let mut earliest = Instant::now() + timeout;
+        loop {
+            tokio::time::sleep_until(earliest).await;
+            let now = Instant::now();
+            earliest = {
+                let requests = self.requests();
+                if requests.open > 0 { now + timeout } else { requests.idle_since + timeout }
+            };
+            if earliest <= now {
+                return;
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.requests().open == 0
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self) -> MutexGuard<'_, Option<Place>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that is open: from its head to the end of its response.
+pub(super) struct OpenRequest(Arc<ConnectionState>);
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        let mut requests = self.0.requests();
+        requests.open -= 1;
+        if requests.open == 0 {
+            requests.idle_since = Instant::now();
+        }
+    }
+}
+
+/// The body of a response, whose request is open as long as the body is there.
+pub(super) struct OpenBody {
+    pub(super) body: Body,
+    pub(super) _request: Option<OpenRequest>,
+}
+
+impl http_body::Body for OpenBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A bounded number of connections. A new connection always gets a place: another one ends for it where there is none left, so that
+/// clients that only connect keep nobody out for long.
+#[derive(Debug)]
+pub(super) struct Budget {
+    bound: usize,
+    members: Mutex<Members>,
+    freed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    next: u64,
+    by_age: BTreeMap<u64, Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    since: Instant,
+    state: Weak<ConnectionState>,
+}
+
+/// A place in a budget, free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    budget: Arc<Budget>,
+    number: u64,
+}
+
+impl Budget {
+    /// A budget of `bound` connections, one at least.
+    pub(super) fn new(bound: usize) -> Arc<Self> {
+        Arc::new(Self { bound: bound.max(1), members: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// Takes a place. Where none is free, the oldest connection without an open request ends, or else the oldest one.
+    pub(super) fn enter(self: &Arc<Self>, state: &Arc<ConnectionState>) -> Place {
+        let mut members = self.members();
+        while members.by_age.len() >= self.bound {
+            let idle =
+                members.by_age.iter().find(|(_, member)| member.state.upgrade().is_none_or(|state| state.is_idle()));
+            let Some(number) = idle.or_else(|| members.by_age.first_key_value()).map(|(number, _)| *number) else {
+                break;
+            };
+            members.end(number);
+        }
+        let number = members.next;
+        members.next += 1;
+        members.by_age.insert(number, Member { since: Instant::now(), state: Arc::downgrade(state) });
+        Place { budget: Arc::clone(self), number }
+    }
+
+    /// Resolves when a place is free. A connection that has one for `patience` ends for that.
+    pub(super) async fn room(&self, patience: Duration) {
+        loop {
+            let oldest = {
+                let mut members = self.members();
+                let oldest = members.by_age.first_key_value().map(|(number, member)| (*number, member.since));
+                let Some((number, since)) = oldest.filter(|_| members.by_age.len() >= self.bound) else { return };
+                if since.elapsed() >= patience {
+                    return members.end(number);
+                }
+                since
+            };
+            // Either is a reason to look again.
+            let _ = tokio::time::timeout_at(oldest + patience, self.freed.notified()).await;
+        }
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Members {
+    fn end(&mut self, number: u64) {
+        let member = self.by_age.remove(&number);
+        if let Some(state) = member.and_then(|member| member.state.upgrade()) {
+            state.end();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.budget.members().by_age.remove(&self.number).is_some() {
+            self.budget.freed.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn is_ended(state: &ConnectionState) -> bool {
+        state.ended.is_cancelled()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_only_while_no_request_is_open() {
+        let state = Arc::new(ConnectionState::default());
+        let begun = Instant::now();
+        let request = state.begin();
+        let idle = state.idle_for(90 * SECOND);
+        tokio::pin!(idle);
+        assert!(tokio::time::timeout(1000 * SECOND, idle.as_mut()).await.is_err());
+        drop(request);
+        idle.await;
+        assert_eq!(begun.elapsed(), 1090 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_time_counts_from_the_last_request() {
+        let state = Arc::new(ConnectionState::default());
+        let begun = Instant::now();
+        let asking = async {
+            for _ in 0..10 {
+                tokio::time::sleep(60 * SECOND).await;
+                drop(state.begin());
+            }
+        };
+        tokio::join!(asking, state.idle_for(90 * SECOND));
+        assert_eq!(begun.elapsed(), 690 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_after_the_last_one_ends_the_connection() {
+        let state = Arc::new(ConnectionState::default());
+        state.take_requests_until(Instant::now() + SECOND);
+        assert!(state.begin().is_some() && !is_ended(&state));
+        tokio::time::advance(SECOND).await;
+        assert!(state.begin().is_none() && is_ended(&state));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_idle_connection_makes_room_and_then_the_oldest() {
+        let budget = Budget::new(3);
+        let states: Vec<Arc<ConnectionState>> = (0..5).map(|_| Arc::default()).collect();
+        let _busy = [states[0].begin(), states[2].begin()];
+        let mut places: Vec<Place> = states[..3].iter().map(|state| budget.enter(state)).collect();
+        places.push(budget.enter(&states[3]));
+        assert_eq!(states.iter().map(|state| is_ended(state)).collect::<Vec<_>>(), [false, true, false, false, false]);
+        let _busy = states[3].begin();
+        places.push(budget.enter(&states[4]));
+        assert_eq!(states.iter().map(|state| is_ended(state)).collect::<Vec<_>>(), [true, true, false, false, false]);
+        drop(places);
+        assert!(budget.members().by_age.is_empty());
+    }
+
+    #[test]
+    fn a_connection_that_authenticates_leaves_the_budget() {
+        let budget = Budget::new(1);
+        let [first, second] = [(); 2].map(|()| Arc::new(ConnectionState::default()));
+        first.hold(budget.enter(&first));
+        first.authenticated();
+        second.hold(budget.enter(&second));
+        assert!(first.is_authenticated() && !is_ended(&first));
+        drop(second);
+        assert!(budget.members().by_age.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn room_is_waited_for_and_then_made() {
+        let budget = Budget::new(2);
+        let [first, second] = [(); 2].map(|()| Arc::new(ConnectionState::default()));
+        let place = budget.enter(&first);
+        assert!(budget.room(SECOND).now_or_never().is_some());
+        let _second = budget.enter(&second);
+        let waiting = budget.room(SECOND);
+        tokio::pin!(waiting);
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(place);
+        assert!(waiting.now_or_never().is_some() && !is_ended(&first));
+        let third = Arc::new(ConnectionState::default());
+        tokio::time::advance(SECOND / 2).await;
+        let _third = budget.enter(&third);
+        budget.room(SECOND).await;
+        assert!(is_ended(&second) && !is_ended(&third));
+    }
+}
