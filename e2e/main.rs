@@ -12,6 +12,7 @@ mod audit;
 mod authentication;
 mod authorization;
 mod bypass;
+mod caches;
 mod clients;
 mod collections;
 mod custom_resources;

@@ -287,9 +287,12 @@ fn cluster_limits(limits: &Limits) -> cluster::Limits {
     cluster::Limits {
         call_timeout: limits.call_timeout,
         list_timeout: limits.list_timeout,
+        object_bytes: limits.object_bytes,
+        broken_watch_timeout: limits.broken_watch_timeout,
         ready_timeout: limits.cache_sync_timeout,
         definition_ttl: limits.definition_ttl,
         parameter_kinds: limits.policy_parameter_kinds,
+        parameter_bytes: limits.policy_parameter_bytes,
     }
 }
 
@@ -316,10 +319,12 @@ fn pipeline(
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
     let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
     checks.ready("upstream", move || probe.check());
-    checks.ready("informer-sync", move || match ready.1.unsynced() {
-        waiting if waiting.is_empty() => Ok(()),
-        waiting => Err(format!("not synced: {waiting:?}")),
+    checks.ready("informer-sync", move || match (ready.1.unsynced(), ready.1.stale()) {
+        (waiting, stale) if waiting.is_empty() && stale.is_empty() => Ok(()),
+        (waiting, stale) if waiting.is_empty() => Err(format!("not followed: {stale:?}")),
+        (waiting, _) => Err(format!("not synced: {waiting:?}")),
     });
+    registry.register(Box::new(cluster::Metrics::new(cluster.clone())?)).context("metrics of the caches")?;
 
     if let Some(doubled) = doubled(config, &upstream) {
         checks.advise("webhooks-called-once", move || doubled.check());

@@ -76,18 +76,22 @@ fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
 /// klog's levels: 0 and 1 what an operator wants to know, 2 to 5 decisions, from 6 on every request. Other crates only
 /// speak up from 8 on.
 fn start_log(verbosity: u8) {
+    let filter = tracing_subscriber::EnvFilter::new(log_filter(verbosity));
+    let is_terminal = std::io::stderr().is_terminal();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr);
+    // A log that somebody else set up before (a test, say) stays.
+    let _ = log.try_init();
+}
+
+/// The kube crates log whole answers that they cannot decode, so they never log.
+pub(crate) fn log_filter(verbosity: u8) -> String {
     let (own, requests, others) = match verbosity {
         0..=1 => ("info", "off", "warn"),
         2..=5 => ("debug", "off", "warn"),
         6..=7 => ("debug", "debug", "info"),
         _ => ("debug", "debug", "debug"),
     };
-    let filter = format!("{others},{}={own},{REQUEST_LOG}={requests}", env!("CARGO_CRATE_NAME"));
-    let filter = tracing_subscriber::EnvFilter::new(filter);
-    let is_terminal = std::io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr);
-    // A log that somebody else set up before (a test, say) stays.
-    let _ = log.try_init();
+    format!("{others},{}={own},{REQUEST_LOG}={requests},kube_client=off,kube_core=off", env!("CARGO_CRATE_NAME"))
 }
 
 /// Says what is wrong with the command line, or prints the help that was asked for.

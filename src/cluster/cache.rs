@@ -1,30 +1,29 @@
 //! One watch cache: what is kept of every object of one kind, in step with the API server.
 
-use super::read::Read;
-use super::{Kept, Need};
+use super::decode::{Identity, Undecodable, decode};
+use super::follow::{Bounds, Failure, Follower, Source, follow};
+use super::{Health, Kept, Need};
 use arc_swap::ArcSwapOption;
-use futures_util::StreamExt;
-use kube::runtime::{WatchStreamExt, watcher};
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::ops::Bound;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// What is kept of an object.
 pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
     /// What asks for its cache.
     const NEED: Need;
-    /// How many objects are asked for at once.
-    const PAGE: u32 = 500;
-    /// Whether an API server may lack the resource, or keep it from the proxy. What the cache does not hold is looked up then.
-    const MAY_BE_ABSENT: bool = false;
+    /// Whether the API server may keep the resource from the proxy (401, 403). What the cache does not hold is looked up then.
+    const MAY_BE_REFUSED: bool = false;
+    /// The fields that are read, as `field` or `field.subfield`; empty for all. No other field is decoded, so that no value
+    /// of another field makes the object undecodable.
+    const FIELDS: &'static [&'static str];
     /// The object as the API server sends it.
-    type Object: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static;
+    type Object: DeserializeOwned + Send + 'static;
 
     /// The object's key and what is kept of it.
     fn project(object: Self::Object) -> (String, Self);
@@ -32,6 +31,11 @@ pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
     /// What else than its key it is found by, if anything: for a Pod its node.
     fn index(&self) -> Option<&str> {
         None
+    }
+
+    /// Bytes that count for the bound of the cache ([`Cache::bounded`]).
+    fn bytes(&self) -> usize {
+        0
     }
 }
 
@@ -54,6 +58,10 @@ type Listed<P> = Vec<(Arc<str>, Arc<P>)>;
 pub(super) struct Store<P> {
     by_key: Objects<P>,
     by_index: BTreeMap<Box<str>, Objects<P>>,
+    /// Keys of the objects that could not be decoded as they are now. An older state may be kept of such an object.
+    undecodable: BTreeSet<Arc<str>>,
+    /// [`Projection::bytes`] of all objects.
+    bytes: usize,
 }
 
 impl<P: Projection> Store<P> {
@@ -68,6 +76,7 @@ impl<P: Projection> Store<P> {
         }
         self.remove(&key);
         self.enter(&key, &object);
+        self.bytes += object.bytes();
         self.by_key.insert(key, object);
         true
     }
@@ -75,6 +84,7 @@ impl<P: Projection> Store<P> {
     /// Answers whether that changed anything.
     fn remove(&mut self, key: &str) -> bool {
         let Some(old) = self.by_key.remove(key) else { return false };
+        self.bytes = self.bytes.saturating_sub(old.bytes());
         if let Some(index) = old.index()
             && let Some(objects) = self.by_index.get_mut(index)
         {
@@ -100,6 +110,7 @@ impl<P: Projection> Store<P> {
             for (key, object) in &listed {
                 self.enter(key, object);
             }
+            self.bytes = listed.values().map(|object| object.bytes()).sum();
             self.by_key = listed;
         }
         changed
@@ -121,17 +132,42 @@ pub(super) struct Cache<P> {
     sorted: ArcSwapOption<Vec<Arc<P>>>,
     synced: watch::Sender<bool>,
     changes: watch::Sender<u64>,
-    last_error: Mutex<Option<String>>,
+    state: Mutex<State>,
+    /// The most that the objects may have of [`Projection::bytes`].
+    most_bytes: usize,
+}
+
+/// How it goes with following.
+#[derive(Debug, Default)]
+struct State {
+    last_error: Option<String>,
+    /// When the API server last answered.
+    answered: Option<Instant>,
+    /// Since when it has not been followed.
+    failing_since: Option<Instant>,
+    is_absent: bool,
+    /// Whether the objects are more than may be kept; then none is.
+    is_full: bool,
+    /// How many objects and events could not be decoded so far.
+    undecodable: u64,
 }
 
 impl<P: Projection> Cache<P> {
     pub(super) fn new() -> Self {
+        Self::bounded(usize::MAX)
+    }
+
+    /// A cache whose objects may have so much of [`Projection::bytes`]. One that is full holds nothing.
+    pub(super) fn bounded(most_bytes: usize) -> Self {
+        let store =
+            Store { by_key: BTreeMap::new(), by_index: BTreeMap::new(), undecodable: BTreeSet::new(), bytes: 0 };
         Self {
-            store: RwLock::new(Store { by_key: BTreeMap::new(), by_index: BTreeMap::new() }),
+            store: RwLock::new(store),
             sorted: ArcSwapOption::default(),
             synced: watch::Sender::new(false),
             changes: watch::Sender::new(0),
-            last_error: Mutex::default(),
+            state: Mutex::default(),
+            most_bytes,
         }
     }
 
@@ -142,6 +178,42 @@ impl<P: Projection> Cache<P> {
         cache.change(|store| store.replace(listed));
         cache.synced.send_replace(synced);
         cache
+    }
+
+    /// With objects of these keys that could not be decoded.
+    #[cfg(test)]
+    pub(super) fn with_undecodable(self, keys: &[&str]) -> Self {
+        self.change(|store| {
+            store.undecodable = keys.iter().map(|key| Arc::from(*key)).collect();
+            true
+        });
+        self
+    }
+
+    /// The key of an object that there is, but of which nothing is known, as it could never be decoded: of all objects, or
+    /// of those whose key begins so.
+    pub(super) fn unknown(&self, prefix: &str) -> Option<Arc<str>> {
+        let store = self.read();
+        let from = store.undecodable.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let mut keys = from.take_while(|key| key.starts_with(prefix));
+        // An object that does not say its key may have any.
+        keys.find(|key| !store.by_key.contains_key(*key)).or_else(|| store.undecodable.get("")).cloned()
+    }
+
+    /// Whether there is such an object of this key, or one that does not say which key it has.
+    pub(super) fn is_unknown(&self, key: &str) -> bool {
+        let store = self.read();
+        let is_unknown = |key: &str| store.undecodable.contains(key) && !store.by_key.contains_key(key);
+        !store.undecodable.is_empty() && (is_unknown(key) || is_unknown(""))
+    }
+
+    /// Whether the objects are more than may be kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.state().is_full
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn find(&self, key: &str) -> Option<Arc<P>> {
@@ -191,62 +263,14 @@ impl<P: Projection> Cache<P> {
         self.changes.subscribe()
     }
 
-    /// Keeps the cache of a kind in step with the API server; what is kept of an object is `complete`d first. A list that
-    /// stalls for `list_timeout` is begun anew.
-    pub(super) async fn follow(
-        &self,
-        kind: &str,
-        api: kube::Api<Read<P>>,
-        complete: impl Fn(&mut P),
-        list_timeout: Duration,
-    ) {
-        let complete = |read: &mut Read<P>| Arc::get_mut(&mut read.kept).into_iter().for_each(&complete);
-        loop {
-            let config = watcher::Config::default().page_size(P::PAGE);
-            let mut events = pin!(watcher(api.clone(), config).default_backoff().modify(complete));
-            let mut listed = None;
-            loop {
-                let is_listing = listed.is_some() || !self.is_synced();
-                let bound = if is_listing { list_timeout } else { Duration::MAX };
-                match tokio::time::timeout(bound, events.next()).await {
-                    Ok(Some(Ok(event))) => self.take(event, &mut listed),
-                    Ok(Some(Err(error))) => {
-                        let code = refusal(&error);
-                        if code != Some(404) || !P::MAY_BE_ABSENT {
-                            self.note(kind, &error.to_string());
-                        }
-                        if P::MAY_BE_ABSENT && matches!(code, Some(401 | 403 | 404)) {
-                            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
-                        }
-                    }
-                    Ok(None) => break,
-                    Err(_) => {
-                        self.note(kind, "the list takes too long");
-                        break;
-                    }
-                }
-            }
-        }
+    /// Keeps the cache in step with the API server; what is kept of an object is `complete`d first.
+    pub(super) async fn follow(&self, source: &Source, complete: impl Fn(&mut P), bounds: Bounds) {
+        follow(source, bounds, &mut self.following(source.kind(), complete)).await;
     }
 
-    fn note(&self, kind: &str, error: &str) {
-        tracing::warn!(kind, error, "watch of the API server failed; trying again");
-        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_owned());
-    }
-
-    /// One event of the watch. While the API server lists anew, `listed` gathers and readers see what was there before.
-    fn take(&self, event: watcher::Event<Read<P>>, listed: &mut Option<Listed<P>>) {
-        match event {
-            watcher::Event::Init => *listed = Some(Vec::new()),
-            watcher::Event::InitApply(read) => listed.get_or_insert_default().extend([(read.key, read.kept)]),
-            watcher::Event::InitDone => {
-                let listed = listed.take().unwrap_or_default();
-                self.change(|store| store.replace(listed.into_iter().collect()));
-                self.synced.send_replace(true);
-            }
-            watcher::Event::Apply(read) => self.change(|store| store.insert(read.key, read.kept)),
-            watcher::Event::Delete(read) => self.change(|store| store.remove(&read.key)),
-        }
+    pub(super) fn following<'c, C: Fn(&mut P)>(&'c self, kind: &'c str, complete: C) -> Following<'c, P, C> {
+        let (listed, undecodable) = Default::default();
+        Following { cache: self, kind, complete, listed, undecodable, bytes: 0, is_full: false }
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut Store<P>) -> bool) {
@@ -258,11 +282,142 @@ impl<P: Projection> Cache<P> {
     }
 }
 
-/// The code with which the API server refused the list.
-fn refusal(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) => Some(status.code),
-        _ => None,
+/// What keeps a cache in step. While the API server lists anew, `listed` gathers and readers see what was there before.
+pub(super) struct Following<'c, P, C> {
+    cache: &'c Cache<P>,
+    kind: &'c str,
+    complete: C,
+    listed: Listed<P>,
+    undecodable: BTreeSet<Arc<str>>,
+    /// Of `listed`.
+    bytes: usize,
+    /// Whether it has become too much since the list began.
+    is_full: bool,
+}
+
+impl<P: Projection, C: Fn(&mut P)> Following<'_, P, C> {
+    /// The object; or its key if it cannot be decoded, which is logged once for as long as that is so.
+    fn read(&self, text: &str) -> Result<(Arc<str>, Arc<P>), Arc<str>> {
+        match decode::<P>(text) {
+            Ok((key, mut kept)) => {
+                (self.complete)(&mut kept);
+                // An object that did not change is not held twice while a list gathers.
+                let same = self.cache.find(&key).filter(|old| **old == kept);
+                Ok((key.into(), same.unwrap_or_else(|| Arc::new(kept))))
+            }
+            Err(why) => Err(self.note_undecodable(text, why)),
+        }
+    }
+
+    fn note_undecodable(&self, text: &str, why: Undecodable) -> Arc<str> {
+        let key: Arc<str> = Identity::of(text).key().into();
+        self.cache.state().undecodable += 1;
+        if !self.cache.read().undecodable.contains(&key) {
+            let last = if self.cache.find(&key).is_some() { "its last readable state counts" } else { "it is refused" };
+            tracing::warn!(kind = self.kind, key = &*key, %why, "an object of the API server cannot be decoded; {last}");
+        }
+        key
+    }
+
+    /// Drops everything if it has become too much.
+    fn bound(&mut self, bytes: usize) {
+        if bytes <= self.cache.most_bytes {
+            return;
+        }
+        (self.listed, self.is_full) = (Vec::new(), true);
+        self.cache.state().is_full = true;
+        self.cache.change(|store| {
+            store.undecodable.clear();
+            store.replace(Objects::new())
+        });
+        self.cache.synced.send_replace(true);
+    }
+}
+
+impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
+    fn begin(&mut self) {
+        (self.listed, self.undecodable, self.bytes, self.is_full) = Default::default();
+    }
+
+    fn item(&mut self, object: &str) {
+        match self.read(object) {
+            Ok((key, kept)) => {
+                self.bytes += kept.bytes();
+                self.listed.push((key, kept));
+            }
+            Err(key) => {
+                self.listed.extend(self.cache.find(&key).map(|last| (key.clone(), last)));
+                self.undecodable.insert(key);
+            }
+        }
+        self.bound(self.bytes);
+    }
+
+    fn end(&mut self) {
+        let (listed, undecodable) = (std::mem::take(&mut self.listed), std::mem::take(&mut self.undecodable));
+        self.cache.change(|store| {
+            let are_others = std::mem::replace(&mut store.undecodable, undecodable) != store.undecodable;
+            store.replace(listed.into_iter().collect()) || are_others
+        });
+        let mut state = self.cache.state();
+        (state.is_full, state.is_absent) = (false, false);
+        drop(state);
+        self.cache.synced.send_replace(true);
+    }
+
+    fn applied(&mut self, object: &str) {
+        match self.read(object) {
+            Ok((key, kept)) => self.cache.change(|store| {
+                let is_readable_now = store.undecodable.remove(&key);
+                store.insert(key, kept) || is_readable_now
+            }),
+            Err(key) => self.cache.change(|store| store.undecodable.insert(key)),
+        }
+        let bytes = self.cache.read().bytes;
+        self.bound(bytes);
+    }
+
+    fn deleted(&mut self, object: &str) {
+        let identity = Identity::of(object);
+        let key = identity.key();
+        self.cache.change(|store| store.undecodable.remove(&*key) | store.remove(&key));
+    }
+
+    fn answered(&mut self) {
+        let mut state = self.cache.state();
+        (state.answered, state.failing_since, state.is_absent) = (Some(Instant::now()), None, false);
+    }
+
+    fn absent(&mut self) {
+        let mut state = self.cache.state();
+        if !std::mem::replace(&mut state.is_absent, true) {
+            tracing::info!(
+                kind = self.kind,
+                "the API server does not have the resource; it is looked for now and then"
+            );
+        }
+        (state.answered, state.failing_since, state.is_full) = (Some(Instant::now()), None, false);
+        drop(state);
+        self.begin();
+        self.end();
+        self.cache.state().is_absent = true;
+    }
+
+    fn failed(&mut self, failure: &Failure) {
+        let error = failure.to_string();
+        tracing::warn!(kind = self.kind, error, "watch of the API server failed; trying again");
+        let mut state = self.cache.state();
+        state.last_error = Some(error);
+        if P::MAY_BE_REFUSED && matches!(failure.code(), Some(401 | 403)) {
+            drop(state);
+            self.cache.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        } else {
+            state.failing_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_full
     }
 }
 
@@ -271,8 +426,28 @@ impl<P: Projection> Kept for Cache<P> {
         if self.is_synced() {
             return None;
         }
-        let last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Some(last_error.unwrap_or_else(|| "the first list is not complete yet".to_owned()))
+        Some(self.state().last_error.clone().unwrap_or_else(|| "the first list is not complete yet".to_owned()))
+    }
+
+    fn health(&self) -> Health {
+        let (undecodable_now, bytes) = {
+            let store = self.read();
+            (store.undecodable.len(), store.bytes)
+        };
+        let state = self.state();
+        Health {
+            last_error: state.last_error.clone(),
+            answered: state.answered,
+            failing_since: state.failing_since,
+            undecodable_now,
+            undecodable_so_far: state.undecodable,
+            is_full: state.is_full,
+            bytes,
+        }
+    }
+
+    fn unknown(&self, prefix: &str) -> Option<Arc<str>> {
+        self.unknown(prefix)
     }
 
     fn synced(&self) -> watch::Receiver<bool> {
@@ -288,13 +463,14 @@ impl<P: Projection> Kept for Cache<P> {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
-    use watcher::Event;
+    use serde_json::json;
 
     #[derive(Debug, PartialEq)]
     struct Map(String, Option<String>);
 
     impl Projection for Map {
         const NEED: Need = Need::Services;
+        const FIELDS: &'static [&'static str] = &["metadata.name", "data"];
         type Object = ConfigMap;
         fn project(object: ConfigMap) -> (String, Self) {
             let name = object.metadata.name.unwrap_or_default();
@@ -303,45 +479,68 @@ mod tests {
         fn index(&self) -> Option<&str> {
             self.1.as_deref()
         }
-    }
-
-    fn map(name: &str, value: &str) -> Read<Map> {
-        serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "data": {"k": value}})).unwrap()
-    }
-
-    fn feed(cache: &Cache<Map>, events: Vec<Event<Read<Map>>>) {
-        let mut listed = None;
-        for event in events {
-            cache.take(event, &mut listed);
+        fn bytes(&self) -> usize {
+            self.1.as_ref().map_or(0, String::len)
         }
+    }
+
+    fn map(name: &str, value: &str) -> String {
+        json!({"metadata": {"name": name}, "data": {"k": value}}).to_string()
+    }
+
+    fn broken(name: &str) -> String {
+        json!({"metadata": {"name": name}, "data": {"k": 5}}).to_string()
+    }
+
+    fn list(cache: &Cache<Map>, items: &[String]) {
+        let mut following = cache.following("Map", |_| ());
+        following.begin();
+        items.iter().for_each(|item| following.item(item));
+        if !following.is_full {
+            following.end();
+        }
+    }
+
+    fn apply(cache: &Cache<Map>, object: &str) {
+        cache.following("Map", |_| ()).applied(object);
+    }
+
+    fn delete(cache: &Cache<Map>, object: &str) {
+        cache.following("Map", |_| ()).deleted(object);
     }
 
     fn names(cache: &Cache<Map>) -> Vec<String> {
         cache.sorted().iter().map(|kept| kept.0.clone()).collect()
     }
 
+    fn value(cache: &Cache<Map>, name: &str) -> Option<String> {
+        cache.find(name)?.1.clone()
+    }
+
     #[test]
     fn is_synced_after_the_first_whole_list_and_sorted() {
         let cache = Cache::new();
-        feed(&cache, vec![Event::Init, Event::InitApply(map("b", "1")), Event::InitApply(map("a", "1"))]);
+        let mut following = cache.following("Map", |_| ());
+        following.begin();
+        following.item(&map("b", "1"));
         assert!(!cache.is_synced() && names(&cache).is_empty() && cache.problem().is_some());
-        feed(
-            &cache,
-            vec![Event::Init, Event::InitApply(map("b", "1")), Event::InitApply(map("a", "1")), Event::InitDone],
-        );
+        following.begin();
+        following.item(&map("b", "1"));
+        following.item(&map("a", "1"));
+        following.end();
         assert!(cache.is_synced() && cache.problem().is_none());
         assert_eq!(names(&cache), ["a", "b"]);
-        assert_eq!(cache.find("b").unwrap().1.as_deref(), Some("1"));
+        assert_eq!(value(&cache, "b").as_deref(), Some("1"));
     }
 
     #[test]
     fn keeps_the_old_list_until_the_new_one_is_whole() {
         let cache = Cache::fixed([("a".to_owned(), Map("a".to_owned(), None))], true);
-        let mut listed = None;
-        cache.take(Event::Init, &mut listed);
-        cache.take(Event::InitApply(map("b", "1")), &mut listed);
+        let mut following = cache.following("Map", |_| ());
+        following.begin();
+        following.item(&map("b", "1"));
         assert_eq!(names(&cache), ["a"]);
-        cache.take(Event::InitDone, &mut listed);
+        following.end();
         assert_eq!(names(&cache), ["b"]);
         assert!(cache.find("a").is_none());
     }
@@ -349,17 +548,17 @@ mod tests {
     #[test]
     fn the_same_snapshot_stays_while_nothing_kept_changes() {
         let cache = Cache::new();
-        let list =
-            || vec![Event::Init, Event::InitApply(map("a", "1")), Event::InitApply(map("b", "1")), Event::InitDone];
-        feed(&cache, list());
+        let both = [map("a", "1"), map("b", "1")];
+        list(&cache, &both);
         let before = cache.sorted();
-        feed(&cache, list());
-        feed(&cache, vec![Event::Apply(map("a", "1")), Event::Delete(map("c", "1"))]);
+        list(&cache, &both);
+        apply(&cache, &map("a", "1"));
+        delete(&cache, &map("c", "1"));
         assert!(Arc::ptr_eq(&before, &cache.sorted()));
-        feed(&cache, vec![Event::Apply(map("a", "2"))]);
+        apply(&cache, &map("a", "2"));
         assert!(!Arc::ptr_eq(&before, &cache.sorted()));
         assert!(Arc::ptr_eq(&before[1], &cache.sorted()[1]));
-        feed(&cache, vec![Event::Delete(map("a", "2"))]);
+        delete(&cache, &map("a", "2"));
         assert_eq!(names(&cache), ["b"]);
     }
 
@@ -367,16 +566,13 @@ mod tests {
     fn an_object_is_found_by_the_index_that_it_has_now() {
         let cache = Cache::new();
         let has = |index: &str, key: &str| cache.indexed(index, key).is_some();
-        feed(
-            &cache,
-            vec![Event::Init, Event::InitApply(map("a", "1")), Event::InitApply(map("b", "1")), Event::InitDone],
-        );
+        list(&cache, &[map("a", "1"), map("b", "1")]);
         assert!(has("1", "a") && has("1", "b") && !has("2", "a") && !has("1", "c"));
-        feed(&cache, vec![Event::Apply(map("a", "2"))]);
+        apply(&cache, &map("a", "2"));
         assert!(!has("1", "a") && has("2", "a") && has("1", "b"));
-        feed(&cache, vec![Event::Delete(map("b", "1"))]);
+        delete(&cache, &map("b", "1"));
         assert!(!has("1", "b") && has("2", "a"));
-        feed(&cache, vec![Event::Init, Event::InitApply(map("c", "3")), Event::InitDone]);
+        list(&cache, &[map("c", "3")]);
         assert!(!has("2", "a") && has("3", "c"));
         // Nothing stays behind for an index that no object has.
         assert_eq!(cache.read().by_index.len(), 1);
@@ -386,5 +582,61 @@ mod tests {
     fn an_object_without_an_index_is_found_by_its_key_only() {
         let cache = Cache::fixed([("a".to_owned(), Map("a".to_owned(), None))], true);
         assert!(cache.find("a").is_some() && cache.read().by_index.is_empty());
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_stops_no_other() {
+        let cache = Cache::new();
+        list(&cache, &[map("a", "1"), broken("b"), map("c", "1")]);
+        assert!(cache.is_synced());
+        assert_eq!(names(&cache), ["a", "c"]);
+        assert!(cache.is_unknown("b") && !cache.is_unknown("a") && !cache.is_unknown("d"));
+        assert_eq!(
+            (cache.unknown("").as_deref(), cache.unknown("b").as_deref(), cache.unknown("c")),
+            (Some("b"), Some("b"), None)
+        );
+        apply(&cache, &map("b", "2"));
+        assert_eq!((names(&cache).len(), cache.unknown("")), (3, None));
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_decoded_any_more_keeps_its_last_state() {
+        let cache = Cache::new();
+        list(&cache, &[map("a", "1"), map("b", "1")]);
+        apply(&cache, &broken("a"));
+        assert_eq!((value(&cache, "a").as_deref(), cache.is_unknown("a")), (Some("1"), false));
+        list(&cache, &[broken("a"), map("b", "2")]);
+        assert_eq!((value(&cache, "a").as_deref(), value(&cache, "b").as_deref()), (Some("1"), Some("2")));
+        let health = cache.health();
+        assert_eq!((health.undecodable_now, health.undecodable_so_far), (1, 2));
+        delete(&cache, &broken("a"));
+        assert_eq!((value(&cache, "a"), cache.is_unknown("a"), cache.health().undecodable_now), (None, false, 0));
+        apply(&cache, &broken("new"));
+        assert!(cache.is_unknown("new"));
+        list(&cache, &[map("b", "2")]);
+        assert!(!cache.is_unknown("new"));
+    }
+
+    #[test]
+    fn an_object_without_a_readable_key_may_be_any() {
+        let cache = Cache::new();
+        list(&cache, &[map("a", "1"), r#"{"metadata": 5}"#.to_owned()]);
+        assert!(cache.is_unknown("b") && cache.find("a").is_some());
+    }
+
+    #[test]
+    fn too_much_is_nothing_until_it_is_less() {
+        let cache = Cache::bounded(4);
+        list(&cache, &[map("a", "12"), map("b", "34")]);
+        assert!(!cache.is_full() && names(&cache).len() == 2);
+        apply(&cache, &map("a", "123"));
+        assert!(cache.is_full() && names(&cache).is_empty() && cache.read().bytes == 0);
+        list(&cache, &[map("a", "12"), map("b", "345")]);
+        assert!(cache.is_full() && names(&cache).is_empty());
+        list(&cache, &[map("a", "12"), map("b", "34")]);
+        assert!(!cache.is_full() && names(&cache).len() == 2 && cache.health().bytes == 4);
+        apply(&cache, &map("a", ""));
+        delete(&cache, &map("b", ""));
+        assert_eq!(cache.health().bytes, 0);
     }
 }

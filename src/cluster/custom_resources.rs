@@ -237,8 +237,8 @@ impl Definition {
 
 impl Projection for Definition {
     const NEED: Need = Need::CustomResourceDefinitions;
-    const PAGE: u32 = 20;
-    const MAY_BE_ABSENT: bool = true;
+    const MAY_BE_REFUSED: bool = true;
+    const FIELDS: &'static [&'static str] = &["metadata.name", "spec", "status.acceptedNames"];
     type Object = Written;
 
     fn project(object: Written) -> (String, Self) {

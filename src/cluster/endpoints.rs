@@ -32,6 +32,8 @@ pub struct Ready {
 
 impl Projection for Endpoints {
     const NEED: Need = Need::EndpointSlices;
+    const FIELDS: &'static [&'static str] =
+        &["metadata.name", "metadata.namespace", "metadata.labels", "addressType", "ports", "endpoints"];
     type Object = EndpointSlice;
 
     fn project(slice: EndpointSlice) -> (String, Self) {

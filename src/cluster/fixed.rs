@@ -47,6 +47,13 @@ impl FixedState {
         self
     }
 
+    /// With objects of these keys in the cache that could not be decoded, and no other.
+    #[must_use]
+    pub(crate) fn undecodable<P: Projection>(mut self, keys: &[&str]) -> Self {
+        self.cached.insert(P::NEED, Arc::new(fixed::<P>(Vec::new(), true).with_undecodable(keys)));
+        self
+    }
+
     /// With these objects of the kind at the API server, whatever the cache holds.
     #[must_use]
     pub(crate) fn live<P: Projection>(mut self, objects: Vec<P::Object>) -> Self {
@@ -65,12 +72,12 @@ impl Cluster {
         live.extend(state.live);
         let mut caches = state.cached;
         let cached = state.namespaces.into_iter().map(|namespace| (namespace.name.clone(), namespace));
-        caches.insert(Need::Namespaces, Arc::new(Cache::fixed(cached, synced)));
-        let mutating = fixed::<MutatingWebhookConfiguration>(state.mutating_webhooks, synced);
-        caches.insert(Need::MutatingWebhooks, Arc::new(mutating));
-        let validating = fixed::<ValidatingWebhookConfiguration>(state.validating_webhooks, synced);
-        caches.insert(Need::ValidatingWebhooks, Arc::new(validating));
-        caches.insert(Need::Services, Arc::new(fixed::<Service>(state.services, synced)));
+        caches.entry(Need::Namespaces).or_insert_with(|| Arc::new(Cache::fixed(cached, synced)));
+        let mutating = || fixed::<MutatingWebhookConfiguration>(state.mutating_webhooks, synced);
+        caches.entry(Need::MutatingWebhooks).or_insert_with(|| Arc::new(mutating()));
+        let validating = || fixed::<ValidatingWebhookConfiguration>(state.validating_webhooks, synced);
+        caches.entry(Need::ValidatingWebhooks).or_insert_with(|| Arc::new(validating()));
+        caches.entry(Need::Services).or_insert_with(|| Arc::new(fixed::<Service>(state.services, synced)));
         let (pods, parameters) = (state.pods, state.parameters);
         let live = Live::Fixed { namespaces: Mutex::new(namespaces), cached: live, pods, parameters };
         Arc::new(Self {

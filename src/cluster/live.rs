@@ -1,13 +1,13 @@
 //! What is asked of the API server past the caches.
 
 use super::cache::{self, Projection};
+use super::decode::{List, Undecodable, decode};
 use super::{Cluster, Live, Namespace, of_kind};
 use crate::status::Status;
 use crate::upstream::chain;
 use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
 use kube::Resource;
 use kube::api::{Api, GetParams, ListParams, PostParams, Request};
-use kube::core::ObjectList;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::future::Future;
 use std::sync::{Arc, PoisonError};
@@ -32,8 +32,8 @@ impl Cluster {
         };
         let request = Request::new(path::<P>(namespace)).get(&segment(name), &GetParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
-        match self.call(client.request::<P::Object>(request)).await {
-            Ok(object) => Ok(Some(Arc::new(P::project(object).1))),
+        match self.call(client.request_text(request)).await {
+            Ok(text) => Ok(Some(Arc::new(decode::<P>(&text).map_err(|why| unreadable::<P>(name, why))?.1))),
             Err(CallError::Kube(kube::Error::Api(status))) if status.code == 404 => Ok(None),
             Err(error) => Err(error.into_status()),
         }
@@ -55,9 +55,10 @@ impl Cluster {
         };
         let request = Request::new(path::<P>(namespace)).list(&ListParams::default());
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
-        let list = self.call(client.request::<ObjectList<P::Object>>(request)).await;
-        let list = list.map_err(CallError::into_status)?;
-        Ok(list.items.into_iter().map(|object| Arc::new(P::project(object).1)).collect())
+        let text = self.call(client.request_text(request)).await.map_err(CallError::into_status)?;
+        let list: List<'_> = serde_json::from_str(&text).map_err(|why| unreadable::<P>("", why.into()))?;
+        let decoded = list.items.into_iter().flatten().map(|object| decode::<P>(object.get()));
+        decoded.map(|object| Ok(Arc::new(object.map_err(|why| unreadable::<P>("", why))?.1))).collect()
     }
 
     /// The namespace, asked of the API server; `None` if there is none.
@@ -69,11 +70,7 @@ impl Cluster {
             Live::Fixed { namespaces: live, .. } => {
                 Ok(live.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned())
             }
-            Live::ApiServer(client) => {
-                let api: Api<KubeNamespace> = Api::all(client.clone());
-                let found = self.call(api.get_opt(&segment(name))).await.map_err(CallError::into_status)?;
-                Ok(found.map(|namespace| Arc::new(Namespace::from(namespace))))
-            }
+            Live::ApiServer(_) => self.find_live("", name).await,
         }
     }
 
@@ -107,6 +104,16 @@ impl Cluster {
             Err(_) => Err(CallError::Timeout),
         }
     }
+}
+
+/// What the API server answered cannot be decoded; nothing of it is told or logged.
+fn unreadable<P: Projection>(name: &str, why: Undecodable) -> Status
+where
+    P::Object: Resource<DynamicType = ()>,
+{
+    let kind = P::Object::kind(&());
+    tracing::warn!(%kind, name, %why, "an object of the API server cannot be decoded");
+    super::undecodable(&kind, name)
 }
 
 /// The path of a kind's objects.
@@ -146,6 +153,11 @@ fn status_of(error: kube::Error) -> Status {
             let fallback = Status::failure(status.code, &status.reason, status.message.clone());
             let carried = serde_json::to_value(&status).ok().and_then(|value| serde_json::from_value(value).ok());
             carried.unwrap_or(fallback)
+        }
+        kube::Error::SerdeError(_) => {
+            // What the parser says of it may quote it.
+            tracing::warn!("an answer of the API server cannot be decoded");
+            Status::service_unavailable("the answer of the API server behind the proxy cannot be decoded")
         }
         error => {
             // Where the API server is and why it does not answer is not the client's business.

@@ -2,7 +2,8 @@
 
 mod need;
 mod cache;
-mod read;
+mod decode;
+mod follow;
 mod live;
 mod fixed;
 mod pods;
@@ -13,10 +14,12 @@ mod quotas;
 mod service_accounts;
 mod parameters;
 mod endpoints;
+mod metrics;
 pub mod discovery;
 
 pub use endpoints::Endpoints;
-pub use parameters::{Parameter, Parameters};
+pub use metrics::Metrics;
+pub use parameters::{Parameter, Parameters, Scope, Unusable};
 pub use pods::PodPage;
 
 use crate::object::Object;
@@ -31,6 +34,7 @@ use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, 
 use k8s_openapi::api::core::v1::Service;
 use live::{CallError, path};
 pub use need::Need;
+pub(crate) use projections::CONFIGURATION;
 pub(crate) use quotas::{OwnedClaim, WholePod};
 pub(crate) use service_accounts::ServiceAccount;
 use std::any::Any;
@@ -41,16 +45,40 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 pub use texts::Texts;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 /// A cache of any kind.
 pub(crate) trait Kept: Any + Debug + Send + Sync {
     /// Why it is not synced; none if it is.
     fn problem(&self) -> Option<String>;
+    /// How it goes with following.
+    fn health(&self) -> Health;
+    /// The key that begins so of an object that could never be decoded.
+    fn unknown(&self, prefix: &str) -> Option<Arc<str>>;
     /// Whether it is synced, and when it comes to be.
     fn synced(&self) -> watch::Receiver<bool>;
     /// How often its objects changed so far, and when they do.
     fn changes(&self) -> watch::Receiver<u64>;
+}
+
+/// How it goes with following the objects of a kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Health {
+    /// Why it last failed.
+    pub(crate) last_error: Option<String>,
+    /// When the API server last answered.
+    pub(crate) answered: Option<Instant>,
+    /// Since when it has failed each time.
+    pub(crate) failing_since: Option<Instant>,
+    /// How many objects cannot be decoded as they are now.
+    pub(crate) undecodable_now: usize,
+    /// How many objects and events could not be decoded so far.
+    pub(crate) undecodable_so_far: u64,
+    /// Whether there are more objects than may be kept.
+    pub(crate) is_full: bool,
+    /// Bytes that are kept, where they are counted.
+    pub(crate) bytes: usize,
 }
 
 /// What is kept of a Namespace.
@@ -77,12 +105,24 @@ pub struct Limits {
     pub call_timeout: Duration,
     /// A page of a list; one that stalls longer is begun anew.
     pub list_timeout: Duration,
+    /// Bytes of a single object that is listed or watched.
+    pub object_bytes: usize,
+    /// How long a watch may fail before [`Cluster::stale`] says so.
+    pub broken_watch_timeout: Duration,
     /// [`Cluster::wait_synced`], as `admission.Handler.WaitForReady`.
     pub ready_timeout: Duration,
     /// How long it is remembered what the API server said of a definition that its cache lacks.
     pub definition_ttl: Duration,
     /// Kinds that policies may take parameters from at the same time.
     pub parameter_kinds: usize,
+    /// Bytes of JSON of the objects of one kind (in one namespace, where policies name it) that parameters are taken from.
+    pub parameter_bytes: usize,
+}
+
+impl Limits {
+    fn follow(self) -> follow::Bounds {
+        follow::Bounds { list_timeout: self.list_timeout, object_bytes: self.object_bytes }
+    }
 }
 
 impl Default for Limits {
@@ -90,9 +130,12 @@ impl Default for Limits {
         Self {
             call_timeout: Duration::from_secs(10),
             list_timeout: Duration::from_secs(90),
+            object_bytes: 32 << 20,
+            broken_watch_timeout: Duration::from_secs(300),
             ready_timeout: Duration::from_secs(10),
             definition_ttl: Duration::from_secs(5),
             parameter_kinds: 256,
+            parameter_bytes: 64 << 20,
         }
     }
 }
@@ -216,6 +259,45 @@ impl Cluster {
         self.caches.iter().filter_map(|(need, cache)| Some((*need, cache.problem()?))).collect()
     }
 
+    /// The caches whose watch has failed for longer than [`Limits::broken_watch_timeout`], each with the reason. What they
+    /// hold goes on counting.
+    pub fn stale(&self) -> Vec<(Need, String)> {
+        let stale = self.caches.iter().filter_map(|(need, cache)| {
+            let health = cache.health();
+            let since = health.failing_since.filter(|since| since.elapsed() >= self.limits.broken_watch_timeout)?;
+            let why = health.last_error.unwrap_or_default();
+            Some((*need, format!("its watch has failed for {} s: {why}", since.elapsed().as_secs())))
+        });
+        stale.collect()
+    }
+
+    /// An object of these kinds, in this namespace where it is not empty, of which nothing is known, for it could never be
+    /// decoded: whoever depends on all of them has to refuse.
+    ///
+    /// # Errors
+    /// 500 that names such an object.
+    pub fn check_decodable(&self, needs: &[Need], namespace: &str) -> Result<(), Status> {
+        let prefix = if namespace.is_empty() { String::new() } else { cache::namespaced_key(namespace, "") };
+        for need in needs {
+            if let Some(key) = self.caches.get(need).and_then(|cache| cache.unknown(&prefix)) {
+                return Err(undecodable(&format!("{need:?}"), &key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is known if there is such an object: not if there is one that could never be decoded.
+    ///
+    /// # Errors
+    /// 500 that names the object.
+    pub(crate) fn check_known<P: Projection>(&self, namespace: &str, name: &str) -> Result<(), Status> {
+        let key = cache::key(namespace, name);
+        match self.cache::<P>().is_some_and(|cache| cache.is_unknown(&key)) {
+            true => Err(undecodable(&format!("{:?}", P::NEED), &key)),
+            false => Ok(()),
+        }
+    }
+
     /// The changes of these kinds' objects from now on.
     pub fn changes(&self, needs: &[Need]) -> Changes {
         Changes(needs.iter().filter_map(|need| self.caches.get(need)).map(|cache| cache.changes()).collect())
@@ -236,11 +318,18 @@ impl Cluster {
     }
 }
 
+/// An object that is there, but cannot be decoded.
+fn undecodable(kind: &str, key: &str) -> Status {
+    Status::internal_error(format!("the proxy cannot decode {key:?} of the kind {kind}"))
+}
+
 /// The cache of a kind among these.
 fn of_kind<P: Projection>(caches: &HashMap<Need, Arc<dyn Kept>>) -> Option<&Cache<P>> {
     let cache: &dyn Any = &**caches.get(&P::NEED)?;
     cache.downcast_ref()
 }
 
+#[cfg(test)]
+mod odd_objects;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use super::cache::{Cache, Projection};
 use super::custom_resources::Definition;
+use super::follow::Source;
 use super::quotas::OwnedClaim;
 use super::{Endpoints, Kept, Limits, Namespace, ServiceAccount};
 use crate::policies::Binding;
@@ -19,7 +20,6 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use kube::Resource;
-use kube::api::Api;
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -131,8 +131,8 @@ where
     P::Object: Resource<DynamicType = ()>,
 {
     let cache = Arc::new(Cache::<P>::new());
-    let (followed, api) = (cache.clone(), Api::all(client.clone()));
-    let task = async move { followed.follow(&P::Object::kind(&()), api, |_| (), limits.list_timeout).await };
+    let (followed, source) = (cache.clone(), Source::all::<P::Object>(client.clone()));
+    let task = async move { followed.follow(&source, |_| (), limits.follow()).await };
     watches.push(AbortOnDropHandle::new(tokio::spawn(task)));
     cache
 }

@@ -1,13 +1,14 @@
-//! Objects that policies take their parameters from: a cache for each kind, started when a policy names the kind and ended
-//! with the last one that does.
+//! Objects that policies take their parameters from: a cache for each kind, or for each namespace of it where bindings name
+//! namespaces. A cache is started when a policy names the kind and ended with the last one that does.
 
-use super::cache::{Cache, Projection, key};
+use super::cache::{Cache, Projection, key, namespaced_key};
 use super::discovery::Discovery;
-use super::{Cluster, Live, Need};
+use super::follow::Source;
+use super::{Cluster, Health, Live, Need};
 use crate::object::{GroupVersionKind, schema};
-use kube::api::{Api, ApiResource, DynamicObject};
+use kube::api::ApiResource;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -17,6 +18,9 @@ use tokio_util::task::AbortOnDropHandle;
 const SYNC_TIMEOUT: Duration = Duration::from_secs(1);
 /// Between two lookups of a kind that the API server does not serve (`policyRefreshInterval`).
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many namespaces of a kind are watched one by one; where policies name more, all are watched at once.
+const MOST_NAMESPACES: usize = 8;
 
 /// An object that may be a parameter, without its managed fields.
 #[derive(Debug)]
@@ -74,13 +78,32 @@ impl PartialEq for Parameter {
 
 impl Projection for Parameter {
     const NEED: Need = Need::Parameters;
-    type Object = DynamicObject;
+    const FIELDS: &'static [&'static str] = &[];
+    type Object = Value;
 
-    fn project(mut object: DynamicObject) -> (String, Self) {
-        object.metadata.managed_fields = None;
-        let metadata = &object.metadata;
-        let key = key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default());
-        (key.into_owned(), Self::new(serde_json::to_value(object).unwrap_or_default()))
+    fn project(mut value: Value) -> (String, Self) {
+        if let Some(Value::Object(metadata)) = value.get_mut("metadata") {
+            metadata.remove("managedFields");
+        }
+        let parameter = Self::new(value);
+        let (namespace, name) = parameter.identity();
+        (key(namespace, name).into_owned(), parameter)
+    }
+
+    fn bytes(&self) -> usize {
+        // `bare` may come to be held too.
+        2 * weight(&self.value)
+    }
+}
+
+/// About as many bytes as a value takes.
+fn weight(value: &Value) -> usize {
+    const NODE: usize = size_of::<Value>();
+    NODE + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| NODE + name.len() + weight(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
@@ -95,13 +118,58 @@ enum Lookup {
     },
 }
 
+/// The objects of one kind, in all namespaces or in one.
+#[derive(Debug)]
+struct Watched {
+    lookup: Arc<watch::Sender<Lookup>>,
+    cache: Arc<Cache<Parameter>>,
+    _watch: Option<AbortOnDropHandle<()>>,
+}
+
+/// Where policies look for parameters of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In any namespace, or in none.
+    All,
+    /// In these, of which there is at least one.
+    Namespaces(BTreeSet<Box<str>>),
+}
+
+impl Scope {
+    /// Where these namespaces lead, of which some may be left open: to all where they are left open or many.
+    pub fn of<'a>(namespaces: impl Iterator<Item = Option<&'a str>>) -> Self {
+        match namespaces.map(|namespace| namespace.map(Box::from)).collect::<Option<BTreeSet<_>>>() {
+            Some(named) if (1..=MOST_NAMESPACES).contains(&named.len()) => Self::Namespaces(named),
+            _ => Self::All,
+        }
+    }
+
+    /// The namespaces that are watched; `None` is all of them.
+    fn namespaces(&self) -> Vec<Option<Box<str>>> {
+        match self {
+            Self::All => vec![None],
+            Self::Namespaces(named) => named.iter().cloned().map(Some).collect(),
+        }
+    }
+}
+
 /// The objects of one kind.
 #[derive(Debug)]
 pub struct Parameters {
     kind: GroupVersionKind,
-    lookup: Arc<watch::Sender<Lookup>>,
-    cache: Arc<Cache<Parameter>>,
-    _watch: Option<AbortOnDropHandle<()>>,
+    /// By namespace, or all of them.
+    watched: HashMap<Option<Box<str>>, Arc<Watched>>,
+}
+
+/// Why parameters cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// The API server has more objects of the kind than are kept.
+    #[error("the objects of the kind are more than the proxy keeps")]
+    TooLarge,
+    /// An object is there, but could never be decoded.
+    #[error("the proxy cannot decode {0:?}")]
+    Undecodable(Arc<str>),
 }
 
 impl Parameters {
@@ -118,7 +186,7 @@ impl Parameters {
     /// Whether the kind lives in namespaces; `None` where the API server does not serve it. Waits at most a second for
     /// the first answer.
     pub async fn is_namespaced(&self) -> Option<bool> {
-        let mut lookup = self.lookup.subscribe();
+        let mut lookup = self.watched.values().next()?.lookup.subscribe();
         let known = tokio::time::timeout(SYNC_TIMEOUT, lookup.wait_for(|lookup| *lookup != Lookup::Pending)).await;
         match *known.ok()?.ok()? {
             Lookup::Served { namespaced } => Some(namespaced),
@@ -128,60 +196,116 @@ impl Parameters {
 
     /// Whether the kind is known not to be served.
     pub fn is_unknown(&self) -> bool {
-        *self.lookup.borrow() == Lookup::Unknown
+        self.watched.values().any(|watched| *watched.lookup.borrow() == Lookup::Unknown)
+    }
+
+    /// The cache of a namespace, or that of all; any where there are no namespaces.
+    fn cache(&self, namespace: &str) -> Option<&Cache<Parameter>> {
+        let of_namespace = || self.watched.get(&Some(namespace.into()));
+        let found = self.watched.get(&None).or_else(of_namespace);
+        let any = || self.watched.values().next().filter(|_| namespace.is_empty());
+        Some(&*found.or_else(any)?.cache)
     }
 
     /// Waits at most a second for the first list; answers whether it is there.
-    pub async fn wait_synced(&self) -> bool {
+    pub async fn wait_synced(&self, namespace: &str) -> bool {
         use super::Kept;
-        self.cache.is_synced()
-            || tokio::time::timeout(SYNC_TIMEOUT, self.cache.synced().wait_for(|synced| *synced)).await.is_ok()
+        let Some(cache) = self.cache(namespace) else { return false };
+        cache.is_synced() || tokio::time::timeout(SYNC_TIMEOUT, cache.synced().wait_for(|synced| *synced)).await.is_ok()
     }
 
     /// An object; the namespace is empty for kinds of the cluster's scope.
-    pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Parameter>> {
-        self.cache.find(&key(namespace, name))
+    ///
+    /// # Errors
+    /// When it is not known whether there is one.
+    pub fn find(&self, namespace: &str, name: &str) -> Result<Option<Arc<Parameter>>, Unusable> {
+        let Some(cache) = self.cache(namespace).filter(|cache| !cache.is_full()) else {
+            return Err(Unusable::TooLarge);
+        };
+        let key = key(namespace, name);
+        match cache.find(&key) {
+            None if cache.is_unknown(&key) => Err(Unusable::Undecodable(key.into())),
+            found => Ok(found),
+        }
     }
 
     /// The objects of a namespace, or all of them if it is empty, sorted by name.
-    pub fn list(&self, namespace: &str) -> Vec<Arc<Parameter>> {
-        if namespace.is_empty() { self.cache.sorted().to_vec() } else { self.cache.in_namespace(namespace) }
+    ///
+    /// # Errors
+    /// When it is not known which there are.
+    pub fn list(&self, namespace: &str) -> Result<Vec<Arc<Parameter>>, Unusable> {
+        let Some(cache) = self.cache(namespace).filter(|cache| !cache.is_full()) else {
+            return Err(Unusable::TooLarge);
+        };
+        let prefix = if namespace.is_empty() { String::new() } else { namespaced_key(namespace, "") };
+        match cache.unknown(&prefix) {
+            Some(key) => Err(Unusable::Undecodable(key)),
+            None if namespace.is_empty() => Ok(cache.sorted().to_vec()),
+            None => Ok(cache.in_namespace(namespace)),
+        }
     }
 }
 
+/// A kind, in a namespace or in all.
+type Place = (GroupVersionKind, Option<Box<str>>);
+
 /// The caches that somebody holds.
 #[derive(Debug, Default)]
-pub(super) struct Registry(Mutex<HashMap<GroupVersionKind, Weak<Parameters>>>);
+pub(super) struct Registry(Mutex<HashMap<Place, Weak<Watched>>>);
+
+impl Registry {
+    /// How it goes with following each of them.
+    pub(super) fn health(&self) -> Vec<(GroupVersionKind, Health)> {
+        use super::Kept;
+        let watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = watched.iter().filter_map(|((kind, _), held)| Some((kind.clone(), held.upgrade()?)));
+        held.map(|(kind, watched)| (kind, watched.cache.health())).collect()
+    }
+}
 
 impl Cluster {
     /// The objects of a kind; `None` when as many kinds as may be are followed already. Must be called on a tokio runtime.
-    pub fn parameters(&self, kind: &GroupVersionKind, discovery: &Arc<Discovery>) -> Option<Arc<Parameters>> {
-        let mut kinds = self.parameters.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = kinds.get(kind).and_then(Weak::upgrade) {
-            return Some(found);
-        }
-        kinds.retain(|_, held| held.strong_count() > 0);
-        if kinds.len() >= self.limits.parameter_kinds {
+    pub fn parameters(
+        &self,
+        kind: &GroupVersionKind,
+        scope: &Scope,
+        discovery: &Arc<Discovery>,
+    ) -> Option<Arc<Parameters>> {
+        let mut held = self.parameters.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|_, watched| watched.strong_count() > 0);
+        let kinds: BTreeSet<_> = held.keys().map(|(kind, _)| kind).collect();
+        if kinds.len() >= self.limits.parameter_kinds && !kinds.contains(kind) {
             tracing::error!(?kind, "policies take parameters from more kinds than are followed");
             return None;
         }
-        let started = Arc::new(self.follow_parameters(kind, discovery));
-        kinds.insert(kind.clone(), Arc::downgrade(&started));
-        Some(started)
+        let watched = scope.namespaces().into_iter().map(|namespace| {
+            let of = (kind.clone(), namespace.clone());
+            let found = held.get(&of).and_then(Weak::upgrade);
+            let watched = found.unwrap_or_else(|| Arc::new(self.follow_parameters(kind, namespace.clone(), discovery)));
+            held.insert(of, Arc::downgrade(&watched));
+            (namespace, watched)
+        });
+        let watched = watched.collect();
+        Some(Arc::new(Parameters { kind: kind.clone(), watched }))
     }
 
-    fn follow_parameters(&self, kind: &GroupVersionKind, discovery: &Arc<Discovery>) -> Parameters {
+    fn follow_parameters(
+        &self,
+        kind: &GroupVersionKind,
+        namespace: Option<Box<str>>,
+        discovery: &Arc<Discovery>,
+    ) -> Watched {
         let lookup = Arc::new(watch::Sender::new(Lookup::Pending));
         let client = match &self.live {
             Live::ApiServer(client) => client.clone(),
             Live::Fixed { parameters, .. } => {
-                return Parameters::fixed(kind, parameters.iter().filter(|object| of_kind(object, kind)), discovery);
+                return Watched::fixed(kind, parameters.iter().filter(|object| of_kind(object, kind)), discovery);
             }
         };
-        let cache = Arc::new(Cache::new());
-        let (kind, list_timeout) = (kind.clone(), self.limits.list_timeout);
+        let cache = Arc::new(Cache::bounded(self.limits.parameter_bytes));
+        let (kind, bounds) = (kind.clone(), self.limits.follow());
         let task = {
-            let (kind, lookup, cache, discovery) = (kind.clone(), lookup.clone(), cache.clone(), discovery.clone());
+            let (lookup, cache, discovery) = (lookup.clone(), cache.clone(), discovery.clone());
             async move {
                 let (plural, namespaced) = loop {
                     if let Some(found) = discovery.of_kind(&kind).await.into_iter().min() {
@@ -191,22 +315,16 @@ impl Cluster {
                     tokio::time::sleep(LOOKUP_INTERVAL).await;
                 };
                 lookup.send_replace(Lookup::Served { namespaced });
-                let GroupVersionKind { group, version, kind: name } = &kind;
                 let api_version = kind.api_version();
-                let resource = ApiResource {
-                    group: group.clone(),
-                    version: version.clone(),
-                    api_version,
-                    kind: name.clone(),
-                    plural,
-                };
+                let GroupVersionKind { group, version, kind } = kind;
+                let resource = ApiResource { group, version, api_version, kind, plural };
                 // In lists they do not say what they are.
                 let complete = |parameter: &mut Parameter| parameter.say_kind(&resource);
-                cache.follow(name, Api::all_with(client, &resource), complete, list_timeout).await;
+                let source = Source::of(client, resource.clone(), namespace.as_deref().filter(|_| namespaced));
+                cache.follow(&source, complete, bounds).await;
             }
         };
-        let watch = Some(AbortOnDropHandle::new(tokio::spawn(task)));
-        Parameters { kind, lookup, cache, _watch: watch }
+        Watched { lookup, cache, _watch: Some(AbortOnDropHandle::new(tokio::spawn(task))) }
     }
 }
 
@@ -216,7 +334,7 @@ fn of_kind(object: &Value, kind: &GroupVersionKind) -> bool {
     kind.is_said(text("apiVersion"), text("kind"))
 }
 
-impl Parameters {
+impl Watched {
     /// A cache that holds these objects and follows nothing.
     fn fixed<'a>(kind: &GroupVersionKind, objects: impl Iterator<Item = &'a Value>, discovery: &Discovery) -> Self {
         let lookup = match discovery.known_kind(kind).into_iter().min() {
@@ -229,6 +347,87 @@ impl Parameters {
             (key(namespace, name).into_owned(), object)
         });
         let cache = Arc::new(Cache::fixed(objects, true));
-        Self { kind: kind.clone(), lookup: Arc::new(watch::Sender::new(lookup)), cache, _watch: None }
+        Self { lookup: Arc::new(watch::Sender::new(lookup)), cache, _watch: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Limits;
+    use crate::cluster::discovery::Resource;
+    use crate::cluster::tests::client;
+    use crate::object::GroupVersionResource;
+    use serde_json::json;
+
+    fn kind() -> GroupVersionKind {
+        GroupVersionKind::new("", "v1", "ConfigMap")
+    }
+
+    fn discovery() -> Arc<Discovery> {
+        let resource = Resource { kind: kind(), namespaced: true, verbs: Vec::new(), subresources: HashMap::new() };
+        Discovery::fixed([(GroupVersionResource::new("", "v1", "configmaps"), resource)])
+    }
+
+    /// A cluster in front of these objects; whoever asks for a path that does not begin so fails the test.
+    fn cluster(objects: Vec<Value>, path: &'static str, parameter_bytes: usize) -> Arc<Cluster> {
+        let client = client(move |_, url| {
+            assert!(url.starts_with(path), "{url}");
+            let list = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
+            (!url.contains("watch=true")).then_some((200, list))
+        });
+        Cluster::start(client, &[], Limits { parameter_bytes, ..Limits::default() })
+    }
+
+    fn map(namespace: &str, name: &str, data: Value) -> Value {
+        json!({"metadata": {"name": name, "namespace": namespace, "managedFields": [{"time": 5}]}, "data": data})
+    }
+
+    fn deep() -> Value {
+        (0..200).fold(json!("secret"), |inner, _| json!({"a": inner}))
+    }
+
+    #[tokio::test]
+    async fn an_object_that_cannot_be_decoded_is_missed_only_by_who_needs_it() {
+        let objects = vec![map("n", "deep", deep()), map("n", "good", json!({})), map("m", "good", json!({}))];
+        let cluster = cluster(objects, "/api/v1/configmaps?", usize::MAX);
+        let parameters = cluster.parameters(&kind(), &Scope::All, &discovery()).unwrap();
+        assert!(parameters.wait_synced("n").await);
+        let found = parameters.find("n", "good").unwrap().unwrap();
+        assert_eq!(
+            *found.value(),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good", "namespace": "n"}, "data": {}})
+        );
+        assert_eq!(parameters.find("n", "deep"), Err(Unusable::Undecodable("n/deep".into())));
+        assert_eq!(parameters.find("n", "none"), Ok(None));
+        assert_eq!(parameters.list("n"), Err(Unusable::Undecodable("n/deep".into())));
+        assert_eq!(parameters.list("m").unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn more_than_may_be_kept_is_unusable() {
+        let objects: Vec<_> = (0..50).map(|n| map("n", &format!("m{n}"), json!({"a": "x".repeat(1000)}))).collect();
+        let cluster = cluster(objects, "/api/v1/configmaps?", 50_000);
+        let parameters = cluster.parameters(&kind(), &Scope::All, &discovery()).unwrap();
+        assert!(parameters.wait_synced("n").await);
+        assert_eq!(parameters.find("n", "m1"), Err(Unusable::TooLarge));
+        assert_eq!(parameters.list("n"), Err(Unusable::TooLarge));
+        assert!(cluster.parameters.health()[0].1.is_full && cluster.parameters.health()[0].1.bytes == 0);
+    }
+
+    #[tokio::test]
+    async fn only_the_namespaces_that_bindings_name_are_watched() {
+        let scope = Scope::of([Some("policies"), Some("policies")].into_iter());
+        assert_eq!(Scope::of([Some("policies"), None].into_iter()), Scope::All);
+        assert_eq!(Scope::of(std::iter::empty()), Scope::All);
+        let many: Vec<String> = (0..=MOST_NAMESPACES).map(|n| n.to_string()).collect();
+        assert_eq!(Scope::of(many.iter().map(|name| Some(&**name))), Scope::All);
+        let cluster =
+            cluster(vec![map("policies", "a", json!({}))], "/api/v1/namespaces/policies/configmaps?", usize::MAX);
+        let parameters = cluster.parameters(&kind(), &scope, &discovery()).unwrap();
+        assert!(parameters.wait_synced("policies").await);
+        assert!(parameters.find("policies", "a").unwrap().is_some());
+        // Nobody asks for these; if somebody does, it is not known what there is.
+        assert_eq!(parameters.find("other", "a"), Err(Unusable::TooLarge));
     }
 }

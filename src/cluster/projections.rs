@@ -7,8 +7,8 @@ use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::{
-    LimitRange, Namespace as KubeNamespace, NamespaceSpec, NamespaceStatus, Node, NodeSpec, NodeStatus,
-    PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, ResourceQuota, Service, ServiceSpec,
+    LimitRange, Node, NodeStatus, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, ResourceQuota, Service,
+    ServiceSpec,
 };
 use k8s_openapi::api::networking::v1::IngressClass;
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -16,49 +16,118 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-impl From<KubeNamespace> for Namespace {
-    fn from(namespace: KubeNamespace) -> Self {
-        let KubeNamespace { mut metadata, mut spec, mut status } = namespace;
-        let usual = is_usual(spec.as_ref(), status.as_ref());
-        let terminating = status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Terminating"));
-        let name = metadata.name.take().unwrap_or_default();
-        let labels = metadata.labels.take().unwrap_or_default().into();
-        let annotations = metadata.annotations.take().unwrap_or_default().into();
-        (metadata.managed_fields, metadata.owner_references) = (None, None);
+/// A Namespace as the API server writes it. What is not looked at stays as it is, for whatever it may be.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WrittenNamespace {
+    #[serde(default)]
+    metadata: WrittenMetadata,
+    spec: Option<Value>,
+    status: Option<Value>,
+    /// Nothing: what `kube::Resource` asks for.
+    #[serde(skip)]
+    no_metadata: ObjectMeta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct WrittenMetadata {
+    #[serde(default)]
+    name: String,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+impl From<WrittenNamespace> for Namespace {
+    fn from(namespace: WrittenNamespace) -> Self {
+        let WrittenNamespace { metadata, mut spec, mut status, .. } = namespace;
+        let WrittenMetadata { name, labels, annotations, rest: metadata } = metadata;
+        let phase = status.as_ref().and_then(|status| status.get("phase"));
+        let terminating = phase.is_some_and(|phase| phase == "Terminating");
+        let usual = spec == Some(json!({"finalizers": ["kubernetes"]})) && status == Some(json!({"phase": "Active"}));
         if usual {
             (spec, status) = (None, None);
         }
+        let (labels, annotations) = (labels.unwrap_or_default().into(), annotations.unwrap_or_default().into());
         let rest = serde_json::to_string(&Rest { metadata, spec, status }).unwrap_or_default().into();
         Self { name, labels, annotations, terminating, usual, rest }
     }
 }
 
-fn is_usual(spec: Option<&NamespaceSpec>, status: Option<&NamespaceStatus>) -> bool {
-    let finalizers = spec.and_then(|spec| spec.finalizers.as_deref());
-    let state = status.map(|status| (status.phase.as_deref(), status.conditions.as_deref()));
-    finalizers.is_some_and(|finalizers| finalizers == ["kubernetes"]) && state == Some((Some("Active"), None))
+impl Namespace {
+    /// What is kept of a namespace that the API server wrote so; none if it cannot be decoded.
+    pub fn read(text: &str) -> Option<Self> {
+        Some(super::decode::decode(text).ok()?.1)
+    }
 }
 
 /// What is kept of a Namespace as text.
 #[derive(Serialize)]
 struct Rest {
-    metadata: ObjectMeta,
+    metadata: Map<String, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    spec: Option<NamespaceSpec>,
+    spec: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<NamespaceStatus>,
+    status: Option<Value>,
 }
 
 impl Projection for Namespace {
     const NEED: Need = Need::Namespaces;
-    type Object = KubeNamespace;
+    const FIELDS: &'static [&'static str] = &[
+        "metadata.name",
+        "metadata.uid",
+        "metadata.resourceVersion",
+        "metadata.generation",
+        "metadata.creationTimestamp",
+        "metadata.deletionTimestamp",
+        "metadata.deletionGracePeriodSeconds",
+        "metadata.generateName",
+        "metadata.finalizers",
+        "metadata.selfLink",
+        "metadata.labels",
+        "metadata.annotations",
+        "spec",
+        "status",
+    ];
+    type Object = WrittenNamespace;
 
-    fn project(object: KubeNamespace) -> (String, Self) {
+    fn project(object: WrittenNamespace) -> (String, Self) {
         let namespace = Self::from(object);
         (namespace.name.clone(), namespace)
+    }
+}
+
+impl kube::Resource for WrittenNamespace {
+    type DynamicType = ();
+    type Scope = k8s_openapi::ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Namespace".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "namespaces".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.no_metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.no_metadata
     }
 }
 
@@ -83,6 +152,7 @@ fn slim_with(mut metadata: ObjectMeta, annotation: &str) -> ObjectMeta {
 
 impl Projection for MutatingWebhookConfiguration {
     const NEED: Need = Need::MutatingWebhooks;
+    const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -93,6 +163,7 @@ impl Projection for MutatingWebhookConfiguration {
 
 impl Projection for ValidatingWebhookConfiguration {
     const NEED: Need = Need::ValidatingWebhooks;
+    const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -103,7 +174,8 @@ impl Projection for ValidatingWebhookConfiguration {
 
 impl Projection for ValidatingAdmissionPolicy {
     const NEED: Need = Need::ValidatingPolicies;
-    const MAY_BE_ABSENT: bool = true;
+    const MAY_BE_REFUSED: bool = true;
+    const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -115,7 +187,8 @@ impl Projection for ValidatingAdmissionPolicy {
 
 impl Projection for MutatingAdmissionPolicy {
     const NEED: Need = Need::MutatingPolicies;
-    const MAY_BE_ABSENT: bool = true;
+    const MAY_BE_REFUSED: bool = true;
+    const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -126,6 +199,7 @@ impl Projection for MutatingAdmissionPolicy {
 
 impl Projection for Service {
     const NEED: Need = Need::Services;
+    const FIELDS: &'static [&'static str] = &["metadata.name", "metadata.namespace", "spec"];
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -144,6 +218,62 @@ impl Projection for Service {
         (key, object)
     }
 }
+
+/// The fields of webhook configurations and policies.
+pub(crate) const CONFIGURATION: &[&str] = &[
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.labels",
+    "metadata.annotations",
+    "metadata.generation",
+    "spec",
+    "webhooks",
+];
+
+/// All but the managed fields: its status is written with all else that was read.
+const QUOTA: &[&str] = &[
+    "apiVersion",
+    "kind",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.resourceVersion",
+    "metadata.generation",
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
+    "metadata.deletionGracePeriodSeconds",
+    "metadata.generateName",
+    "metadata.finalizers",
+    "metadata.selfLink",
+    "metadata.labels",
+    "metadata.annotations",
+    "metadata.ownerReferences",
+    "spec",
+    "status",
+];
+
+/// The fields that [`identity`] keeps, and these.
+const fn with_identity<const N: usize, const ALL: usize>(fields: [&'static str; N]) -> [&'static str; ALL] {
+    assert!(ALL == N + IDENTITY.len());
+    let mut all = [""; ALL];
+    let mut at = 0;
+    while at < ALL {
+        all[at] = if at < IDENTITY.len() { IDENTITY[at] } else { fields[at - IDENTITY.len()] };
+        at += 1;
+    }
+    all
+}
+
+const IDENTITY: [&str; 7] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
+];
 
 /// What identifies an object, and what some plugin reads of every kind.
 fn identity(metadata: ObjectMeta) -> ObjectMeta {
@@ -166,6 +296,8 @@ fn key_of(metadata: &ObjectMeta) -> String {
 
 impl Projection for Pod {
     const NEED: Need = Need::Pods;
+    const FIELDS: &'static [&'static str] =
+        &with_identity::<3, 10>(["spec.nodeName", "spec.serviceAccountName", "spec.volumes"]);
     type Object = Self;
 
     fn project(object: Self) -> (String, Self) {
@@ -186,22 +318,23 @@ impl Projection for Pod {
 
 impl Projection for Node {
     const NEED: Need = Need::Nodes;
+    const FIELDS: &'static [&'static str] = &with_identity::<2, 9>(["status.allocatable", "status.declaredFeatures"]);
     type Object = Self;
 
     fn project(object: Self) -> (String, Self) {
-        let spec = object.spec.map(|spec| NodeSpec { taints: spec.taints, ..NodeSpec::default() });
         let status = object.status.map(|status| NodeStatus {
             allocatable: status.allocatable,
             declared_features: status.declared_features,
             ..NodeStatus::default()
         });
-        let node = Self { metadata: identity(object.metadata), spec, status };
+        let node = Self { metadata: identity(object.metadata), spec: None, status };
         (key_of(&node.metadata), node)
     }
 }
 
 impl Projection for ResourceQuota {
     const NEED: Need = Need::ResourceQuotas;
+    const FIELDS: &'static [&'static str] = QUOTA;
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -213,6 +346,7 @@ impl Projection for ResourceQuota {
 
 impl Projection for LimitRange {
     const NEED: Need = Need::LimitRanges;
+    const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -223,6 +357,7 @@ impl Projection for LimitRange {
 
 impl Projection for PriorityClass {
     const NEED: Need = Need::PriorityClasses;
+    const FIELDS: &'static [&'static str] = &with_identity::<3, 10>(["value", "globalDefault", "preemptionPolicy"]);
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -233,6 +368,15 @@ impl Projection for PriorityClass {
 
 impl Projection for StorageClass {
     const NEED: Need = Need::StorageClasses;
+    const FIELDS: &'static [&'static str] = &with_identity::<7, 14>([
+        "provisioner",
+        "allowVolumeExpansion",
+        "allowedTopologies",
+        "mountOptions",
+        "parameters",
+        "reclaimPolicy",
+        "volumeBindingMode",
+    ]);
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -243,6 +387,7 @@ impl Projection for StorageClass {
 
 impl Projection for IngressClass {
     const NEED: Need = Need::IngressClasses;
+    const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -253,6 +398,7 @@ impl Projection for IngressClass {
 
 impl Projection for RuntimeClass {
     const NEED: Need = Need::RuntimeClasses;
+    const FIELDS: &'static [&'static str] = &with_identity::<3, 10>(["handler", "overhead", "scheduling"]);
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -263,6 +409,7 @@ impl Projection for RuntimeClass {
 
 impl Projection for PersistentVolume {
     const NEED: Need = Need::PersistentVolumes;
+    const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -274,6 +421,7 @@ impl Projection for PersistentVolume {
 
 impl Projection for PersistentVolumeClaim {
     const NEED: Need = Need::PersistentVolumeClaims;
+    const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -285,6 +433,7 @@ impl Projection for PersistentVolumeClaim {
 
 impl Projection for Workload {
     const NEED: Need = Need::Workloads;
+    const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
     fn project(object: Self) -> (String, Self) {
@@ -294,6 +443,7 @@ impl Projection for Workload {
 
 impl Projection for PodGroup {
     const NEED: Need = Need::PodGroups;
+    const FIELDS: &'static [&'static str] = &with_identity::<2, 9>(["spec", "status"]);
     type Object = Self;
 
     fn project(object: Self) -> (String, Self) {
@@ -303,6 +453,7 @@ impl Projection for PodGroup {
 
 impl Projection for CSIDriver {
     const NEED: Need = Need::CsiDrivers;
+    const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -314,7 +465,7 @@ impl Projection for CSIDriver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::cluster::decode::decode;
 
     #[test]
     fn keeps_of_a_namespace_what_plugins_read() {
@@ -322,7 +473,7 @@ mod tests {
             "metadata": {"name": "a", "labels": {"l": "1"}, "annotations": {"n": "2"}, "managedFields": [{"manager": "m"}]},
             "status": {"phase": "Terminating"}
         });
-        let (key, namespace) = Namespace::project(serde_json::from_value(object).unwrap());
+        let (key, namespace) = decode::<Namespace>(&object.to_string()).unwrap();
         assert_eq!((&*key, &*namespace.name, namespace.terminating), ("a", "a", true));
         assert_eq!((namespace.labels.get("l"), namespace.annotations.get("n")), (Some("1"), Some("2")));
     }

@@ -2,6 +2,7 @@
 //! devices belong to.
 
 use super::cache::{Cache, Projection, key};
+use super::decode::decode;
 use super::{CallError, Cluster, Live, Need, of_kind, path};
 use crate::object::Object;
 use crate::status::Status;
@@ -15,7 +16,8 @@ use std::sync::{Arc, PoisonError};
 
 impl Projection for DeviceClass {
     const NEED: Need = Need::DeviceClasses;
-    const MAY_BE_ABSENT: bool = true;
+    const MAY_BE_REFUSED: bool = true;
+    const FIELDS: &'static [&'static str] = &["metadata.name", "spec.extendedResourceName"];
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
@@ -31,7 +33,17 @@ pub(crate) struct OwnedClaim(pub(crate) Object);
 
 impl Projection for OwnedClaim {
     const NEED: Need = Need::ResourceClaims;
-    const MAY_BE_ABSENT: bool = true;
+    const MAY_BE_REFUSED: bool = true;
+    const FIELDS: &'static [&'static str] = &[
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "metadata.annotations",
+        "metadata.labels",
+        "metadata.ownerReferences",
+        "metadata.creationTimestamp",
+        "metadata.deletionTimestamp",
+    ];
     type Object = ResourceClaim;
 
     fn project(mut object: ResourceClaim) -> (String, Self) {
@@ -48,6 +60,22 @@ pub(crate) struct WholePod(pub(crate) Object);
 
 impl Projection for WholePod {
     const NEED: Need = Need::Pods;
+    const FIELDS: &'static [&'static str] = &[
+        "apiVersion",
+        "kind",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "metadata.resourceVersion",
+        "metadata.annotations",
+        "metadata.labels",
+        "metadata.ownerReferences",
+        "metadata.creationTimestamp",
+        "metadata.deletionTimestamp",
+        "metadata.deletionGracePeriodSeconds",
+        "spec",
+        "status",
+    ];
     type Object = Pod;
 
     fn project(object: Pod) -> (String, Self) {
@@ -85,8 +113,10 @@ impl Cluster {
         let request =
             Request::new(path::<ResourceQuota>(namespace)).replace_subresource("status", &name, &parameters, body);
         let request = request.map_err(|error| Status::plain(error.to_string()))?;
-        let updated = self.call(client.request::<ResourceQuota>(request)).await.map_err(CallError::into_status)?;
-        Ok(Arc::new(ResourceQuota::project(updated).1))
+        let updated = self.call(client.request_text(request)).await.map_err(CallError::into_status)?;
+        let updated =
+            decode::<ResourceQuota>(&updated).map_err(|_| super::undecodable("ResourceQuota", names(quota).1))?;
+        Ok(Arc::new(updated.1))
     }
 
     /// The same in a fixed cluster, where versions are counted up.

@@ -21,6 +21,15 @@ pub(crate) struct ServiceAccount {
 
 impl Projection for ServiceAccount {
     const NEED: Need = Need::ServiceAccounts;
+    const FIELDS: &'static [&'static str] = &[
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "metadata.annotations",
+        "automountServiceAccountToken",
+        "secrets",
+        "imagePullSecrets",
+    ];
     type Object = KubeServiceAccount;
 
     fn project(object: KubeServiceAccount) -> (String, Self) {

@@ -151,3 +151,120 @@ async fn its_watches_end_with_it() {
     // The last holder of the sender is the watching task.
     assert!(asked.recv().await.is_none());
 }
+
+fn list(items: Value) -> Value {
+    json!({"kind": "List", "metadata": {"resourceVersion": "1"}, "items": items})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_the_api_server_does_not_have_is_empty_until_it_appears() {
+    let appeared = Arc::new(AtomicBool::new(false));
+    let seen = appeared.clone();
+    let client = client(move |_, url| match url {
+        url if url.contains("watch=true") => None,
+        url if url.starts_with("/apis?") => {
+            let versions = |version: &str| json!([{"groupVersion": format!("g/{version}"), "version": version}]);
+            let groups = json!([{"name": "apps", "versions": versions("v1")}, {"name": "discovery.k8s.io", "versions": versions("v1")}]);
+            Some((200, json!({"groups": groups})))
+        }
+        url if url.starts_with("/apis/discovery.k8s.io/v1?") => Some((200, json!({"resources": []}))),
+        _ if seen.load(Ordering::SeqCst) => Some((200, list(json!([{"metadata": {"name": "c"}, "spec": {}}])))),
+        _ => Some((404, json!("404 page not found"))),
+    });
+    let cluster = Cluster::start(client, &[Need::DeviceClasses, Need::EndpointSlices], Limits::default());
+    assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
+    assert!(cluster.all::<k8s_openapi::api::resource::v1::DeviceClass>().is_empty() && cluster.stale().is_empty());
+    let mut changes = cluster.changes(&[Need::DeviceClasses]);
+    appeared.store(true, Ordering::SeqCst);
+    assert!(changes.next().await);
+    assert!(cluster.find::<k8s_openapi::api::resource::v1::DeviceClass>("", "c").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_of_what_discovery_has_is_no_empty_list() {
+    let client = client(|_, url| match url {
+        url if url.starts_with("/api/v1?") => Some((200, json!({"resources": [{"name": "services"}]}))),
+        _ => Some((404, json!("404 page not found"))),
+    });
+    let cluster = Cluster::start(client, &[Need::Services], Limits::default());
+    assert!(!cluster.wait_synced().await);
+    assert_eq!(cluster.unsynced()[0].1, "the API server answered 404: \"404 page not found\"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_stays_broken_is_stale_and_what_it_held_counts() {
+    let client = client(|_, url| match url.contains("watch=true") {
+        true => Some((403, status(403, "Forbidden"))),
+        false => Some((200, list(json!([{"metadata": {"name": "a", "namespace": "n"}}])))),
+    });
+    let cluster = Cluster::start(client, &[Need::Services], Limits::default());
+    assert!(cluster.wait_synced().await && cluster.stale().is_empty());
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    assert!(cluster.stale().is_empty());
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let stale = cluster.stale();
+    assert!(stale[0].1.contains("it is Forbidden"), "{stale:?}");
+    assert!(cluster.is_synced() && cluster.service("n", "a").is_some());
+    let registry = prometheus::Registry::new();
+    registry.register(Box::new(Metrics::new(cluster).unwrap())).unwrap();
+    let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    assert!(text.contains("kube_admission_proxy_watch_last_event_seconds{kind=\"Services\"} 3"), "{text}");
+    assert!(text.contains("kube_admission_proxy_watch_undecodable_objects{kind=\"Services\"} 0"), "{text}");
+}
+
+#[tokio::test]
+async fn pages_that_are_too_large_are_asked_for_again_with_fewer_items() {
+    let large = "x".repeat(3 << 20);
+    let client = client(move |_, url| {
+        let query: HashMap<String, String> =
+            form_urlencoded::parse(url.split_once('?').unwrap().1.as_bytes()).into_owned().collect();
+        if query.contains_key("watch") {
+            return None;
+        }
+        let (limit, from): (usize, usize) =
+            (query["limit"].parse().unwrap(), query.get("continue").map_or(0, |from| from.parse().unwrap()));
+        let until = (from + limit).min(20);
+        let items: Vec<_> = (from..until)
+            .map(|n| json!({"metadata": {"name": format!("s{n}"), "namespace": "n"}, "status": large}))
+            .collect();
+        let next = if until < 20 { until.to_string() } else { String::new() };
+        Some((200, json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": items})))
+    });
+    let cluster = Cluster::start(client, &[Need::Services], Limits::default());
+    assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
+    assert_eq!(cluster.all::<Service>().len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_cannot_be_decoded_delay_no_other() {
+    let lines = |count: usize| -> String {
+        let event = |name: String, spec: Value, version: usize| {
+            let metadata = json!({"name": name, "namespace": "n", "resourceVersion": version.to_string()});
+            json!({"type": "MODIFIED", "object": {"metadata": metadata, "spec": spec}}).to_string() + "\n"
+        };
+        let odd = (0..count).map(|n| event("odd".to_owned(), json!("text"), n));
+        odd.chain([event("good".to_owned(), json!({}), count)]).collect()
+    };
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let lines = lines(100);
+        async move {
+            let body = match query.contains("watch=true") {
+                false => list(json!([])).to_string(),
+                true if query.contains("resourceVersion=1&") || query.ends_with("resourceVersion=1") => lines,
+                true => return pending().await,
+            };
+            Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes())))
+        }
+    });
+    let cluster = Cluster::start(kube::Client::new(service, "default"), &[Need::Services], Limits::default());
+    let mut changes = cluster.changes(&[Need::Services]);
+    let begun = tokio::time::Instant::now();
+    while cluster.service("n", "good").is_none() {
+        assert!(changes.next().await);
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(cluster.check_decodable(&[Need::Services], "n").unwrap_err().code, 500);
+    assert!(cluster.check_decodable(&[Need::Services], "m").is_ok());
+    assert!(cluster.check_known::<Service>("n", "odd").is_err() && cluster.check_known::<Service>("n", "good").is_ok());
+}

@@ -68,6 +68,10 @@ pub struct Limits {
     pub front_proxy_headers_interval: Duration,
     /// Time for a page of a list that fills a cache.
     pub list_timeout: Duration,
+    /// Bytes of a single object that a cache lists or watches.
+    pub object_bytes: usize,
+    /// How long the watch of a cache may fail before the proxy is not ready; what the cache holds goes on counting.
+    pub broken_watch_timeout: Duration,
     /// Bytes of a discovery document.
     pub discovery_bytes: usize,
     /// Reviews of clients' credentials at a time (TokenReview, SelfSubjectReview). Requests that need a further one wait, then get
@@ -101,6 +105,9 @@ pub struct Limits {
     pub definition_ttl: Duration,
     /// Kinds that policies take parameters from; each is watched as long as a policy names it.
     pub policy_parameter_kinds: usize,
+    /// Bytes of the objects that policies take parameters from, of one kind, or of one kind in a namespace where bindings
+    /// name it. Where there are more, none is kept, and requests that need one are refused.
+    pub policy_parameter_bytes: usize,
     /// Webhook clients that are kept.
     pub webhook_clients: u64,
     /// Bytes of a webhook's answer, also after decompression.
@@ -170,6 +177,8 @@ impl Default for Limits {
             probe_timeout: seconds(3),
             front_proxy_headers_interval: seconds(10),
             list_timeout: seconds(90),
+            object_bytes: 32 * MEBIBYTE,
+            broken_watch_timeout: seconds(300),
             discovery_bytes: 16 * MEBIBYTE,
             credential_reviews: 64,
             credential_reviews_per_connection: 8,
@@ -185,6 +194,7 @@ impl Default for Limits {
             cache_sync_timeout: seconds(10),
             definition_ttl: seconds(5),
             policy_parameter_kinds: 256,
+            policy_parameter_bytes: 64 * MEBIBYTE,
             webhook_clients: 200,
             webhook_response_bytes: 8 * MEBIBYTE,
             webhook_breaker_failures: 0,

@@ -35,6 +35,7 @@ impl Plugin for DefaultIngressClass {
         if by_annotation || by_field {
             return Ok(());
         }
+        self.0.check_decodable(&[Need::IngressClasses], "")?;
         let classes = self.0.all::<IngressClass>();
         let Some(class) = default_class(classes.iter().map(|class| &class.metadata), &[IS_DEFAULT]) else {
             return Ok(());

@@ -38,6 +38,7 @@ impl Plugin for DefaultStorageClass {
         if by_annotation || by_field {
             return Ok(());
         }
+        self.0.check_decodable(&[Need::StorageClasses], "")?;
         let classes = self.0.all::<StorageClass>();
         let Some(class) = default_class(classes.iter().map(|class| &class.metadata), &IS_DEFAULT) else {
             return Ok(());

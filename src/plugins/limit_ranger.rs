@@ -96,6 +96,7 @@ impl LimitRanger {
 
     /// The namespace's ranges from the cache; where that has none, from the API server, which is believed for a while.
     async fn ranges(&self, namespace: &str) -> Result<Ranges, Denial> {
+        self.cluster.check_decodable(&[Need::LimitRanges], namespace)?;
         let cached = self.cluster.in_namespace::<LimitRange>(namespace);
         if !cached.is_empty() {
             return Ok(Arc::new(cached));

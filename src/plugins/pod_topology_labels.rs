@@ -44,6 +44,7 @@ impl Plugin for PodTopologyLabels {
         if !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
+        self.cluster.check_known::<Node>("", node)?;
         let Some(node) = self.cluster.find::<Node>("", node) else { return Ok(()) };
         for label in LABELS {
             let value = node.metadata.labels.as_ref().and_then(|labels| labels.get(label));

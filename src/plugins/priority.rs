@@ -114,6 +114,7 @@ impl Priority {
     fn establish(&self, object: &Object) -> Result<Established, Denial> {
         let name = object.str(&CLASS_NAME);
         if name.is_empty() {
+            self.cluster.check_decodable(&[Need::PriorityClasses], "")?;
             let none = || Established {
                 class: String::new(),
                 priority: 0,

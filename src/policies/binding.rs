@@ -1,7 +1,7 @@
 //! Bindings: what is kept of each, compiled when it is read. There may be a hundred thousand.
 
 use crate::admission::shadow;
-use crate::cluster::{Need, Projection};
+use crate::cluster::{CONFIGURATION, Need, Projection};
 use crate::object::selector::LabelSelector;
 use crate::webhooks::criteria::Criteria;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -115,7 +115,8 @@ impl<A> Binding<A> {
 
 impl Projection for Binding<ValidatingAdmissionPolicyBinding> {
     const NEED: Need = Need::ValidatingBindings;
-    const MAY_BE_ABSENT: bool = true;
+    const MAY_BE_REFUSED: bool = true;
+    const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = ValidatingAdmissionPolicyBinding;
 
     fn project(object: ValidatingAdmissionPolicyBinding) -> (String, Self) {
@@ -128,7 +129,8 @@ impl Projection for Binding<ValidatingAdmissionPolicyBinding> {
 
 impl Projection for Binding<MutatingAdmissionPolicyBinding> {
     const NEED: Need = Need::MutatingBindings;
-    const MAY_BE_ABSENT: bool = true;
+    const MAY_BE_REFUSED: bool = true;
+    const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = MutatingAdmissionPolicyBinding;
 
     fn project(object: MutatingAdmissionPolicyBinding) -> (String, Self) {

@@ -3,7 +3,8 @@
 use super::binding::ParameterReference;
 use super::policy::ParameterKind;
 use super::source::unknown_kind;
-use crate::cluster::{Parameter, Parameters};
+use crate::cluster::{Parameter, Parameters, Unusable};
+use crate::status::Status;
 use std::sync::Arc;
 
 /// The parameters of one binding; a policy is evaluated once with each, or once with none.
@@ -30,6 +31,32 @@ pub async fn check_kind(parameters: Option<&Result<Arc<Parameters>, String>>) ->
     }
 }
 
+/// Why there are no parameters.
+#[derive(Debug)]
+pub enum Uncollected {
+    /// Something is misconfigured, in the text of kube-apiserver; the policy's failurePolicy decides.
+    Misconfigured(String),
+    /// Nobody knows what the parameters are, which kube-apiserver does not have. The request is refused whatever the
+    /// failurePolicy: objects that others write must not switch a policy off.
+    Unusable(Status),
+}
+
+impl From<String> for Uncollected {
+    fn from(why: String) -> Self {
+        Self::Misconfigured(why)
+    }
+}
+
+impl From<&str> for Uncollected {
+    fn from(why: &str) -> Self {
+        Self::Misconfigured(why.to_owned())
+    }
+}
+
+fn unusable(kind: &ParameterKind, why: &Unusable) -> Uncollected {
+    Uncollected::Unusable(Status::internal_error(format!("parameters of the kind `{kind}` cannot be used: {why}")))
+}
+
 /// The parameters for a request in this namespace, which may be empty.
 ///
 /// # Errors
@@ -39,12 +66,12 @@ pub async fn collect(
     parameters: Option<&Result<Arc<Parameters>, String>>,
     reference: Option<&ParameterReference>,
     namespace: &str,
-) -> Result<Collected, String> {
+) -> Result<Collected, Uncollected> {
     let (Some(kind), Some(Ok(parameters)), Some(reference)) = (kind, parameters, reference) else {
         return Ok(Collected::None);
     };
     let Some(namespaced) = parameters.is_namespaced().await else {
-        return Err(format!("paramKind kind `{kind}` not known"));
+        return Err(format!("paramKind kind `{kind}` not known").into());
     };
     let namespace = match (namespaced, reference.namespace.as_deref()) {
         (false, _) => "",
@@ -54,19 +81,21 @@ pub async fn collect(
         }
         (true, None) => namespace,
     };
-    if !parameters.wait_synced().await {
-        return Err(format!("paramKind kind `{kind}` not yet synced to use for admission"));
+    if !parameters.wait_synced(namespace).await {
+        return Err(format!("paramKind kind `{kind}` not yet synced to use for admission").into());
     }
     if !namespaced && reference.namespace.is_some() {
         return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".into());
     }
     let found = match (&reference.name, &reference.selector) {
         (Some(_), Some(_)) => return Err("paramRef.name and paramRef.selector are mutually exclusive".into()),
-        (Some(name), None) => parameters.find(namespace, name).into_iter().collect(),
+        (Some(name), None) => {
+            parameters.find(namespace, name).map_err(|why| unusable(kind, &why))?.into_iter().collect()
+        }
         (None, Some(selector)) => {
             let selector = selector.as_ref().map_err(Clone::clone)?;
-            let all = parameters.list(namespace).into_iter();
-            all.filter(|parameter| selector.matches(parameter.labels())).collect()
+            let all = parameters.list(namespace).map_err(|why| unusable(kind, &why))?;
+            all.into_iter().filter(|parameter| selector.matches(parameter.labels())).collect()
         }
         (None, None) => return Err("one of name or selector must be provided".into()),
     };

@@ -232,8 +232,7 @@ mod tests {
         ] {
             let object =
                 json!({"metadata": {"name": "a", "labels": {"l": "1"}, "uid": "u"}, "spec": spec, "status": status});
-            let read: k8s_openapi::api::core::v1::Namespace = serde_json::from_value(object.clone()).unwrap();
-            let namespace = Namespace::from(read);
+            let namespace = Namespace::read(&object.to_string()).unwrap();
             assert_eq!(namespace.usual, is_usual, "{object}");
             assert_eq!(Json::Object(namespace_value(&namespace)), object);
         }

@@ -10,7 +10,7 @@ use crate::admission::Attributes;
 use crate::admission::shadow::{self, Shadows};
 use crate::cel::work;
 use crate::cluster::discovery::Discovery;
-use crate::cluster::{Cluster, Need, Parameters, Projection};
+use crate::cluster::{Cluster, Need, Parameters, Projection, Scope};
 use crate::manifests;
 use crate::object::GroupVersionKind;
 use crate::webhooks::derived::Derived;
@@ -229,7 +229,9 @@ where
     }
 
     fn hook(&self, policy: Arc<Policy<R>>, bindings: Vec<Arc<Binding<A>>>) -> Hook<R, A> {
-        let parameters = policy.parameter_kind.as_ref().map(|kind| self.parameters(kind));
+        let references = || bindings.iter().filter_map(|binding| binding.parameters.as_deref());
+        let scope = Scope::of(references().map(|reference| reference.namespace.as_deref()));
+        let parameters = policy.parameter_kind.as_ref().map(|kind| self.parameters(kind, &scope));
         let (named, obeyed) = (&self.shadows.named, self.shadows.named.obey_annotations());
         let is_whole = (policy.is_shadow && obeyed) || named.contain(&policy.name, "");
         let is_one = |binding: &Arc<Binding<A>>| {
@@ -255,9 +257,9 @@ where
         metrics.annotated("policy", step, annotated);
     }
 
-    fn parameters(&self, kind: &ParameterKind) -> Result<Arc<Parameters>, String> {
+    fn parameters(&self, kind: &ParameterKind, scope: &Scope) -> Result<Arc<Parameters>, String> {
         let parsed = kind.parsed()?;
-        let followed = self.cluster.parameters(&parsed, &self.discovery);
+        let followed = self.cluster.parameters(&parsed, scope, &self.discovery);
         followed.ok_or_else(|| format!("too many kinds of parameters are in use to follow `{kind}`"))
     }
 }

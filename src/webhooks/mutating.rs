@@ -15,8 +15,8 @@ use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows as ShadowNames;
 use crate::admission::{Attributes, Denial, Level};
-use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
+use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
 use crate::conversion::{Converter, Versioned};
 use crate::object::{GroupVersionKind, GroupVersionResource, Object, schema, typed};
@@ -108,6 +108,9 @@ impl Mutating {
         }
         if !is_exempt && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        if !is_exempt {
+            self.cluster.check_decodable(&[Need::MutatingWebhooks], "")?;
         }
         let hooks = self.hooks();
         let mut candidates = hooks.candidates(attributes, &self.cluster);

@@ -11,8 +11,8 @@ use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows as ShadowNames;
 use crate::admission::{Attributes, Denial};
-use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
+use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
 use crate::conversion::Converter;
 use crate::policies::{Versions, View};
@@ -83,6 +83,9 @@ impl Validating {
         }
         if !is_exempt && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        if !is_exempt {
+            self.cluster.check_decodable(&[Need::ValidatingWebhooks], "")?;
         }
         let hooks = self.hooks();
         let mut matcher = Matcher::new(&self.cluster, &self.converter);

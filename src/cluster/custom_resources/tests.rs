@@ -195,8 +195,11 @@ async fn a_watched_definition_is_read_as_well() {
 
 #[tokio::test]
 async fn an_api_server_without_definitions_has_no_custom_resources() {
-    let cluster =
-        Cluster::start(client(|_, _| Some(refusal(404))), &[Need::CustomResourceDefinitions], Limits::default());
+    let client = client(|_, url| match url {
+        url if url.starts_with("/apis?") => Some((200, json!({"groups": []}))),
+        _ => Some(refusal(404)),
+    });
+    let cluster = Cluster::start(client, &[Need::CustomResourceDefinitions], Limits::default());
     assert!(cluster.wait_synced().await);
     assert_eq!(cluster.find_custom_resource(&widgets("v1"), &kind("v1")).await.unwrap(), None);
 }

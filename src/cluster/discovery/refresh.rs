@@ -1,15 +1,11 @@
 //! When discovery is fetched anew.
 
 use super::{Limits, Shared, fetch};
+use crate::cluster::follow::{Bounds, Failure, Follower, Source, follow};
 use crate::upstream::SharedTransport;
-use futures_util::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use kube::api::{Api, PartialObjectMeta};
-use kube::runtime::{WatchStreamExt, watcher};
-use std::fmt::Debug;
 use std::future::pending;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -65,44 +61,62 @@ pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits:
 
 /// Asks for a refresh when a CustomResourceDefinition comes, changes or goes.
 pub(super) async fn follow_definitions(shared: Arc<Shared>, client: kube::Client, limits: Limits) {
-    follow::<CustomResourceDefinition>(shared, client, limits).await;
+    follow_kind::<CustomResourceDefinition>(shared, client, limits).await;
 }
 
 /// Asks for a refresh when an APIService comes, changes or goes.
 pub(super) async fn follow_api_services(shared: Arc<Shared>, client: kube::Client, limits: Limits) {
-    follow::<APIService>(shared, client, limits).await;
+    follow_kind::<APIService>(shared, client, limits).await;
 }
 
-/// A server that does not have the resource, or does not let us watch it, is asked again now and then: what is looked up
-/// and not known is found all the same.
-async fn follow<K>(shared: Arc<Shared>, client: kube::Client, limits: Limits)
+/// A server that does not let us watch the resource is asked again now and then: what is looked up and not known is found
+/// all the same.
+async fn follow_kind<K>(shared: Arc<Shared>, client: kube::Client, limits: Limits)
 where
-    K: kube::Resource<DynamicType = ()> + Clone + Debug + Send + Sync + 'static,
+    K: kube::Resource<DynamicType = ()>,
 {
-    let kind = K::kind(&());
-    let api: Api<PartialObjectMeta<K>> = Api::all(client);
-    let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_) | watcher::Event::InitDone) => {
-                shared.changed.notify_one()
-            }
-            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
-            Err(error) if is_refused(&error) => {
-                tracing::debug!(%kind, %error, "changes cannot be watched; discovery is refreshed now and then");
-                sleep(limits.periodic_interval).await;
-            }
-            Err(error) => tracing::warn!(%kind, %error, "watch of the API server failed; trying again"),
-        }
-    }
+    let source = Source::all::<K>(client);
+    let bounds = Bounds { list_timeout: limits.call_timeout, object_bytes: limits.body_bytes };
+    let mut notice = Notice { shared, kind: K::kind(&()).into_owned(), is_refused: false };
+    follow(&source, bounds, &mut notice).await;
 }
 
-fn is_refused(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => {
-            matches!(status.code, 401 | 403 | 404 | 405)
+/// Says that something changed. The objects themselves are not looked at.
+struct Notice {
+    shared: Arc<Shared>,
+    kind: String,
+    is_refused: bool,
+}
+
+impl Follower for Notice {
+    fn begin(&mut self) {}
+
+    fn item(&mut self, _: &str) {}
+
+    fn end(&mut self) {
+        self.shared.changed.notify_one();
+    }
+
+    fn applied(&mut self, _: &str) {
+        self.shared.changed.notify_one();
+    }
+
+    fn deleted(&mut self, _: &str) {
+        self.shared.changed.notify_one();
+    }
+
+    fn answered(&mut self) {
+        self.is_refused = false;
+    }
+
+    fn absent(&mut self) {}
+
+    fn failed(&mut self, failure: &Failure) {
+        let kind = &self.kind;
+        if !matches!(failure.code(), Some(401 | 403 | 404 | 405)) {
+            tracing::warn!(kind, error = %failure, "watch of the API server failed; trying again");
+        } else if !std::mem::replace(&mut self.is_refused, true) {
+            tracing::debug!(kind, error = %failure, "changes cannot be watched; discovery is refreshed now and then");
         }
-        _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! The quotas of a namespace as late as they are known, and how what is used of them is written (`quotaAccessor`).
 
 use super::scopes::Selector;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
 use crate::object::quantity::Quantity;
 use crate::object::resources::ResourceList;
@@ -88,9 +88,17 @@ impl Quotas {
         }
     }
 
+    /// Whether everything is known that the namespace's quotas depend on.
+    fn check_decodable(&self, namespace: &str) -> Result<(), Status> {
+        self.cluster.check_decodable(&[Need::ResourceQuotas], namespace)?;
+        self.cluster.check_decodable(&[Need::DeviceClasses], "")
+    }
+
     /// Whether the namespace is known to have none.
     pub(super) fn has_none(&self, namespace: &str) -> bool {
-        self.cluster.has_synced::<ResourceQuota>() && self.cluster.in_namespace::<ResourceQuota>(namespace).is_empty()
+        self.cluster.has_synced::<ResourceQuota>()
+            && self.cluster.in_namespace::<ResourceQuota>(namespace).is_empty()
+            && self.check_decodable(namespace).is_ok()
     }
 
     /// Whether it may have one whose limits are of interest.
@@ -100,11 +108,13 @@ impl Quotas {
             hard.into_iter().flatten().map(|(name, _)| name.clone()).collect()
         };
         !self.cluster.has_synced::<ResourceQuota>()
+            || self.check_decodable(namespace).is_err()
             || self.cluster.in_namespace::<ResourceQuota>(namespace).iter().any(|quota| interest(&hard(quota)))
     }
 
     /// The namespace's quotas, sorted by name.
     pub(super) async fn of(&self, namespace: &str) -> Result<Vec<Quota>, Status> {
+        self.check_decodable(namespace)?;
         let mut found = self.cluster.in_namespace::<ResourceQuota>(namespace);
         if found.is_empty() && !self.cluster.has_synced::<ResourceQuota>() {
             let look_up = async { self.cluster.list_live::<ResourceQuota>(namespace).await.map(Arc::new) };

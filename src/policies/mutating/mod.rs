@@ -13,14 +13,14 @@ mod tests;
 use super::Audience;
 use super::files::{Files, follow};
 use super::metrics::Checks;
-use super::parameters::{Collected, check_kind, collect};
+use super::parameters::{Collected, Uncollected, check_kind, collect};
 use super::request::{namespace_name, namespace_value};
 use super::shadow::{Shadows, Would};
 use super::source::{Hook, Shadowing, Source};
 use super::versions::Versions;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, BuildError, Denial, Environment};
-use crate::cluster::{Cluster, Parameter};
+use crate::cluster::{Cluster, Need, Parameter};
 use crate::conversion::Converter;
 use crate::manifests;
 use crate::status::{Cause, Status};
@@ -152,6 +152,9 @@ impl Mutating {
         if audience == Audience::All && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
+        if audience == Audience::All {
+            self.cluster.check_decodable(&[Need::MutatingPolicies, Need::MutatingBindings], "")?;
+        }
         let policies = self.source.policies();
         let mut hooks = policies.candidates(audience, attributes, &self.cluster);
         hooks.look_at(attributes, attributes.object.as_ref());
@@ -162,7 +165,7 @@ impl Mutating {
         let mut told = Told { failures: Vec::new(), shadows: Shadows::new("admit", &self.metrics) };
         let (mut invocations, mut versions) = (Vec::new(), Versions::default());
         for (_, hook) in hooks {
-            self.collect(hook, attributes, (&mut matcher, &mut versions), &mut invocations, &mut told).await;
+            self.collect(hook, attributes, (&mut matcher, &mut versions), &mut invocations, &mut told).await?;
         }
         let namespace = match namespace_name(attributes).filter(|_| !invocations.is_empty()) {
             None => Ok(None),
@@ -194,6 +197,9 @@ impl Mutating {
     }
 
     /// What is to be asked of one policy.
+    ///
+    /// # Errors
+    /// When nobody knows what its parameters are.
     async fn collect<'a>(
         &self,
         hook: &'a MutatingHook,
@@ -201,7 +207,7 @@ impl Mutating {
         (matcher, versions): (&mut Matcher<'_>, &mut Versions),
         invocations: &mut Vec<Invocation<'a>>,
         told: &mut Told<'a>,
-    ) {
+    ) -> Result<(), Denial> {
         let policy = &*hook.policy;
         let is_second = attributes.reinvocation.is_reinvoke;
         let mut misconfigured = |(binding, is_shadow): (Option<&'a str>, bool), why: String| {
@@ -210,7 +216,7 @@ impl Mutating {
             told.fail(attributes, Failure { policy, binding, message, reason: None }, is_shadow);
         };
         if hook.is_shadow() && is_second {
-            return;
+            return Ok(());
         }
         let matched = match &policy.criteria {
             None => Err("policy contained no match constraints, a required field".to_owned()),
@@ -220,13 +226,16 @@ impl Mutating {
             }
         };
         let wanted = match matched {
-            Ok(None) => return,
+            Ok(None) => return Ok(()),
             Ok(Some(wanted)) => check_kind(hook.parameters.as_ref()).await.map(|()| wanted),
             Err(why) => Err(why),
         };
         let wanted = match wanted {
             Ok(wanted) => wanted,
-            Err(why) => return misconfigured((None, hook.is_shadow()), why),
+            Err(why) => {
+                misconfigured((None, hook.is_shadow()), why);
+                return Ok(());
+            }
         };
         for (binding, is_shadow) in hook.bound().filter(|(_, is_shadow)| !(*is_shadow && is_second)) {
             let name = &*binding.name;
@@ -250,7 +259,8 @@ impl Mutating {
             let parameters = match collected {
                 Ok(Collected::None) => vec![None],
                 Ok(Collected::Some(all)) => all.into_iter().map(Some).collect(),
-                Err(why) => {
+                Err(Uncollected::Unusable(status)) if !is_shadow => return Err(status.into()),
+                Err(Uncollected::Misconfigured(why) | Uncollected::Unusable(Status { message: why, .. })) => {
                     misconfigured((Some(name), is_shadow), why);
                     continue;
                 }
@@ -265,6 +275,7 @@ impl Mutating {
                 wanted: wanted.clone(),
             }));
         }
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use super::Audience;
 use super::binding::{Action, Binding};
 use super::files::{Files, follow};
 use super::metrics::{Checks, ErrorType};
-use super::parameters::{Collected, check_kind, collect};
+use super::parameters::{Collected, Uncollected, check_kind, collect};
 use super::request::{Shared, Shown, namespace_name, namespace_value};
 use super::shadow::{Shadows, Would};
 use super::source::{Hook, Policies, Shadowing, Source};
@@ -18,7 +18,7 @@ use super::versions::Versions;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, BuildError, Denial, Environment};
 use crate::cel::work;
-use crate::cluster::{Cluster, Namespace, Parameter};
+use crate::cluster::{Cluster, Namespace, Need, Parameter};
 use crate::conversion::Converter;
 use crate::manifests;
 use crate::status::{Cause, Status};
@@ -97,6 +97,15 @@ enum Trouble {
     Misconfigured(String),
     /// The request ends with this.
     Refused(Denial),
+}
+
+impl From<Uncollected> for Trouble {
+    fn from(why: Uncollected) -> Self {
+        match why {
+            Uncollected::Misconfigured(why) => Self::Misconfigured(why),
+            Uncollected::Unusable(status) => Self::Refused(status.into()),
+        }
+    }
 }
 
 /// What a policy said, if it was meant: the same for every binding with the same parameter.
@@ -181,6 +190,9 @@ impl Validating {
         // What only policies from files see does not wait for others.
         if audience == Audience::All && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        if audience == Audience::All {
+            self.cluster.check_decodable(&[Need::ValidatingPolicies, Need::ValidatingBindings], "")?;
         }
         let policies: Arc<Policies<_, _>> = self.source.policies();
         let mut pass = None;
@@ -280,7 +292,7 @@ impl Validating {
         }
         let (kind, reference) = (policy.parameter_kind.as_ref(), binding.parameters.as_deref());
         let collected = collect(kind, hook.parameters.as_ref(), reference, &attributes.namespace).await;
-        let (without, parameters) = match collected.map_err(Trouble::Misconfigured)? {
+        let (without, parameters) = match collected? {
             Collected::None => (Some(None), Vec::new()),
             Collected::Some(all) => (None, all),
         };

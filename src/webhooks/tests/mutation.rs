@@ -292,6 +292,14 @@ async fn nothing_is_decided_before_the_caches_are_there() {
 }
 
 #[tokio::test]
+async fn a_configuration_that_cannot_be_decoded_is_not_left_out() {
+    let world = mutating_in(default_state().undecodable::<MutatingWebhookConfiguration>(&["odd"]));
+    let mut attributes = create(configmap());
+    let status = refused(world.plugin.admit(&mut attributes).await, &attributes);
+    assert_eq!((status.code, status.message.contains("\"odd\"")), (500, true), "{status}");
+}
+
+#[tokio::test]
 async fn a_patched_custom_resource_gets_defaults_and_is_not_pruned() {
     let add = patch(&json!([{"op": "add", "path": "/spec", "value": {"unknown": 1, "nested": {}}}]));
     let server = HookServer::start(&[("add", Reply::Response(add))]).await;

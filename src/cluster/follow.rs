@@ -1,0 +1,455 @@
+//! Lists a resource and watches it from there, for as long as somebody wants to know.
+//!
+//! Items and events go to a [`Follower`] as text, one by one: no object can stop the others. Pages are bounded in bytes.
+
+use super::decode::{Event, Identity, List};
+use bytes::{Bytes, BytesMut};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use kube::Resource;
+use kube::api::ApiResource;
+use kube::client::Body;
+use serde::Deserialize;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// Items of the first page; each further page has as many as come to [`PAGE_TARGET`], and at most four times as many as the last.
+const FIRST_PAGE: usize = 16;
+/// Items of a page.
+const LARGEST_PAGE: usize = 500;
+/// Bytes that a page shall have.
+const PAGE_TARGET: usize = 4 << 20;
+/// Bytes of a page of more than one item; a larger page is asked for again with fewer items.
+const PAGE_BYTES: usize = 16 << 20;
+/// `timeoutSeconds` of a watch.
+const WATCH_SECONDS: u64 = 290;
+/// How long a watch may be silent: longer than [`WATCH_SECONDS`], so its connection is dead.
+const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS + 30);
+/// A watch that ends sooner counts as failed.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
+/// Between two lists of a resource that the API server does not have.
+const ABSENT_INTERVAL: Duration = Duration::from_secs(30);
+/// Between two lists of a resource whose objects are more than may be kept.
+const FULL_INTERVAL: Duration = Duration::from_secs(60);
+/// Pause after the first failure; each further one doubles it.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Bytes of an answer that is no list, and characters of it that are quoted.
+const SMALL_ANSWER: usize = 1 << 20;
+const QUOTED: usize = 300;
+
+/// What a list or watch may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Time for a page of a list.
+    pub(super) list_timeout: Duration,
+    /// Bytes of a single object.
+    pub(super) object_bytes: usize,
+}
+
+/// A resource of the API server, in all namespaces or in one.
+#[derive(Clone)]
+pub(super) struct Source {
+    client: kube::Client,
+    resource: ApiResource,
+    path: String,
+}
+
+impl Source {
+    /// All objects of a kind.
+    pub(super) fn all<K: Resource<DynamicType = ()>>(client: kube::Client) -> Self {
+        Self::of(client, ApiResource::erase::<K>(&()), None)
+    }
+
+    /// The objects of a resource in a namespace, or in all.
+    pub(super) fn of(client: kube::Client, resource: ApiResource, namespace: Option<&str>) -> Self {
+        let ApiResource { group, version, plural, .. } = &resource;
+        let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        let path = match namespace {
+            None => format!("{root}/{plural}"),
+            Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
+        };
+        Self { client, resource, path }
+    }
+
+    /// Kind of the objects.
+    pub(super) fn kind(&self) -> &str {
+        &self.resource.kind
+    }
+
+    async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Response<Body>, Failure> {
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+        let request = Request::get(format!("{path}?{query}")).body(Body::empty());
+        let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
+        let sent = self.client.send(request).await;
+        let response = sent.map_err(|error| Failure::Broken(crate::upstream::chain(&error)))?;
+        if response.status() == StatusCode::OK {
+            return Ok(response);
+        }
+        let code = response.status();
+        let body = whole(response.into_body(), SMALL_ANSWER).await.unwrap_or_default();
+        Err(Failure::refused(code, &body))
+    }
+
+    async fn page(&self, items: usize, next: Option<&str>, bytes: usize) -> Result<Bytes, Failure> {
+        let items = items.to_string();
+        let mut query = vec![("limit", &*items)];
+        query.extend(next.map(|next| ("continue", next)));
+        whole(self.get(&self.path, &query).await?.into_body(), bytes).await
+    }
+
+    /// Whether discovery says in time that the API server does not have the resource.
+    async fn is_surely_absent(&self) -> bool {
+        matches!(timeout(ABSENT_INTERVAL, self.is_absent()).await, Ok(Ok(true)))
+    }
+
+    /// Whether discovery says that the API server does not have the resource: a 404 alone may be that of something between.
+    async fn is_absent(&self) -> Result<bool, Failure> {
+        #[derive(Deserialize)]
+        struct Groups {
+            groups: Vec<Group>,
+        }
+        #[derive(Deserialize)]
+        struct Group {
+            name: String,
+            versions: Vec<Version>,
+        }
+        #[derive(Deserialize)]
+        struct Version {
+            version: String,
+        }
+        #[derive(Deserialize)]
+        struct Resources {
+            resources: Vec<Named>,
+        }
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+        }
+        let ApiResource { group, version, plural, .. } = &self.resource;
+        let root = match group.is_empty() {
+            true => format!("/api/{version}"),
+            false => {
+                let all: Groups = self.document("/apis").await?;
+                let is_it = |found: &Group| {
+                    found.name == *group && found.versions.iter().any(|served| served.version == *version)
+                };
+                if !all.groups.iter().any(is_it) {
+                    return Ok(true);
+                }
+                format!("/apis/{group}/{version}")
+            }
+        };
+        let known: Resources = self.document(&root).await?;
+        Ok(!known.resources.iter().any(|resource| resource.name == *plural))
+    }
+
+    async fn document<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        let body = whole(self.get(path, &[]).await?.into_body(), SMALL_ANSWER).await?;
+        serde_json::from_slice(&body).map_err(|_| Failure::Broken(format!("{path} is no discovery document")))
+    }
+}
+
+/// Why a list or watch did not go on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The API server refused.
+    #[error("the API server answered {0}: {1}")]
+    Refused(u16, String),
+    /// The version, or the place in the list, is too old.
+    #[error("the version is too old")]
+    Expired,
+    #[error("the list takes too long")]
+    Slow,
+    #[error("an answer of more than {0} bytes")]
+    Large(usize),
+    /// Neither a list nor an event. The message of the parser may quote it.
+    #[error("the answer is neither a list nor an event")]
+    Garbled,
+    #[error("its objects are more than may be kept")]
+    Full,
+    #[error("{0}")]
+    Broken(String),
+}
+
+impl Failure {
+    fn refused(code: StatusCode, body: &[u8]) -> Self {
+        #[derive(Deserialize)]
+        struct Status {
+            message: String,
+        }
+        if code == StatusCode::GONE {
+            return Self::Expired;
+        }
+        let said = serde_json::from_slice(body).map(|status: Status| status.message);
+        let said = said.unwrap_or_else(|_| String::from_utf8_lossy(body).trim().to_owned());
+        Self::Refused(code.as_u16(), said.chars().take(QUOTED).collect())
+    }
+
+    /// The code with which the API server refused.
+    pub(super) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused(code, _) => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+/// Who hears of a resource's objects.
+pub(super) trait Follower {
+    /// A list begins; what was listed before and did not end is void.
+    fn begin(&mut self);
+    /// An item of the list.
+    fn item(&mut self, object: &str);
+    /// The list is complete.
+    fn end(&mut self);
+    /// An object came or changed.
+    fn applied(&mut self, object: &str);
+    /// An object went.
+    fn deleted(&mut self, object: &str);
+    /// The API server has answered: the resource is followed.
+    fn answered(&mut self);
+    /// The API server does not have the resource.
+    fn absent(&mut self);
+    /// The list or watch failed; it is tried again.
+    fn failed(&mut self, failure: &Failure);
+    /// Whether what is kept has become too much; the resource is listed anew after a while.
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+/// Follows a resource for ever.
+pub(super) async fn follow(source: &Source, bounds: Bounds, follower: &mut impl Follower) {
+    let mut pauses = Pauses::default();
+    loop {
+        match list(source, bounds, follower).await {
+            Ok(version) => {
+                follower.answered();
+                watch(source, bounds, version, follower, &mut pauses).await;
+            }
+            Err(failure) => retry(source, &failure, follower, &mut pauses).await,
+        }
+    }
+}
+
+/// Reports a failure, and waits until it is time to list again.
+async fn retry(source: &Source, failure: &Failure, follower: &mut impl Follower, pauses: &mut Pauses) {
+    let pause = match failure {
+        Failure::Full => FULL_INTERVAL,
+        Failure::Refused(404, _) if source.is_surely_absent().await => {
+            follower.absent();
+            return sleep(ABSENT_INTERVAL).await;
+        }
+        _ => pauses.next(),
+    };
+    follower.failed(failure);
+    sleep(pause).await;
+}
+
+/// Lists everything; answers with the version of the list.
+async fn list(source: &Source, bounds: Bounds, follower: &mut impl Follower) -> Result<String, Failure> {
+    follower.begin();
+    let (mut items, mut next) = (FIRST_PAGE, None);
+    loop {
+        let bytes = if items == 1 { bounds.object_bytes } else { PAGE_BYTES.min(bounds.object_bytes) };
+        let page = timeout(bounds.list_timeout, source.page(items, next.as_deref(), bytes)).await;
+        let page = match page {
+            Err(_) => return Err(Failure::Slow),
+            Ok(Err(Failure::Large(_))) if items > 1 => {
+                items = (items / 8).max(1);
+                continue;
+            }
+            Ok(page) => page?,
+        };
+        let text = String::from_utf8_lossy(&page);
+        let list: List<'_> = serde_json::from_str(&text).map_err(|_| Failure::Garbled)?;
+        let listed = list.items.unwrap_or_default();
+        for item in &listed {
+            follower.item(item.get());
+        }
+        if follower.is_full() {
+            return Err(Failure::Full);
+        }
+        let wanted = PAGE_TARGET / (page.len() / listed.len().max(1)).max(1);
+        items = wanted.clamp(1, (items * 4).min(LARGEST_PAGE));
+        next = list.metadata.r#continue.filter(|token| !token.is_empty());
+        if next.is_none() {
+            follower.end();
+            return Ok(list.metadata.resource_version.unwrap_or_default());
+        }
+    }
+}
+
+/// Watches from a version for as long as that can be gone on with; then it is time to list anew.
+async fn watch(
+    source: &Source,
+    bounds: Bounds,
+    mut version: String,
+    follower: &mut impl Follower,
+    pauses: &mut Pauses,
+) {
+    loop {
+        let begun = Instant::now();
+        let ended = watch_once(source, bounds, &mut version, follower).await;
+        let lasted = begun.elapsed() >= SHORTEST_WATCH;
+        if lasted {
+            pauses.reset();
+        }
+        match ended {
+            Ok(()) if lasted => {}
+            Ok(()) => sleep(pauses.next()).await,
+            Err(Failure::Expired) if lasted => return,
+            Err(Failure::Expired) => return sleep(pauses.next()).await,
+            Err(failure @ (Failure::Refused(404, _) | Failure::Full)) => {
+                return retry(source, &failure, follower, pauses).await;
+            }
+            Err(failure) => {
+                follower.failed(&failure);
+                sleep(pauses.next()).await;
+                // The same event would come again.
+                if matches!(failure, Failure::Garbled | Failure::Large(_)) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+async fn watch_once(
+    source: &Source,
+    bounds: Bounds,
+    version: &mut String,
+    follower: &mut impl Follower,
+) -> Result<(), Failure> {
+    let seconds = WATCH_SECONDS.to_string();
+    let query = [
+        ("watch", "true"),
+        ("allowWatchBookmarks", "true"),
+        ("timeoutSeconds", &*seconds),
+        ("resourceVersion", &*version),
+    ];
+    let response = match timeout(WATCH_SILENCE, source.get(&source.path, &query)).await {
+        Ok(response) => response?,
+        Err(_) => return Err(Failure::Broken("the watch is silent".into())),
+    };
+    let mut lines = Lines::new(response.into_body(), bounds.object_bytes);
+    // A watch that fails as soon as it has begun was never one.
+    let mut next = match timeout(SHORTEST_WATCH, lines.next()).await {
+        Ok(first) => first?,
+        Err(_) => {
+            follower.answered();
+            lines.next().await?
+        }
+    };
+    while let Some(line) = next {
+        let line = String::from_utf8_lossy(&line);
+        let event: Event<'_> = serde_json::from_str(&line).map_err(|_| Failure::Garbled)?;
+        let object = event.object.get();
+        match &*event.r#type {
+            "ADDED" | "MODIFIED" => follower.applied(object),
+            "DELETED" => follower.deleted(object),
+            "ERROR" => return Err(error_event(object)),
+            _ => {}
+        }
+        if let Some(seen) = Identity::of(object).resource_version.filter(|seen| !seen.is_empty()) {
+            *version = seen;
+        }
+        follower.answered();
+        if follower.is_full() {
+            return Err(Failure::Full);
+        }
+        next = lines.next().await?;
+    }
+    Ok(())
+}
+
+/// The Status that an event of the type `ERROR` has.
+fn error_event(object: &str) -> Failure {
+    #[derive(Deserialize)]
+    struct Status {
+        #[serde(default)]
+        code: u16,
+    }
+    let code = serde_json::from_str(object).map_or(500, |status: Status| status.code);
+    Failure::refused(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), object.as_bytes())
+}
+
+/// A whole body of at most so many bytes.
+async fn whole(mut body: Body, bytes: usize) -> Result<Bytes, Failure> {
+    let mut read = BytesMut::new();
+    while let Some(data) = data(&mut body).await? {
+        if read.len() + data.len() > bytes {
+            return Err(Failure::Large(bytes));
+        }
+        read.extend_from_slice(&data);
+    }
+    Ok(read.freeze())
+}
+
+/// The next data of a body; none at its end.
+async fn data(body: &mut Body) -> Result<Option<Bytes>, Failure> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failure::Broken(crate::upstream::chain(&error)))?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+/// The lines of a watch.
+struct Lines {
+    body: Body,
+    read: BytesMut,
+    /// Of `read`, what has no end of a line.
+    searched: usize,
+    bytes: usize,
+}
+
+impl Lines {
+    fn new(body: Body, bytes: usize) -> Self {
+        Self { body, read: BytesMut::new(), searched: 0, bytes }
+    }
+
+    /// The next line; none at the end, also where a line is cut off there.
+    async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            if let Some(at) = memchr::memchr(b'\n', &self.read[self.searched..]) {
+                let line = self.read.split_to(self.searched + at + 1).freeze();
+                self.searched = 0;
+                if line.trim_ascii().is_empty() {
+                    continue;
+                }
+                return Ok(Some(line));
+            }
+            self.searched = self.read.len();
+            if self.searched > self.bytes {
+                return Err(Failure::Large(self.bytes));
+            }
+            match timeout(WATCH_SILENCE, data(&mut self.body)).await {
+                Ok(Ok(Some(data))) => self.read.extend_from_slice(&data),
+                Ok(Ok(None)) => return Ok(None),
+                Ok(Err(failure)) => return Err(failure),
+                Err(_) => return Err(Failure::Broken("the watch is silent".into())),
+            }
+        }
+    }
+}
+
+/// How long to wait after failures in a row.
+#[derive(Default)]
+struct Pauses(u32);
+
+impl Pauses {
+    fn next(&mut self) -> Duration {
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.0.min(10)).min(LONGEST_PAUSE);
+        self.0 = self.0.saturating_add(1);
+        // Replicas that failed together do not come back together.
+        pause.mul_f64(0.75 + rand::random::<f64>() / 2.0)
+    }
+
+    fn reset(&mut self) {
+        self.0 = 0;
+    }
+}

@@ -1,0 +1,103 @@
+//! Metrics of the caches, made when they are asked for.
+
+use super::{Cluster, Health};
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts};
+use std::sync::Arc;
+
+/// `kube_admission_proxy_watch_*`, with the kind of the objects.
+pub struct Metrics {
+    cluster: Arc<Cluster>,
+    families: Families,
+}
+
+struct Families {
+    last_event: GaugeVec,
+    undecodable: IntGaugeVec,
+    undecodable_total: IntCounterVec,
+    full: IntGaugeVec,
+    bytes: IntGaugeVec,
+}
+
+impl Families {
+    fn new() -> prometheus::Result<Self> {
+        let options = |name: &str, help: &str| Opts::new(format!("kube_admission_proxy_watch_{name}"), help);
+        let kind = &["kind"];
+        Ok(Self {
+            last_event: GaugeVec::new(
+                options(
+                    "last_event_seconds",
+                    "Seconds since the API server last answered to the list or watch of a cache.",
+                ),
+                kind,
+            )?,
+            undecodable: IntGaugeVec::new(
+                options("undecodable_objects", "Objects of a cache that cannot be decoded as they are now."),
+                kind,
+            )?,
+            undecodable_total: IntCounterVec::new(
+                options("undecodable_objects_total", "Objects and events of a cache that could not be decoded."),
+                kind,
+            )?,
+            full: IntGaugeVec::new(
+                options(
+                    "full",
+                    "Caches of policies' parameters that hold nothing, for there is more than they may hold.",
+                ),
+                kind,
+            )?,
+            bytes: IntGaugeVec::new(
+                options("bytes", "About how many bytes caches of policies' parameters hold."),
+                kind,
+            )?,
+        })
+    }
+
+    fn collectors(&self) -> [&dyn Collector; 5] {
+        [&self.last_event, &self.undecodable, &self.undecodable_total, &self.full, &self.bytes]
+    }
+
+    fn add(&self, kind: &str, health: &Health, is_of_parameters: bool) {
+        if let Some(answered) = health.answered {
+            // Of several caches of a kind the one that has waited longest counts.
+            let (gauge, seconds) = (self.last_event.with_label_values(&[kind]), answered.elapsed().as_secs_f64());
+            gauge.set(gauge.get().max(seconds));
+        }
+        let now = i64::try_from(health.undecodable_now).unwrap_or(i64::MAX);
+        self.undecodable.with_label_values(&[kind]).add(now);
+        self.undecodable_total.with_label_values(&[kind]).inc_by(health.undecodable_so_far);
+        if is_of_parameters {
+            self.full.with_label_values(&[kind]).add(health.is_full.into());
+            self.bytes.with_label_values(&[kind]).add(i64::try_from(health.bytes).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+impl Metrics {
+    /// The metrics of a cluster's caches.
+    ///
+    /// # Errors
+    /// When a name is no metric's.
+    pub fn new(cluster: Arc<Cluster>) -> prometheus::Result<Self> {
+        Ok(Self { cluster, families: Families::new()? })
+    }
+}
+
+impl Collector for Metrics {
+    fn desc(&self) -> Vec<&Desc> {
+        self.families.collectors().into_iter().flat_map(|family| family.desc()).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        // The names are those of `self`, so this does not fail.
+        let Ok(families) = Families::new() else { return Vec::new() };
+        for (need, cache) in &self.cluster.caches {
+            families.add(&format!("{need:?}"), &cache.health(), false);
+        }
+        for (kind, health) in self.cluster.parameters.health() {
+            families.add(&kind.kind, &health, true);
+        }
+        families.collectors().into_iter().flat_map(|family| family.collect()).collect()
+    }
+}
