@@ -8,6 +8,7 @@ mod collection;
 mod connect;
 mod create;
 mod delete;
+mod deletion;
 mod disclosure;
 mod dry_run;
 mod gateway;
@@ -50,7 +51,8 @@ use jiff::Timestamp;
 use std::net::IpAddr;
 use std::sync::Arc;
 use target::Target;
-use write::Write;
+use tokio::time::Instant;
+use write::{TimeLimit, Write};
 
 /// Where every request is logged.
 pub const REQUEST_LOG: &str = concat!(env!("CARGO_CRATE_NAME"), "::requests");
@@ -174,13 +176,16 @@ impl Pipeline {
             false => {
                 let answer = self.answer(request, &info, &mut exchange);
                 let in_time = tokio::time::timeout(self.limits.request_timeout, answer).await;
-                in_time.unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout")))
+                in_time.unwrap_or_else(|_| Err(Status::out_of_allotted_time()))
             }
         };
         exchange.hold(Vec::new());
         let is_own = answered.is_err();
+        let is_late = answered.as_ref().is_err_and(Status::is_of_timeout_filter);
         let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal, form));
-        exchange.warnings.write_to(response.headers_mut(), is_own);
+        if !is_late {
+            exchange.warnings.write_to(response.headers_mut(), is_own);
+        }
         if let Ok(mut id) = HeaderValue::from_str(&exchange.audit_id) {
             // HTTP/2 keeps such a value out of its table: no other answer has it, and it would push out what they share.
             id.set_sensitive(true);
@@ -232,7 +237,7 @@ impl Pipeline {
             return self.gateway.stream(request, &caller).await;
         }
         if !is_canonical(request.uri()) {
-            return Err(Status::no_such_path());
+            return Err(target::not_canonical(&info.path, &self.discovery));
         }
         if !info.is_resource_request {
             return self.gateway.stream(request, &caller).await;
@@ -348,7 +353,7 @@ impl Pipeline {
         }
         negotiate::check(&request, info, &target)?;
         let write = Write::begin(self, request, target, caller, exchange).await?;
-        let deadline = write.deadline;
+        let (deadline, limit) = (write.deadline, write.time_limit);
         let work = async {
             match info.verb.as_str() {
                 "create" => write.create(exchange).await,
@@ -363,7 +368,12 @@ impl Pipeline {
                 verb => Err(Status::method_not_supported(&info.api_group, &info.resource, verb)),
             }
         };
-        let answered = tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(write::out_of_time()));
+        let answered = tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(limit.status()));
+        let answered = match limit {
+            // Whatever failed on its way for want of time: the filter is quicker.
+            TimeLimit::OfClient if Instant::now() >= deadline => answered.map_err(|_| limit.status()),
+            _ => answered,
+        };
         if answered.is_err() {
             self.may_be_told(info, caller).await?;
         }
