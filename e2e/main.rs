@@ -18,6 +18,7 @@ mod collections;
 mod custom_resources;
 mod differential;
 mod odd_writes;
+mod off_by_default;
 mod expressions;
 mod foreign_webhook;
 mod kinds;

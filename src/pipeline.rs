@@ -8,6 +8,7 @@ mod collection;
 mod connect;
 mod create;
 mod delete;
+mod deletion;
 mod disclosure;
 mod dry_run;
 mod gateway;
@@ -50,9 +51,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 use target::Target;
-use write::Write;
+use tokio::time::Instant;
+use write::{TimeLimit, Write};
 
 /// Where every request is logged.
 pub const REQUEST_LOG: &str = concat!(env!("CARGO_CRATE_NAME"), "::requests");
@@ -186,13 +187,15 @@ impl Pipeline {
             false => {
                 let answer = self.answer(request, &info, &mut exchange);
                 let in_time = tokio::time::timeout(self.limits.request_timeout, answer).await;
-                in_time.unwrap_or_else(|_| Err(Status::timeout("request did not complete within the allotted timeout")))
+                in_time.unwrap_or_else(|_| Err(Status::out_of_allotted_time()))
             }
         };
         exchange.hold(Vec::new());
         let refusal = answered.as_ref().err().cloned();
         let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal, form));
-        exchange.warnings.write_to(response.headers_mut(), refusal.is_some());
+        if !refusal.as_ref().is_some_and(Status::is_of_timeout_filter) {
+            exchange.warnings.write_to(response.headers_mut(), refusal.is_some());
+        }
         if let Ok(mut id) = HeaderValue::from_str(&exchange.audit_id) {
             // HTTP/2 keeps such a value out of its table: no other answer has it, and it would push out what they share.
             id.set_sensitive(true);
@@ -252,7 +255,7 @@ impl Pipeline {
             return self.gateway.stream(request, &caller).await;
         }
         if !is_canonical(request.uri()) {
-            return Err(Status::no_such_path());
+            return Err(target::not_canonical(&info.path, &self.discovery));
         }
         if !info.is_resource_request {
             return self.gateway.stream(request, &caller).await;
@@ -381,7 +384,7 @@ impl Pipeline {
         }
         negotiate::check(&request, info, &target)?;
         let write = Write::begin(self, request, target, caller, exchange).await?;
-        let deadline = write.deadline;
+        let (deadline, limit) = (write.deadline, write.time_limit);
         let work = async {
             match info.verb.as_str() {
                 "create" => write.create(exchange).await,
@@ -396,7 +399,12 @@ impl Pipeline {
                 verb => Err(Status::method_not_supported(&info.api_group, &info.resource, verb)),
             }
         };
-        let answered = tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(write::out_of_time()));
+        let answered = tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(limit.status()));
+        let answered = match limit {
+            // Whatever failed on its way for want of time: the filter is quicker.
+            TimeLimit::OfClient if Instant::now() >= deadline => answered.map_err(|_| limit.status()),
+            _ => answered,
+        };
         if answered.is_err() {
             self.may_be_told(info, caller).await?;
         }

@@ -26,6 +26,10 @@ pub fn status(status: &Status, form: Form) -> Response<Body> {
     if status.is_text {
         return text(status);
     }
+    if status.is_of_timeout_filter() {
+        let line = serde_json::to_string(status).unwrap_or_default();
+        return text(&Status { message: line, ..status.clone() });
+    }
     let media_type = form.0.map_or(MediaType::Json, |agreed| agreed.media_type);
     let body = match media_type {
         MediaType::Yaml => yaml::status(status).into_bytes(),
@@ -100,6 +104,21 @@ mod tests {
     }
 
     /// As a kube-apiserver 1.36.3 wrote them.
+    #[tokio::test]
+    async fn the_timeout_filter_knows_no_forms() {
+        for accept in ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"] {
+            let response = status(&Status::out_of_allotted_time(), form(accept, "/"));
+            let (parts, body) = response.into_parts();
+            assert_eq!(
+                (parts.status.as_u16(), &parts.headers[CONTENT_TYPE]),
+                (504, &HeaderValue::from_static("text/plain; charset=utf-8"))
+            );
+            let body = http_body_util::BodyExt::collect(body).await.unwrap().to_bytes();
+            let expected = r#"{"metadata":{},"status":"Failure","message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{},"code":504}"#;
+            assert_eq!(String::from_utf8_lossy(&body), format!("{expected}\n"), "{accept}");
+        }
+    }
+
     #[tokio::test]
     async fn is_written_in_the_form_that_the_client_accepts() {
         let refusal = Status::not_found("", "configmaps", "<x>");

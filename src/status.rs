@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Always `Status`.
-    #[serde(default = "kind")]
+    #[serde(default = "kind", skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Always `v1`.
-    #[serde(default = "api_version")]
+    #[serde(default = "api_version", skip_serializing_if = "String::is_empty")]
     pub api_version: String,
     /// A `ListMeta`, always empty here.
     #[serde(default)]
@@ -207,6 +207,18 @@ impl Status {
     /// `NewTimeoutError`.
     pub fn timeout(why: &str) -> Self {
         Self::failure(504, "Timeout", format!("Timeout: {why}")).with_details(Details::default())
+    }
+
+    /// What is answered when the time is up that the client or `--request-timeout` gives a request: the filter that writes it
+    /// (`filters.WithTimeoutForNonLongRunningRequests`) knows neither its kind nor what the client accepts.
+    pub fn out_of_allotted_time() -> Self {
+        let status = Self::timeout("request did not complete within the allotted timeout");
+        Self { kind: String::new(), api_version: String::new(), ..status }
+    }
+
+    /// Whether it is [`Self::out_of_allotted_time`].
+    pub fn is_of_timeout_filter(&self) -> bool {
+        self.kind.is_empty()
     }
 
     /// `NewTooManyRequestsError`.

@@ -4,6 +4,9 @@
     kubectl get --raw /openapi/v3/api/v1 > FOLDER/api_v1.json       (and so on, one file a document)
     tools/record-schema.py FOLDER > src/object/schema/types.txt
 
+The server serves what is off by default as well: --runtime-config=api/all=true --feature-gates=AllAlpha=true,AllBeta=true. Which of
+these kinds a cluster serves, its discovery says.
+
 One line a type, `= NAME KIND... [atomic]`, where a KIND is group/version/kind; then one line a field, sorted:
 
     FIELD SHAPE [required] [strategy=S] [key=K] [list=T] [keys=A,B] [map=T] [enum=JSON] [default=JSON to the end of the line]

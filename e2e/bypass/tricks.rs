@@ -1,6 +1,6 @@
 //! Every way around admission that somebody thought of, as requests that a client can make.
 
-use crate::harness::{Request, post};
+use crate::harness::{Request, field, post, protobuf_of};
 use serde_json::{Value, json};
 
 /// The object that is not to be stored.
@@ -8,20 +8,9 @@ pub fn config_map() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slipped"}, "data": {"k": "v"}})
 }
 
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
-    out.extend_from_slice(bytes);
-    out
-}
-
 /// A ConfigMap as kube-apiserver's protobuf: `k8s\0`, a `runtime.Unknown` of its type and the object's bytes.
 fn protobuf() -> Vec<u8> {
     protobuf_of("v1", "ConfigMap", &field(1, &field(1, b"slipped")))
-}
-
-fn protobuf_of(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
-    let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
-    [b"k8s\0".to_vec(), field(1, &type_meta), field(2, object)].concat()
 }
 
 /// Text of two bytes a character, the low one first, behind a byte order mark.

@@ -76,6 +76,24 @@ pub fn patch(path: &str, kind: &str, body: &Value) -> Request {
     Request::new("PATCH", path).body(content_type, body.to_string())
 }
 
+/// A field of a protobuf message that holds text or another message; its number is below 16.
+pub fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let (mut out, mut length) = (vec![number << 3 | 2], bytes.len());
+    while length > 127 {
+        out.push(u8::try_from(length & 127).unwrap() | 128);
+        length >>= 7;
+    }
+    out.push(u8::try_from(length).unwrap());
+    out.extend_from_slice(bytes);
+    out
+}
+
+/// An object as kube-apiserver's protobuf: `k8s\0`, a `runtime.Unknown` of its type and the object's bytes.
+pub fn protobuf_of(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
+    let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
+    [b"k8s\0".to_vec(), field(1, &type_meta), field(2, object)].concat()
+}
+
 pub fn delete(path: &str) -> Request {
     Request::new("DELETE", path)
 }

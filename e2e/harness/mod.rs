@@ -16,7 +16,7 @@ pub mod differential;
 mod pair;
 
 pub use api::{Api, User};
-pub use client::{Answer, Request, certificates, connect, delete, get, patch, post, put};
+pub use client::{Answer, Request, certificates, connect, delete, field, get, patch, post, protobuf_of, put};
 pub use control_plane::{ControlPlane, admitting, every_plugin, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;

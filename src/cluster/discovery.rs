@@ -192,6 +192,11 @@ impl Discovery {
         of_kind.map(|(name, resource)| (name.clone(), resource.namespaced)).collect()
     }
 
+    /// Whether a group is served in any version, from what is known.
+    pub fn serves_group(&self, group: &str) -> bool {
+        self.shared.table.load().0.contains_key(group)
+    }
+
     /// The versions in which a group serves a resource, sorted by version.
     pub fn versions(&self, group: &str, resource: &str) -> Vec<(String, Arc<Resource>)> {
         let table = self.shared.table.load();

@@ -99,6 +99,9 @@ pub struct Limits {
     /// Times that a write starts over because the object changed meanwhile: as many as there may be writers of one object.
     /// In kube-apiserver only the deadline ends this (`GuaranteedUpdate`).
     pub conflict_retries: usize,
+    /// Times that a write starts over although the object is the one that was admitted before: then the conflict is about something
+    /// else, and another attempt only asks webhooks again.
+    pub unexplained_retries: usize,
     /// Wait for caches to hold their first list (`admission.Handler.WaitForReady`).
     pub cache_sync_timeout: Duration,
     /// How long it is remembered what the API server said of a CustomResourceDefinition that is not in the cache yet.
@@ -191,6 +194,7 @@ impl Default for Limits {
             unauthorized_ttl: seconds(0),
             impersonation_checks: 64,
             conflict_retries: 64,
+            unexplained_retries: 2,
             cache_sync_timeout: seconds(10),
             definition_ttl: seconds(5),
             policy_parameter_kinds: 256,

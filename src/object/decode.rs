@@ -46,6 +46,13 @@ pub fn json(bytes: &[u8]) -> Result<Decoded, String> {
     Ok(Decoded { value, duplicates: parser.duplicates })
 }
 
+/// What strict decoding says of a JSON patch whose operations have these fields, in the order of the text: `duplicate field "…"` and
+/// `unknown field "…"`, each once. Nothing is said of what [`json()`] does not read.
+pub fn strict_operations(bytes: &[u8], fields: &'static [&'static str]) -> Vec<String> {
+    let mut parser = Parser { bytes, path: Some(Vec::new()), operation_fields: Some(fields), ..Parser::default() };
+    parser.document().map(|_| parser.duplicates).unwrap_or_default()
+}
+
 /// Whether a value nests deeper than this.
 pub fn is_deeper(value: &Value, limit: usize) -> bool {
     match value {
@@ -120,6 +127,8 @@ struct Parser<'a> {
     has_duplicates: bool,
     /// Where the value stands that is read; none where duplicates are not to be named.
     path: Option<Vec<Step>>,
+    /// The fields of an operation where the document is a JSON patch. What is noted says then what is wrong.
+    operation_fields: Option<&'static [&'static str]>,
     duplicates: Vec<String>,
     seen_duplicates: usize,
 }
@@ -203,13 +212,21 @@ impl Parser<'_> {
                 return Err(self.invalid("after object key"));
             }
             self.at += 1;
+            let mut outside = None;
             if let Some(path) = &mut self.path {
                 path.push(Step::Key(key.clone()));
-                if map.contains_key(&key) {
-                    self.note_duplicate();
+                if self.is_unknown() {
+                    self.note("unknown");
+                    // Nobody looks into the value of an unknown field.
+                    outside = self.path.take();
+                } else if map.contains_key(&key) {
+                    self.note("duplicate");
                 }
             }
             let value = self.value()?;
+            if outside.is_some() {
+                self.path = outside;
+            }
             self.leave();
             self.has_duplicates |= map.insert(key, value).is_some();
             self.skip_whitespace();
@@ -255,7 +272,15 @@ impl Parser<'_> {
         }
     }
 
-    fn note_duplicate(&mut self) {
+    /// Whether the key that was read is a field that no operation has.
+    fn is_unknown(&self) -> bool {
+        match (self.operation_fields, self.path.as_deref()) {
+            (Some(fields), Some([Step::Index(_), Step::Key(key)])) => !fields.contains(&key.as_str()),
+            _ => false,
+        }
+    }
+
+    fn note(&mut self, what: &str) {
         // Repeated ones count too: writing down a long path again and again would take long.
         if self.seen_duplicates >= MAX_DUPLICATES {
             return;
@@ -273,8 +298,12 @@ impl Parser<'_> {
                 Step::Index(index) => path.push_str(&format!("[{index}]")),
             }
         }
-        if !self.duplicates.contains(&path) {
-            self.duplicates.push(path);
+        let noted = match self.operation_fields {
+            Some(_) => format!("{what} field {}", go_quote(&path)),
+            None => path,
+        };
+        if !self.duplicates.contains(&noted) {
+            self.duplicates.push(noted);
         }
     }
 

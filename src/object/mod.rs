@@ -21,7 +21,7 @@ pub mod toleration;
 pub mod version;
 mod unwritten;
 
-pub use name::generate_name;
+pub use name::{check_path_segment, generate_name};
 pub use unwritten::Unwritten;
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Names that are drawn.
+//! Names that are drawn, and names that no URL can have.
 
 /// Letters and digits of generated names (`rand.alphanums`): nothing that makes a word or is taken for another.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -12,6 +12,25 @@ pub fn generate_name(prefix: &str) -> String {
     let prefix = &prefix[..prefix.floor_char_boundary(MAX_GENERATED_PREFIX)];
     let letter = |_| char::from(ALPHABET[rand::random_range(0..ALPHABET.len())]);
     prefix.chars().chain((0..RANDOM_LENGTH).map(letter)).collect()
+}
+
+/// What client-go says to a name that no URL can have (`rest.Request.Name`).
+///
+/// # Errors
+/// The text of client-go's error.
+pub fn check_path_segment(name: &str) -> Result<(), String> {
+    if name.is_empty() {
+        return Err("resource name may not be empty".to_owned());
+    }
+    let faults: Vec<String> = match name {
+        "." | ".." => vec![format!("may not be '{name}'")],
+        _ => ["/", "%"]
+            .into_iter()
+            .filter(|part| name.contains(*part))
+            .map(|part| format!("may not contain '{part}'"))
+            .collect(),
+    };
+    if faults.is_empty() { Ok(()) } else { Err(format!("invalid resource name {name:?}: [{}]", faults.join(" "))) }
 }
 
 #[cfg(test)]

@@ -290,6 +290,11 @@ mod tests {
             ("apiregistration.k8s.io", "v1", "APIService"),
             ("autoscaling", "v1", "Scale"),
             ("policy", "v1", "Eviction"),
+            ("admissionregistration.k8s.io", "v1beta1", "MutatingAdmissionPolicy"),
+            ("certificates.k8s.io", "v1alpha1", "ClusterTrustBundle"),
+            ("certificates.k8s.io", "v1beta1", "PodCertificateRequest"),
+            ("resource.k8s.io", "v1alpha3", "DeviceTaintRule"),
+            ("scheduling.k8s.io", "v1alpha2", "Workload"),
         ] {
             assert!(of(&GroupVersionKind::new(group, version, kind)).is_some(), "{kind}");
         }

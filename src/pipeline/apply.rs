@@ -14,8 +14,8 @@ use super::storage;
 use super::update::is_about_version;
 use super::view::{Trial, shown, take_metadata};
 use super::write::{
-    MODIFIED, Outgoing, Strictness, Write, is_already_exists, is_conflict, names_no_version, readable_version,
-    with_parameter,
+    Attempts, MODIFIED, Outgoing, Strictness, Write, is_already_exists, is_conflict, names_no_version,
+    readable_version, with_parameter,
 };
 use crate::admission::Operation;
 use crate::object::Object;
@@ -93,13 +93,13 @@ impl Write<'_> {
                 decoded.duplicates.join("\n  ")
             )));
         }
-        let mut attempt = 0;
+        let mut attempts = Attempts::new(&self.pipeline.limits);
         loop {
             let old = self.old_object().await?;
-            let version = old.as_ref().map_or(NO_VERSION, Object::resource_version);
+            let version = old.as_ref().map_or(NO_VERSION, Object::resource_version).to_owned();
             // Otherwise a version that is written meanwhile would be replaced, and admission would have seen another.
             let mut pinned = configuration.clone();
-            if !pinned.set(&["metadata", "resourceVersion"], Value::from(version)) {
+            if !pinned.set(&["metadata", "resourceVersion"], Value::from(version.as_str())) {
                 return Err(Status::bad_request("error decoding YAML: metadata is no object"));
             }
             if old.is_none() && options.is_dry_run() {
@@ -107,11 +107,9 @@ impl Write<'_> {
                 pinned = configuration.clone();
             }
             let answer = self.apply_once(&configuration, pinned, old, options, exchange).await?;
-            attempt += 1;
             let asked_for_version = !names_no_version(configuration.resource_version());
             let is_late = is_version_conflict(&answer) || is_already_exists(&answer);
-            let retry = !asked_for_version && is_late && attempt < self.pipeline.limits.conflict_retries;
-            if !retry {
+            if asked_for_version || !is_late || !attempts.may_go_on(&version) {
                 return Ok(answer.into_response());
             }
         }

@@ -5,10 +5,11 @@
 //! client accepts.
 
 use super::Exchange;
-use super::delete::{Deletion, completed, delete_body, names_a_version};
+use super::delete::{Deletion, Pinned, completed, delete_body, lost_the_version, names_a_version};
+use super::deletion::admitted_states;
 use super::gateway::Answer;
 use super::negotiate;
-use super::write::{Write, is_conflict, only_gzip};
+use super::write::{Attempts, Write, is_conflict, only_gzip};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::request::accept::Agreed;
@@ -17,7 +18,7 @@ use crate::request::query::{query_pairs, query_value};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY};
-use http::{HeaderMap, Method, Response, StatusCode, Uri};
+use http::{HeaderMap, Response, StatusCode, Uri};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -238,30 +239,27 @@ impl Write<'_> {
     /// Admits and deletes one item. On a conflict that the client did not ask for, once more with the fresh one, if that is
     /// still one of the selected.
     async fn delete_item(&self, options: &Object, mut item: Object, exchange: &mut Exchange) -> Result<Item, Status> {
-        let mut attempt = 0;
+        let mut attempts = Attempts::new(&self.pipeline.limits);
         loop {
             self.check_preconditions(options, &item, Deletion::OfCollection)?;
-            let body = delete_body(options, &item)?;
+            let body = delete_body(options, &item, Pinned::Version)?;
             let name = item.name().to_owned();
             let old = Arc::new(self.with_kind(item));
             let shown = completed(self.target.kind(), options, &old, Deletion::OfCollection);
-            let mut attributes = self.attributes(Operation::Delete, None, Some(old), shown);
-            let admitted = match self.admit(&mut attributes, exchange).await {
-                Ok(()) => self.validate(&mut attributes, exchange).await,
-                refused => refused,
-            };
-            match admitted {
+            match self.admit_item(&shown, &old, exchange).await {
                 Ok(()) => {}
                 // `Store.DeleteCollection` goes on after whatever is NotFound.
                 Err(status) if status.reason == "NotFound" => return Ok(Item::Deleted),
                 Err(status) => return Err(status),
             }
             let mut outgoing = self.outgoing(body);
-            outgoing.method = Method::DELETE;
             outgoing.uri = self.one_item_uri(&name)?;
-            let answer = self.forward_for_json(outgoing).await?;
+            let mut answer = self.forward_for_json(outgoing.clone()).await?;
+            if lost_the_version(&answer, options, &old) {
+                outgoing.body = delete_body(options, &old, Pinned::Uid)?;
+                answer = self.forward_for_json(outgoing).await?;
+            }
             self.warnings.add_stored(&answer.headers);
-            attempt += 1;
             if answer.status.is_success() {
                 let found_none = answer.object().is_ok_and(|list| list.get(&["items"]).is_some_and(is_empty));
                 return Ok(if found_none { Item::Gone } else { Item::Deleted });
@@ -269,8 +267,7 @@ impl Write<'_> {
             if answer.status == http::StatusCode::NOT_FOUND {
                 return Ok(Item::Deleted);
             }
-            let retry =
-                is_conflict(&answer) && !names_a_version(options) && attempt < self.pipeline.limits.conflict_retries;
+            let retry = is_conflict(&answer) && !names_a_version(options) && attempts.may_go_on(old.resource_version());
             if !retry {
                 return Ok(Item::Refused(answer));
             }
@@ -279,6 +276,15 @@ impl Write<'_> {
                 None => return Ok(Item::Gone),
             }
         }
+    }
+
+    async fn admit_item(&self, options: &Object, item: &Arc<Object>, exchange: &mut Exchange) -> Result<(), Status> {
+        for state in admitted_states(self.target.kind(), options, item, Deletion::OfCollection) {
+            let mut attributes = self.attributes(Operation::Delete, None, Some(state), options.clone());
+            self.admit(&mut attributes, exchange).await?;
+            self.validate(&mut attributes, exchange).await?;
+        }
+        Ok(())
     }
 
     /// The object of this name, if it is one of the selected.

@@ -120,6 +120,9 @@ fn connect_options(target: &Target, query: &str) -> Object {
 /// The URL that asks for these options. Only what reads as them again is sent: the path behind a `proxy` is not rewritten.
 fn with_options(uri: &Uri, target: &Target, options: &Object) -> Result<Uri, Status> {
     let mut query = form_urlencoded::Serializer::new(String::new());
+    let mut options = options.clone();
+    // A list that is null is an empty one: after a webhook's patch the options of an exec have a `command`, whatever it is.
+    options.fields_mut().retain(|_, value| !value.is_null());
     for (name, value) in options.fields() {
         let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         for value in values.iter().filter(|_| !["kind", "apiVersion"].contains(&name.as_str())) {
@@ -128,7 +131,7 @@ fn with_options(uri: &Uri, target: &Target, options: &Object) -> Result<Uri, Sta
         }
     }
     let query = query.finish();
-    if connect_options(target, &query) != *options {
+    if connect_options(target, &query) != options {
         return Err(Status::not_implemented("a mutating plugin made options of a connection that no URL asks for"));
     }
     format!("{}?{query}", uri.path()).parse().map_err(Status::internal_error)

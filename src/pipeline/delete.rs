@@ -1,8 +1,9 @@
 //! DELETE of one object.
 
 use super::Exchange;
+use super::deletion::admitted_states;
 use super::gateway::Answer;
-use super::write::{Write, is_conflict};
+use super::write::{Attempts, Write, is_conflict};
 use crate::admission::Operation;
 use crate::object::{GroupVersionKind, Object};
 use crate::request::body::{MediaType, OptionsKind, WriteOptions};
@@ -21,13 +22,13 @@ impl Write<'_> {
     /// Admits and deletes the object; on a conflict that the client did not ask for, once more with the fresh one.
     pub(super) async fn delete(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.delete_options(exchange)?;
-        let mut attempt = 0;
+        let mut attempts = Attempts::new(&self.pipeline.limits);
         loop {
             let old = self.old_object().await?.ok_or_else(|| self.not_found())?;
+            let version = old.resource_version().to_owned();
             self.check_preconditions(&options, &old, Deletion::OfOne)?;
             let (answer, retry) = self.delete_existing(&options, old, exchange).await?;
-            attempt += 1;
-            if !retry || attempt >= self.pipeline.limits.conflict_retries {
+            if !retry || !attempts.may_go_on(&version) {
                 return Ok(answer.into_response());
             }
         }
@@ -55,13 +56,18 @@ impl Write<'_> {
         old: Object,
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
-        let mut outgoing = self.outgoing(delete_body(options, &old)?);
-        outgoing.uri = self.parts.uri.clone();
+        let old = Arc::new(old);
+        let outgoing = self.outgoing(delete_body(options, &old, Pinned::Version)?);
         let shown = completed(self.target.kind(), options, &old, Deletion::OfOne);
-        let mut attributes = self.attributes(Operation::Delete, None, Some(Arc::new(old)), shown);
-        self.admit(&mut attributes, exchange).await?;
-        self.validate(&mut attributes, exchange).await?;
-        let answer = self.forward(outgoing).await?;
+        for state in admitted_states(self.target.kind(), &shown, &old, Deletion::OfOne) {
+            let mut attributes = self.attributes(Operation::Delete, None, Some(state), shown.clone());
+            self.admit(&mut attributes, exchange).await?;
+            self.validate(&mut attributes, exchange).await?;
+        }
+        let mut answer = self.forward(outgoing).await?;
+        if lost_the_version(&answer, options, &old) {
+            answer = self.forward(self.outgoing(delete_body(options, &old, Pinned::Uid)?)).await?;
+        }
         let retry = is_conflict(&answer) && !names_a_version(options);
         Ok((answer, retry))
     }
@@ -90,17 +96,39 @@ impl Write<'_> {
     }
 }
 
+/// What of the object that admission saw must still be so when it is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pinned {
+    /// All of it.
+    Version,
+    /// That it is the same object.
+    Uid,
+}
+
 /// DeleteOptions that delete just the object that admission saw.
-pub(super) fn delete_body(options: &Object, old: &Object) -> Result<Bytes, Status> {
+pub(super) fn delete_body(options: &Object, old: &Object, what: Pinned) -> Result<Bytes, Status> {
     let mut options = options.clone();
+    let version = Value::from(old.resource_version());
     let pinned = options.set(&["preconditions", "uid"], Value::from(old.uid()))
-        && options.set(&["preconditions", "resourceVersion"], Value::from(old.resource_version()))
+        && (what == Pinned::Uid || options.set(&["preconditions", "resourceVersion"], version))
         && options.set(&["kind"], Value::from("DeleteOptions"))
         && options.set(&["apiVersion"], Value::from("v1"));
     if !pinned {
         return Err(Status::bad_request("preconditions is no object"));
     }
     serde_json::to_vec(&options).map(Bytes::from).map_err(Status::internal_error)
+}
+
+/// Whether the API server found the object at the version that admission saw, and lost that version on the way. A delete whose
+/// options take away the last finalizer ends so whenever it names a version: the object is not updated first, but deleted at once,
+/// and `Store.Delete` goes on with the empty version of the update that was not made. The client sees this only where it names a
+/// version itself; otherwise the object is to be deleted by its uid.
+pub(super) fn lost_the_version(answer: &Answer, options: &Object, old: &Object) -> bool {
+    let lost =
+        || format!("ResourceVersion in precondition: , ResourceVersion in object meta: {}", old.resource_version());
+    !names_a_version(options)
+        && is_conflict(answer)
+        && answer.status().is_some_and(|status| status.message.ends_with(&lost()))
 }
 
 /// What a DELETE is about.

@@ -225,9 +225,29 @@ pub(super) fn with_body(
     *request.headers_mut() = headers.clone();
     let headers = request.headers_mut();
     headers.remove(TRANSFER_ENCODING);
+    without_cbor(headers);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     request.map(|()| full(body))
+}
+
+/// Takes out of what is accepted what the proxy cannot read (`CBORServingAndStorage` is off): a refusal must be understood. Who
+/// accepts nothing else is refused before.
+fn without_cbor(headers: &mut HeaderMap) {
+    let is_cbor = |range: &str| {
+        let media_type = range.split(';').next().unwrap_or_default().trim();
+        ["application/cbor", "application/cbor-seq"].iter().any(|cbor| media_type.eq_ignore_ascii_case(cbor))
+    };
+    let accepted: Vec<String> =
+        headers.get_all(ACCEPT).iter().filter_map(|value| Some(value.to_str().ok()?.to_owned())).collect();
+    let ranges = || accepted.iter().flat_map(|value| value.split(','));
+    if !ranges().any(is_cbor) {
+        return;
+    }
+    let others: Vec<&str> = ranges().filter(|range| !is_cbor(range)).map(str::trim).collect();
+    if let (false, Ok(others)) = (others.is_empty(), HeaderValue::try_from(others.join(", "))) {
+        headers.insert(ACCEPT, others);
+    }
 }
 
 /// What a client is told when the API server does not answer.
@@ -246,6 +266,25 @@ mod tests {
 
     fn conflict(body: &'static [u8]) -> Answer {
         Answer { status: StatusCode::CONFLICT, headers: HeaderMap::new(), body: Bytes::from_static(body) }
+    }
+
+    #[test]
+    fn answers_are_not_asked_for_in_cbor() {
+        for (accepted, forwarded) in [
+            (&["application/cbor, application/json"][..], &["application/json"][..]),
+            (&["application/json;q=0.9,Application/CBOR; q=1,*/*"], &["application/json;q=0.9, */*"]),
+            (&["application/cbor", "application/yaml"], &["application/yaml"]),
+            (&["application/cbor"], &["application/cbor"]),
+            (&["application/json", "text/html"], &["application/json", "text/html"]),
+            (&[], &[]),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in accepted {
+                headers.append(ACCEPT, HeaderValue::from_static(value));
+            }
+            let request = with_body(&Method::POST, &Uri::from_static("/a"), &headers, "application/json", Bytes::new());
+            assert_eq!(request.headers().get_all(ACCEPT).iter().collect::<Vec<_>>(), forwarded, "{accepted:?}");
+        }
     }
 
     #[test]

@@ -7,10 +7,10 @@
 use super::Exchange;
 use super::gateway::Answer;
 use super::update::is_about_version;
-use super::write::{Outgoing, Strictness, Write, is_conflict, schema};
+use super::write::{Attempts, Outgoing, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
-use crate::object::decode::{Decoded, go_quote};
+use crate::object::decode::{self, Decoded, go_quote};
 use crate::object::patch::{self, PatchType, go_print, merge_diff};
 use crate::object::typed;
 use crate::processor;
@@ -51,12 +51,12 @@ impl Write<'_> {
         if decoded.value.as_array().is_some_and(|operations| operations.len() > SHORT_OPERATIONS) {
             processor::expect_long().await;
         }
-        let mut attempt = 0;
+        let mut attempts = Attempts::new(&self.pipeline.limits);
         loop {
             let old = self.old_object().await?.ok_or_else(|| self.not_found())?;
+            let version = old.resource_version().to_owned();
             let (answer, retry) = self.patch_existing(patch_type, &decoded, old, &options, exchange).await?;
-            attempt += 1;
-            if !retry || attempt >= self.pipeline.limits.conflict_retries {
+            if !retry || !attempts.may_go_on(&version) {
                 return Ok(answer.into_response());
             }
         }
@@ -125,7 +125,7 @@ impl Write<'_> {
                 fields.extend(said.clone().map(|(field, said)| (field.clone(), said.clone())));
             });
         }
-        let mut errors = strict_errors(patch_type, patch);
+        let mut errors = strict_errors(patch_type, patch, &self.body);
         if typed::is_known(self.target.kind()) && says_no_version(&patched) {
             errors.extend(take_versioned(&mut patched));
         }
@@ -193,19 +193,18 @@ fn take_versioned(object: &mut Value) -> Vec<String> {
 /// Fields of an operation in a JSON patch (`jsonPatchOp`).
 const OPERATION_FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 
-/// What strict decoding says of a patch itself.
-fn strict_errors(patch_type: PatchType, patch: &Decoded) -> Vec<String> {
-    let duplicates = patch.duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path)));
+/// What strict decoding says of a patch itself, which was decoded from this text.
+fn strict_errors(patch_type: PatchType, patch: &Decoded, text: &[u8]) -> Vec<String> {
     if patch_type != PatchType::Json {
-        return duplicates.collect();
+        return patch.duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path))).collect();
     }
-    let operations = patch.value.as_array().into_iter().flatten().enumerate();
-    let unknown = operations.flat_map(|(index, operation)| {
-        let keys = operation.as_object().into_iter().flat_map(Map::keys);
-        let unknown = keys.filter(|key| !OPERATION_FIELDS.contains(&key.as_str()));
-        unknown.map(move |key| format!("unknown field {}", go_quote(&format!("[{index}].{key}"))))
-    });
-    duplicates.chain(unknown).map(|error| format!("json patch {error}")).collect()
+    let mut keys = patch.value.as_array().into_iter().flatten().filter_map(Value::as_object).flat_map(Map::keys);
+    if patch.duplicates.is_empty() && keys.all(|key| OPERATION_FIELDS.contains(&key.as_str())) {
+        return Vec::new();
+    }
+    // In which order they stand only the text says.
+    let errors = decode::strict_operations(text, &OPERATION_FIELDS);
+    errors.into_iter().map(|error| format!("json patch {error}")).collect()
 }
 
 /// A JSON patch that replaces every top-level field, and takes away those that are gone.
@@ -223,10 +222,28 @@ mod tests {
 
     #[test]
     fn fields_that_no_operation_has_are_unknown() {
-        let patch =
-            Decoded { value: json!([{"op": "remove", "path": "/a", "why": 1}]), duplicates: vec!["[0].op".into()] };
-        let errors = strict_errors(PatchType::Json, &patch);
-        assert_eq!(errors, [r#"json patch duplicate field "[0].op""#, r#"json patch unknown field "[0].why""#]);
+        for (text, expected) in [
+            (
+                r#"[{"op": "add", "path": "/a", "value": {}, "foo": {"x": 1, "x": 2}}, {"op": "add", "path": "/b", "path": "/a"}]"#,
+                &[r#"json patch unknown field "[0].foo""#, r#"json patch duplicate field "[1].path""#][..],
+            ),
+            (
+                r#"[{"zoo": 1, "op": "add", "path": "/data", "foo": 1, "zoo": 2, "op": "add"}]"#,
+                &[
+                    r#"json patch unknown field "[0].zoo""#,
+                    r#"json patch unknown field "[0].foo""#,
+                    r#"json patch duplicate field "[0].op""#,
+                ],
+            ),
+            (
+                r#"[{"op": "add", "path": "/data", "value": {"c": "d", "c": "e", "c": "f"}, "Op": "x"}]"#,
+                &[r#"json patch duplicate field "[0].value.c""#, r#"json patch unknown field "[0].Op""#],
+            ),
+            (r#"[{"op": "remove", "path": "/a", "from": "", "value": {"foo": [{"bar": 1}]}}]"#, &[]),
+        ] {
+            let patch = patch::decode(PatchType::Json, text.as_bytes()).unwrap();
+            assert_eq!(strict_errors(PatchType::Json, &patch, text.as_bytes()), expected, "{text}");
+        }
     }
 
     #[test]

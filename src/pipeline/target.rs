@@ -36,7 +36,10 @@ impl Target {
             return Err(no_such_path(info));
         }
         let facts = discovery.resource(&info.api_group, &info.api_version, &info.resource).await;
-        let facts = facts.ok_or_else(|| no_such_path(info))?;
+        let facts = facts.ok_or_else(|| match discovery.serves_group(&info.api_group) {
+            true => no_such_path(info),
+            false => Status::page_not_found(),
+        })?;
         Ok(Self {
             resource: GroupVersionResource::new(&*info.api_group, &*info.api_version, &*info.resource),
             subresource: info.subresource.clone(),
@@ -167,6 +170,17 @@ impl Target {
     pub(super) fn expected_namespace(&self) -> &str {
         if self.is_namespaces() { "" } else { &self.namespace }
     }
+}
+
+/// The answer to a path in which segments are empty, `.`, `..` or escaped: Go's mux refuses it where it begins like no web service.
+pub(super) fn not_canonical(path: &str, discovery: &Discovery) -> Status {
+    let mut segments = path.trim_start_matches('/').split('/');
+    let is_served = match (path.starts_with("//"), segments.next()) {
+        (false, Some("api")) => true,
+        (false, Some("apis")) => segments.next().is_some_and(|group| discovery.serves_group(group)),
+        _ => false,
+    };
+    if is_served { Status::no_such_path() } else { Status::page_not_found() }
 }
 
 /// A path that is not served: in plain text where no group of Kubernetes' own would have it.

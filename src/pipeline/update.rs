@@ -4,13 +4,16 @@ use super::Exchange;
 use super::gateway::Answer;
 use super::owner_references::Seen;
 use super::view::{Trial, as_answer};
-use super::write::{MODIFIED, Outgoing, Write, is_already_exists, is_conflict, names_no_version, readable_version};
+use super::write::{
+    Attempts, MODIFIED, Outgoing, Write, is_already_exists, is_conflict, names_no_version, readable_version,
+};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::request::body::{MediaType, OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::{Status, invalid};
 use crate::upstream::Body;
 use http::{Method, Response, StatusCode};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Kinds that a PUT may create (`rest.RESTUpdateStrategy.AllowCreateOnUpdate`), as group and resource.
@@ -30,7 +33,7 @@ const CREATED_BY_PUT: [(&str, &str); 12] = [
 ];
 
 /// Kinds of Kubernetes' own whose updates must say a resourceVersion (`AllowUnconditionalUpdate` is false).
-const UPDATED_CONDITIONALLY: [(&str, &str); 20] = [
+const UPDATED_CONDITIONALLY: [(&str, &str); 21] = [
     ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
     ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
@@ -46,12 +49,15 @@ const UPDATED_CONDITIONALLY: [(&str, &str); 20] = [
     ("internal.apiserver.k8s.io", "storageversions"),
     ("node.k8s.io", "runtimeclasses"),
     ("policy", "poddisruptionbudgets"),
+    ("resource.k8s.io", "resourcepoolstatusrequests"),
     ("storage.k8s.io", "csidrivers"),
     ("storage.k8s.io", "csinodes"),
     ("storage.k8s.io", "csistoragecapacities"),
     ("storage.k8s.io", "volumeattachments"),
     ("storagemigration.k8s.io", "storageversionmigrations"),
 ];
+
+const VERSION: [&str; 2] = ["metadata", "resourceVersion"];
 
 impl Write<'_> {
     /// Admits and updates the object; on a conflict that the client did not ask for, once more with the fresh one.
@@ -64,16 +70,17 @@ impl Write<'_> {
         let is_said = self.say_duplicate_owners(&mut object, Seen::AsSent);
         let verbatim = decoded.verbatim.filter(|_| !is_said);
         object.settle();
-        let mut attempt = 0;
+        let mut attempts = Attempts::new(&self.pipeline.limits);
         loop {
-            let answer = match self.old_object().await? {
+            let old = self.old_object().await?;
+            let version = old.as_ref().map(|old| old.resource_version().to_owned()).unwrap_or_default();
+            let answer = match old {
                 Some(old) => self.update_existing(&object, old, &options, verbatim, exchange).await?,
                 None => self.update_missing(object.clone(), &options, exchange).await?,
             };
-            attempt += 1;
             match answer {
                 Outcome::Final(answer) => return Ok(answer.into_response()),
-                Outcome::Changed(_) if attempt < self.pipeline.limits.conflict_retries => {}
+                Outcome::Changed(_) if attempts.may_go_on(&version) => {}
                 Outcome::Changed(answer) => return Ok(answer.into_response()),
             }
         }
@@ -153,7 +160,7 @@ impl Write<'_> {
     /// who was quicker can turn into an update.
     async fn update_missing(
         &self,
-        mut object: Object,
+        object: Object,
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
@@ -163,15 +170,21 @@ impl Write<'_> {
         }
         check_uid(self, &object, "")?;
         self.authorize_create().await?;
-        if !object.resource_version().is_empty() {
-            readable_version(object.resource_version())?;
-        }
-        object.remove(&["metadata", "resourceVersion"]);
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object.clone()), None, options);
         self.admit(&mut attributes, exchange).await?;
         let owners = self.owners(&attributes, || Some(object));
+        let version = match &mut attributes.object {
+            Some(object) => object.remove(&VERSION),
+            None => None,
+        };
+        if let Some(version) = version.as_ref().and_then(Value::as_str).filter(|version| !version.is_empty()) {
+            readable_version(version)?;
+        }
         let mut outgoing = Outgoing { owners, ..self.admitted(&attributes, None)? };
+        if let (Some(object), Some(version)) = (&mut attributes.object, version) {
+            let _metadata_is_an_object = object.set(&VERSION, version);
+        }
         outgoing.method = Method::POST;
         outgoing.uri = self.collection_uri()?;
         let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {

@@ -255,6 +255,10 @@ impl Write<'_> {
         let admitted = attributes.object.replace(*stored);
         if let (Some(admitted), Some(stored)) = (&admitted, &mut attributes.object) {
             storage::undo(self.target.kind(), attributes.operation, admitted, stored);
+            if attributes.operation == Operation::Create {
+                // The version that a PUT names stays until the object is stored.
+                take_metadata(stored, admitted, "resourceVersion");
+            }
             if self.schema.is_some() {
                 let of_status = (self.target.has_status(), self.target.subresource == "status");
                 storage::restore_read(admitted, stored, |field| match (field, of_status) {

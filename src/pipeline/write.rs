@@ -7,6 +7,7 @@ use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Budget, Marks, Operation, Reinvocation, Warnings};
 use crate::cluster::CustomResource;
+use crate::config::Limits;
 use crate::object::decode::go_quote;
 use crate::object::merge::Node;
 use crate::object::structural::Structural;
@@ -48,6 +49,7 @@ pub(super) struct Write<'a> {
     pub(super) parts: Parts,
     pub(super) body: Bytes,
     pub(super) deadline: Instant,
+    pub(super) time_limit: TimeLimit,
     pub(super) warnings: Arc<Warnings>,
 }
 
@@ -56,6 +58,48 @@ pub(super) struct Decoded {
     pub(super) object: Object,
     /// What the body's bytes are, where the API server behind reads the very same object in them.
     pub(super) verbatim: Option<MediaType>,
+}
+
+/// How often a write may start over because of a conflict that the client did not ask for.
+pub(super) struct Attempts<'a> {
+    limits: &'a Limits,
+    made: usize,
+    /// The version that the last attempt admitted, and how often in a row it was that one.
+    last: String,
+    repeated: usize,
+}
+
+impl<'a> Attempts<'a> {
+    pub(super) fn new(limits: &'a Limits) -> Self {
+        Self { limits, made: 0, last: String::new(), repeated: 0 }
+    }
+
+    /// Whether there may be another attempt after one that admitted the object at this version (empty for a missing object).
+    pub(super) fn may_go_on(&mut self, admitted: &str) -> bool {
+        self.repeated = if self.made > 0 && self.last == admitted { self.repeated + 1 } else { 0 };
+        admitted.clone_into(&mut self.last);
+        self.made += 1;
+        self.made < self.limits.conflict_retries && self.repeated < self.limits.unexplained_retries
+    }
+}
+
+/// Whose limit the deadline of a write is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TimeLimit {
+    /// `?timeout=`
+    OfClient,
+    /// The one for all writes.
+    OfServer,
+}
+
+impl TimeLimit {
+    /// The answer to a write that took too long.
+    pub(super) fn status(self) -> Status {
+        match self {
+            Self::OfClient => Status::out_of_allotted_time(),
+            Self::OfServer => out_of_time(),
+        }
+    }
 }
 
 /// What became of strict errors.
@@ -98,9 +142,11 @@ impl<'a> Write<'a> {
         let is_collection = parts.method == Method::DELETE && target.name.is_empty();
         let longest = if is_collection { limits.request_timeout } else { limits.mutating_timeout };
         let asked = timeout::asked(parts.uri.query().unwrap_or_default())?;
+        let time_limit =
+            if asked.is_some_and(|asked| asked <= longest) { TimeLimit::OfClient } else { TimeLimit::OfServer };
         let deadline = Instant::now() + asked.map_or(longest, |asked| longest.min(asked));
         let reading = body::read(stream, limits.body_bytes);
-        let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| out_of_time())??;
+        let body = tokio::time::timeout_at(deadline, reading).await.map_err(|_| time_limit.status())??;
         let custom = custom_resource(pipeline, &parts.method, &target).await?;
         let is_aggregated = custom.is_none() && !target.is_built_in() && !target.is_of_kubernetes();
         let knows_dry_runs = match is_aggregated && parts.method != Method::DELETE {
@@ -112,7 +158,19 @@ impl<'a> Write<'a> {
         let schema = custom.as_ref().map(|custom| custom.schema().cloned()).transpose()?;
         let storage_version = custom.map(|custom| custom.storage_version.clone());
         let warnings = exchange.warnings.clone();
-        Ok(Self { pipeline, caller, target, schema, storage_version, knows_dry_runs, parts, body, deadline, warnings })
+        Ok(Self {
+            pipeline,
+            caller,
+            target,
+            schema,
+            storage_version,
+            knows_dry_runs,
+            parts,
+            body,
+            deadline,
+            time_limit,
+            warnings,
+        })
     }
 
     /// What is known of the fields of what is written.

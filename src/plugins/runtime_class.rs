@@ -2,9 +2,9 @@
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
-use crate::object::Object;
 use crate::object::quantity::Quantity;
 use crate::object::toleration::{TOO_MANY, merge};
+use crate::object::{Object, check_path_segment};
 use crate::status::Status;
 use async_trait::async_trait;
 use k8s_openapi::api::node::v1::RuntimeClass as Class;
@@ -77,22 +77,6 @@ impl RuntimeClass {
             None => Err(Denial::forbidden(format!("pod rejected: RuntimeClass {name:?} not found"))),
         }
     }
-}
-
-/// What client-go says to a name that no URL can have (`rest.Request.Name`).
-fn check_path_segment(name: &str) -> Result<(), String> {
-    if name.is_empty() {
-        return Err("resource name may not be empty".to_owned());
-    }
-    let faults: Vec<String> = match name {
-        "." | ".." => vec![format!("may not be '{name}'")],
-        _ => ["/", "%"]
-            .into_iter()
-            .filter(|part| name.contains(*part))
-            .map(|part| format!("may not contain '{part}'"))
-            .collect(),
-    };
-    if faults.is_empty() { Ok(()) } else { Err(format!("invalid resource name {name:?}: [{}]", faults.join(" "))) }
 }
 
 /// The class's overhead, if it has one; it may be empty.

@@ -5,8 +5,8 @@ mod token;
 
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need, ServiceAccount as Account};
-use crate::object::Object;
 use crate::object::pod::references_secrets;
+use crate::object::{Object, check_path_segment};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -97,6 +97,7 @@ impl ServiceAccount {
         }
         let looking_up =
             |why: String| Denial::forbidden(format!("error looking up service account {namespace}/{name}: {why}"));
+        check_path_segment(name).map_err(looking_up)?;
         let interval = Duration::from_millis(rand::random_range(100..200));
         for attempt in 0..if name == DEFAULT { DEFAULT_ATTEMPTS } else { 1 } {
             if attempt > 0 {

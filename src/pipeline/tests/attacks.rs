@@ -108,6 +108,9 @@ async fn an_exec_goes_on_with_the_options_that_were_admitted() {
     assert_eq!(found.iter().filter(|pair| pair.0 != "stdin").cloned().collect::<Vec<_>>(), wanted);
     assert!(found.contains(&("stdin".to_owned(), "true".to_owned())));
     assert_eq!(seen("swapped")[0]["object"]["command"], json!(["a b", "", "c"]));
+    path.ask("GET", "/api/v1/namespaces/default/pods/listless/exec?container=listless&more=x", "", "").await;
+    let found = query_of(&forwarded.lock().unwrap().pop().unwrap());
+    assert_eq!(found, query_of("/?container=listless"));
     assert_eq!(path.ask("GET", &exec("odd", "odd"), "", "").await.0, 501);
     assert!(forwarded.lock().unwrap().is_empty());
 }

@@ -1,5 +1,6 @@
 //! Writes that start over: which part of them, how often, and on what.
 
+use super::super::write::Attempts;
 use super::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -90,7 +91,118 @@ async fn a_write_that_always_conflicts_ends() {
     let path = Path::over(server, transport).await;
     assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("contended")).await.0, 201);
     let (code, _) = path.ask("PATCH", &at("contended"), "application/merge-patch+json", "{}").await;
-    assert_eq!((code, patches.load(Ordering::SeqCst)), (409, Limits::default().conflict_retries));
+    assert_eq!((code, patches.load(Ordering::SeqCst)), (409, 1 + Limits::default().unexplained_retries));
+}
+
+#[test]
+fn a_write_starts_over_as_long_as_the_object_changes() {
+    let limits = Limits::default();
+    let attempts = |versions: &mut dyn Iterator<Item = String>| {
+        let mut attempts = Attempts::new(&limits);
+        1 + versions.take_while(|version| attempts.may_go_on(version)).count()
+    };
+    assert_eq!(attempts(&mut (1..).map(|version: u32| version.to_string())), limits.conflict_retries);
+    for stays in ["7", ""] {
+        assert_eq!(attempts(&mut std::iter::repeat(stays.to_owned())), 1 + limits.unexplained_retries);
+    }
+    let repeated_and_new = ["1", "1", "2", "2", "3", "3", "3", "4"].map(str::to_owned);
+    assert_eq!(attempts(&mut repeated_and_new.into_iter()), 7);
+}
+
+/// A transport that answers deletes which name a version as `Store.Delete` does where the options take away the last finalizer;
+/// the version that the object is said to have is the one that is named, and so much more.
+fn losing(server: &Arc<embedded::Server>, ahead: u64) -> (SharedTransport, Arc<Mutex<Vec<Value>>>) {
+    let (server, bodies) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
+    let sent = bodies.clone();
+    let transport = from_fn(move |request: Request<Body>| {
+        let (server, bodies) = (server.clone(), bodies.clone());
+        async move {
+            if request.method() != Method::DELETE {
+                return crate::upstream::Transport::send(&server, request).await;
+            }
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            let options: Value = serde_json::from_slice(&body).unwrap();
+            bodies.lock().unwrap().push(options["preconditions"].clone());
+            let Some(version) = options["preconditions"]["resourceVersion"].as_str() else {
+                return crate::upstream::Transport::send(&server, Request::from_parts(parts, full(body))).await;
+            };
+            let found = version.parse::<u64>().unwrap() + ahead;
+            let mut status: Value = serde_json::from_slice(&refusal("Conflict")).unwrap();
+            status["message"] = json!(format!(
+                "Precondition failed: ResourceVersion in precondition: , ResourceVersion in object meta: {found}"
+            ));
+            let answer = Response::builder().status(409).header("content-type", "application/json");
+            Ok(answer.body(full(status.to_string())).unwrap())
+        }
+    });
+    (transport, sent)
+}
+
+#[tokio::test]
+async fn a_write_whose_own_time_is_up_is_answered_by_the_filter() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (behind, upstream) = (server.clone(), Arc::new(AtomicUsize::new(0)));
+    let transport = from_fn(move |request: Request<Body>| {
+        let (server, count) = (behind.clone(), upstream.clone());
+        async move {
+            if request.method() == Method::POST && request.uri().path() == CONFIG_MAPS {
+                count.fetch_add(1, Ordering::SeqCst);
+                std::future::pending::<()>().await;
+            }
+            crate::upstream::Transport::send(&server, request).await
+        }
+    });
+    let path = Path::over(server, transport).await;
+    let (code, status) = path.json("POST", &format!("{CONFIG_MAPS}?timeout=20ms"), &config_map("late")).await;
+    let text = "Timeout: request did not complete within the allotted timeout";
+    assert_eq!((code, &status["message"], &status["reason"]), (504, &json!(text), &json!("Timeout")));
+    assert!(status.get("kind").is_none() && status.get("apiVersion").is_none(), "{status}");
+}
+
+fn deletes(name: &str) -> usize {
+    seen(name).iter().filter(|review| review["operation"] == "DELETE").count()
+}
+
+#[tokio::test]
+async fn a_delete_that_takes_away_the_last_finalizer_is_admitted_once() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (transport, sent) = losing(&server, 0);
+    let path = Path::over(server, transport).await;
+    for (name, uri) in [
+        ("lost-version", at("lost-version")),
+        ("lost-of-many", format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Dlost-of-many")),
+    ] {
+        assert_eq!(path.json("POST", CONFIG_MAPS, &config_map(name)).await.0, 201);
+        let stored = path.stored(&at(name)).await["metadata"].clone();
+        let (code, answer) = path.json("DELETE", &uri, &json!({"propagationPolicy": "Background"})).await;
+        assert_eq!((code, deletes(name)), (200, 1), "{answer}");
+        assert_eq!(path.stored(&at(name)).await["kind"], "Status");
+        let (uid, version) = (&stored["uid"], &stored["resourceVersion"]);
+        let sent = std::mem::take(&mut *sent.lock().unwrap());
+        assert_eq!(sent, [json!({"uid": uid, "resourceVersion": version}), json!({"uid": uid})]);
+    }
+}
+
+#[tokio::test]
+async fn a_delete_that_names_a_version_or_lost_another_one_is_not_done_without() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (transport, _) = losing(&server, 0);
+    let path = Path::over(server.clone(), transport).await;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("named-version")).await.0, 201);
+    let version = path.stored(&at("named-version")).await["metadata"]["resourceVersion"].clone();
+    let options = json!({"preconditions": {"resourceVersion": version}, "propagationPolicy": "Background"});
+    assert_eq!(path.json("DELETE", &at("named-version"), &options).await.0, 409);
+    assert_eq!(
+        (path.stored(&at("named-version")).await["kind"].clone(), deletes("named-version")),
+        (json!("ConfigMap"), 1)
+    );
+    let (transport, sent) = losing(&server, 1);
+    let path = Path::over(server, transport).await;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("other-version")).await.0, 201);
+    assert_eq!(path.json("DELETE", &at("other-version"), &json!({})).await.0, 409);
+    assert_eq!(path.stored(&at("other-version")).await["kind"], "ConfigMap");
+    assert!(sent.lock().unwrap().iter().all(|preconditions| preconditions["resourceVersion"].is_string()));
 }
 
 #[tokio::test]

@@ -89,6 +89,8 @@ async fn own_pull_secrets_stay() {
 async fn the_account_must_exist() {
     let text = "pods \"p\" is forbidden: error looking up service account n/x: serviceaccount \"x\" not found";
     created(json!({"serviceAccountName": "x"})).await.was_refused(403, text);
+    let text = "pods \"p\" is forbidden: error looking up service account n/a/b: invalid resource name \"a/b\": [may not contain '/']";
+    created(json!({"serviceAccountName": "a/b"})).await.was_refused(403, text);
     let none = check(&plugin()).validating().create("", "pods", pod(json!({}))).await;
     none.was_refused(403, "pods \"p\" is forbidden: no service account specified for pod n/p");
 }
