@@ -103,6 +103,18 @@ fn ends_at_the_cost_limit_whatever_stands_around() {
 }
 
 #[test]
+fn ends_at_the_cost_limit_and_not_before() {
+    // A round costs 209,721: four are 838,896 in all, and the fifth one passes the limit.
+    let text = json!("a".repeat(1 << 20));
+    for (rounds, ends) in [(4, false), (5, true)] {
+        let program = compile(&format!("lists.range({rounds}).all(x, object.split('') != [])"));
+        let outcome = program.evaluate(&[Some(Value::json(&text))], &LIMITS);
+        assert_eq!(outcome.value.err(), ends.then_some(Error::CostLimit), "{rounds}: {}", outcome.cost);
+        assert_eq!(outcome.cost > LIMITS.cost, ends);
+    }
+}
+
+#[test]
 fn ends_at_the_deadline_whatever_stands_around() {
     let object = json!({"x": vec![0; 1000]});
     let program = compile("object.x.all(a, a == 0) || true");

@@ -82,7 +82,6 @@ impl Planner<'_> {
                     entries.iter().map(|entry| Ok((self.node(&entry.key)?, self.node(&entry.value)?, entry.optional)));
                 Ok(optimize::map(id, planned.collect::<Result<_, Error>>()?))
             }
-            Kind::Struct { name, .. } if &**name == "null_type" => Err(Error::new(format!("unknown type: {name}"))),
             Kind::Struct { name, fields } => {
                 let fields = fields
                     .iter()
