@@ -11,6 +11,7 @@ use super::ast::{Ast, Comprehension, Entry, Expr, Id, Kind, Literal};
 use super::environment::{CompileError, Environment, Name};
 use super::source::{Errors, Position};
 use super::types::Type;
+use super::well_known;
 use declarations::Declaration;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub enum Reference {
     Variable(usize),
     /// A type by its name (`int`, `google.protobuf.Duration`).
     Type(Type),
+    /// A number of an enumeration.
+    Constant(i64),
     /// Ids of the overloads that may be meant.
     Overloads(Vec<&'static str>),
 }
@@ -157,6 +160,7 @@ impl Checker<'_> {
         let (found, reference) = match self.environment.name(name)? {
             Name::Variable(slot, found) => (found, Reference::Variable(slot)),
             Name::Type(of) => (Type::Type(Arc::new(of.clone())), Reference::Type(of)),
+            Name::Constant(number) => (Type::Int, Reference::Constant(number)),
         };
         self.references.insert(id, reference);
         Some((found, name.into()))
@@ -187,7 +191,7 @@ impl Checker<'_> {
                 self.known.assign(&Type::Dyn, parameter);
                 Type::Dyn
             }
-            Type::Dyn | Type::Error => Type::Dyn,
+            unknown if unknown.is_unknown() => Type::Dyn,
             other => {
                 self.error(id, format!("type '{other}' does not support field selection"));
                 Type::Dyn
@@ -197,11 +201,11 @@ impl Checker<'_> {
     }
 
     fn field_of(&mut self, id: Id, message: &str, field: &str) -> Type {
-        if !self.environment.messages().has(message) {
+        if !self.environment.has_message(message) {
             self.error(id, format!("unexpected failed resolution of '{message}'"));
             return Type::Error;
         }
-        self.environment.messages().field(message, field).unwrap_or_else(|| {
+        self.environment.field(message, field).unwrap_or_else(|| {
             self.error(id, format!("undefined field '{field}'"));
             Type::Error
         })
@@ -268,8 +272,7 @@ impl Checker<'_> {
             let returns = self.known.substitute(&returns, false);
             result = Some(match result {
                 None => returns,
-                Some(Type::Dyn) => Type::Dyn,
-                Some(before) if before == returns => before,
+                Some(before) if before.is_dynamic() || before == returns => before,
                 Some(_) => Type::Dyn,
             });
         }
@@ -327,7 +330,7 @@ impl Checker<'_> {
         if let Some(value) = found.optional_value() {
             return value.clone();
         }
-        if found != Type::Dyn {
+        if !found.is_dynamic() {
             self.mismatch(id, &Type::optional(found.clone()), &found);
         }
         found
@@ -348,11 +351,16 @@ impl Checker<'_> {
             return self.undeclared(id, name);
         };
         *name = resolved;
+        let mut message: Arc<str> = (&**name).into();
         let found = match declared {
             Type::Error => Type::Error,
-            Type::Type(of) => match &*of {
-                Type::Object(_) | Type::Duration | Type::Timestamp => (*of).clone(),
-                other => {
+            Type::Type(of) => match (well_known::message_of(&of), &*of) {
+                (Some(known), _) => {
+                    message = known.into();
+                    (*of).clone()
+                }
+                (None, Type::Object(_)) => (*of).clone(),
+                (None, other) => {
                     let name = other.name();
                     self.error(id, format!("'{name}' is not a message type"));
                     Type::Error
@@ -366,7 +374,7 @@ impl Checker<'_> {
         };
         for field in fields {
             let value = self.check(&mut field.value);
-            let expected = self.field_of(field.id, name, &field.key);
+            let expected = self.field_of(field.id, &message, &field.key);
             let value = if field.optional { self.unwrap(field.value.id, value) } else { value };
             if !self.known.assign(&expected, &value) {
                 let text =
@@ -387,7 +395,7 @@ impl Checker<'_> {
             Type::List(element) if of.variable2.is_some() => (Type::Int, (**element).clone()),
             Type::List(element) => ((**element).clone(), Type::Dyn),
             Type::Map(key, value) => ((**key).clone(), (**value).clone()),
-            Type::Dyn | Type::Error | Type::Parameter(_) => {
+            Type::Dyn | Type::Any | Type::Error | Type::Parameter(_) => {
                 self.known.assign(&Type::Dyn, &range);
                 (Type::Dyn, Type::Dyn)
             }

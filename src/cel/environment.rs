@@ -6,6 +6,7 @@ use super::estimate;
 use super::function::Function;
 use super::plan::Program;
 use super::types::Type;
+use super::well_known;
 use super::work;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -73,6 +74,8 @@ pub enum Name {
     Variable(usize, Type),
     /// A type.
     Type(Type),
+    /// A number of an enumeration.
+    Constant(i64),
 }
 
 /// Why a source is no program, in cel-go's words: all lines, with the places.
@@ -111,9 +114,14 @@ impl Environment {
         &self.libraries
     }
 
-    /// The message types.
-    pub fn messages(&self) -> &dyn Messages {
-        &*self.messages
+    /// Whether there is a message of this name.
+    pub fn has_message(&self, name: &str) -> bool {
+        self.messages.has(name) || well_known::of_name(name).is_some()
+    }
+
+    /// The type of a message's field; `None` if there is none.
+    pub fn field(&self, message: &str, field: &str) -> Option<Type> {
+        self.messages.field(message, field).or_else(|| well_known::field(message, field))
     }
 
     /// The overloads of a function.
@@ -121,7 +129,7 @@ impl Environment {
         self.functions.get(name).map(Vec::as_slice)
     }
 
-    /// What a name in full stands for: a variable, then a type.
+    /// What a name in full stands for: a variable, then a type, then a number of an enumeration.
     pub fn name(&self, name: &str) -> Option<Name> {
         if let Some(slot) = self.variables.iter().position(|(declared, _)| **declared == *name) {
             return Some(Name::Variable(slot, self.variables[slot].1.clone()));
@@ -130,8 +138,6 @@ impl Environment {
             "bool" => Type::Bool,
             "bytes" => Type::Bytes,
             "double" => Type::Double,
-            "google.protobuf.Duration" => Type::Duration,
-            "google.protobuf.Timestamp" => Type::Timestamp,
             "int" => Type::Int,
             "uint" => Type::Uint,
             "string" => Type::String,
@@ -140,8 +146,9 @@ impl Environment {
             "map" => Type::map(Type::Parameter("A".into()), Type::Parameter("B".into())),
             "type" => Type::of_types(),
             "net.IP" | "net.CIDR" | "optional_type" => Type::opaque(name),
+            "google.protobuf.NullValue.NULL_VALUE" => return Some(Name::Constant(0)),
             _ if self.messages.has(name) => Type::object(name),
-            _ => return None,
+            _ => well_known::of_name(name)?,
         };
         Some(Name::Type(found))
     }

@@ -342,7 +342,7 @@ fn written_size(expr: &Expr) -> Option<u64> {
 
 /// Whether all values of a type have size one: `isScalar`.
 fn has_one_size(of: &Type) -> bool {
-    match of {
+    match of.unwrapped() {
         Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,
         other => other.optional_value().is_some_and(has_one_size),
     }

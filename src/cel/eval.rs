@@ -10,8 +10,10 @@ mod stack;
 mod tests;
 
 use super::library::regex::{find_all_with, find_with};
+use super::messages::is_patch;
 use super::plan::{Call, Dispatch, Node, Program, Search};
 use super::value::{Entries, Error, List, Map, Struct, Text, Value};
+use super::well_known;
 use super::work;
 use cost::Tracker;
 use std::sync::Arc;
@@ -311,6 +313,13 @@ impl<'a> Evaluation<'a, '_> {
             let value = optional_entry(&Value::text(field), value, *optional)?;
             values.retain(|(other, _)| other != field);
             values.extend(value.map(|value| (field.clone(), value)));
+        }
+        if let Some(made) = well_known::make(name, &values) {
+            return made;
+        }
+        if !is_patch(name) {
+            // It is known to the checker only: `null_type`, `kubernetes.UserInfo`.
+            return Err(Error::new(format!("unknown type '{name}'")));
         }
         Struct::new(name.clone(), values).map(|value| Value::Struct(Arc::new(value)))
     }

@@ -96,14 +96,16 @@ fn declarable(of: &Type) -> Type {
     match of {
         Type::List(element) => Type::list(declarable(element)),
         Type::Map(key, value) => Type::map(declarable(key), declarable(value)),
-        Type::Object(_) | Type::Opaque(..) | Type::Type(_) | Type::Parameter(_) | Type::Error => Type::Dyn,
+        Type::Object(_) | Type::Opaque(..) | Type::Type(_) | Type::Wrapper(_) | Type::Parameter(_) | Type::Error => {
+            Type::Dyn
+        }
         other => other.clone(),
     }
 }
 
 impl Messages for Admission {
     fn has(&self, name: &str) -> bool {
-        self.own.has(name) || self.patches && (name == "JSONPatch" || is_object(name)) || ADMISSION.has(name)
+        self.own.has(name) || self.patches && is_patch(name) || ADMISSION.has(name)
     }
 
     fn field(&self, name: &str, field: &str) -> Option<Type> {
@@ -120,6 +122,11 @@ impl Messages for Admission {
         }
         self.own.field(name, field).or_else(|| ADMISSION.field(name, field))
     }
+}
+
+/// Whether it is a type of patches.
+pub fn is_patch(name: &str) -> bool {
+    name == "JSONPatch" || is_object(name)
 }
 
 fn is_object(name: &str) -> bool {

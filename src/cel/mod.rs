@@ -21,6 +21,7 @@ pub mod source;
 pub mod typecheck;
 pub mod types;
 pub mod value;
+pub mod well_known;
 pub mod work;
 
 #[cfg(test)]

@@ -6,11 +6,13 @@ use std::sync::Arc;
 /// How many types may be in a type.
 pub const MAX_TYPES: usize = 1_000;
 
-/// A type of the language.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A type of the language. Types are equal as by `Type.IsExactType` of cel-go: a wrapper is what it wraps.
+#[derive(Clone, Debug)]
 pub enum Type {
     /// Known at run time only.
     Dyn,
+    /// `google.protobuf.Any`: as good as [`Type::Dyn`].
+    Any,
     /// What an expression with a type error has.
     Error,
     /// `null_type`.
@@ -27,6 +29,8 @@ pub enum Type {
     String,
     /// `bytes`.
     Bytes,
+    /// A wrapper of a scalar, which null fits as well: `google.protobuf.Int32Value`.
+    Wrapper(&'static Type),
     /// `google.protobuf.Duration`.
     Duration,
     /// `google.protobuf.Timestamp`.
@@ -80,10 +84,20 @@ impl Type {
         matches!(self, Self::Parameter(name) if name.is_empty())
     }
 
+    /// The scalar that a wrapper wraps; other types as they are.
+    pub fn unwrapped(&self) -> &Self {
+        match self {
+            Self::Wrapper(of) => of,
+            other => other,
+        }
+    }
+
     /// Its name without parameters, as it is at run time: `google.protobuf.Duration`, `list`.
     pub fn name(&self) -> &str {
         match self {
             Self::Dyn => "dyn",
+            Self::Any => "google.protobuf.Any",
+            Self::Wrapper(of) => of.name(),
             Self::Error => "error",
             Self::Null => "null_type",
             Self::Bool => "bool",
@@ -115,8 +129,10 @@ impl Type {
     /// Its declaration, `Type.String` of cel-go: `list(google.protobuf.Duration)`. [`fmt::Display`] is how the checker's errors
     /// have it: `list(duration)`.
     pub fn declaration(&self) -> String {
-        if let Self::Parameter(name) = self {
-            return format!("<{name}>");
+        match self {
+            Self::Parameter(name) => return format!("<{name}>"),
+            Self::Wrapper(of) => return format!("wrapper({})", of.name()),
+            _ => {}
         }
         let parameters: Vec<String> = self.parameters().into_iter().map(Self::declaration).collect();
         if parameters.is_empty() {
@@ -148,7 +164,12 @@ impl Type {
 
     /// Whether nothing can be said of it: `isDynOrError`.
     pub fn is_unknown(&self) -> bool {
-        matches!(self, Self::Dyn | Self::Error)
+        self.is_dynamic() || matches!(self, Self::Error)
+    }
+
+    /// Whether it says nothing of its values: `isDyn`.
+    pub fn is_dynamic(&self) -> bool {
+        matches!(self, Self::Dyn | Self::Any)
     }
 
     /// The same type with its parameters replaced, innermost ones too.
@@ -163,11 +184,27 @@ impl Type {
     }
 }
 
+impl PartialEq for Type {
+    fn eq(&self, other: &Self) -> bool {
+        match (self.unwrapped(), other.unwrapped()) {
+            (Self::List(a), Self::List(b)) | (Self::Type(a), Self::Type(b)) => a == b,
+            (Self::Map(a, b), Self::Map(c, d)) => a == c && b == d,
+            (Self::Object(a), Self::Object(b)) | (Self::Parameter(a), Self::Parameter(b)) => a == b,
+            (Self::Opaque(a, b), Self::Opaque(c, d)) => a == c && b == d,
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
+        }
+    }
+}
+
+impl Eq for Type {}
+
 /// As `FormatCELType` has it.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Error => return f.write_str("!error!"),
+            Self::Any => return f.write_str("any"),
+            Self::Wrapper(of) => return write!(f, "wrapper({of})"),
             Self::Null => return f.write_str("null"),
             Self::Duration => return f.write_str("duration"),
             Self::Timestamp => return f.write_str("timestamp"),
@@ -191,5 +228,11 @@ mod tests {
         assert_eq!(of.declaration(), "map(string, optional_type(list(google.protobuf.Duration)))");
         assert_eq!((Type::Null.to_string(), Type::Null.declaration()), ("null".to_owned(), "null_type".to_owned()));
         assert_eq!(Type::of_types().to_string(), "type");
+        let wrapper = Type::list(Type::Wrapper(&Type::Int));
+        assert_eq!(
+            (wrapper.to_string(), wrapper.declaration()),
+            ("list(wrapper(int))".into(), "list(wrapper(int))".into())
+        );
+        assert_eq!((Type::Any.to_string(), Type::Any.declaration()), ("any".into(), "google.protobuf.Any".into()));
     }
 }

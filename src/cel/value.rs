@@ -263,6 +263,8 @@ const ZERO_TIME: i64 = -62_135_596_800;
 pub fn runtime_name(r#type: &Type) -> Cow<'_, str> {
     match r#type {
         Type::Dyn => "dyn".into(),
+        Type::Any => "google.protobuf.Any".into(),
+        Type::Wrapper(of) => of.name().into(),
         Type::Error => "error".into(),
         Type::Null => "null_type".into(),
         Type::Bool => "bool".into(),

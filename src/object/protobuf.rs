@@ -9,7 +9,7 @@ mod encode;
 pub(in crate::object) mod special;
 mod status;
 mod table;
-mod wire;
+pub(crate) mod wire;
 
 pub use encode::encode;
 pub use status::{encode_status, status};

@@ -40,6 +40,7 @@ def main():
     data = SOURCES / "eval/testdata"
     subject = {"object": json.loads((data / "object.json").read_text())}
     remake(data / "answers.jsonl", lambda _: subject, ["expression", "environment"], ["cost", "error", "value"])
+    remake(data / "well-known.jsonl", lambda _: subject, ["expression"], ["cost", "error", "value"])
     data = SOURCES / "estimate/testdata"
     schemas = json.loads((data / "schemas.json").read_text())
     of_schema = lambda question: {"schema": schemas[question["schema"]]}

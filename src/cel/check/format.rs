@@ -82,7 +82,7 @@ pub fn clause(rest: &mut &[u8]) -> Result<Clause, String> {
 }
 
 fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (Id, String)> {
-    let found = types.get(&argument.id).unwrap_or(&Type::Dyn);
+    let found = types.get(&argument.id).unwrap_or(&Type::Dyn).unwrapped();
     let (fits, wants) = match (clause, found) {
         (b's', _) => {
             let wants = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps";
@@ -117,7 +117,7 @@ fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (
 /// The first part of an argument that `%s` does not take.
 fn unprintable<'t>(argument: &Expr, types: &'t HashMap<Id, Type>) -> Option<(Id, &'t Type)> {
     let found = types.get(&argument.id).unwrap_or(&Type::Dyn);
-    if matches!(found, Type::Object(_) | Type::Opaque(..) | Type::Parameter(_) | Type::Error) {
+    if matches!(found, Type::Object(_) | Type::Opaque(..) | Type::Parameter(_) | Type::Any | Type::Error) {
         return Some((argument.id, found));
     }
     match &argument.kind {

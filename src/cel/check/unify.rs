@@ -100,7 +100,15 @@ impl Substitutions {
         }
         match (from, to) {
             (Type::Null, other) | (other, Type::Null) => {
-                matches!(other, Type::Null | Type::Object(_) | Type::Opaque(..) | Type::Duration | Type::Timestamp)
+                matches!(
+                    other,
+                    Type::Null
+                        | Type::Object(_)
+                        | Type::Opaque(..)
+                        | Type::Wrapper(_)
+                        | Type::Duration
+                        | Type::Timestamp
+                )
             }
             (Type::Type(_), Type::Type(_)) => true,
             (Type::List(from), Type::List(to)) => self.assignable(from, to),
@@ -159,8 +167,8 @@ pub fn most_general<'t>(first: &'t Type, second: &'t Type) -> &'t Type {
 /// `isEqualOrLessSpecific`.
 fn is_as_general(first: &Type, second: &Type) -> bool {
     match (first, second) {
-        (Type::Dyn | Type::Parameter(_), _) => true,
-        (_, Type::Dyn | Type::Parameter(_)) => false,
+        (Type::Dyn | Type::Any | Type::Parameter(_), _) => true,
+        (_, Type::Dyn | Type::Any | Type::Parameter(_)) => false,
         (Type::Type(_), Type::Type(_)) => true,
         (Type::List(first), Type::List(second)) => is_as_general(first, second),
         (Type::Map(first_key, first), Type::Map(second_key, second)) => {

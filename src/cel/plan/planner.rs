@@ -7,6 +7,7 @@ use crate::cel::check::{Checked, Reference};
 use crate::cel::function::Function;
 use crate::cel::types::Type;
 use crate::cel::value::{Error, Text, Value};
+use crate::cel::well_known;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -97,6 +98,10 @@ impl Planner<'_> {
         let local = self.scope.iter().rev().find(|local| &*local.name == name);
         let source = match (local, self.checked.references.get(&id)) {
             (Some(local), _) => Source::Local(local.slot),
+            (None, Some(Reference::Type(_))) if !well_known::is_a_value(name) => {
+                return Err(Error::new(format!("reference to undefined type: {name}")));
+            }
+            (None, Some(Reference::Constant(value))) => return Ok(Node::Constant(number, Value::Int(*value))),
             (None, Some(Reference::Type(named))) => {
                 return Ok(Node::Constant(number, Value::Type(Arc::new(named.clone()))));
             }
@@ -114,7 +119,10 @@ impl Planner<'_> {
 
     fn select(&mut self, expr: &Expr, operand: &Expr, field: &str, test: bool) -> Result<Node, Error> {
         // A qualified name of a variable or type.
-        if matches!(self.checked.references.get(&expr.id), Some(Reference::Variable(_) | Reference::Type(_))) {
+        if matches!(
+            self.checked.references.get(&expr.id),
+            Some(Reference::Variable(_) | Reference::Type(_) | Reference::Constant(_))
+        ) {
             return self.ident(expr.id, &format!("{}.{field}", qualified_name(operand).unwrap_or_default()));
         }
         let id = self.number(expr.id);

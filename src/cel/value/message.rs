@@ -1,7 +1,7 @@
 //! Messages that an expression makes: `Object{…}`, `JSONPatch{…}` of the mutation environment.
 
 use super::{Error, List, Struct, Value};
-use crate::cel::work;
+use crate::cel::{well_known, work};
 use std::sync::Arc;
 
 /// `JSONPatchTypeName` of Kubernetes.
@@ -41,6 +41,12 @@ impl<'a> Struct<'a> {
         by_type: bool,
         if_present: bool,
     ) -> Result<Option<Value<'a>>, Error> {
+        if well_known::is_message(&self.name) {
+            let why = || Error::new(format!("no such field '{field}'"));
+            let found = well_known::select(self, field).ok_or_else(why)?;
+            let is_present = || self.get(field).is_some_and(|value| value.size() != Some(0));
+            return Ok(Some(found).filter(|_| !if_present || is_present()));
+        }
         let found = self.get(field);
         if &*self.name == JSON_PATCH {
             let found = found.cloned();

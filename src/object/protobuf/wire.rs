@@ -1,26 +1,28 @@
 //! The wire format of protocol buffers, with the errors of Go's generated code.
 
 /// A length-delimited field.
-pub(super) const DELIMITED: u8 = 2;
+pub(crate) const DELIMITED: u8 = 2;
 /// A field of variable length.
-pub(super) const VARINT: u8 = 0;
+pub(crate) const VARINT: u8 = 0;
+/// A field of four bytes.
+pub(crate) const FIXED32: u8 = 5;
 /// A field of eight bytes.
-pub(super) const FIXED64: u8 = 1;
+pub(crate) const FIXED64: u8 = 1;
 
 const END: &str = "unexpected EOF";
 const NEGATIVE_LENGTH: &str = "proto: negative length found during unmarshaling";
 
 /// What stands before a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tag {
-    pub(super) number: u32,
-    pub(super) wire_type: u8,
+pub(crate) struct Tag {
+    pub(crate) number: u32,
+    pub(crate) wire_type: u8,
 }
 
 impl Tag {
     /// # Errors
     /// When a field is not encoded as its type is.
-    pub(super) fn expect(self, wire_type: u8, field: &str) -> Result<(), String> {
+    pub(crate) fn expect(self, wire_type: u8, field: &str) -> Result<(), String> {
         if self.wire_type == wire_type {
             return Ok(());
         }
@@ -30,15 +32,15 @@ impl Tag {
 
 /// The rest of a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
     /// The next field of the named message; none at its end.
-    pub(super) fn tag(&mut self, message: &str) -> Result<Option<Tag>, String> {
+    pub(crate) fn tag(&mut self, message: &str) -> Result<Option<Tag>, String> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -55,7 +57,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn varint(&mut self) -> Result<u64, String> {
+    pub(crate) fn varint(&mut self) -> Result<u64, String> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let (byte, rest) = self.0.split_first().ok_or(END)?;
@@ -69,14 +71,19 @@ impl<'a> Reader<'a> {
     }
 
     /// What has its length before it.
-    pub(super) fn delimited(&mut self) -> Result<&'a [u8], String> {
+    pub(crate) fn delimited(&mut self) -> Result<&'a [u8], String> {
         let length = i64::try_from(self.varint()?).map_err(|_| NEGATIVE_LENGTH)?;
         self.take(usize::try_from(length).map_err(|_| NEGATIVE_LENGTH)?)
     }
 
-    pub(super) fn fixed64(&mut self) -> Result<u64, String> {
+    pub(crate) fn fixed64(&mut self) -> Result<u64, String> {
         let bytes = self.take(8)?;
         Ok(u64::from_le_bytes(bytes.try_into().map_err(|_| END)?))
+    }
+
+    pub(crate) fn fixed32(&mut self) -> Result<u32, String> {
+        let bytes = self.take(4)?;
+        Ok(u32::from_le_bytes(bytes.try_into().map_err(|_| END)?))
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
@@ -86,7 +93,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Leaves out an unknown field, groups too (`skipGenerated`).
-    pub(super) fn skip(&mut self, tag: Tag) -> Result<(), String> {
+    pub(crate) fn skip(&mut self, tag: Tag) -> Result<(), String> {
         let mut wire_type = tag.wire_type;
         let mut groups = 0_usize;
         loop {
@@ -96,7 +103,7 @@ impl<'a> Reader<'a> {
                 DELIMITED => drop(self.delimited()?),
                 3 => groups += 1,
                 4 => groups = groups.checked_sub(1).ok_or("proto: unexpected end of group")?,
-                5 => drop(self.take(4)?),
+                FIXED32 => drop(self.take(4)?),
                 other => return Err(format!("proto: illegal wireType {other}")),
             }
             if groups == 0 {
