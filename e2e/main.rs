@@ -24,6 +24,7 @@ mod kubectl;
 mod lifecycle;
 mod manifests;
 mod metrics;
+mod newer_server;
 mod policy_files;
 mod policy_operations;
 mod plugins;

@@ -17,7 +17,7 @@ use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
 use crate::upstream::{
-    self, Body, BoxError, Doubled, Forwarder, Identity, Probe, Protobuf, Remote, SharedTransport, kube_client,
+    self, Body, BoxError, Doubled, Forwarder, Identity, Probe, Release, Remote, SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};
@@ -326,12 +326,14 @@ fn pipeline(
         problems => Err(problems.join("; ").replace('\n', " ")),
     });
     // The embedded API server is not far enough away for it to matter.
-    let protobuf = match &config.upstream {
-        config::Upstream::Embedded { .. } => Protobuf::never(),
+    let release = Arc::new(match &config.upstream {
+        config::Upstream::Embedded { .. } => Release::known(),
         config::Upstream::Remote { .. } => {
-            Protobuf::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
+            Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
         }
-    };
+    });
+    let asked = release.clone();
+    checks.advise("upstream-release", move || asked.check());
     Ok(Pipeline {
         authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
         impersonation: Impersonation::new(limits.impersonation_checks),
@@ -345,7 +347,7 @@ fn pipeline(
             transport: upstream.transport,
             forwarder: upstream.forwarder,
             response_bytes: limits.response_bytes,
-            protobuf,
+            release,
         },
         dry_runs: DryRuns::default(),
         audit,

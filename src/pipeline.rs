@@ -16,6 +16,7 @@ mod managed_fields;
 mod negotiate;
 mod owner_references;
 mod patch;
+mod rest;
 mod storage;
 mod apply;
 mod target;

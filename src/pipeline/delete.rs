@@ -52,9 +52,10 @@ impl Write<'_> {
     async fn delete_existing(
         &self,
         options: &Object,
-        old: Object,
+        mut old: Object,
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
+        self.hide_rest(&mut old);
         let mut outgoing = self.outgoing(delete_body(options, &old)?);
         outgoing.uri = self.parts.uri.clone();
         let shown = completed(self.target.kind(), options, &old, Deletion::OfOne);

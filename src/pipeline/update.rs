@@ -4,10 +4,10 @@ use super::Exchange;
 use super::gateway::Answer;
 use super::owner_references::Seen;
 use super::view::{Trial, as_answer};
-use super::write::{MODIFIED, Write, is_already_exists, is_conflict, names_no_version, readable_version};
+use super::write::{MODIFIED, Sent, Write, is_already_exists, is_conflict, names_no_version, readable_version};
 use crate::admission::Operation;
 use crate::object::Object;
-use crate::request::body::{MediaType, OptionsKind, WriteOptions, check_name, ensure_namespace};
+use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::{Status, invalid};
 use crate::upstream::Body;
 use http::{Method, Response, StatusCode};
@@ -58,17 +58,18 @@ impl Write<'_> {
     pub(super) async fn update(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.options(OptionsKind::Update)?;
         let decoded = self.decode(&options, exchange)?;
-        let mut object = decoded.object;
+        let (mut object, mut sent) = (decoded.object, decoded.sent);
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
-        let is_said = self.say_duplicate_owners(&mut object, Seen::AsSent);
-        let verbatim = decoded.verbatim.filter(|_| !is_said);
+        if self.say_duplicate_owners(&mut object, Seen::AsSent) {
+            sent.verbatim = None;
+        }
         object.settle();
         let mut attempt = 0;
         loop {
             let answer = match self.old_object().await? {
-                Some(old) => self.update_existing(object.clone(), old, &options, verbatim, exchange).await?,
-                None => self.update_missing(object.clone(), &options, exchange).await?,
+                Some(old) => self.update_existing(object.clone(), old, &options, &sent, exchange).await?,
+                None => self.update_missing(object.clone(), &options, &sent, exchange).await?,
             };
             attempt += 1;
             match answer {
@@ -82,11 +83,12 @@ impl Write<'_> {
     async fn update_existing(
         &self,
         object: Object,
-        old: Object,
+        mut old: Object,
         options: &WriteOptions,
-        verbatim: Option<MediaType>,
+        sent: &Sent,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
+        self.hide_rest(&mut old);
         let old = Arc::new(old);
         check_uid(self, &object, old.uid())?;
         let options = options.as_options_object(OptionsKind::Update);
@@ -94,7 +96,7 @@ impl Write<'_> {
         self.admit(&mut attributes, exchange).await?;
         let without_version = match attributes.object.as_ref().filter(|object| self.may_mind_the_version(object)) {
             Some(object) => {
-                let body = serde_json::to_vec(&*object.whole()).map_err(Status::internal_error)?;
+                let body = serde_json::to_vec(&*sent.rest.put_back(object)?).map_err(Status::internal_error)?;
                 Some(self.rehearse(self.written(body.into())?).await?)
             }
             None => None,
@@ -106,7 +108,7 @@ impl Write<'_> {
             Some(object) => self.pin_version(object, &old)?,
             None => true,
         };
-        let outgoing = self.admitted(&attributes, verbatim)?;
+        let outgoing = self.admitted(&attributes, sent)?;
         let trial = match (self.is_to_be_tried(&attributes), without_version) {
             (false, _) => self.untried(&attributes),
             (true, Some(answer)) => self.judge(Operation::Update, answer),
@@ -154,6 +156,7 @@ impl Write<'_> {
         &self,
         mut object: Object,
         options: &WriteOptions,
+        sent: &Sent,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
         let on = (&*self.target.resource.group, &*self.target.resource.resource);
@@ -169,7 +172,8 @@ impl Write<'_> {
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
         self.admit(&mut attributes, exchange).await?;
-        let mut outgoing = self.admitted(&attributes, None)?;
+        let sent = Sent { verbatim: None, rest: sent.rest.clone() };
+        let mut outgoing = self.admitted(&attributes, &sent)?;
         outgoing.method = Method::POST;
         outgoing.uri = self.collection_uri()?;
         let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
