@@ -26,6 +26,7 @@ mod kubectl;
 mod lifecycle;
 mod manifests;
 mod metrics;
+mod newer_server;
 mod policy_files;
 mod policy_operations;
 mod plugins;

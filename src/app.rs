@@ -19,7 +19,7 @@ use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
 use crate::upstream::{
-    self, Body, BoxError, Doubled, Forwarder, FrontProxy, Identity, Probe, Protobuf, Remote, SharedTransport,
+    self, Body, BoxError, Doubled, Forwarder, FrontProxy, Identity, Probe, Release, Remote, SharedTransport,
     kube_client,
 };
 use anyhow::{Context, Result};
@@ -351,12 +351,14 @@ fn pipeline(
     let is_constrained = config.admission.feature_gates.is_on("ConstrainedImpersonation");
     let impersonations = ImpersonationMetrics::register(registry).context("impersonation metrics")?;
     // The embedded API server is not far enough away for it to matter.
-    let protobuf = match &config.upstream {
-        config::Upstream::Embedded { .. } => Protobuf::never(),
+    let release = Arc::new(match &config.upstream {
+        config::Upstream::Embedded { .. } => Release::known(),
         config::Upstream::Remote { .. } => {
-            Protobuf::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
+            Release::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout)
         }
-    };
+    });
+    let asked = release.clone();
+    checks.advise("upstream-release", move || asked.check());
     Ok(Pipeline {
         authenticator: Authenticator::new(authentication(config, front, files, &upstream)?),
         impersonation: Impersonation::new(limits.impersonation_checks)
@@ -373,7 +375,7 @@ fn pipeline(
             transport: upstream.transport,
             forwarder: upstream.forwarder,
             response_bytes: limits.response_bytes,
-            protobuf,
+            release,
         },
         dry_runs: DryRuns::default(),
         audit,

@@ -18,6 +18,7 @@ mod negotiate;
 mod owner_references;
 mod owners;
 mod patch;
+mod rest;
 mod storage;
 mod apply;
 mod target;

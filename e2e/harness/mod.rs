@@ -7,6 +7,7 @@ mod client;
 mod control_plane;
 mod kubectl;
 mod kubelet;
+mod later;
 mod pki;
 mod process;
 mod proxy;
@@ -20,6 +21,7 @@ pub use client::{Answer, Request, certificates, connect, delete, field, get, pat
 pub use control_plane::{ControlPlane, admitting, every_plugin, only, upstream};
 pub use kubectl::Kubectl;
 pub use kubelet::Kubelet;
+pub use later::{Later, Received};
 pub use pair::Pair;
 pub use pki::pki;
 pub use process::Program;

@@ -56,7 +56,7 @@ fn check(message: Result<protobuf::Message, String>, [group, version, kind]: [&s
     let Some(object) = Object::from_value(Value::Object(fields)) else { return };
     let Some(encoded) = protobuf::encode(&object, group, version, kind) else { return };
     let again = protobuf::open(&encoded).unwrap().object(group, version, kind).unwrap();
-    assert!(again.is_complete);
+    assert!(again.is_complete && !again.has_unknown_fields);
     let said = |fields: &Map<String, Value>| {
         let fields = fields.iter().filter(|(name, _)| *name != "apiVersion" && *name != "kind");
         without_nulls(&Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect()))

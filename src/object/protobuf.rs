@@ -46,18 +46,25 @@ pub struct Envelope<'a> {
 pub struct Message {
     /// Its fields, without `apiVersion` and `kind`, which are no part of the message.
     pub fields: Map<String, Value>,
-    /// Whether the fields say all that the bytes say. Whoever reads the bytes could otherwise find in them what nobody
-    /// has seen here: fields that the table does not know, text that is no UTF-8, the other half of a union.
+    /// Whether the fields say all that the bytes say, but for fields that the table does not know. Whoever reads the bytes
+    /// could otherwise find in them what nobody has seen here: text that is no UTF-8, the other half of a union.
     pub is_complete: bool,
+    /// Whether there are fields that the table does not know.
+    pub has_unknown_fields: bool,
 }
 
-/// Whether something of the bytes is not in what they were decoded to.
+/// What of the bytes is not in what they were decoded to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Losses(bool);
+pub(super) struct Losses {
+    /// Fields that a message of the table does not have.
+    unknown_fields: bool,
+    /// Anything else.
+    others: bool,
+}
 
 impl Losses {
     fn note(&mut self) {
-        self.0 = true;
+        self.others = true;
     }
 
     /// As Go's `encoding/json` writes a string, which may be no UTF-8.
@@ -145,7 +152,8 @@ impl Envelope<'_> {
         let mut fields = Map::new();
         let mut decoder = Decoder { values: 0, losses: self.losses };
         decoder.message(message, self.raw, 1, &mut fields)?;
-        Ok(Message { fields, is_complete: !decoder.losses.0 })
+        let Losses { unknown_fields, others } = decoder.losses;
+        Ok(Message { fields, is_complete: !others, has_unknown_fields: unknown_fields })
     }
 }
 
@@ -175,7 +183,8 @@ impl Decoder {
         let mut reader = Reader(bytes);
         while let Some(tag) = reader.tag(message.name)? {
             let Some((position, field)) = message.field(tag.number) else {
-                self.losses.skip(&mut reader, tag)?;
+                self.losses.unknown_fields = true;
+                reader.skip(tag)?;
                 continue;
             };
             let mark = 1_u64 << (position & 63);

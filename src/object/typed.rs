@@ -13,6 +13,9 @@ mod base64;
 mod text;
 mod encode;
 mod unstructured;
+mod rest;
+
+pub use rest::{Rest, Unplaced, has_rest};
 
 use super::decode::Decoded;
 use super::{GroupVersionKind, Unwritten};

@@ -10,6 +10,7 @@ mod extend;
 use super::Exchange;
 use super::gateway::Answer;
 use super::owners::Owners;
+use super::rest::Rest;
 use super::storage;
 use super::update::is_about_version;
 use super::view::{Trial, shown, take_metadata};
@@ -24,6 +25,7 @@ use crate::object::managed_fields::{is_too_large, manager_name};
 use crate::object::merge::Node;
 use crate::object::patch::{self, PatchType};
 use crate::object::structural::numbers;
+use crate::object::typed;
 use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
 use crate::request::query::query_value;
 use crate::status::Status;
@@ -33,6 +35,7 @@ use deviation::deviation;
 use extend::extend;
 use http::{Method, Response, Uri};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A resourceVersion that no object has: an apply configuration with it creates a missing object and conflicts with one
@@ -136,9 +139,12 @@ impl Write<'_> {
             _ if matches!(self.node(), Node::Resource) => None,
             (old, first) => self.applied(configuration, old.as_ref(), first.is_some(), options)?,
         };
-        let Some(before) = unprepared(configuration, computed, first.as_ref(), old.as_ref()) else {
+        let Some(mut before) = unprepared(configuration, computed, first.as_ref(), old.as_ref()) else {
             return Ok(rehearsed);
         };
+        let whole_before = typed::has_rest(self.target.kind(), before.fields()).then(|| before.clone());
+        let rest = Rest::take(self.target.kind(), &mut before);
+        before.settle();
         let (operation, kind) = match &old {
             Some(_) => (Operation::Update, OptionsKind::Update),
             None => (Operation::Create, OptionsKind::Create),
@@ -147,7 +153,8 @@ impl Write<'_> {
             self.authorize_create().await?;
         }
         let (old, options) = (old.map(Arc::new), options.as_options_object(kind));
-        let mut attributes = self.attributes(operation, Some(before.clone()), old.clone(), options);
+        let seen = old.as_ref().map(|old| self.seen(old));
+        let mut attributes = self.attributes(operation, Some(before.clone()), seen, options);
         self.admit(&mut attributes, exchange).await?;
         let Some(admitted) = &mut attributes.object else { return Ok(rehearsed) };
         let version = old.as_deref().unwrap_or(&before).resource_version();
@@ -164,7 +171,9 @@ impl Write<'_> {
                     return Err(Status::bad_request("metadata is no object after admission"));
                 }
                 let written = numbers::as_written(admitted);
-                let forms = Forms { first: first.as_ref(), before: &before, admitted: &written };
+                let written = if rest.is_empty() { written } else { Cow::Owned(rest.put_back(&written)?.into_owned()) };
+                let before = whole_before.as_ref().unwrap_or(&before);
+                let forms = Forms { first: first.as_ref(), before, admitted: &written };
                 let (last, tried) = self.try_admitted(&pinned, forms, old.as_deref()).await?;
                 if !tried.status.is_success() {
                     return Ok(tried);
@@ -216,7 +225,7 @@ impl Write<'_> {
         // The managers of a scale are its parent's.
         let is_of_parent = old.is_some() && self.target.subresource == "scale";
         let is_untold = is_of_parent || is_too_large(&configuration) || live.as_ref().is_some_and(is_too_large);
-        let applied = match (old, is_owner_known || is_untold) {
+        let mut applied = match (old, is_owner_known || is_untold) {
             (None, true) => configuration,
             (Some(_), true) => return Ok(None),
             (_, false) => {
@@ -228,8 +237,17 @@ impl Write<'_> {
                 }
             }
         };
-        let decoded = decode_patched(applied, self.target.kind(), self.schema.as_deref());
+        let kind = self.target.kind();
+        let rest = applied.as_object_mut().and_then(|fields| typed::Rest::take(kind, fields));
+        let decoded = decode_patched(applied, kind, self.schema.as_deref());
         let Ok(mut object) = decoded.map(|normal| normal.object) else { return Ok(None) };
+        if let Some(rest) = rest {
+            let before = object.fields().clone();
+            // Nothing has changed in between but what decoding does to lists.
+            if rest.put_back(&before, object.fields_mut()).is_err() {
+                return Ok(None);
+            }
+        }
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         Ok(Some(object))
     }
@@ -275,7 +293,7 @@ impl Write<'_> {
     /// The same as an update of the object that is there, or as a new one. Its writer owns it then, until it is disowned.
     fn written_instead(&self, old: Option<&Object>, admitted: &Object) -> Result<Outgoing, Status> {
         let mut outgoing = match old {
-            Some(old) => self.difference(old, admitted)?,
+            Some(old) => self.difference(old, admitted.whole())?,
             None => {
                 let mut object = admitted.whole().into_owned();
                 for field in ["resourceVersion", "managedFields"] {

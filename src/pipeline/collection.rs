@@ -299,6 +299,7 @@ impl Write<'_> {
         for (field, value) in [("kind", kind.kind.clone()), ("apiVersion", kind.api_version())] {
             item.fields_mut().entry(field).or_insert_with(|| value.into());
         }
+        self.hide_rest(&mut item);
         item
     }
 

@@ -2,10 +2,10 @@
 
 use super::Exchange;
 use super::owner_references::Seen;
-use super::write::{Outgoing, Write, is_already_exists, wipe_system_fields};
+use super::write::{Outgoing, Sent, Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
 use crate::object::{Object, generate_name};
-use crate::request::body::{Form, MediaType, OptionsKind, check_new_name, decode_object, ensure_namespace};
+use crate::request::body::{Form, OptionsKind, check_new_name, decode_object, ensure_namespace};
 use crate::status::Status;
 use crate::upstream::Body;
 use http::Response;
@@ -19,21 +19,23 @@ impl Write<'_> {
     pub(super) async fn create(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.options(OptionsKind::Create)?;
         let decoded = self.decode(&options, exchange)?;
+        let mut sent = decoded.sent;
         let mut object = self.prepared(decoded.object)?;
-        let is_said = self.say_duplicate_owners(&mut object, Seen::AsSent);
-        let verbatim = decoded.verbatim.filter(|_| !is_said);
+        if self.say_duplicate_owners(&mut object, Seen::AsSent) {
+            sent.verbatim = None;
+        }
         object.settle();
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object), None, options);
         self.admit(&mut attributes, exchange).await?;
-        let owners = self.owners(&attributes, || self.decoded_again());
+        let owners = self.owners(&attributes, || self.decoded_again().filter(|_| sent.rest.is_empty()));
         if let Some(object) = &attributes.object
             && self.target.subresource.is_empty()
             && self.target.must_be_named()
             && !self.is_named_later(object)
             && let Err(nameless) = check_new_name(object, self.target.kind())
         {
-            return self.refuse_nameless(&attributes, verbatim, nameless).await;
+            return self.refuse_nameless(&attributes, &sent, nameless).await;
         }
         let base = generated_name_base(&attributes);
         let mut attempt = 1;
@@ -41,7 +43,7 @@ impl Write<'_> {
             if let Some(base) = &base {
                 draw_name(&mut attributes, base);
             }
-            let outgoing = Outgoing { owners: owners.clone(), ..self.admitted(&attributes, verbatim)? };
+            let outgoing = Outgoing { owners: owners.clone(), ..self.admitted(&attributes, &sent)? };
             if let Some(refusal) = self.validate_write(&mut attributes, &outgoing, exchange).await? {
                 return Ok(refusal.into_response());
             }
@@ -80,13 +82,13 @@ impl Write<'_> {
     async fn refuse_nameless(
         &self,
         attributes: &Attributes,
-        verbatim: Option<MediaType>,
+        sent: &Sent,
         nameless: Status,
     ) -> Result<Response<Body>, Status> {
         if !self.knows_dry_runs {
             return Err(nameless);
         }
-        let answer = self.rehearse(self.admitted(attributes, verbatim)?).await?;
+        let answer = self.rehearse(self.admitted(attributes, sent)?).await?;
         if answer.status.is_success() { Err(nameless) } else { Ok(answer.into_response()) }
     }
 }

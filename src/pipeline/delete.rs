@@ -53,9 +53,10 @@ impl Write<'_> {
     async fn delete_existing(
         &self,
         options: &Object,
-        old: Object,
+        mut old: Object,
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
+        self.hide_rest(&mut old);
         let old = Arc::new(old);
         let outgoing = self.outgoing(delete_body(options, &old, Pinned::Version)?);
         let shown = completed(self.target.kind(), options, &old, Deletion::OfOne);

@@ -4,7 +4,7 @@ use crate::authn::UserInfo;
 use crate::object::{Object, decode, protobuf};
 use crate::request::body;
 use crate::status::Status;
-use crate::upstream::{Body, ClientCredentials, Forwarder, Protobuf, SharedTransport, UpstreamError, full};
+use crate::upstream::{Body, ClientCredentials, Forwarder, Release, SharedTransport, UpstreamError, full};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
@@ -31,8 +31,8 @@ pub struct Gateway {
     pub forwarder: Forwarder,
     /// Bytes of an answer that is read as a whole.
     pub response_bytes: usize,
-    /// Whether built-in kinds that admission changed go in protobuf.
-    pub protobuf: Protobuf,
+    /// Which release the API server is of.
+    pub release: Arc<Release>,
 }
 
 /// Bytes of a Status that was compressed.

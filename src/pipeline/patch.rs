@@ -6,16 +6,18 @@
 
 use super::Exchange;
 use super::gateway::Answer;
+use super::rest::Rest;
 use super::update::is_about_version;
-use super::write::{Attempts, Outgoing, Strictness, Write, is_conflict, schema};
+use super::view::{as_answer, take_metadata};
+use super::write::{Attempts, MODIFIED, Outgoing, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::object::Object;
 use crate::object::decode::{self, Decoded, go_quote};
-use crate::object::patch::{self, PatchType, go_print, merge_diff};
+use crate::object::patch::{self, NO_FIELD, PatchType, go_print, merge_diff};
 use crate::object::typed;
 use crate::processor;
 use crate::request::body::{
-    OptionsKind, Unfit, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
+    OptionsKind, Unfit, Unseen, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
 };
 use crate::status::Status;
 use crate::upstream::Body;
@@ -23,7 +25,11 @@ use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
+
+/// Fields of the metadata that the API server changes with every write.
+const KEPT_BY_SERVER: [&str; 2] = ["generation", "managedFields"];
 
 /// How many operations of a JSON patch are applied on a worker.
 const SHORT_OPERATIONS: usize = 100;
@@ -71,18 +77,39 @@ impl Write<'_> {
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<(Answer, bool), Status> {
-        let mut object =
-            self.patched(patch_type, patch, &old, |errors| self.say_strict_errors(options, errors.iter()))?;
+        let merged = match self.merged(patch_type, patch, &old) {
+            Err(why) if why.message.starts_with(NO_FIELD) && (self.may_have_rest || self.has_rest(&old)) => {
+                let answer = self.rehearse(self.own_patch(patch_type)).await?;
+                if !answer.status.is_success() {
+                    return Ok((answer, false));
+                }
+                let mut outcome = answer.object()?;
+                if outcome.resource_version() != old.resource_version() {
+                    return Ok((as_answer(&self.conflict(MODIFIED)), true));
+                }
+                for field in KEPT_BY_SERVER {
+                    take_metadata(&mut outcome, &old, field);
+                }
+                outcome.into_value()
+            }
+            merged => merged?,
+        };
+        let say = |errors: &[String]| self.say_strict_errors(options, errors.iter());
+        let (mut object, rest) = self.patched(patch_type, patch, merged, &old, say)?;
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
         let old = Arc::new(old);
         let options = options.as_options_object(OptionsKind::Update);
-        let mut attributes = self.attributes(Operation::Update, Some(object), Some(old.clone()), options);
+        let mut attributes = self.attributes(Operation::Update, Some(object), Some(self.seen(&old)), options);
         self.admit(&mut attributes, exchange).await?;
-        let owners = self.owners(&attributes, || self.patched(patch_type, patch, &old, |_| Strictness::Passed).ok());
+        let owners = self.owners(&attributes, || {
+            let merged = self.merged(patch_type, patch, &old).ok().filter(|_| rest.is_empty())?;
+            let (object, _) = self.patched(patch_type, patch, merged, &old, |_| Strictness::Passed).ok()?;
+            Some(object)
+        });
         if let Some(object) = &mut attributes.object {
             if self.may_mind_the_version(object) {
-                let without_version = self.rehearse(self.difference_at("", &old, object)?).await?;
+                let without_version = self.rehearse(self.difference_at("", &old, rest.put_back(object)?)?).await?;
                 if is_about_version(&without_version) {
                     return Ok((without_version, false));
                 }
@@ -90,7 +117,7 @@ impl Write<'_> {
             self.pin_version(object, &old)?;
         }
         let admitted = attributes.object.get_or_insert_default();
-        let outgoing = Outgoing { owners, ..self.difference(&old, admitted)? };
+        let outgoing = Outgoing { owners, ..self.difference(&old, rest.put_back(admitted)?)? };
         let answer = match self.validate_write(&mut attributes, &outgoing, exchange).await? {
             Some(refusal) => refusal,
             None => self.send_admitted(Operation::Update, outgoing, exchange).await?,
@@ -100,23 +127,33 @@ impl Write<'_> {
     }
 
     /// What the patch makes of the stored object.
+    fn merged(&self, patch_type: PatchType, patch: &Decoded, stored: &Object) -> Result<Value, Status> {
+        let stored = Value::Object(stored.fields().clone());
+        patch::apply(patch_type, stored, &patch.value, schema(self.target.kind()))
+    }
+
+    /// The patch as it came. Only the API server can tell what a strategic patch makes of a list whose merge key is not known here.
+    fn own_patch(&self, patch_type: PatchType) -> Outgoing {
+        Outgoing { content_type: patch_type.content_type(), ..self.outgoing(self.body.clone()) }
+    }
+
+    /// What was patched, decoded, and what plugins do not see of that. An object that has what is not known here
+    /// comes from an API server that knows it: then it knows what is new in the patch, too.
     fn patched(
         &self,
         patch_type: PatchType,
         patch: &Decoded,
+        mut patched: Value,
         stored: &Object,
         say: impl FnOnce(&[String]) -> Strictness,
-    ) -> Result<Object, Status> {
-        let apply = || {
-            patch::apply(patch_type, Value::Object(stored.fields().clone()), &patch.value, schema(self.target.kind()))
-        };
+    ) -> Result<(Object, Rest), Status> {
         // What an error shows is rarely wanted, so it is made anew.
-        let invalid = |why: &str| match (patch_type, apply()) {
+        let invalid = |why: &str| match (patch_type, self.merged(patch_type, patch, stored)) {
             (PatchType::Strategic, _) => invalid_patch(&go_print(&patch.value), why),
             (_, Ok(patched)) => invalid_patch(&patched.to_string(), why),
             (_, Err(status)) => status,
         };
-        let mut patched = apply()?;
+        let has_rest = self.may_have_rest || self.has_rest(stored);
         if patch_type == PatchType::Strategic {
             typed::from_unstructured(self.target.kind(), &mut patched).map_err(|why| invalid(&why))?;
             // Go's object, which the outcome is put into, is of the kind that it is of.
@@ -129,6 +166,8 @@ impl Write<'_> {
         if typed::is_known(self.target.kind()) && says_no_version(&patched) {
             errors.extend(take_versioned(&mut patched));
         }
+        let rest = patched.as_object_mut().filter(|_| has_rest);
+        let rest = rest.and_then(|fields| typed::Rest::take(self.target.kind(), fields));
         let decoded = decode_patched(patched, self.target.kind(), self.schema.as_deref());
         let normal = decoded.map_err(|unfit| match unfit {
             Unfit::Invalid(why) => invalid(&why),
@@ -136,19 +175,22 @@ impl Write<'_> {
         })?;
         errors.extend(normal.unknown);
         match say(&errors) {
-            Strictness::Passed => Ok(normal.object),
+            Strictness::Passed => {
+                let unseen = rest.map_or(Unseen::Nothing, Unseen::Fields);
+                let rest = Rest::of(unseen, &normal.object);
+                Ok((normal.object, rest))
+            }
             Strictness::Refused => Err(invalid(&format!("strict decoding error: {}", errors.join(", ")))),
         }
     }
 
     /// The patch that makes the stored object the admitted one, if it still has this version: a merge patch, or a JSON patch
     /// where that cannot say it, because the admitted object has fields that are null.
-    pub(super) fn difference(&self, stored: &Object, admitted: &Object) -> Result<Outgoing, Status> {
+    pub(super) fn difference(&self, stored: &Object, admitted: Cow<'_, Object>) -> Result<Outgoing, Status> {
         self.difference_at(stored.resource_version(), stored, admitted)
     }
 
-    fn difference_at(&self, version: &str, stored: &Object, admitted: &Object) -> Result<Outgoing, Status> {
-        let admitted = admitted.whole();
+    fn difference_at(&self, version: &str, stored: &Object, admitted: Cow<'_, Object>) -> Result<Outgoing, Status> {
         let (patch_type, patch) = match merge_diff(stored.fields(), admitted.fields()) {
             Some(mut merge) => {
                 if let Some(metadata) = merge.entry("metadata").or_insert_with(|| json!({})).as_object_mut() {

@@ -3,6 +3,7 @@
 mod apply;
 mod attacks;
 mod collections;
+mod later;
 mod retries;
 mod view;
 mod wire;
@@ -18,7 +19,7 @@ use crate::config::admission::DefaultTolerations;
 use crate::embedded;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
-use crate::upstream::{Forwarder, Identity, Protobuf, SharedTransport, from_fn, full, kube_client};
+use crate::upstream::{Forwarder, Identity, Release, SharedTransport, from_fn, full, kube_client};
 use async_trait::async_trait;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -167,7 +168,7 @@ impl Path {
             reserved_names: ReservedNames::default(),
             validation_view: ValidationView::Stored,
             field_ownership: FieldOwnership::Exact,
-            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, protobuf: Protobuf::never() },
+            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, release: Arc::new(Release::known()) },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),

@@ -5,11 +5,11 @@ use super::gateway::Answer;
 use super::owner_references::Seen;
 use super::view::{Trial, as_answer};
 use super::write::{
-    Attempts, MODIFIED, Outgoing, Write, is_already_exists, is_conflict, names_no_version, readable_version,
+    Attempts, MODIFIED, Outgoing, Sent, Write, is_already_exists, is_conflict, names_no_version, readable_version,
 };
 use crate::admission::Operation;
 use crate::object::Object;
-use crate::request::body::{MediaType, OptionsKind, WriteOptions, check_name, ensure_namespace};
+use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::{Status, invalid};
 use crate::upstream::Body;
 use http::{Method, Response, StatusCode};
@@ -64,19 +64,20 @@ impl Write<'_> {
     pub(super) async fn update(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.options(OptionsKind::Update)?;
         let decoded = self.decode(&options, exchange)?;
-        let mut object = decoded.object;
+        let (mut object, mut sent) = (decoded.object, decoded.sent);
         ensure_namespace(&mut object, self.target.expected_namespace())?;
         check_name(&object, &self.target.name)?;
-        let is_said = self.say_duplicate_owners(&mut object, Seen::AsSent);
-        let verbatim = decoded.verbatim.filter(|_| !is_said);
+        if self.say_duplicate_owners(&mut object, Seen::AsSent) {
+            sent.verbatim = None;
+        }
         object.settle();
         let mut attempts = Attempts::new(&self.pipeline.limits);
         loop {
             let old = self.old_object().await?;
             let version = old.as_ref().map(|old| old.resource_version().to_owned()).unwrap_or_default();
             let answer = match old {
-                Some(old) => self.update_existing(&object, old, &options, verbatim, exchange).await?,
-                None => self.update_missing(object.clone(), &options, exchange).await?,
+                Some(old) => self.update_existing(&object, old, &options, &sent, exchange).await?,
+                None => self.update_missing(object.clone(), &options, &sent, exchange).await?,
             };
             match answer {
                 Outcome::Final(answer) => return Ok(answer.into_response()),
@@ -89,20 +90,21 @@ impl Write<'_> {
     async fn update_existing(
         &self,
         object: &Object,
-        old: Object,
+        mut old: Object,
         options: &WriteOptions,
-        verbatim: Option<MediaType>,
+        sent: &Sent,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
+        self.hide_rest(&mut old);
         let old = Arc::new(old);
         check_uid(self, object, old.uid())?;
         let options = options.as_options_object(OptionsKind::Update);
         let mut attributes = self.attributes(Operation::Update, Some(object.clone()), Some(old.clone()), options);
         self.admit(&mut attributes, exchange).await?;
-        let owners = self.owners(&attributes, || Some(object.clone()));
+        let owners = self.owners(&attributes, || sent.rest.is_empty().then(|| object.clone()));
         let without_version = match attributes.object.as_ref().filter(|object| self.may_mind_the_version(object)) {
             Some(object) => {
-                let body = serde_json::to_vec(&*object.whole()).map_err(Status::internal_error)?;
+                let body = serde_json::to_vec(&*sent.rest.put_back(object)?).map_err(Status::internal_error)?;
                 Some(self.rehearse(self.written(body.into())?).await?)
             }
             None => None,
@@ -114,7 +116,7 @@ impl Write<'_> {
             Some(object) => self.pin_version(object, &old)?,
             None => true,
         };
-        let outgoing = Outgoing { owners, ..self.admitted(&attributes, verbatim)? };
+        let outgoing = Outgoing { owners, ..self.admitted(&attributes, sent)? };
         let trial = match (self.is_to_be_tried(&attributes), without_version) {
             (false, _) => self.untried(&attributes),
             (true, Some(answer)) => self.judge(Operation::Update, answer),
@@ -162,6 +164,7 @@ impl Write<'_> {
         &self,
         object: Object,
         options: &WriteOptions,
+        sent: &Sent,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
         let on = (&*self.target.resource.group, &*self.target.resource.resource);
@@ -173,7 +176,7 @@ impl Write<'_> {
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object.clone()), None, options);
         self.admit(&mut attributes, exchange).await?;
-        let owners = self.owners(&attributes, || Some(object));
+        let owners = self.owners(&attributes, || sent.rest.is_empty().then_some(object));
         let version = match &mut attributes.object {
             Some(object) => object.remove(&VERSION),
             None => None,
@@ -181,7 +184,8 @@ impl Write<'_> {
         if let Some(version) = version.as_ref().and_then(Value::as_str).filter(|version| !version.is_empty()) {
             readable_version(version)?;
         }
-        let mut outgoing = Outgoing { owners, ..self.admitted(&attributes, None)? };
+        let sent = Sent { verbatim: None, rest: sent.rest.clone() };
+        let mut outgoing = Outgoing { owners, ..self.admitted(&attributes, &sent)? };
         if let (Some(object), Some(version)) = (&mut attributes.object, version) {
             let _metadata_is_an_object = object.set(&VERSION, version);
         }

@@ -130,7 +130,12 @@ impl Write<'_> {
 
     /// Tries a create whose name is taken under another one: that it is taken shows only after the validating phase.
     async fn try_elsewhere(&self, object: &Object, outgoing: &Outgoing) -> Result<Trial, Status> {
-        let (name, mut other) = (object.name(), object.clone());
+        let name = object.name();
+        // What is sent may say more than the object.
+        let mut other = match outgoing.content_type {
+            "application/json" => serde_json::from_slice(&outgoing.body).map_err(Status::internal_error)?,
+            _ => object.clone(),
+        };
         let drawn = generate_name(&format!("{name}-"));
         if !other.set(&["metadata", "name"], drawn.as_str().into()) {
             return Ok(Trial::Unknown);
@@ -254,6 +259,7 @@ impl Write<'_> {
         }
         let admitted = attributes.object.replace(*stored);
         if let (Some(admitted), Some(stored)) = (&admitted, &mut attributes.object) {
+            self.hide_rest(stored);
             storage::undo(self.target.kind(), attributes.operation, admitted, stored);
             if attributes.operation == Operation::Create {
                 // The version that a PUT names stays until the object is stored.

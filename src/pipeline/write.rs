@@ -3,6 +3,7 @@
 use super::gateway::{Answer, with_body};
 use super::owner_references::Seen;
 use super::owners::Owners;
+use super::rest::Rest;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Annotations, Attributes, Budget, Marks, Operation, Reinvocation, Warnings};
@@ -46,6 +47,8 @@ pub(super) struct Write<'a> {
     /// tried there before it is admitted, not even what the client calls a dry run. Deletes, which are never tried, do not
     /// ask.
     pub(super) knows_dry_runs: bool,
+    /// Whether the API server behind may have fields that are not known here.
+    pub(super) may_have_rest: bool,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
     pub(super) deadline: Instant,
@@ -56,8 +59,16 @@ pub(super) struct Write<'a> {
 /// The object in a body.
 pub(super) struct Decoded {
     pub(super) object: Object,
+    pub(super) sent: Sent,
+}
+
+/// What a body is besides the object in it.
+#[derive(Default)]
+pub(super) struct Sent {
     /// What the body's bytes are, where the API server behind reads the very same object in them.
     pub(super) verbatim: Option<MediaType>,
+    /// What plugins do not see.
+    pub(super) rest: Rest,
 }
 
 /// How often a write may start over because of a conflict that the client did not ask for.
@@ -157,6 +168,7 @@ impl<'a> Write<'a> {
         let custom = custom.filter(|_| schema(target.kind()).is_none());
         let schema = custom.as_ref().map(|custom| custom.schema().cloned()).transpose()?;
         let storage_version = custom.map(|custom| custom.storage_version.clone());
+        let may_have_rest = typed::is_known(target.kind()) && pipeline.gateway.release.may_know_more().await;
         let warnings = exchange.warnings.clone();
         Ok(Self {
             pipeline,
@@ -165,6 +177,7 @@ impl<'a> Write<'a> {
             schema,
             storage_version,
             knows_dry_runs,
+            may_have_rest,
             parts,
             body,
             deadline,
@@ -197,7 +210,9 @@ impl<'a> Write<'a> {
     pub(super) fn decode(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Decoded, Status> {
         let media_type = self.media_type()?;
         let kind = self.target.kind();
-        let decoded = body::decode_object(&self.body, media_type, kind, Form::Normal(self.schema.as_deref()))?;
+        let schema = self.schema.as_deref();
+        let form = if self.may_have_rest { Form::Carrying(schema) } else { Form::Normal(schema) };
+        let decoded = body::decode_object(&self.body, media_type, kind, form)?;
         let found = self.say_strict_errors(options, decoded.strict_warnings());
         if let (Strictness::Refused, Some(found)) = (found, decoded.strict_errors(media_type)) {
             let (name, version) = (&kind.kind, &kind.version);
@@ -210,7 +225,8 @@ impl<'a> Write<'a> {
             event.set_request_object(&decoded.object);
         }
         let verbatim = decoded.is_verbatim.then_some(media_type);
-        Ok(Decoded { object: decoded.object, verbatim })
+        let rest = Rest::of(decoded.unseen, &decoded.object);
+        Ok(Decoded { object: decoded.object, sent: Sent { verbatim, rest } })
     }
 
     /// Unknown fields and those that are there twice: refused, warned of or ignored, as `fieldValidation` says.
@@ -434,7 +450,7 @@ impl<'a> Write<'a> {
         if answer.status != StatusCode::UNSUPPORTED_MEDIA_TYPE {
             return Ok(answer);
         }
-        gateway.protobuf.refused();
+        gateway.release.refused_protobuf();
         gateway.ask_as(self.caller, request(self.in_json(outgoing)?)).await
     }
 
@@ -477,20 +493,20 @@ impl<'a> Write<'a> {
 
     /// The admitted object for the request's own method and URL: as the bytes that came, where nothing differs from what
     /// they say, otherwise in protobuf, and in JSON what that cannot say and where it is not understood.
-    pub(super) fn admitted(&self, attributes: &Attributes, verbatim: Option<MediaType>) -> Result<Outgoing, Status> {
+    pub(super) fn admitted(&self, attributes: &Attributes, sent: &Sent) -> Result<Outgoing, Status> {
         let Some(object) = &attributes.object else { return Ok(self.outgoing(Bytes::new())) };
-        match verbatim {
+        match sent.verbatim {
             Some(media_type) if !object.is_changed() => {
                 Ok(Outgoing { content_type: media_type.as_str(), ..self.outgoing(self.body.clone()) })
             }
             _ => {
-                if let Some(body) = self.encoded(object) {
+                if let Some(body) = self.encoded(object).filter(|_| sent.rest.is_empty()) {
                     let content_type = MediaType::Protobuf.as_str();
                     return Ok(Outgoing { content_type, is_encoded: true, ..self.outgoing(body.into()) });
                 }
                 // What came, and what admission has added: written without growing, most of the time.
                 let mut body = Vec::with_capacity(self.body.len() + ADMITTED_BYTES);
-                serde_json::to_writer(&mut body, &*object.whole()).map_err(Status::internal_error)?;
+                serde_json::to_writer(&mut body, &*sent.rest.put_back(object)?).map_err(Status::internal_error)?;
                 self.written(body.into())
             }
         }
@@ -499,7 +515,7 @@ impl<'a> Write<'a> {
     /// The object in protobuf, if it is of a built-in kind and the API server behind takes that.
     fn encoded(&self, object: &Object) -> Option<Vec<u8>> {
         // The scale of a custom resource is of a built-in kind, and of a handler that knows only JSON.
-        let is_taken = schema(self.target.resource_kind()).is_some() && self.pipeline.gateway.protobuf.is_sent();
+        let is_taken = schema(self.target.resource_kind()).is_some() && self.pipeline.gateway.release.takes_protobuf();
         let GroupVersionKind { group, version, kind } = self.target.kind();
         if is_taken { protobuf::encode(object, group, version, kind) } else { None }
     }

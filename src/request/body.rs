@@ -14,6 +14,7 @@ pub use options::{OptionsKind, WriteOptions};
 use crate::object::decode::{self, Decoded, go_quote};
 use crate::object::normal::{self, Normal};
 use crate::object::structural::{self, Structural};
+use crate::object::typed::Rest;
 use crate::object::{GroupVersionKind, Object, protobuf, schema, typed};
 use crate::processor;
 use crate::status::{Cause, Status};
@@ -83,6 +84,20 @@ pub struct DecodedObject {
     /// Whether whoever reads the body's bytes reads this very object in them, so that they can be passed on. Never so of
     /// YAML, which two parsers read in two ways.
     pub is_verbatim: bool,
+    /// What the body has besides.
+    pub unseen: Unseen,
+}
+
+/// What a body of a built-in kind has besides the object, because the kind has no such fields here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Unseen {
+    /// Nothing, or nothing that is to be kept.
+    #[default]
+    Nothing,
+    /// Fields.
+    Fields(Rest),
+    /// Fields in protobuf, which have numbers and no names: only the body as a whole says them.
+    Bytes,
 }
 
 impl DecodedObject {
@@ -113,7 +128,12 @@ pub enum Form<'a> {
     AsSent,
     /// It is pruned and gets defaults, as in kube-apiserver's decoders; a custom resource by this schema, if there is one.
     Normal(Option<&'a Structural>),
+    /// The same; what a built-in kind has no fields for is kept, and no strict error.
+    Carrying(Option<&'a Structural>),
 }
+
+/// Why fields that are there twice are not carried along.
+const TWICE: &str = "it has fields that are there twice, and fields that are not known here; send each of them once";
 
 /// Decodes the body of a create or update. `expected` is the kind of the URL's resource or subresource: kinds that are
 /// not built in are decoded as custom resources are.
@@ -137,7 +157,7 @@ pub fn decode_object(
     };
     let Decoded { value, duplicates } = decoded.map_err(|why| unrecognized(&why))?;
     let sent = sent_kind(&value).map_err(|why| unrecognized(&why))?;
-    let fields = match value {
+    let mut fields = match value {
         Value::Object(fields) => fields,
         _ => Map::new(),
     };
@@ -146,17 +166,21 @@ pub fn decode_object(
         MediaType::Yaml => duplicates.clone(),
         _ => duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path))).collect(),
     };
-    let normal = match typed::is_known(expected) {
+    let mut unseen = Unseen::Nothing;
+    let mut normal = match typed::is_known(expected) {
         true => {
             check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
+            if let Form::Carrying(_) = form {
+                unseen = Rest::take(expected, &mut fields).map_or(Unseen::Nothing, Unseen::Fields);
+            }
             let handled = |why: String| cannot_be_handled(&expected.kind, &expected.version, expected, &why);
             match (form, media_type) {
                 (Form::AsSent, _) => as_sent(expected, fields),
-                (Form::Normal(_), MediaType::Json) => {
+                (Form::Normal(_) | Form::Carrying(_), MediaType::Json) => {
                     texts.clear();
                     known(normal::built_in_json(expected, Decoded { value: Value::Object(fields), duplicates }, bytes))
                 }
-                (Form::Normal(_), _) => known(normal::built_in(expected, Value::Object(fields))),
+                (Form::Normal(_) | Form::Carrying(_), _) => known(normal::built_in(expected, Value::Object(fields))),
             }
             .map_err(handled)?
         }
@@ -169,11 +193,18 @@ pub fn decode_object(
             by_schema(form, fields).map_err(handled)?
         }
     };
+    if unseen != Unseen::Nothing {
+        if has_duplicates {
+            return Err(Status::not_implemented(TWICE));
+        }
+        // Those of the text, where that was decoded once more.
+        normal.unknown.clear();
+    }
     let Normal { mut object, unknown } = normal;
     name_kind(&mut object, expected);
     // Of a key that is there twice, the next reader could take the other one; what is unknown it would warn of once more.
     let is_verbatim = media_type == MediaType::Json && !has_duplicates && unknown.is_empty();
-    Ok(DecodedObject { object, duplicates: texts, unknown, is_verbatim })
+    Ok(DecodedObject { object, duplicates: texts, unknown, is_verbatim, unseen })
 }
 
 /// A built-in object as it was sent, if its fields have the types of the kind.
@@ -187,7 +218,7 @@ fn as_sent(kind: &GroupVersionKind, fields: Map<String, Value>) -> Result<Normal
 /// A custom resource, decoded by its schema where there is one.
 fn by_schema(form: Form<'_>, fields: Map<String, Value>) -> Result<Normal, String> {
     match form {
-        Form::Normal(Some(schema)) => schema.normalize(Value::Object(fields)),
+        Form::Normal(Some(schema)) | Form::Carrying(Some(schema)) => schema.normalize(Value::Object(fields)),
         _ => Ok(unchanged(fields)),
     }
 }
@@ -229,13 +260,19 @@ fn decode_protobuf(
     check_built_in(bytes, &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
     let message = envelope.object(&sent.group, &sent.version, &sent.kind);
     let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
-    let protobuf::Message { fields, is_complete } = message.map_err(handled)?;
+    let protobuf::Message { fields, is_complete, has_unknown_fields } = message.map_err(handled)?;
     let Normal { mut object, .. } = match form {
         Form::AsSent => unchanged(fields),
-        Form::Normal(_) => known(normal::built_in(expected, Value::Object(fields))).map_err(handled)?,
+        Form::Normal(_) | Form::Carrying(_) => {
+            known(normal::built_in(expected, Value::Object(fields))).map_err(handled)?
+        }
     };
     name_kind(&mut object, expected);
-    Ok(DecodedObject { object, duplicates: Vec::new(), unknown: Vec::new(), is_verbatim: is_complete })
+    let is_carried = has_unknown_fields && matches!(form, Form::Carrying(_));
+    let unseen = if is_carried { Unseen::Bytes } else { Unseen::Nothing };
+    let is_verbatim = is_complete && (is_carried || !has_unknown_fields);
+    let (duplicates, unknown) = Default::default();
+    Ok(DecodedObject { object, duplicates, unknown, is_verbatim, unseen })
 }
 
 fn cannot_be_handled(kind: &str, version: &str, expected: &GroupVersionKind, why: &str) -> Status {

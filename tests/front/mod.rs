@@ -21,7 +21,7 @@ use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::processor::Processor;
 use kube_admission_proxy::server::{Connection, Drain};
-use kube_admission_proxy::upstream::{Forwarder, Identity, Protobuf, SharedTransport, full, kube_client};
+use kube_admission_proxy::upstream::{Forwarder, Identity, Release, SharedTransport, full, kube_client};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl Front {
             reserved_names: Default::default(),
             validation_view: ValidationView::Stored,
             field_ownership: FieldOwnership::Exact,
-            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, protobuf: Protobuf::never() },
+            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, release: Arc::new(Release::known()) },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
             in_flight: InFlight::new(0, 0),

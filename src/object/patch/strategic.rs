@@ -22,6 +22,9 @@ const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 /// Before the name of a list: the order its items shall have.
 const SET_ORDER: &str = "$setElementOrder";
 
+/// How Go says that a patch merges a field that the type does not have.
+pub const NO_FIELD: &str = "unable to find api field in struct ";
+
 /// Up to here, every whole number is a float64 (2^53).
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -161,9 +164,7 @@ impl Place {
     }
 
     fn lookup(self, key: &str) -> Result<Lookup, Failure> {
-        let unknown = |name: &str| {
-            Failure::Other(format!("unable to find api field in struct {name} for the json field {key:?}"))
-        };
+        let unknown = |name: &str| Failure::Other(format!("{NO_FIELD}{name} for the json field {key:?}"));
         match self {
             Self::Object(schema) => {
                 let field = schema.field(key).ok_or_else(|| unknown(schema.go_name()))?;

@@ -140,8 +140,8 @@ async fn what_admission_changed_goes_on_in_protobuf_where_that_is_taken() {
     });
     let mut path = Path::over(server, transport).await;
     let day = std::time::Duration::from_secs(24 * 3600);
-    path.pipeline.gateway.protobuf = Protobuf::start(path.pipeline.gateway.transport.clone(), day, day);
-    while !path.pipeline.gateway.protobuf.is_sent() {
+    path.pipeline.gateway.release = Arc::new(Release::start(path.pipeline.gateway.transport.clone(), day, day));
+    while !path.pipeline.gateway.release.takes_protobuf() {
         tokio::task::yield_now().await;
     }
     let marked = |name: &str| {
