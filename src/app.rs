@@ -32,7 +32,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::task::AbortOnDropHandle;
 
 /// The user that the kubeconfig for the embedded API server names, and its group.
 const ADMINISTRATOR: (&str, &str) = ("kubernetes-admin", "system:masters");
