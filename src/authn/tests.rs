@@ -288,7 +288,7 @@ async fn a_connection_is_closed_after_a_request_that_did_not_authenticate() {
         (true, true, [good, &[]], true),
         (true, false, [good, bad], false),
         (true, false, [good, &[]], false),
-        (true, false, [bad, good], true),
+        (true, false, [bad, bad], true),
         (true, false, [&[], &[]], false),
         (false, true, [bad, bad], false),
         (false, false, [bad, bad], false),
