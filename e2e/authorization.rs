@@ -18,6 +18,10 @@ fn requests(namespace: &str) -> Vec<Request> {
         get("/api/v1/nodes"),
         get("/apis/apps/v1/namespaces/default/deployments/one/scale"),
         get("/metrics"),
+        // What is not served, or not in this way, is no more told than what is.
+        get(&format!("/api/v1/namespaces/{namespace}/nodes/one/proxy")),
+        post(&format!("/api/v1/namespaces/{namespace}/pods/one/log"), &map),
+        put(&format!("/api/v1/namespaces/{namespace}/pods/one/exec"), &map),
     ]
 }
 

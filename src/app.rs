@@ -13,7 +13,7 @@ use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Limits, UpstreamIdentity};
 use crate::embedded;
 use crate::manifests::ReservedNames;
-use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
+use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
 use crate::processor::Processor;
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
@@ -254,7 +254,7 @@ impl Upstream {
             }
         };
         let is_passthrough = matches!(identity, Identity::Passthrough);
-        let forwarder = Forwarder::new(transport.clone(), identity, config.limits.upgrades, drain.clone());
+        let forwarder = Forwarder::new(transport.clone(), identity, drain.clone());
         Ok(Self { client: kube_client(transport.clone()), transport, forwarder, is_passthrough })
     }
 }
@@ -274,6 +274,8 @@ fn upstream_bounds(limits: &Limits) -> upstream::Bounds {
         max_idle_http1_connections: limits.idle_connections,
         connect_timeout: limits.connect_timeout,
         acquire_timeout: limits.connection_wait_timeout,
+        client_stream_window: limits.answer_window_bytes,
+        client_watch_window: limits.watch_window_bytes,
         ..Default::default()
     }
 }
@@ -374,11 +376,12 @@ fn pipeline(
             transport: upstream.transport,
             forwarder: upstream.forwarder,
             response_bytes: limits.response_bytes,
+            room: Room::new(limits),
             release,
         },
         dry_runs: DryRuns::default(),
         audit,
-        in_flight: InFlight::new(limits.requests_inflight, limits.mutating_requests_inflight),
+        in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
         processor: Processor::new(limits.long_work),
         limits: limits.clone(),
     })
@@ -470,6 +473,8 @@ fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
         unauthorized_ttl: config.limits.unauthorized_ttl,
         cache_capacity: config.limits.authorization_cache_entries,
         timeout: config.limits.call_timeout,
+        reviews: config.limits.access_reviews,
+        user_reviews: config.limits.user_access_reviews,
         mode,
         reviewer,
     }

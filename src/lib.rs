@@ -15,6 +15,7 @@ pub mod authn;
 pub mod authz;
 pub mod upstream;
 pub mod processor;
+pub mod shares;
 pub mod response;
 pub mod status;
 mod duration;

@@ -3,6 +3,7 @@
 //! [`Pipeline::handle`] is the outer shell: audit, warnings and errors to responses. `Pipeline::answer` is the path
 //! itself, one line a step. What happens to each kind of write is in `pipeline/`.
 
+mod answers;
 mod audited;
 mod collection;
 mod connect;
@@ -28,7 +29,7 @@ mod write;
 
 pub use dry_run::DryRuns;
 use gateway::Caller;
-pub use gateway::Gateway;
+pub use gateway::{Gateway, Room};
 pub use inflight::InFlight;
 use inflight::Seat;
 
@@ -46,7 +47,7 @@ use crate::request::{RequestInfo, timeout};
 use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
-use crate::upstream::{Body, LongRunning, strip_connection};
+use crate::upstream::{Body, Kept, LongRunning, Upgrade, strip_connection};
 use http::header::{TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;
@@ -133,7 +134,7 @@ struct Exchange {
     event: Option<EventInProgress>,
     /// What the validating phase annotated; it counts unless the API server refuses what that phase would not have seen.
     validated: Vec<Annotation>,
-    /// Held until the response is there, also where the event waits for all of it.
+    /// Held until the response was written, also where the event waits for all of it.
     seat: Option<Seat>,
 }
 
@@ -204,14 +205,17 @@ impl Pipeline {
         }
         let code = response.status().as_u16();
         tracing::debug!(target: REQUEST_LOG, verb = info.verb, path = info.path, code, "answered");
-        match exchange.event.take() {
+        let patience = self.limits.request_timeout;
+        let response = match exchange.event.take() {
             None => response,
             Some(event) => {
-                let patience = self.limits.request_timeout;
                 let followed = audited::follow(event, response, refusal, info.is_long_running(), patience);
                 Box::pin(self.processor.run(&exchange.user, followed)).await
             }
-        }
+        };
+        let Some(seat) = exchange.seat.take() else { return response };
+        let patience = (!info.is_long_running()).then_some(patience);
+        response.map(|body| answers::seated(body, seat, patience))
     }
 
     async fn answer(
@@ -236,7 +240,12 @@ impl Pipeline {
         }
         let caller = self.identify(&mut request, info, exchange).await?;
         strip_connection(&mut request);
-        exchange.seat = Some(self.in_flight.enter(info, &caller.user)?);
+        let upgrades = request.extensions().get::<Upgrade>().is_some();
+        let seat = self.in_flight.enter(request.method(), info, upgrades, &caller.user)?;
+        if upgrades {
+            request.extensions_mut().insert(Kept(Arc::new(seat.clone())));
+        }
+        exchange.seat = Some(seat);
         if *request.method() == Method::CONNECT {
             // To both neighbours a success would mean that the connection is a tunnel from here on.
             return Err(target::not_allowed());

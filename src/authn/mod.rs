@@ -66,6 +66,11 @@ impl UserInfo {
         self.username == ANONYMOUS || self.groups.iter().any(|group| group == ALL_UNAUTHENTICATED)
     }
 
+    /// Whether the user always gets an answer (`user.SystemPrivilegedGroup`).
+    pub fn is_privileged(&self) -> bool {
+        self.groups.iter().any(|group| group == "system:masters")
+    }
+
     /// `AuthenticatedGroupAdder`: everybody who is somebody is in `system:authenticated`.
     fn with_authenticated_group(mut self) -> Self {
         let decided = |group: &String| group == ALL_AUTHENTICATED || group == ALL_UNAUTHENTICATED;

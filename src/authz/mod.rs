@@ -8,6 +8,7 @@ pub use attributes::Attributes;
 
 use crate::authn::{AnswerCache, UserInfo, review};
 use crate::request::RequestInfo;
+use crate::shares::Shares;
 use crate::status::Status;
 use crate::upstream::{ClientCredentials, SharedTransport};
 use k8s_openapi::api::authorization::v1::{
@@ -16,6 +17,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 pub use review::ReviewError;
 use serde::{Serialize, de::DeserializeOwned};
+use std::sync::Arc;
 use std::time::Duration;
 
 const SUBJECT_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -61,6 +63,10 @@ pub struct Config {
     pub cache_capacity: u64,
     /// For one answer, with all attempts.
     pub timeout: Duration,
+    /// Reviews at a time; further ones wait, as long as for an answer.
+    pub reviews: usize,
+    /// The same about one user.
+    pub user_reviews: usize,
 }
 
 impl Config {
@@ -73,6 +79,8 @@ impl Config {
             unauthorized_ttl: Duration::ZERO,
             cache_capacity: 8192,
             timeout: Duration::from_secs(10),
+            reviews: 512,
+            user_reviews: 32,
         }
     }
 }
@@ -92,13 +100,15 @@ pub struct Decision {
 pub struct Authorizer {
     config: Config,
     answers: AnswerCache<Decision>,
+    pace: Arc<Shares>,
 }
 
 impl Authorizer {
     /// An authorizer of this kind.
     pub fn new(config: Config) -> Self {
         let answers = AnswerCache::new(config.cache_capacity);
-        Self { config, answers }
+        let pace = Shares::new(config.reviews, config.user_reviews);
+        Self { config, answers, pace }
     }
 
     /// Lets a request pass that its user may make (`WithAuthorization`).
@@ -151,7 +161,8 @@ impl Authorizer {
                 };
                 let question = own_question(attributes);
                 let key = self.key(&question.spec, Some(credentials))?;
-                self.answer(key, attributes, || self.review_oneself(transport, credentials, question)).await
+                let ask = || self.paced(user, self.review_oneself(transport, credentials, question));
+                self.answer(key, attributes, ask).await
             }
         }
     }
@@ -164,7 +175,7 @@ impl Authorizer {
         let (Reviewer::Subject(client) | Reviewer::Oneself(_, client)) = &self.config.reviewer;
         let spec = subject_spec(user, attributes);
         let key = self.key(&spec, None)?;
-        self.answer(key, attributes, || self.review(client, spec)).await
+        self.answer(key, attributes, || self.paced(user, self.review(client, spec))).await
     }
 
     fn key(&self, spec: &impl Serialize, credentials: Option<&ClientCredentials>) -> Result<[u8; 32], ReviewError> {
@@ -197,6 +208,17 @@ impl Authorizer {
             return Err(ReviewError("webhook subject access review returned both allow and deny response".into()));
         }
         Ok(decision)
+    }
+
+    /// Asks when it is the user's turn: no flood of one user's requests is a flood of reviews.
+    async fn paced<T>(
+        &self,
+        user: &UserInfo,
+        review: impl Future<Output = Result<T, ReviewError>>,
+    ) -> Result<T, ReviewError> {
+        let turn = tokio::time::timeout(self.config.timeout, self.pace.take(&user.username, 1)).await;
+        let _turn = turn.map_err(|_| ReviewError("too many access reviews about this user are under way".into()))?;
+        review.await
     }
 
     async fn review(&self, client: &kube::Client, spec: SubjectAccessReviewSpec) -> Result<Decision, ReviewError> {

@@ -29,8 +29,7 @@ pub struct Limits {
     pub http2_streams: u32,
     /// Bytes of a request's body (`MaxRequestBodyBytes`).
     pub body_bytes: usize,
-    /// Bytes of an answer that the proxy itself has to read: an old object, a review, a dry run, what a deletecollection deletes.
-    /// Of a longer list of what was deleted the client gets the beginning, and a warning that says so.
+    /// Bytes of an answer that the proxy itself has to read: an old object, a review, a dry run.
     pub response_bytes: usize,
     /// Time for a request that is no watch and no upgrade (`--request-timeout`).
     pub request_timeout: Duration,
@@ -45,9 +44,28 @@ pub struct Limits {
     /// Requests of which something large is decoded, patched or evaluated at the same time; half of them at most are one user's.
     /// 0 for one less than there are processors.
     pub long_work: usize,
-    /// Upgraded connections: exec, attach, port-forward. They no longer count as `connections`.
+    /// Watches, logs and other long-running requests at a time that are not upgraded; `system:masters` do not count, here and below.
+    pub long_running_requests: usize,
+    /// How many of them are one user's; no more than are left to others, as of all requests.
+    pub user_long_running_requests: usize,
+    /// Upgraded connections, but watches: exec, attach, port-forward. They no longer count as `connections`.
     pub upgrades: usize,
-    /// HTTP/2 connections to the API server behind.
+    /// How many of them are one user's.
+    pub user_upgrades: usize,
+    /// Access reviews about callers that are asked at the same time; further ones wait.
+    pub access_reviews: usize,
+    /// How many of them are about one user.
+    pub user_access_reviews: usize,
+    /// Bytes of answers of the API server that the proxy holds at the same time to read them as a whole, lists and old objects of more
+    /// than 256 KiB; half of them at most are one user's. Further ones wait, as long as for a connection.
+    pub whole_answers_bytes: usize,
+    /// Bytes of a page of the list of what a deletecollection deletes.
+    pub page_bytes: usize,
+    /// Bytes of an answer that the API server may send ahead of a client that does not read.
+    pub answer_window_bytes: u32,
+    /// The same of a watch or another long-running request.
+    pub watch_window_bytes: u32,
+    /// HTTP/2 connections to the API server behind, of each kind: for short and for long-running requests, of clients and of the proxy.
     pub upstream_connections: usize,
     /// HTTP/1.1 connections with a request on them, to an API server that speaks nothing newer.
     pub upstream_http1_connections: usize,
@@ -169,7 +187,16 @@ impl Default for Limits {
             requests_inflight: 400,
             mutating_requests_inflight: 200,
             long_work: 0,
+            long_running_requests: 16_384,
+            user_long_running_requests: 2048,
             upgrades: 4096,
+            user_upgrades: 512,
+            access_reviews: 512,
+            user_access_reviews: 32,
+            whole_answers_bytes: 128 * MEBIBYTE,
+            page_bytes: 8 * MEBIBYTE,
+            answer_window_bytes: 256 * 1024,
+            watch_window_bytes: 64 * 1024,
             upstream_connections: 256,
             upstream_http1_connections: 4096,
             idle_connections: 64,
@@ -234,8 +261,9 @@ impl Limits {
             health_connections: share(self.health_connections, 4),
             // Each is a connection on both sides.
             upgrades: share(self.upgrades, 8),
-            upstream_http1_connections: share(self.upstream_http1_connections, 4),
-            upstream_connections: share(self.upstream_connections, 8),
+            // Of four kinds; two of them are the proxy's own, and few.
+            upstream_http1_connections: share(self.upstream_http1_connections, 8),
+            upstream_connections: share(self.upstream_connections, 16),
             ..self
         }
     }
@@ -253,7 +281,7 @@ mod tests {
         assert_eq!((few.connections, few.unauthenticated_connections, few.handshakes), (768, 192, 96));
         assert_eq!((few.health_connections, few.upgrades), (64, 32));
         let upstream = few.upstream_http1_connections + few.upstream_connections;
-        assert!(few.connections + few.health_connections + 2 * few.upgrades + upstream < 1024);
+        assert!(few.connections + few.health_connections + 2 * few.upgrades + 2 * upstream < 1024);
         assert_eq!(Limits::default().within_descriptors(0).connections, 1);
     }
 }

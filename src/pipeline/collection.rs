@@ -24,8 +24,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// Items of one page of the list (`deleteCollectionPageSize`).
-const PAGE: usize = 10_000;
+/// Items of one page of the list: fewer than kube-apiserver's `deleteCollectionPageSize`, since here they come as text.
+const PAGE: usize = 500;
+/// How many times fewer items the page has that is asked for instead of one that is too large.
+const FEWER: usize = 8;
 /// How many items that were not deleted the answer is asked for without.
 const MAX_SPARED: usize = 100;
 /// The headers of a list that the client gets with it.
@@ -55,26 +57,19 @@ impl<'a> List<'a> {
     }
 }
 
-/// What is to be deleted, as the first page says.
-struct Before {
-    /// The version at which the list is true.
-    version: String,
-    /// How many items that page has.
-    items: usize,
-}
-
 impl Write<'_> {
     /// Admits and deletes the objects of the collection; the first refusal ends it.
     pub(super) async fn delete_collection(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.delete_options(exchange)?;
         let mut size = PAGE;
         let mut page = self.page("", &mut size).await?;
-        let List { metadata: ListMetadata { resource_version: version, mut token }, items } = List::read(&page)?;
-        let before = Before { version, items: items.map_or(0, |items| items.len()) };
+        // The version at which all pages are true.
+        let ListMetadata { resource_version: version, mut token } = List::read(&page)?.metadata;
         let is_whole = token.is_empty() || self.limit().is_some();
         let shown = match is_whole && self.takes_it_as_it_is(&page) {
-            true => Ok(page.clone()),
-            false => self.shown(&before, &[]).await,
+            true => Ok(page.clone().into_response()),
+            // Before anything is deleted, so that what cannot be shown is not. It is read when everything is.
+            false => self.shown(&version, &[]).await,
         };
         let shown = match shown {
             // What lists have no form for is deleted all the same (`handlers.transformResponseObject`).
@@ -99,9 +94,12 @@ impl Write<'_> {
             page = self.page(&token, &mut size).await?;
             token = List::read(&page)?.metadata.token;
         }
-        let Answer { headers, body, .. } = self.without(shown?, &before, &spared).await;
-        let headers = HEADERS.into_iter().filter_map(|name| headers.get(&name).cloned().map(|value| (name, value)));
-        Ok(Answer { status: StatusCode::OK, headers: headers.collect(), body }.into_response())
+        let (list, body) = self.without(shown?, &version, &spared).await.into_parts();
+        let headers =
+            HEADERS.into_iter().filter_map(|name| list.headers.get(&name).cloned().map(|value| (name, value)));
+        let mut response = Response::new(body);
+        response.headers_mut().extend(headers);
+        Ok(response)
     }
 
     /// Who says how many wants just these.
@@ -113,15 +111,18 @@ impl Write<'_> {
     /// One page of what the request selects, of so many items. One that is too large is asked for again with fewer, unless
     /// it is the client that says how many.
     async fn page(&self, token: &str, size: &mut usize) -> Result<Answer, Status> {
+        let gateway = &self.pipeline.gateway;
         loop {
+            let can_be_fewer = *size > 1 && self.limit().is_none();
+            let bytes = if can_be_fewer { gateway.room.page_bytes() } else { gateway.response_bytes };
             let path = format!("{}?{}", self.parts.uri.path(), self.page_query(token, *size));
-            let page = self.pipeline.gateway.read_list(&path, HeaderMap::new(), self.caller).await?;
+            let page = gateway.read_list(&path, bytes, self.caller).await?;
             match page {
                 Some(page) => {
                     self.warnings.add_stored(&page.headers);
                     return Ok(page);
                 }
-                None if *size > 1 && self.limit().is_none() => *size = (*size / 4).max(1),
+                None if can_be_fewer => *size = (*size / FEWER).max(1),
                 None => return Err(Status::internal_error("what is to be deleted is too large to be read")),
             }
         }
@@ -157,38 +158,24 @@ impl Write<'_> {
         self.agreed() == Some(plain) && self.comes_plain(page.body.len())
     }
 
-    /// The list in the form that the client accepts, of the same version as the first page and without the `spared`: as
-    /// many of its items as there is room for.
-    async fn shown(&self, before: &Before, spared: &[String]) -> Result<Answer, Status> {
+    /// The list in the form that the client accepts, of this version and without the `spared`. It is not read yet: however long it
+    /// is, it streams to the client.
+    async fn shown(&self, version: &str, spared: &[String]) -> Result<Response<Body>, Status> {
         let mut accepted = HeaderMap::new();
         for name in [ACCEPT, ACCEPT_ENCODING] {
             accepted.extend(self.parts.headers.get(&name).cloned().map(|value| (name, value)));
         }
         only_gzip(&mut accepted);
-        let mut limit = self.limit().map(|limit| limit.saturating_sub(spared.len()));
-        let mut is_cut = false;
-        loop {
-            let path = format!("{}?{}", self.parts.uri.path(), self.shown_query(before, spared, limit));
-            if let Some(list) = self.pipeline.gateway.read_list(&path, accepted.clone(), self.caller).await? {
-                if let (true, Some(limit)) = (is_cut, limit) {
-                    let text = format!("the answer has room for the first {limit} of the objects that were deleted");
-                    self.warnings.add(&text);
-                }
-                return Ok(list);
-            }
-            limit = limit.map_or(Some(before.items), |limit| Some(limit / 2)).filter(|fewer| *fewer > 0);
-            if limit.is_none() {
-                return Err(Status::internal_error("what is to be deleted is too large to be shown"));
-            }
-            is_cut = true;
-        }
+        let limit = self.limit().map(|limit| limit.saturating_sub(spared.len()));
+        let path = format!("{}?{}", self.parts.uri.path(), self.shown_query(version, spared, limit));
+        self.pipeline.gateway.open_list(&path, accepted, self.caller).await
     }
 
-    fn shown_query(&self, before: &Before, spared: &[String], limit: Option<usize>) -> String {
+    fn shown_query(&self, version: &str, spared: &[String], limit: Option<usize>) -> String {
         let (limit, token) = (limit.map(|limit| limit.to_string()).unwrap_or_default(), self.own("continue"));
         // A token says of which version it is.
-        let (version, exact) = match token.is_empty() && !before.version.is_empty() {
-            true => (before.version.as_str(), "Exact"),
+        let (version, exact) = match token.is_empty() && !version.is_empty() {
+            true => (version, "Exact"),
             false => ("", ""),
         };
         let is_pretty = self.agreed().is_some_and(|agreed| agreed.is_pretty);
@@ -206,13 +193,13 @@ impl Write<'_> {
     }
 
     /// The list that was to be shown, without those of its items that were not deleted.
-    async fn without(&self, shown: Answer, before: &Before, spared: &[String]) -> Answer {
+    async fn without(&self, shown: Response<Body>, version: &str, spared: &[String]) -> Response<Body> {
         if spared.is_empty() {
             return shown;
         }
         if spared.len() <= MAX_SPARED
             && self.limit().is_none_or(|limit| limit > spared.len())
-            && let Ok(shown) = self.shown(before, spared).await
+            && let Ok(shown) = self.shown(version, spared).await
         {
             return shown;
         }

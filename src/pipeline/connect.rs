@@ -20,6 +20,21 @@ pub(super) fn may_be(info: &RequestInfo) -> bool {
     SUBRESOURCES.contains(&info.subresource.as_str())
 }
 
+/// Whether the API server could connect or stream such a request, as far as method and URL say.
+pub(super) fn is_possible(method: &Method, info: &RequestInfo) -> bool {
+    let is_of_one = info.is_resource_request && info.api_group.is_empty() && !info.name.is_empty();
+    let is_in_scope = info.namespace.is_empty() == (info.resource == "nodes");
+    let streams = [Method::GET, Method::POST];
+    is_of_one
+        && is_in_scope
+        && match (info.resource.as_str(), info.subresource.as_str()) {
+            ("pods", "exec" | "attach" | "portforward") => streams.contains(method),
+            ("pods", "log") => *method == Method::GET,
+            ("pods" | "services" | "nodes", "proxy") => true,
+            _ => false,
+        }
+}
+
 /// Whether such a subresource's name is anywhere in a path.
 pub(super) fn is_named_in(path: &str) -> bool {
     path.split(['/', '\\']).any(|segment| SUBRESOURCES.contains(&segment))

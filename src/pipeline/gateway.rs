@@ -1,18 +1,24 @@
 //! The way to the API server: requests of callers, streamed, and requests of the proxy's own on the way to a decision.
 
 use crate::authn::UserInfo;
+use crate::config::Limits;
 use crate::object::{Object, decode, protobuf};
+use crate::processor;
 use crate::request::body;
+use crate::shares::{Share, Shares};
 use crate::status::Status;
 use crate::upstream::{Body, ClientCredentials, Forwarder, Release, SharedTransport, UpstreamError, full};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http_body::Body as _;
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::io::Read;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Whoever a request is done for.
 #[derive(Clone, Debug)]
@@ -31,9 +37,93 @@ pub struct Gateway {
     pub forwarder: Forwarder,
     /// Bytes of an answer that is read as a whole.
     pub response_bytes: usize,
+    /// For what the proxy reads as a whole on the way to a decision.
+    pub room: Room,
     /// Which release the API server is of.
     pub release: Arc<Release>,
 }
+
+/// What answers that are read as a whole may take of the process's memory together.
+pub struct Room {
+    shares: Arc<Shares>,
+    page_bytes: usize,
+    wait: Duration,
+}
+
+impl Room {
+    /// As much as these bounds say.
+    pub fn new(limits: &Limits) -> Self {
+        let all = limits.whole_answers_bytes / KIBIBYTE;
+        Self {
+            shares: Shares::new(all, all / 2),
+            page_bytes: limits.page_bytes.min(limits.response_bytes),
+            wait: limits.connection_wait_timeout,
+        }
+    }
+
+    /// Bytes of a page of a list.
+    pub(super) fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// Reads a body of at most so many bytes. What is more than [`FREE_BYTES`] takes from the user's part, until the bytes are
+    /// dropped; `system:masters` have no part, but all they want.
+    ///
+    /// # Errors
+    /// 413 where it is longer, 429 where others have the room for too long.
+    async fn read(&self, mut body: Body, limit: usize, user: &UserInfo) -> Result<Bytes, Status> {
+        let too_large = || Status::too_large(&format!("limit is {limit}"));
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if announced > limit {
+            return Err(too_large());
+        }
+        let (mut shares, mut room) = (Vec::new(), FREE_BYTES);
+        let (mut first, mut whole, mut length) = (Bytes::new(), BytesMut::new(), 0);
+        while let Some(frame) = body.frame().await {
+            let data = frame.map_err(|error| Status::plain(error.to_string()))?.into_data().unwrap_or_default();
+            length += data.len();
+            if length > limit {
+                return Err(too_large());
+            }
+            if length > room {
+                // As a buffer grows.
+                let more = room.max(length.max(announced) - room);
+                if !user.is_privileged() {
+                    let taking = self.shares.take(&user.username, more / KIBIBYTE + 1);
+                    let share = tokio::time::timeout(self.wait, taking).await;
+                    shares
+                        .push(share.map_err(|_| Status::too_many_requests("there is no room to read what is stored"))?);
+                }
+                room += more;
+            }
+            if length == data.len() {
+                first = data;
+            } else {
+                whole.extend_from_slice(&std::mem::take(&mut first));
+                whole.extend_from_slice(&data);
+            }
+        }
+        processor::expect(length).await;
+        let bytes = if whole.is_empty() { first } else { whole.freeze() };
+        Ok(if shares.is_empty() { bytes } else { Bytes::from_owner(Held { bytes, _shares: shares }) })
+    }
+}
+
+/// Bytes, and the room that they take.
+struct Held {
+    bytes: Bytes,
+    _shares: Vec<Share>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+const KIBIBYTE: usize = 1024;
+/// Bytes of an answer for which nobody waits: there are no more of them than requests have seats.
+const FREE_BYTES: usize = 256 * KIBIBYTE;
 
 /// Bytes of a Status that was compressed.
 const STATUS_BYTES: u64 = 1024 * 1024;
@@ -142,7 +232,7 @@ impl Gateway {
     /// # Errors
     /// When the API server does not answer, or refuses with anything but 404.
     pub(super) async fn read(&self, path: &str, caller: &Caller) -> Result<Option<Object>, Status> {
-        let answer = self.collect(self.own(path, HeaderMap::new(), caller).await?).await?;
+        let answer = self.read_own(path, caller).await?;
         match answer.status {
             StatusCode::OK => answer.object().map(Some),
             StatusCode::NOT_FOUND => Ok(None),
@@ -155,31 +245,55 @@ impl Gateway {
     /// # Errors
     /// The same; 404 as well.
     pub(super) async fn read_document<T: DeserializeOwned>(&self, path: &str, caller: &Caller) -> Result<T, Status> {
-        let answer = self.collect(self.own(path, HeaderMap::new(), caller).await?).await?;
+        let answer = self.read_own(path, caller).await?;
         match answer.status {
             StatusCode::OK => serde_json::from_slice(&answer.body).map_err(Status::internal_error),
             _ => Err(answer.into_refusal()),
         }
     }
 
-    /// Reads a list in the same way, in a form that these headers accept; none if it is more than is read as a whole.
+    /// Reads a list in the same way; none if it has more bytes than the limit.
     ///
     /// # Errors
     /// The same.
-    pub(super) async fn read_list(
-        &self,
-        path: &str,
-        accepted: HeaderMap,
-        caller: &Caller,
-    ) -> Result<Option<Answer>, Status> {
-        let response = self.own(path, accepted, caller).await?;
-        match self.collect_within_limit(response).await {
+    pub(super) async fn read_list(&self, path: &str, limit: usize, caller: &Caller) -> Result<Option<Answer>, Status> {
+        let response = self.own(path, HeaderMap::new(), caller).await?;
+        match self.read_whole(response, limit, caller).await {
             Err(why) if why.code == 413 => Ok(None),
-            Err(why) => Err(unreadable(&why)),
+            Err(why) => Err(unreadable(why)),
             Ok(answer) if answer.status == StatusCode::OK => Ok(Some(answer)),
             Ok(answer) if answer.status == StatusCode::NOT_FOUND => Err(Status::no_such_path()),
             Ok(answer) => Err(answer.into_refusal()),
         }
+    }
+
+    /// Opens a list in the same way, in a form that these headers accept; its body streams.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) async fn open_list(
+        &self,
+        path: &str,
+        accepted: HeaderMap,
+        caller: &Caller,
+    ) -> Result<Response<Body>, Status> {
+        let response = self.own(path, accepted, caller).await?;
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            StatusCode::NOT_FOUND => Err(Status::no_such_path()),
+            _ => Err(self.collect(response).await?.into_refusal()),
+        }
+    }
+
+    async fn read_own(&self, path: &str, caller: &Caller) -> Result<Answer, Status> {
+        let response = self.own(path, HeaderMap::new(), caller).await?;
+        self.read_whole(response, self.response_bytes, caller).await.map_err(unreadable)
+    }
+
+    async fn read_whole(&self, response: Response<Body>, limit: usize, caller: &Caller) -> Result<Answer, Status> {
+        let (parts, stream) = response.into_parts();
+        let body = self.room.read(stream, limit, &caller.user).await?;
+        Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
 
     /// A read of the proxy's own; in JSON, unless the headers say what it accepts.
@@ -196,18 +310,16 @@ impl Gateway {
     }
 
     async fn collect(&self, response: Response<Body>) -> Result<Answer, Status> {
-        self.collect_within_limit(response).await.map_err(|why| unreadable(&why))
-    }
-
-    /// 413 where the answer is too large.
-    async fn collect_within_limit(&self, response: Response<Body>) -> Result<Answer, Status> {
         let (parts, stream) = response.into_parts();
-        let body = body::read(stream, self.response_bytes).await?;
+        let body = body::read(stream, self.response_bytes).await.map_err(unreadable)?;
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
 }
 
-fn unreadable(why: &Status) -> Status {
+fn unreadable(why: Status) -> Status {
+    if why.code == 429 {
+        return why;
+    }
     Status::internal_error(format!("the API server's answer could not be read: {why}"))
 }
 

@@ -1,27 +1,44 @@
-//! `--max-requests-inflight` and `--max-mutating-requests-inflight`: who comes on top is told to come back.
+//! `--max-requests-inflight`, `--max-mutating-requests-inflight`, and the bounds of watches and upgrades: who comes on top is told to
+//! come back.
 
+use super::connect;
 use crate::authn::UserInfo;
+use crate::config::Limits;
 use crate::request::RequestInfo;
 use crate::status::Status;
+use http::Method;
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// They always get an answer (`user.SystemPrivilegedGroup`).
-const PRIVILEGED: &str = "system:masters";
-
-/// Seats for requests that are neither watches nor upgrades (`filters.WithMaxInFlightLimit`). Nobody takes more of them than
-/// are left to all others: a user whose requests do not end leaves room.
+/// Seats of four kinds: for reads and writes (`filters.WithMaxInFlightLimit`), for what is long-running, for upgrades. Nobody takes
+/// more of a kind than are left to all others: a user whose requests do not end leaves room.
 pub struct InFlight {
     reads: Option<Arc<Seats>>,
     writes: Option<Arc<Seats>>,
+    long_running: Arc<Seats>,
+    upgrades: Arc<Seats>,
+    unread: IntCounter,
 }
 
-/// A seat, given back when it is dropped.
-pub(super) struct Seat(Option<(Arc<Seats>, Arc<UserInfo>)>);
+/// A seat, free again when all its clones are dropped.
+#[derive(Clone)]
+pub(super) struct Seat {
+    _taken: Option<Arc<Taken>>,
+    unread: IntCounter,
+}
 
-struct Seats(Mutex<Free>);
+struct Taken(Arc<Seats>, Arc<UserInfo>);
+
+struct Seats {
+    free: Mutex<Free>,
+    /// How many one user gets.
+    of_one: usize,
+    taken: IntGauge,
+    refused: IntCounter,
+}
 
 struct Free {
     left: usize,
@@ -32,53 +49,114 @@ struct Free {
 struct Name(Arc<UserInfo>);
 
 impl InFlight {
-    /// So many reads and writes at a time; 0 is any number.
-    pub fn new(reads: usize, writes: usize) -> Self {
-        let seats = |left: usize| (left > 0).then(|| Arc::new(Seats(Mutex::new(Free { left, taken: HashMap::new() }))));
-        Self { reads: seats(reads), writes: seats(writes) }
+    /// As many seats as these bounds say.
+    ///
+    /// # Errors
+    /// When the registry has the metrics already.
+    pub fn new(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
+        let opts =
+            Opts::new("kube_admission_proxy_requests_inflight", "Requests that have a seat, by the kind of seat.");
+        let taken = IntGaugeVec::new(opts, &["kind"])?;
+        let opts =
+            Opts::new("kube_admission_proxy_requests_refused_total", "Requests that got no seat, by the kind of seat.");
+        let refused = IntCounterVec::new(opts, &["kind"])?;
+        let unread = IntCounter::new(
+            "kube_admission_proxy_answers_given_up_total",
+            "Answers of which nothing could be written to the client for as long as --request-timeout.",
+        )?;
+        registry.register(Box::new(taken.clone()))?;
+        registry.register(Box::new(refused.clone()))?;
+        registry.register(Box::new(unread.clone()))?;
+        let seats = |kind: &str, left: usize, of_one: usize| {
+            let free = Mutex::new(Free { left, taken: HashMap::new() });
+            let (taken, refused) = (taken.with_label_values(&[kind]), refused.with_label_values(&[kind]));
+            Arc::new(Seats { free, of_one, taken, refused })
+        };
+        let bounded = |kind, left: usize| (left > 0).then(|| seats(kind, left, left));
+        Ok(Self {
+            reads: bounded("read", limits.requests_inflight),
+            writes: bounded("write", limits.mutating_requests_inflight),
+            long_running: seats("long_running", limits.long_running_requests, limits.user_long_running_requests),
+            upgrades: seats("upgrade", limits.upgrades, limits.user_upgrades),
+            unread,
+        })
     }
 
     /// Takes a seat.
     ///
     /// # Errors
-    /// 429 when none is left, or no more than this user has.
-    pub(super) fn enter(&self, info: &RequestInfo, user: &Arc<UserInfo>) -> Result<Seat, Status> {
-        if info.is_long_running() || user.groups.iter().any(|group| group == PRIVILEGED) {
-            return Ok(Seat(None));
+    /// 429 when none is left, or this user has as many as a user gets.
+    pub(super) fn enter(
+        &self,
+        method: &Method,
+        info: &RequestInfo,
+        upgrades: bool,
+        user: &Arc<UserInfo>,
+    ) -> Result<Seat, Status> {
+        let free = Seat { _taken: None, unread: self.unread.clone() };
+        if user.is_privileged() {
+            return Ok(free);
+        }
+        let Some(seats) = self.seats(method, info, upgrades) else { return Ok(free) };
+        if seats.take(user) {
+            return Ok(Seat { _taken: Some(Arc::new(Taken(seats.clone(), user.clone()))), ..free });
+        }
+        seats.refused.inc();
+        Err(Status::try_again_later())
+    }
+
+    /// The seats that are for such a request. Only what the API server could connect or stream is long-running: anything else under
+    /// such a name is a read or a write, which costs reviews before it is refused. A watch over WebSocket is a watch.
+    fn seats(&self, method: &Method, info: &RequestInfo, upgrades: bool) -> Option<&Arc<Seats>> {
+        let is_get = *method == Method::GET;
+        let is_connect = connect::is_possible(method, info);
+        if is_get && info.verb == "watch" {
+            return Some(&self.long_running);
+        }
+        if upgrades && (is_get || is_connect) {
+            return Some(&self.upgrades);
+        }
+        if is_connect || (is_get && info.is_long_running()) {
+            return Some(&self.long_running);
         }
         let is_read = matches!(info.verb.as_str(), "get" | "list" | "watch" | "head" | "options");
-        let Some(seats) = (if is_read { &self.reads } else { &self.writes }) else { return Ok(Seat(None)) };
-        if seats.take(user) {
-            return Ok(Seat(Some((seats.clone(), user.clone()))));
-        }
-        Err(Status::try_again_later())
+        if is_read { self.reads.as_ref() } else { self.writes.as_ref() }
+    }
+}
+
+impl Seat {
+    /// Counts an answer that was given up.
+    pub(super) fn count_unread(&self) {
+        self.unread.inc();
     }
 }
 
 impl Seats {
     fn free(&self) -> MutexGuard<'_, Free> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the user gets one.
     fn take(&self, user: &Arc<UserInfo>) -> bool {
         let Free { left, taken } = &mut *self.free();
         match taken.get_mut(&*user.username) {
-            Some(count) if *count >= *left => return false,
+            Some(count) if *count >= *left || *count >= self.of_one => return false,
             Some(count) => *count += 1,
-            None if *left == 0 => return false,
+            None if *left == 0 || self.of_one == 0 => return false,
             None => drop(taken.insert(Name(user.clone()), 1)),
         }
         *left -= 1;
+        self.taken.inc();
         true
     }
 }
 
-impl Drop for Seat {
+impl Drop for Taken {
     fn drop(&mut self) {
-        let Some((seats, user)) = &self.0 else { return };
+        let Self(seats, user) = self;
         let Free { left, taken } = &mut *seats.free();
         *left += 1;
+        seats.taken.dec();
         let Some(count) = taken.get_mut(&*user.username) else { return };
         *count -= 1;
         if *count == 0 {
@@ -110,37 +188,98 @@ impl Hash for Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::request_info;
 
-    fn info(verb: &str) -> RequestInfo {
-        RequestInfo { verb: verb.into(), ..RequestInfo::default() }
-    }
+    const PODS: &str = "/api/v1/namespaces/n/pods";
 
     fn user(name: &str) -> Arc<UserInfo> {
         Arc::new(UserInfo { username: name.into(), ..UserInfo::default() })
     }
 
-    #[test]
-    fn refuses_who_comes_on_top_until_a_seat_is_free() {
-        let (in_flight, [a, b]) = (InFlight::new(0, 1), ["a", "b"].map(user));
-        let seat = in_flight.enter(&info("create"), &a).unwrap_or_else(|_| unreachable!());
-        assert_eq!(in_flight.enter(&info("update"), &b).err().unwrap().code, 429);
-        assert!(in_flight.enter(&info("get"), &b).is_ok());
-        drop(seat);
-        assert!(in_flight.enter(&info("update"), &b).is_ok());
+    fn in_flight(limits: Limits) -> InFlight {
+        InFlight::new(&limits, &Registry::new()).unwrap()
+    }
+
+    fn seats(reads: usize, writes: usize) -> InFlight {
+        in_flight(Limits { requests_inflight: reads, mutating_requests_inflight: writes, ..Limits::default() })
+    }
+
+    impl InFlight {
+        fn ask(&self, method: Method, uri: &str, user: &Arc<UserInfo>) -> Result<Seat, Status> {
+            self.enter(&method, &request_info(&method, &uri.parse().unwrap()), false, user)
+        }
     }
 
     #[test]
-    fn lets_watches_in_without_a_seat() {
-        let (in_flight, a) = (InFlight::new(1, 1), user("a"));
-        let _seat = in_flight.enter(&info("list"), &a);
-        assert!(in_flight.enter(&info("watch"), &a).is_ok());
+    fn refuses_who_comes_on_top_until_a_seat_is_free() {
+        let (in_flight, [a, b]) = (seats(0, 1), ["a", "b"].map(user));
+        let seat = in_flight.ask(Method::POST, PODS, &a).unwrap_or_else(|_| unreachable!());
+        assert_eq!(in_flight.ask(Method::POST, PODS, &b).err().unwrap().code, 429);
+        assert!(in_flight.ask(Method::GET, PODS, &b).is_ok());
+        let clone = seat.clone();
+        drop(seat);
+        assert!(in_flight.ask(Method::POST, PODS, &b).is_err());
+        drop(clone);
+        assert!(in_flight.ask(Method::POST, PODS, &b).is_ok());
+        let writes = in_flight.writes.as_ref().unwrap();
+        assert_eq!((writes.refused.get(), writes.taken.get()), (2, 0));
+    }
+
+    #[test]
+    fn each_request_has_a_seat_of_its_kind() {
+        let in_flight = seats(1, 1);
+        let kind = |method: &str, uri: &str, upgrades| {
+            let method = method.parse().unwrap();
+            let found = in_flight.seats(&method, &request_info(&method, &uri.parse().unwrap()), upgrades).unwrap();
+            let kinds =
+                [in_flight.reads.as_ref().unwrap(), in_flight.writes.as_ref().unwrap(), &in_flight.long_running];
+            let at = kinds.iter().position(|seats| Arc::ptr_eq(seats, found));
+            ["read", "write", "long", "upgrade"][at.unwrap_or(3)]
+        };
+        for (method, path, plain, upgraded) in [
+            ("GET", "/pods", "read", "upgrade"),
+            ("GET", "/pods?watch=1", "long", "long"),
+            ("POST", "/pods", "write", "write"),
+            ("GET", "/pods/p/log", "long", "upgrade"),
+            ("POST", "/pods/p/log", "write", "write"),
+            ("GET", "/pods/p/exec", "long", "upgrade"),
+            ("POST", "/pods/p/exec", "long", "upgrade"),
+            ("PUT", "/pods/p/exec", "write", "write"),
+            ("POST", "/pods/p/portforward", "long", "upgrade"),
+            ("DELETE", "/pods/p/proxy/x", "long", "upgrade"),
+            ("POST", "/services/s/proxy/x", "long", "upgrade"),
+            ("POST", "/services/s/exec", "write", "write"),
+            ("POST", "/configmaps/c/proxy", "write", "write"),
+            ("POST", "/nodes/n/proxy", "write", "write"),
+        ] {
+            let uri = format!("/api/v1/namespaces/n{path}");
+            assert_eq!((kind(method, &uri, false), kind(method, &uri, true)), (plain, upgraded), "{method} {path}");
+        }
+        assert_eq!(kind("POST", "/api/v1/nodes/n/proxy/metrics", false), "long");
+        assert_eq!(kind("POST", "/api/v1/watch/pods", false), "read");
+        assert_eq!(kind("POST", "/apis/apps/v1/namespaces/n/deployments/d/exec", false), "write");
+    }
+
+    #[test]
+    fn a_user_has_watches_and_upgrades_up_to_a_bound() {
+        let in_flight = in_flight(Limits { user_long_running_requests: 2, user_upgrades: 1, ..Limits::default() });
+        let [a, b] = ["a", "b"].map(user);
+        let watch = |user| in_flight.ask(Method::GET, "/api/v1/pods?watch=1", user);
+        let info = request_info(&Method::POST, &format!("{PODS}/p/exec").parse().unwrap());
+        let exec = |user| in_flight.enter(&Method::POST, &info, true, user);
+        let watches = [watch(&a), watch(&a)];
+        assert_eq!(watch(&a).err().unwrap().code, 429);
+        assert!(watches.iter().all(Result::is_ok) && watch(&b).is_ok());
+        let first = exec(&a);
+        assert_eq!(exec(&a).err().unwrap().code, 429);
+        assert!(first.is_ok() && exec(&b).is_ok());
     }
 
     #[test]
     fn nobody_takes_more_seats_than_are_left() {
-        let in_flight = InFlight::new(0, 12);
+        let in_flight = seats(0, 12);
         let taken_by = |name: &str| {
-            let enter = || in_flight.enter(&info("create"), &user(name)).ok();
+            let enter = || in_flight.ask(Method::POST, PODS, &user(name)).ok();
             std::iter::from_fn(enter).collect::<Vec<_>>()
         };
         let [greedy, second, third] = ["greedy", "second", "third"].map(taken_by);
@@ -155,9 +294,10 @@ mod tests {
 
     #[test]
     fn masters_always_get_an_answer() {
-        let in_flight = InFlight::new(0, 1);
-        let _seat = in_flight.enter(&info("create"), &user("a"));
-        let masters = UserInfo { username: "admin".into(), groups: vec![PRIVILEGED.into()], ..UserInfo::default() };
-        assert!(in_flight.enter(&info("create"), &Arc::new(masters)).is_ok());
+        let in_flight = seats(0, 1);
+        let _seat = in_flight.ask(Method::POST, PODS, &user("a"));
+        let masters =
+            UserInfo { username: "admin".into(), groups: vec!["system:masters".into()], ..UserInfo::default() };
+        assert!(in_flight.ask(Method::POST, PODS, &Arc::new(masters)).is_ok());
     }
 }

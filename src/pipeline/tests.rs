@@ -144,7 +144,8 @@ impl Path {
         discovery.wait_synced().await;
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
         let cluster = Cluster::fixed(FixedState::default());
-        let limits = Limits::default();
+        // What a test asks for has a seat, and what is asked of it has room for a page of 1 MiB.
+        let limits = Limits { page_bytes: 1 << 20, ..Limits::default() };
         let (gates, shadows, policies) = Default::default();
         let chain = Chain::build(&[&WITNESS], metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
@@ -157,7 +158,7 @@ impl Path {
             policies: &policies,
             discovery: discovery.clone(),
         });
-        let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, 1, Drain::new());
+        let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, Drain::new());
         let pipeline = Pipeline {
             authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
             impersonation: Impersonation::default(),
@@ -168,10 +169,16 @@ impl Path {
             reserved_names: ReservedNames::default(),
             validation_view: ValidationView::Stored,
             field_ownership: FieldOwnership::Exact,
-            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, release: Arc::new(Release::known()) },
+            gateway: Gateway {
+                transport,
+                forwarder,
+                response_bytes: 1 << 20,
+                room: Room::new(&limits),
+                release: Arc::new(Release::known()),
+            },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
-            in_flight: InFlight::new(0, 0),
+            in_flight: InFlight::new(&limits, &prometheus::Registry::new()).unwrap(),
             processor: Processor::new(0),
             limits,
         };
@@ -461,7 +468,8 @@ async fn who_waits_for_an_answer_to_be_audited_has_a_seat() {
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
     let metrics = audit::Metrics::register(&prometheus::Registry::new()).unwrap();
     path.pipeline.audit = Audit::new(policy, Arc::new(Nowhere), metrics);
-    path.pipeline.in_flight = InFlight::new(1, 0);
+    let one = Limits { requests_inflight: 1, ..Limits::default() };
+    path.pipeline.in_flight = InFlight::new(&one, &prometheus::Registry::new()).unwrap();
     let mut waiting = Box::pin(path.ask("GET", CONFIG_MAPS, "", ""));
     for _ in 0..20 {
         assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());

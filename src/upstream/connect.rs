@@ -40,11 +40,13 @@ pub struct Bounds {
     pub keep_alive_interval: Duration,
     /// How long it may take to say so.
     pub keep_alive_timeout: Duration,
-    /// Bytes of one answer that the server may send ahead of its reader.
+    /// Bytes of one answer that the server may send ahead of its reader. A connection takes so much for each stream, or clients
+    /// that read slowly would stop the others on their connection.
     pub stream_window: u32,
-    /// The same for all answers of a connection. Where it is less than one window for each stream, clients that read
-    /// slowly stop the others on their connection.
-    pub connection_window: u32,
+    /// The same of answers to clients.
+    pub client_stream_window: u32,
+    /// The same of long-running requests of clients.
+    pub client_watch_window: u32,
     /// An answer's header lines in bytes.
     pub max_header_bytes: u32,
     /// Bytes of one request body that wait for the server.
@@ -63,10 +65,24 @@ impl Default for Bounds {
             keep_alive_interval: Duration::from_secs(30),
             keep_alive_timeout: Duration::from_secs(15),
             stream_window: 1 << 20,
-            connection_window: 100 << 20,
+            client_stream_window: 256 << 10,
+            client_watch_window: 64 << 10,
             max_header_bytes: 1 << 20,
             max_send_buffer: 1 << 20,
         }
+    }
+}
+
+impl Bounds {
+    /// With another window for each answer.
+    pub(super) fn with_stream_window(&self, stream_window: u32) -> Self {
+        Self { stream_window, ..self.clone() }
+    }
+
+    fn connection_window(&self) -> u32 {
+        let streams = u32::try_from(self.max_streams).unwrap_or(u32::MAX);
+        // The largest that HTTP/2 has.
+        self.stream_window.saturating_mul(streams).min((1 << 31) - 1)
     }
 }
 
@@ -196,7 +212,7 @@ impl Connector {
         let (sender, mut connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .initial_stream_window_size(self.bounds.stream_window)
-            .initial_connection_window_size(self.bounds.connection_window)
+            .initial_connection_window_size(self.bounds.connection_window())
             .max_header_list_size(self.bounds.max_header_bytes)
             .max_send_buf_size(self.bounds.max_send_buffer)
             .keep_alive_interval(self.bounds.keep_alive_interval)

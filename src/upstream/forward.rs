@@ -2,7 +2,7 @@
 
 use super::identity::{ClientCredentials, Identity};
 use super::upgrade::{self, Upgrade};
-use super::{Body, LongRunning, OfClient, SharedTransport, UpstreamError, chain};
+use super::{Body, Kept, LongRunning, OfClient, SharedTransport, UpstreamError, chain};
 use crate::authn::UserInfo;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
@@ -11,7 +11,6 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use hyper::upgrade::OnUpgrade;
 use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 /// Headers that are about one connection only (RFC 9110, 7.6.1), besides those that `Connection` names. `Expect` is
@@ -40,15 +39,12 @@ pub struct Forwarder {
     transport: SharedTransport,
     identity: Arc<Identity>,
     drain: Drain,
-    upgrades: Arc<Semaphore>,
 }
 
 impl Forwarder {
-    /// Over this transport, in this way of saying who asks; at most so many upgrades at a time, which end with `drain`.
-    pub fn new(transport: SharedTransport, identity: Identity, upgrades: usize, drain: Drain) -> Self {
-        // A semaphore panics where it is given more than it can count.
-        let upgrades = Arc::new(Semaphore::new(upgrades.min(Semaphore::MAX_PERMITS)));
-        Self { transport, identity: Arc::new(identity), drain, upgrades }
+    /// Over this transport, in this way of saying who asks; upgraded connections end with `drain`.
+    pub fn new(transport: SharedTransport, identity: Identity, drain: Drain) -> Self {
+        Self { transport, identity: Arc::new(identity), drain }
     }
 
     /// Sends a request, which [`strip_connection`] has seen, as `user` and brings the answer, whatever its status. Body and trailers stream in both
@@ -56,7 +52,7 @@ impl Forwarder {
     /// `deadline` is for the answer's head; its body may take as long as it likes.
     ///
     /// # Errors
-    /// 429 where too many connections are upgraded, 503 where there is no answer, 504 where it comes too late, 500 where the user cannot be expressed.
+    /// 503 where there is no answer, 504 where it comes too late, 500 where the user cannot be expressed.
     pub async fn forward(
         &self,
         mut request: Request<Body>,
@@ -69,9 +65,7 @@ impl Forwarder {
         append_forwarded_for(request.headers_mut(), remote);
         let mut upgrade = None;
         if let Some(Upgrade(protocol)) = request.extensions_mut().remove() {
-            let permit = Arc::clone(&self.upgrades).try_acquire_owned();
-            let permit = permit.map_err(|_| Status::too_many_requests("too many upgraded connections"))?;
-            upgrade = Some((client, permit));
+            upgrade = Some((client, request.extensions_mut().remove()));
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
             request.headers_mut().insert(header::UPGRADE, protocol);
         }
@@ -95,7 +89,7 @@ impl Forwarder {
     fn answer(
         &self,
         mut response: Response<Body>,
-        client: Option<(OnUpgrade, OwnedSemaphorePermit)>,
+        client: Option<(OnUpgrade, Option<Kept>)>,
     ) -> Result<Response<Body>, Status> {
         *response.version_mut() = Version::HTTP_11;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {

@@ -28,6 +28,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use std::any::Any;
 use std::sync::Arc;
 
 /// Any error of a body or transport.
@@ -53,6 +54,10 @@ pub struct LongRunning;
 /// Says of a request, as an extension, that it is a client's: it takes no place of the proxy's own requests.
 #[derive(Clone, Copy, Debug)]
 pub struct OfClient;
+
+/// Says of a request, as an extension, what is dropped when the connection that it upgrades has ended.
+#[derive(Clone)]
+pub struct Kept(pub Arc<dyn Any + Send + Sync>);
 
 /// Why a request got no answer from the API server.
 #[derive(Debug, thiserror::Error)]

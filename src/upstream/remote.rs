@@ -112,9 +112,14 @@ struct Lanes {
 
 impl Side {
     fn new(connector: Connector) -> Self {
-        let pool = |bounds| Pool::new(connector.clone(), bounds);
-        let lanes = || Lanes { short: pool(connector.bounds.clone()), long_running: pool(connector.bounds.clone()) };
-        Self { clients: lanes(), own: lanes(), connector }
+        let pool = |window| {
+            let bounds = connector.bounds.with_stream_window(window);
+            Pool::new(Connector { bounds: bounds.clone(), ..connector.clone() }, bounds)
+        };
+        let lanes = |short, long_running| Lanes { short: pool(short), long_running: pool(long_running) };
+        let Bounds { stream_window, client_stream_window, client_watch_window, .. } = connector.bounds;
+        let (clients, own) = (lanes(client_stream_window, client_watch_window), lanes(stream_window, stream_window));
+        Self { clients, own, connector }
     }
 
     fn lane(&self, request: &Request<Body>) -> &Arc<Pool> {

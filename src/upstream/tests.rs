@@ -21,9 +21,6 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-/// As many upgrades at a time as no test makes.
-const UPGRADES: usize = 8;
-
 /// Writes a kubeconfig for a server.
 fn kubeconfig(directory: &Path, url: &str, authority: Option<&str>, user: &serde_json::Value) -> PathBuf {
     let path = directory.join("kubeconfig");
@@ -64,7 +61,7 @@ fn jane() -> UserInfo {
 }
 
 fn forwarder(transport: SharedTransport) -> Forwarder {
-    Forwarder::new(transport, Identity::Impersonate, UPGRADES, Drain::new())
+    Forwarder::new(transport, Identity::Impersonate, Drain::new())
 }
 
 async fn text(response: Response<Body>) -> String {
@@ -130,7 +127,7 @@ async fn a_client_that_speaks_for_itself_never_travels_on_the_proxys_certificate
     let served = serve(describe);
     let issued = served.authority.client("proxy", "system:masters").unwrap();
     let (remote, _directory) = remote_of(&served, "", files_of(&issued)).await;
-    let forwarder = Forwarder::new(Arc::new(remote), Identity::Passthrough, UPGRADES, Drain::new());
+    let forwarder = Forwarder::new(Arc::new(remote), Identity::Passthrough, Drain::new());
     let authorization = Some("Bearer client".parse().unwrap());
     let credentials = ClientCredentials { authorization, impersonation: Vec::new() };
     let response = forwarder.forward(get("/api"), &jane(), Some(&credentials), None).await.unwrap();
@@ -431,12 +428,19 @@ async fn an_upgrade_passes_bytes_both_ways_and_ends_with_the_drain() {
     let served = serve(echo_upgrade);
     let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
     let drain = Drain::new();
-    let forwarder = Forwarder::new(Arc::new(remote), Identity::Impersonate, UPGRADES, drain.clone());
+    let forwarder = Forwarder::new(Arc::new(remote), Identity::Impersonate, drain.clone());
+    let seat: Arc<dyn std::any::Any + Send + Sync> = Arc::new(());
+    let is_kept = Arc::downgrade(&seat);
+    let kept = Mutex::new(Some(Kept(seat)));
+    let kept = Arc::new(kept);
     let front = serve(move |request: Request<Incoming>| {
-        let forwarder = forwarder.clone();
+        let (forwarder, kept) = (forwarder.clone(), kept.clone());
         async move {
             let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
             strip_connection(&mut request);
+            if let Some(kept) = kept.lock().unwrap().take() {
+                request.extensions_mut().insert(kept);
+            }
             forwarder.forward(request, &jane(), None, None).await.unwrap()
         }
     });
@@ -451,9 +455,11 @@ async fn an_upgrade_passes_bytes_both_ways_and_ends_with_the_drain() {
     let mut back = [0; 5];
     stream.read_exact(&mut back).await.unwrap();
     assert_eq!(&back, b"hello");
+    assert!(is_kept.upgrade().is_some());
 
     drain.start(Duration::ZERO).await;
     drain.finished().await;
+    assert!(is_kept.upgrade().is_none());
     // Without a farewell of TLS's that is an error, which is an end as well.
     let end = stream.read(&mut back).await;
     assert!(matches!(end, Ok(0) | Err(_)));
@@ -470,18 +476,6 @@ async fn an_upgrade_that_the_server_refuses_is_passed_as_it_is() {
     let response = forwarder(Arc::new(remote)).forward(request, &jane(), None, None).await.unwrap();
     assert_eq!(response.status(), 403);
     assert_eq!(text(response).await, "no");
-}
-
-#[tokio::test]
-async fn an_upgrade_beyond_the_bound_is_refused_and_other_requests_are_not() {
-    let transport = from_fn(|_| async { Ok(Response::new(empty())) });
-    let forwarder = Forwarder::new(transport, Identity::Impersonate, 0, Drain::new());
-    let mut request = get("/exec");
-    request.headers_mut().insert(header::CONNECTION, "Upgrade".parse().unwrap());
-    request.headers_mut().insert(header::UPGRADE, "websocket".parse().unwrap());
-    strip_connection(&mut request);
-    assert_eq!(forwarder.forward(request, &jane(), None, None).await.unwrap_err().code, 429);
-    assert_eq!(forwarder.forward(get("/"), &jane(), None, None).await.unwrap().status(), 200);
 }
 
 #[tokio::test]

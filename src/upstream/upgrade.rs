@@ -1,13 +1,12 @@
 //! SPDY and WebSocket: the request goes as any other, and once both sides agreed, bytes pass as they come.
 
-use super::Body;
 use super::forward::bad_gateway;
+use super::{Body, Kept};
 use crate::server::Drain;
 use crate::status::Status;
 use http::{HeaderMap, HeaderValue, Response, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// Bytes on their way in one direction of one upgraded connection.
 const BUFFER_SIZE: usize = 16 << 10;
@@ -38,15 +37,15 @@ pub(super) fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
 /// Ties the two sides together after the upstream agreed to what the client asked for. The tie ends with either side,
 /// or when the drain starts.
 pub(super) fn tie(
-    client: Option<(OnUpgrade, OwnedSemaphorePermit)>,
+    client: Option<(OnUpgrade, Option<Kept>)>,
     mut response: Response<Body>,
     drain: &Drain,
 ) -> Result<Response<Body>, Status> {
     let upstream = hyper::upgrade::on(&mut response);
-    let Some((client, permit)) = client else { return Err(bad_gateway()) };
+    let Some((client, kept)) = client else { return Err(bad_gateway()) };
     let signal = drain.clone();
     drain.spawn(async move {
-        let _permit = permit;
+        let _kept = kept;
         // Nothing to tie where a side went before it came to that.
         let Ok((client, upstream)) = tokio::try_join!(client, upstream) else { return };
         let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));

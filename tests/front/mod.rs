@@ -14,10 +14,10 @@ use kube_admission_proxy::authz::{self, Authorizer, Decision, Mode, Reviewer};
 use kube_admission_proxy::cluster::discovery::{self, Discovery};
 use kube_admission_proxy::cluster::{self, Cluster, Need};
 use kube_admission_proxy::config::admission::DefaultTolerations;
-use kube_admission_proxy::config::{FieldOwnership, ValidationView};
+use kube_admission_proxy::config::{FieldOwnership, Limits, ValidationView};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::object::{GroupVersionKind, GroupVersionResource, Object};
-use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline};
+use kube_admission_proxy::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
 use kube_admission_proxy::plugins;
 use kube_admission_proxy::processor::Processor;
 use kube_admission_proxy::server::{Connection, Drain};
@@ -98,7 +98,9 @@ impl Front {
         let cluster = Cluster::start(client.clone(), &needs, cluster::Limits::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
-        let (limits, gates, shadows, policies) = Default::default();
+        let (gates, shadows, policies) = Default::default();
+        // One client asks for more at a time than one user gets.
+        let limits = Limits { requests_inflight: 0, mutating_requests_inflight: 0, ..Limits::default() };
         let chain = Chain::build(&on, metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
             configuration: None,
@@ -111,7 +113,7 @@ impl Front {
             discovery: discovery.clone(),
         });
         let drain = Drain::new();
-        let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, 1, drain.clone());
+        let forwarder = Forwarder::new(transport.clone(), Identity::Impersonate, drain.clone());
         let pipeline = Pipeline {
             authenticator: Authenticator::new(authn::Config { anonymous: true, ..authn::Config::default() }),
             impersonation: Impersonation::default(),
@@ -122,10 +124,16 @@ impl Front {
             reserved_names: Default::default(),
             validation_view: ValidationView::Stored,
             field_ownership: FieldOwnership::Exact,
-            gateway: Gateway { transport, forwarder, response_bytes: 1 << 20, release: Arc::new(Release::known()) },
+            gateway: Gateway {
+                transport,
+                forwarder,
+                response_bytes: 1 << 20,
+                room: Room::new(&limits),
+                release: Arc::new(Release::known()),
+            },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
-            in_flight: InFlight::new(0, 0),
+            in_flight: InFlight::new(&limits, &prometheus::Registry::new()).unwrap(),
             processor: Processor::new(0),
             limits,
         };

@@ -1,0 +1,277 @@
+//! The way of an answer to its client: who has a seat keeps it until the answer was written, or for too long was not read.
+
+use super::inflight::Seat;
+use crate::upstream::{Body, BoxError};
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
+
+/// Bytes that are handed to the connection at a time; it asks for more when the client takes them.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The body of an answer that keeps the seat of its request. With `patience`, which is for requests that are not long-running, the
+/// seat and the upstream's answer are released also where nothing of the answer could be written for that time: the client
+/// loses the rest.
+pub(super) fn seated(body: Body, seat: Seat, patience: Option<Duration>) -> Body {
+    if body.is_end_stream() {
+        return body;
+    }
+    let Some(patience) = patience else {
+        return LongRunning { body, _seat: seat }.boxed_unsync();
+    };
+    let now = Instant::now();
+    let state =
+        State { body: Some(body), rest: Bytes::new(), seat: Some(seat), written: now, reader: None, watch: None };
+    let answer = Arc::new(Answer(Mutex::new(state)));
+    let watch = tokio::spawn(watch(Arc::downgrade(&answer), now, patience));
+    answer.state().watch = Some(watch.abort_handle());
+    Short(answer).boxed_unsync()
+}
+
+/// Gives an answer up of which nothing was written for too long.
+async fn watch(answer: Weak<Answer>, since: Instant, patience: Duration) {
+    let mut until = since + patience;
+    loop {
+        sleep_until(until).await;
+        let Some(answer) = answer.upgrade() else { return };
+        let later = answer.state().written + patience;
+        if later <= until {
+            return answer.give_up();
+        }
+        until = later;
+    }
+}
+
+/// An answer, until all of it was written.
+struct Answer(Mutex<State>);
+
+struct State {
+    /// None once it has ended or was given up.
+    body: Option<Body>,
+    /// The part of a frame that is for the next chunks.
+    rest: Bytes,
+    seat: Option<Seat>,
+    /// When a chunk was last written.
+    written: Instant,
+    reader: Option<Waker>,
+    watch: Option<AbortHandle>,
+}
+
+impl Answer {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give_up(&self) {
+        let mut state = self.state();
+        let (body, seat, reader) = (state.body.take(), state.seat.take(), state.reader.take());
+        state.rest = Bytes::new();
+        drop(state);
+        if let Some(seat) = &seat {
+            seat.count_unread();
+        }
+        drop((body, seat));
+        // The connection learns of it: at once if it waits for the upstream, else when the client reads.
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        let state = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watch) = &state.watch {
+            watch.abort();
+        }
+    }
+}
+
+/// Bytes on their way through the connection.
+struct Chunk {
+    bytes: Bytes,
+    answer: Arc<Answer>,
+}
+
+impl AsRef<[u8]> for Chunk {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.answer.state().written = Instant::now();
+    }
+}
+
+/// The body of an answer that ends by itself.
+struct Short(Arc<Answer>);
+
+impl Short {
+    /// The next chunk of a frame's data.
+    fn chunk(&self, state: &mut State, mut data: Bytes) -> Frame<Bytes> {
+        if data.len() > CHUNK_BYTES {
+            state.rest = data.split_off(CHUNK_BYTES);
+        }
+        Frame::data(Bytes::from_owner(Chunk { bytes: data, answer: self.0.clone() }))
+    }
+}
+
+impl http_body::Body for Short {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut state = self.0.state();
+        if !state.rest.is_empty() {
+            let rest = std::mem::take(&mut state.rest);
+            return Poll::Ready(Some(Ok(self.chunk(&mut state, rest))));
+        }
+        let Some(body) = &mut state.body else {
+            let is_given_up = state.seat.is_none();
+            return Poll::Ready(is_given_up.then(|| Err("the client did not read the answer in time".into())));
+        };
+        match Pin::new(body).poll_frame(context) {
+            Poll::Pending => {
+                state.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+            Poll::Ready(Some(Ok(frame))) => Poll::Ready(Some(Ok(match frame.into_data() {
+                Ok(data) => self.chunk(&mut state, data),
+                Err(trailers) => trailers,
+            }))),
+            ended => {
+                state.body = None;
+                ended
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let state = self.0.state();
+        state.rest.is_empty() && state.body.as_ref().map_or(state.seat.is_some(), Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let state = self.0.state();
+        let (mut hint, rest) = (state.body.as_ref().map(Body::size_hint).unwrap_or_default(), state.rest.len() as u64);
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint.set_lower(hint.lower() + rest);
+        hint
+    }
+}
+
+/// The body of an answer that lasts as long as it likes.
+struct LongRunning {
+    body: Body,
+    _seat: Seat,
+}
+
+impl http_body::Body for LongRunning {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authn::UserInfo;
+    use crate::config::Limits;
+    use crate::pipeline::InFlight;
+    use crate::request::request_info;
+    use crate::server::testing::silent;
+    use crate::upstream::full;
+    use futures_util::FutureExt;
+    use http::Method;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn one_read() -> InFlight {
+        let limits = Limits { requests_inflight: 1, ..Limits::default() };
+        InFlight::new(&limits, &prometheus::Registry::new()).unwrap()
+    }
+
+    fn enter(in_flight: &InFlight) -> Option<Seat> {
+        let info = request_info(&Method::GET, &"/version".parse().unwrap());
+        in_flight.enter(&Method::GET, &info, false, &Arc::new(UserInfo::anonymous())).ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_seat_is_kept_until_the_last_chunk_was_written() {
+        let in_flight = one_read();
+        let mut body = seated(full(vec![b'x'; CHUNK_BYTES + 1]), enter(&in_flight).unwrap(), Some(PATIENCE));
+        assert_eq!(body.size_hint().exact(), Some(CHUNK_BYTES as u64 + 1));
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!((first.len(), body.size_hint().exact(), body.is_end_stream()), (CHUNK_BYTES, Some(1), false));
+        let last = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert!(body.is_end_stream() && body.frame().await.is_none());
+        drop((body, first));
+        assert_eq!(last, "x");
+        assert!(enter(&in_flight).is_none());
+        drop(last);
+        assert!(enter(&in_flight).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_reads_is_given_up() {
+        let in_flight = one_read();
+        let (silence, dropped) = silent();
+        let mut body = seated(silence, enter(&in_flight).unwrap(), Some(PATIENCE));
+        assert!(body.frame().now_or_never().is_none());
+        tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
+        assert!(enter(&in_flight).is_none());
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        // The upstream's place as well as the seat.
+        assert!(dropped.await.is_err());
+        assert!(enter(&in_flight).is_some());
+        assert!(!body.is_end_stream());
+        assert!(body.frame().await.unwrap().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_read_slowly_is_read_to_its_end() {
+        let in_flight = one_read();
+        let mut body = seated(full(vec![b'x'; 10 * CHUNK_BYTES]), enter(&in_flight).unwrap(), Some(PATIENCE));
+        let mut read = 0;
+        while let Some(frame) = body.frame().await {
+            tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
+            read += frame.unwrap().into_data().unwrap().len();
+        }
+        assert_eq!(read, 10 * CHUNK_BYTES);
+        drop(body);
+        assert!(enter(&in_flight).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_is_never_given_up() {
+        let in_flight = one_read();
+        let (silence, mut dropped) = silent();
+        let body = seated(silence, enter(&in_flight).unwrap(), None);
+        tokio::time::sleep(100 * PATIENCE).await;
+        assert!(dropped.try_recv().is_err_and(|error| error == tokio::sync::oneshot::error::TryRecvError::Empty));
+        assert!(enter(&in_flight).is_none());
+        drop(body);
+        assert!(enter(&in_flight).is_some());
+    }
+}

@@ -1,0 +1,98 @@
+//! A bounded quantity for which requests wait, of which no user has more than a part.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The quantity. Users are told apart by name; a user's requests are served in their order, and so are all users' requests that
+/// wait for what another user has.
+#[derive(Debug)]
+pub struct Shares {
+    all: Arc<Semaphore>,
+    of_one: usize,
+    lines: Mutex<HashMap<Arc<str>, Weak<Line>>>,
+}
+
+/// What one user may have.
+#[derive(Debug)]
+struct Line {
+    user: Arc<str>,
+    own: Arc<Semaphore>,
+    shares: Arc<Shares>,
+}
+
+/// A part of the quantity, given back when it is dropped.
+#[derive(Debug)]
+pub struct Share {
+    _all: Option<OwnedSemaphorePermit>,
+    _own: Option<OwnedSemaphorePermit>,
+    _line: Arc<Line>,
+}
+
+impl Shares {
+    /// So much for all users together, and so much for one user; at least 1 each.
+    pub fn new(all: usize, of_one: usize) -> Arc<Self> {
+        let all = all.clamp(1, Semaphore::MAX_PERMITS);
+        let of_one = of_one.clamp(1, all);
+        Arc::new(Self { all: Arc::new(Semaphore::new(all)), of_one, lines: Mutex::default() })
+    }
+
+    /// Waits for so much of it; for all that one user may have, if that is less.
+    pub async fn take(self: &Arc<Self>, user: &str, count: usize) -> Share {
+        let count = u32::try_from(count.min(self.of_one)).unwrap_or(u32::MAX);
+        let line = self.line(user);
+        // Neither semaphore is ever closed.
+        let own = line.own.clone().acquire_many_owned(count).await.ok();
+        let all = self.all.clone().acquire_many_owned(count).await.ok();
+        Share { _all: all, _own: own, _line: line }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<Line>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn line(self: &Arc<Self>, user: &str) -> Arc<Line> {
+        let mut lines = self.lines();
+        if let Some(line) = lines.get(user).and_then(Weak::upgrade) {
+            return line;
+        }
+        let user: Arc<str> = user.into();
+        let own = Arc::new(Semaphore::new(self.of_one));
+        let line = Arc::new(Line { user: user.clone(), own, shares: self.clone() });
+        lines.insert(user, Arc::downgrade(&line));
+        line
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let mut lines = self.shares.lines();
+        // A new line of the same user may stand there already.
+        if lines.get(&self.user).is_some_and(|line| line.strong_count() == 0) {
+            lines.remove(&self.user);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    #[test]
+    fn one_user_waits_for_its_own_part_and_others_do_not_wait_for_that_user() {
+        let shares = Shares::new(10, 6);
+        let first = shares.take("a", 4).now_or_never().unwrap();
+        assert!(shares.take("a", 3).now_or_never().is_none());
+        let other = shares.take("b", 6).now_or_never().unwrap();
+        assert!(shares.take("c", 1).now_or_never().is_none());
+        drop(first);
+        let more_than_there_is = shares.take("a", 100);
+        drop(other);
+        let whole = more_than_there_is.now_or_never().unwrap();
+        assert!(shares.take("a", 1).now_or_never().is_none());
+        drop(whole);
+        assert!(shares.lines().is_empty());
+        assert_eq!(shares.all.available_permits(), 10);
+    }
+}
