@@ -194,7 +194,7 @@ impl Default for Limits {
             access_reviews: 512,
             user_access_reviews: 32,
             whole_answers_bytes: 128 * MEBIBYTE,
-            page_bytes: 8 * MEBIBYTE,
+            page_bytes: 4 * MEBIBYTE,
             answer_window_bytes: 256 * 1024,
             watch_window_bytes: 64 * 1024,
             upstream_connections: 256,
