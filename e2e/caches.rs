@@ -46,7 +46,10 @@ fn no_object_stops_a_cache_and_policies_stay_enforced() {
         (parameters.to_owned(), "ConfigMap", json!({})),
     ];
     for (path, kind, more) in &paths {
-        sends(&plane, post(path, &object(kind, "pill", more.clone())));
+        let mut pill = object(kind, "pill", more.clone());
+        // An object without any field has no managed fields.
+        pill["metadata"]["labels"] = json!({"a": "zeroth"});
+        sends(&plane, post(path, &pill));
         poison(&plane, &format!("{path}/pill"), "first");
     }
     poison(&plane, "/api/v1/namespaces/tenant", "first");

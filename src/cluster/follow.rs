@@ -299,8 +299,13 @@ async fn watch(
         match ended {
             Ok(()) if lasted => {}
             Ok(()) => sleep(pauses.next()).await,
-            Err(Failure::Expired) if lasted => return,
-            Err(Failure::Expired) => return sleep(pauses.next()).await,
+            Err(Failure::Expired) => {
+                tracing::info!(kind = source.kind(), "too old resource version; the list begins anew");
+                if !lasted {
+                    sleep(pauses.next()).await;
+                }
+                return;
+            }
             Err(failure @ (Failure::Refused(404, _) | Failure::Full)) => {
                 return retry(source, &failure, follower, pauses).await;
             }
