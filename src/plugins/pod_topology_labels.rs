@@ -4,6 +4,7 @@ use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources
 use crate::cluster::{Cluster, Need};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// The plugin's facts.
@@ -48,9 +49,9 @@ impl Plugin for PodTopologyLabels {
         let Some(node) = self.cluster.find::<Node>("", node) else { return Ok(()) };
         for label in LABELS {
             let value = node.metadata.labels.as_ref().and_then(|labels| labels.get(label));
-            let Some(value) = value.filter(|value| object.str(&["metadata", "labels", label]) != **value) else {
-                continue;
-            };
+            // An empty label counts as well: a binding with it takes the pod's own.
+            let of_object = object.get(&["metadata", "labels", label]).and_then(Value::as_str);
+            let Some(value) = value.filter(|value| of_object != Some(value)) else { continue };
             if !object.set(&["metadata", "labels", label], value.clone().into()) {
                 return Err(Denial::Plain("metadata.labels: not an object".to_owned()));
             }
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
     use crate::cluster::FixedState;
     use crate::plugins::checker::check;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn plugin(is_on: bool) -> PodTopologyLabels {
         let labels = json!({LABELS[0]: "r", LABELS[1]: "z", "topology.kubernetes.io/rack": "1"});
@@ -72,6 +73,7 @@ mod tests {
         let nodes = vec![
             serde_json::from_value(node).unwrap(),
             serde_json::from_value(json!({"metadata": {"name": "bare"}})).unwrap(),
+            serde_json::from_value(json!({"metadata": {"name": "empty", "labels": {LABELS[0]: ""}}})).unwrap(),
         ];
         PodTopologyLabels { cluster: Cluster::fixed(FixedState::default().with::<Node>(nodes)), is_on }
     }
@@ -93,9 +95,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_binding_to_a_node_gets_its_labels() {
-        let binding = |kind: &str| json!({"metadata": {"name": "p"}, "target": {"kind": kind, "name": "n"}});
-        let bound = check(&plugin(true)).subresource("binding").create("", "pods", binding("Node")).await.after();
-        assert_eq!(bound["metadata"]["labels"], json!({LABELS[0]: "r", LABELS[1]: "z"}));
-        check(&plugin(true)).subresource("binding").create("", "pods", binding("")).await.stays_unchanged();
+        let binding =
+            |kind: &str, node: &str| json!({"metadata": {"name": "p"}, "target": {"kind": kind, "name": node}});
+        for (node, labels) in [("n", json!({LABELS[0]: "r", LABELS[1]: "z"})), ("empty", json!({LABELS[0]: ""}))] {
+            let binding = binding("Node", node);
+            let bound = check(&plugin(true)).subresource("binding").create("", "pods", binding).await.after();
+            assert_eq!(bound["metadata"]["labels"], labels);
+        }
+        check(&plugin(true)).subresource("binding").create("", "pods", binding("", "n")).await.stays_unchanged();
     }
 }
