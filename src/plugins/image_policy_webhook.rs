@@ -63,6 +63,11 @@ impl Plugin for ImagePolicyWebhook {
         true
     }
 
+    fn looks_at_stored(&self, _: &Attributes) -> bool {
+        // The backend does not hear of an object that the API server refuses as invalid.
+        true
+    }
+
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         let unconvertible = || Status::bad_request("Resource was marked with kind Pod but was unable to be converted");
         let spec = review::spec(attributes).map_err(|_| unconvertible())?;
