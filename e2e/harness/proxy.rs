@@ -115,6 +115,11 @@ impl Proxy {
         Some((code, text.split_once("\r\n\r\n")?.1.to_owned()))
     }
 
+    /// The port of the probes and metrics.
+    pub fn health_port(&self) -> u16 {
+        self.health
+    }
+
     /// Where it runs; relative paths in flags start here.
     pub fn folder(&self) -> &Path {
         &self.folder

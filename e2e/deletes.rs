@@ -1,0 +1,163 @@
+//! DELETE of single objects and of collections: finalizers and propagation policies, as kube-apiserver deals with them.
+
+use crate::harness::{Api, Pair, Request, Review, User, Webhook, delete, eventually, get, post};
+use serde_json::{Value, json};
+
+const PLUGINS: [&str; 2] = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn config_map(name: &str, finalizers: &[&str]) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"of": name}, "finalizers": finalizers}})
+}
+
+/// A DELETE with these options in its body.
+fn delete_with(path: &str, options: &Value) -> Request {
+    delete(path).body("application/json", options.to_string())
+}
+
+/// A webhook of both kinds that is asked about every DELETE.
+fn asked_about_deletes(webhook: &Webhook, pair: &Pair, resources: &[&str]) {
+    for kind in ["Mutating", "Validating"] {
+        let mut configuration = webhook.about_everything(kind, &format!("/allow/{}", kind.to_lowercase()));
+        configuration["webhooks"][0]["rules"][0]["operations"] = json!(["DELETE"]);
+        configuration["webhooks"][0]["rules"][0]["resources"] = json!(resources);
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations", kind.to_lowercase());
+        pair.set_up(&[post(&path, &configuration)]);
+    }
+}
+
+/// Waits until it is asked in both phases.
+fn known(api: &Api, webhook: &Webhook) {
+    eventually("webhooks that are known", || {
+        api.send(&User::admin(), post(MAPS, &config_map("probe", &[])));
+        api.send(&User::admin(), delete(&format!("{MAPS}/probe")));
+        let asked = webhook.take();
+        let phases = ["/allow/mutating", "/allow/validating"];
+        phases.iter().all(|path| asked.iter().any(|review| review.path.starts_with(path))).then_some(())
+    });
+}
+
+#[test]
+fn deletes_are_admitted_as_often_and_done_as_by_kube_apiserver() {
+    let (webhook, pair) = (Webhook::start(), Pair::alone(&PLUGINS, &[], &[], &[]));
+    asked_about_deletes(&webhook, &pair, &["configmaps", "namespaces", "pods"]);
+    finalizers_come_and_go_as_the_options_say(&webhook, &pair);
+    what_is_going_already_is_not_admitted_again(&webhook, &pair);
+    a_pod_that_goes_at_once_is_admitted_twice(&webhook, &pair);
+    a_version_that_the_client_names_is_lost_with_the_last_finalizer(&pair);
+}
+
+fn finalizers_come_and_go_as_the_options_say(webhook: &Webhook, pair: &Pair) {
+    let policies = [
+        json!({}),
+        json!({"propagationPolicy": "Background"}),
+        json!({"propagationPolicy": "Foreground"}),
+        json!({"propagationPolicy": "Orphan"}),
+        json!({"orphanDependents": false}),
+    ];
+    let mut steps = Vec::new();
+    let fresh = get(&format!("{MAPS}?labelSelector=of%3Dnothing"));
+    let kept: [&[&str]; 5] =
+        [&[], &["orphan"], &["foregroundDeletion"], &["orphan", "foregroundDeletion"], &["e2e.test/kept", "orphan"]];
+    for (at, finalizers) in kept.into_iter().enumerate() {
+        for (first, options) in policies.iter().enumerate() {
+            for (second, again) in policies.iter().enumerate().take(4).skip(1) {
+                let name = format!("map-{at}-{first}-{second}");
+                let path = format!("{MAPS}/{name}");
+                steps.push(post(MAPS, &config_map(&name, finalizers)));
+                // A list waits for the watch cache: out of an old one, kube-apiserver asks once more.
+                steps.extend([fresh.clone(), delete_with(&path, options), fresh.clone(), delete_with(&path, again)]);
+                steps.push(get(&path));
+            }
+        }
+    }
+    // One of a collection, among others; a version that the client names itself.
+    for name in ["one", "two", "three"] {
+        let mut map = config_map(name, if name == "two" { &["orphan"] } else { &[] });
+        map["metadata"]["labels"] = json!({"of": "many"});
+        steps.push(post(MAPS, &map));
+    }
+    steps.push(fresh.clone());
+    steps.push(delete_with(&format!("{MAPS}?labelSelector=of%3Dmany"), &policies[1]));
+    steps.push(get(&format!("{MAPS}?labelSelector=of%3Dmany")));
+    steps.push(post(MAPS, &config_map("dry", &["orphan"])));
+    steps.push(fresh);
+    steps.push(delete_with(&format!("{MAPS}/dry"), &json!({"propagationPolicy": "Background", "dryRun": ["All"]})));
+    steps.push(delete_with(
+        &format!("{MAPS}/dry"),
+        &json!({"propagationPolicy": "Background", "preconditions": {"uid": "other"}}),
+    ));
+    steps.push(delete_with(
+        &format!("{MAPS}/dry"),
+        &json!({"propagationPolicy": "Background", "preconditions": {"uid": format!("{{uid of {MAPS}/dry}}")}}),
+    ));
+    let steps: Vec<(User, Request)> = steps.into_iter().map(|step| (User::admin(), step)).collect();
+    pair.compare_asked(webhook, |api| known(api, webhook), &steps);
+}
+
+fn what_is_going_already_is_not_admitted_again(webhook: &Webhook, pair: &Pair) {
+    let (namespaces, pods) = ("/api/v1/namespaces", "/api/v1/namespaces/default/pods");
+    let mut steps =
+        vec![post(namespaces, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "going"}}))];
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "going"},
+        "spec": {"nodeName": "node", "containers": [{"name": "c", "image": "i"}]}});
+    steps.push(post(pods, &pod));
+    for (collection, options) in [
+        (namespaces, json!({"dryRun": ["All"]})),
+        (namespaces, json!({})),
+        (namespaces, json!({})),
+        (namespaces, json!({"dryRun": ["All"]})),
+        (namespaces, json!({"propagationPolicy": "Orphan"})),
+        (namespaces, json!({"preconditions": {"uid": "other"}})),
+        (pods, json!({"dryRun": ["All"]})),
+        (pods, json!({})),
+        (pods, json!({})),
+        (pods, json!({"gracePeriodSeconds": 30})),
+        (pods, json!({"gracePeriodSeconds": 5})),
+        (pods, json!({"gracePeriodSeconds": 7})),
+    ] {
+        steps.push(get(&format!("{collection}?labelSelector=of%3Dnothing")));
+        steps.push(delete_with(&format!("{collection}/going"), &options));
+    }
+    let steps: Vec<(User, Request)> = steps.into_iter().map(|step| (User::admin(), step)).collect();
+    pair.compare_asked(webhook, |api| known(api, webhook), &steps);
+}
+
+fn a_pod_that_goes_at_once_is_admitted_twice(webhook: &Webhook, pair: &Pair) {
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "now"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    // Out of an old watch cache, kube-apiserver asks about the same state twice.
+    let [expected, found] = pair.sides().map(|api| {
+        known(api, webhook);
+        api.accepts(post(pods, &pod));
+        webhook.take();
+        api.accepts(delete(&format!("{pods}/now")));
+        let marks = |review: &Value| {
+            let metadata = &review["request"]["oldObject"]["metadata"];
+            (
+                metadata["generation"].clone(),
+                metadata["deletionGracePeriodSeconds"].clone(),
+                metadata["deletionTimestamp"].is_string(),
+            )
+        };
+        let of_it = |review: &Review| review.body["request"]["name"] == "now";
+        let asked = webhook.take().into_iter().filter(of_it);
+        let mut states: Vec<_> = asked.map(|review| (review.path.clone(), marks(&review.body))).collect();
+        states.iter_mut().for_each(|(path, _)| path.truncate("/allow/mutating".len()));
+        states.sort_by_key(|state| format!("{state:?}"));
+        states.dedup();
+        states
+    });
+    assert_eq!((found.len(), &found), (4, &expected));
+}
+
+fn a_version_that_the_client_names_is_lost_with_the_last_finalizer(pair: &Pair) {
+    for api in pair.sides() {
+        let created = api.accepts(post(MAPS, &config_map("named", &["orphan"])));
+        let version = created["metadata"]["resourceVersion"].clone();
+        let options = json!({"propagationPolicy": "Background", "preconditions": {"resourceVersion": version}});
+        let answer = api.send(&User::admin(), delete_with(&format!("{MAPS}/named"), &options));
+        assert_eq!(answer.status, 409, "{}", answer.text());
+        assert!(answer.message().contains("ResourceVersion in precondition: , "), "{}", answer.text());
+    }
+}
