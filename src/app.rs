@@ -8,7 +8,7 @@ use crate::authn::{
 };
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::cluster::discovery::{self, Discovery};
-use crate::cluster::{self, Cluster, Need};
+use crate::cluster::{self, Cluster, Need, OwnWrites};
 use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Limits, UpstreamIdentity};
 use crate::embedded;
@@ -63,6 +63,9 @@ pub async fn run(config: Config) -> Result<()> {
     front.announce(&config, address, health_address)?;
 
     let handle = {
+        let pipeline = Arc::new(pipeline);
+        let writes: Arc<dyn OwnWrites> = pipeline.clone();
+        pipeline.cluster.write_by(Arc::downgrade(&writes));
         let shared = Arc::new((pipeline, drain.clone()));
         move |request: Request<Incoming>| {
             let shared = shared.clone();

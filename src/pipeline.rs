@@ -17,6 +17,7 @@ mod inflight;
 mod managed_fields;
 mod negotiate;
 mod owner_references;
+mod own_writes;
 mod owners;
 mod patch;
 mod rest;
@@ -334,11 +335,13 @@ impl Pipeline {
         if !matches!(impersonated, Ok(None)) {
             exchange.took("impersonation", started);
         }
-        let Some(impersonated) = impersonated? else { return Ok(Caller { user, credentials }) };
+        let Some(impersonated) = impersonated? else {
+            return Ok(Caller { user, credentials, is_proxy: false });
+        };
         if let Some(event) = &mut exchange.event {
             event.set_impersonated(&impersonated.user, impersonated.constraint);
         }
-        Ok(Caller { user: impersonated.user, credentials: impersonated.credentials })
+        Ok(Caller { user: impersonated.user, credentials: impersonated.credentials, is_proxy: false })
     }
 
     /// Whether the caller may, and a note of the answer in the audit event.

@@ -2,7 +2,7 @@
 
 use super::pods::{as_developer, pod, pods};
 use crate::harness::differential::{Case, compare, compare_when};
-use crate::harness::{Request, User, delete, get, patch, post, put, unique};
+use crate::harness::{Api, Pair, Request, User, Webhook, delete, eventually, get, patch, post, put, unique};
 use serde_json::{Value, json};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -124,4 +124,43 @@ fn namespaces_come_on_their_own() {
         post(NAMESPACES, &namespace(&of("own"))),
     ];
     same("NamespaceAutoProvision", Vec::new(), steps);
+}
+
+/// What is made for a request is admitted like a request.
+#[test]
+fn namespaces_that_come_on_their_own_are_admitted() {
+    let plugins = ["NamespaceAutoProvision", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
+    let (webhook, pair) = (Webhook::start(), Pair::start(&plugins, &[], &[]));
+    let prefix = unique("admitted");
+    for kind in ["Mutating", "Validating"] {
+        let hook = |name: &str, path: &str, expression: String| {
+            json!({"name": format!("{name}.e2e.test"), "clientConfig": webhook.client_config(path),
+                "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["namespaces"]}],
+                "matchConditions": [{"name": "own", "expression": expression}],
+                "sideEffects": "None", "admissionReviewVersions": ["v1"]})
+        };
+        let good = hook("good", &format!("/allow/{kind}"), format!("object.metadata.name.startsWith('{prefix}-')"));
+        let bad = hook("bad", "/deny", format!("object.metadata.name == '{prefix}-{kind}'"));
+        let configuration = json!({"apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": format!("{kind}WebhookConfiguration"), "metadata": {"name": prefix.clone()}, "webhooks": [good, bad]});
+        let path = format!("/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations", kind.to_lowercase());
+        pair.set_up(&[post(&path, &configuration)]);
+    }
+    let ready = |api: &Api| {
+        eventually("webhooks that are known", || {
+            let probe = post(&format!("{NAMESPACES}?dryRun=All"), &namespace(&format!("{prefix}-probe")));
+            api.send(&User::admin(), probe);
+            (webhook.take().len() == 2).then_some(())
+        });
+    };
+    let names = ["one", "Mutating", "Validating"].map(|name| format!("{prefix}-{name}"));
+    let steps = names.iter().flat_map(|name| {
+        [
+            post(&maps(name), &config_map("one")),
+            get(&format!("{NAMESPACES}/{name}")),
+            get(&format!("{}/one", maps(name))),
+        ]
+    });
+    let steps: Vec<_> = steps.map(|step| (User::developer(), step)).collect();
+    pair.compare_asked(&webhook, ready, &steps);
 }

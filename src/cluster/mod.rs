@@ -32,6 +32,7 @@ pub use custom_resources::{Conversion, ConversionWebhook, CustomResource};
 pub use fixed::FixedState;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Service;
+pub use live::OwnWrites;
 use live::{CallError, path};
 pub use need::Need;
 pub(crate) use projections::CONFIGURATION;
@@ -41,7 +42,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 pub use texts::Texts;
 use tokio::sync::watch;
@@ -151,6 +152,7 @@ pub struct Cluster {
     seen_synced: AtomicBool,
     /// [`FixedState::refused_updates`].
     refused_updates: Mutex<VecDeque<Status>>,
+    own_writes: OnceLock<Weak<dyn OwnWrites>>,
     // Aborts the watches when the cluster goes.
     _watches: Vec<AbortOnDropHandle<()>>,
 }
@@ -198,6 +200,7 @@ impl Cluster {
             parameters: Default::default(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::default(),
+            own_writes: OnceLock::new(),
             _watches: watches,
         })
     }
