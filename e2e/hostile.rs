@@ -265,7 +265,9 @@ fn what_one_tenant_stores_changes_nothing_for_another() {
         ),
         ("limitranges", object("LimitRange", "pill", json!({"spec": {"limits": []}}))),
     ];
-    for (resource, pill) in pills {
+    for (resource, mut pill) in pills {
+        // A field that is owned.
+        pill["metadata"]["annotations"] = json!({"k": "v"});
         let created = proxy.send(&hostile(), post(&format!("{HOSTILE}/{resource}"), &pill));
         assert_eq!(created.status, 201, "{resource}: {}", created.text());
         let late = json!([{"op": "add", "path": "/metadata/managedFields/0/time", "value": LATE},

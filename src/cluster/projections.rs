@@ -443,7 +443,7 @@ impl Projection for Workload {
 
 impl Projection for PodGroup {
     const NEED: Need = Need::PodGroups;
-    const FIELDS: &'static [&'static str] = &with_identity::<2, 9>(["spec", "status"]);
+    const FIELDS: &'static [&'static str] = &with_identity::<3, 10>(["metadata.ownerReferences", "spec", "status"]);
     type Object = Self;
 
     fn project(object: Self) -> (String, Self) {
@@ -466,6 +466,14 @@ impl Projection for CSIDriver {
 mod tests {
     use super::*;
     use crate::cluster::decode::decode;
+
+    #[test]
+    fn a_pod_group_has_its_owners() {
+        let text = r#"{"metadata":{"name":"g","ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"j","uid":"1"}]},
+            "spec":{"schedulingPolicy":{}}}"#;
+        let (_, group) = decode::<PodGroup>(text).unwrap();
+        assert_eq!(group.metadata.owner_references.unwrap()[0].uid, "1");
+    }
 
     #[test]
     fn keeps_of_a_namespace_what_plugins_read() {
