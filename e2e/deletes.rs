@@ -85,10 +85,6 @@ fn finalizers_come_and_go_as_the_options_say(webhook: &Webhook, pair: &Pair) {
     steps.push(delete_with(&format!("{MAPS}/dry"), &json!({"propagationPolicy": "Background", "dryRun": ["All"]})));
     steps.push(delete_with(
         &format!("{MAPS}/dry"),
-        &json!({"propagationPolicy": "Background", "preconditions": {"uid": "other"}}),
-    ));
-    steps.push(delete_with(
-        &format!("{MAPS}/dry"),
         &json!({"propagationPolicy": "Background", "preconditions": {"uid": format!("{{uid of {MAPS}/dry}}")}}),
     ));
     let steps: Vec<(User, Request)> = steps.into_iter().map(|step| (User::admin(), step)).collect();
@@ -108,7 +104,6 @@ fn what_is_going_already_is_not_admitted_again(webhook: &Webhook, pair: &Pair) {
         (namespaces, json!({})),
         (namespaces, json!({"dryRun": ["All"]})),
         (namespaces, json!({"propagationPolicy": "Orphan"})),
-        (namespaces, json!({"preconditions": {"uid": "other"}})),
         (pods, json!({"dryRun": ["All"]})),
         (pods, json!({})),
         (pods, json!({})),

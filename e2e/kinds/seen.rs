@@ -126,6 +126,12 @@ impl Seen {
             "validating": validating,
         });
         masks.everywhere(&mut all);
+        if kind == "Pod" && step.starts_with("delete") {
+            // Out of a watch cache that has not seen the mark yet, kube-apiserver asks about the same state twice.
+            for phase in ["mutating", "validating"] {
+                all[phase].as_array_mut().into_iter().for_each(Vec::dedup);
+            }
+        }
         Self { kind: kind.to_owned(), name: name.to_owned(), step: step.to_owned(), code: answer.status, body, all }
     }
 
