@@ -220,6 +220,24 @@ fn what_admission_changes_is_owned_by_nobody() {
         }
     }
     assert_eq!(cases, 5 * 10 + 2);
+    // Answers come in the form that is asked for, refusals too.
+    for (number, accept) in
+        ["application/vnd.kubernetes.protobuf", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io"]
+            .into_iter()
+            .enumerate()
+    {
+        let data = json!({"data": {"a": "1", "b": "1", "c": "1"}});
+        let create = post(&format!("{MAPS}?includeObject=Object"), &map(&format!("form-{number}"), "adds", data));
+        for code in [201, 409] {
+            let [expected, got] = pair.sides().map(|api| {
+                let answer = api.send(&User::admin(), create.clone().header("accept", accept));
+                let row = (code == 201 && accept.contains("Table"))
+                    .then(|| answer.json()["rows"][0]["object"]["kind"].clone());
+                (answer.status, answer.header("content-type"), row)
+            });
+            assert_eq!((&got, got.0), (&expected, code), "{accept}");
+        }
+    }
 }
 
 /// The owners in an order that does not depend on when they wrote.

@@ -43,6 +43,7 @@ use crate::cluster::discovery::Discovery;
 use crate::config::{FieldOwnership, Limits, ValidationView};
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
+use crate::request::body;
 use crate::request::info::{is_canonical, request_info};
 use crate::request::{RequestInfo, timeout};
 use crate::response;
@@ -272,8 +273,14 @@ impl Pipeline {
             return self.gateway.stream(request, &caller).await;
         }
         // From here on the heap, so that reads do not carry the room for writes along.
-        Box::pin(self.authorize(info, &caller, exchange)).await?;
-        self.may_cause_side_effects(info, &caller).await?;
+        let authorized = Box::pin(async {
+            self.authorize(info, &caller, exchange).await?;
+            self.may_cause_side_effects(info, &caller).await
+        });
+        if let Err(refusal) = authorized.await {
+            Box::pin(body::discard(request.into_body())).await;
+            return Err(refusal);
+        }
         match connect {
             Some(target) => Box::pin(self.connect(request, target, &caller, exchange)).await,
             None => {
@@ -376,6 +383,27 @@ impl Pipeline {
         Ok(target.is_connect().then_some(target))
     }
 
+    /// Whether the target takes the write, in a form that there is.
+    fn check_write(
+        &self,
+        request: &Request<Body>,
+        info: &RequestInfo,
+        target: &Target,
+        exchange: &Exchange,
+    ) -> Result<(), Status> {
+        let (deprecation, warnings) = (target.deprecation(&self.cluster), &exchange.warnings);
+        if target.is_built_in() {
+            target.check(request.method(), info)?;
+            negotiate::check_route(request, info)?;
+            warnings.set_deprecation(deprecation);
+        } else {
+            // All of them have one route, whose handler warns first.
+            warnings.set_deprecation(deprecation);
+            target.check(request.method(), info)?;
+        }
+        negotiate::check(request, info, target)
+    }
+
     /// A mutating request: what it is to do decides how it is admitted.
     async fn write(
         &self,
@@ -384,18 +412,18 @@ impl Pipeline {
         caller: &Caller,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
-        let target = Target::find(&self.discovery, info).await?;
-        let (deprecation, warnings) = (target.deprecation(&self.cluster), &exchange.warnings);
-        if target.is_built_in() {
-            target.check(request.method(), info)?;
-            negotiate::check_route(&request, info)?;
-            warnings.set_deprecation(deprecation);
-        } else {
-            // All of them have one route, whose handler warns first.
-            warnings.set_deprecation(deprecation);
-            target.check(request.method(), info)?;
-        }
-        negotiate::check(&request, info, &target)?;
+        let found = Target::find(&self.discovery, info).await;
+        let checked = found.and_then(|target| {
+            self.check_write(&request, info, &target, exchange)?;
+            Ok(target)
+        });
+        let target = match checked {
+            Ok(target) => target,
+            Err(refusal) => {
+                body::discard(request.into_body()).await;
+                return Err(refusal);
+            }
+        };
         let write = Write::begin(self, request, target, caller, exchange).await?;
         let (deadline, limit) = (write.deadline, write.time_limit);
         let work = async {

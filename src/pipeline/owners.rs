@@ -9,10 +9,12 @@ use crate::config::FieldOwnership;
 use crate::object::managed_fields::{give_back, is_too_large, owned_as};
 use crate::object::patch::PatchType;
 use crate::object::{Object, typed};
+use crate::request::body;
 use crate::request::query::query_value;
+use crate::response::{self, Form};
 use crate::status::Status;
 use bytes::Bytes;
-use http::header::{ACCEPT, WARNING};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, WARNING};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -120,7 +122,7 @@ impl Write<'_> {
     pub(super) async fn write_and_disown(&self, outgoing: Outgoing, owners: &Owners) -> Result<Answer, Status> {
         let written = self.forward_for_json(outgoing).await?;
         if !written.status.is_success() {
-            return Ok(written);
+            return self.refusal_in_accepted_form(written).await;
         }
         let query = self.parts.uri.query().unwrap_or_default();
         let manager = query_value(query, "fieldManager").unwrap_or_default();
@@ -198,10 +200,27 @@ impl Write<'_> {
         }
     }
 
+    /// A refusal that was asked for in JSON, in the form that the client accepts.
+    async fn refusal_in_accepted_form(&self, refusal: Answer) -> Result<Answer, Status> {
+        let Some(status) = refusal.status().filter(|_| !self.accepts_plain_json()) else { return Ok(refusal) };
+        let form = Form::of(&self.parts.headers, &self.parts.uri);
+        let (written, body) = response::status(&status, form).into_parts();
+        let body = body::read(body, self.pipeline.limits.response_bytes).await?;
+        let mut headers = refusal.headers;
+        headers.remove(CONTENT_LENGTH);
+        if let Some(content_type) = written.headers.get(CONTENT_TYPE) {
+            headers.insert(CONTENT_TYPE, content_type.clone());
+        }
+        Ok(Answer { status: refusal.status, headers, body })
+    }
+
+    fn accepts_plain_json(&self) -> bool {
+        self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"))
+    }
+
     /// An answer in JSON in the form that the client accepts, if the client may read the object.
     async fn in_accepted_form(&self, written: Answer, path: &str) -> Result<Answer, Status> {
-        let is_json = self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"));
-        if is_json {
+        if self.accepts_plain_json() {
             return Ok(written);
         }
         let answer = self.read_again(path).await?;
@@ -210,7 +229,7 @@ impl Write<'_> {
 
     /// The object as the client asked for it.
     async fn read_again(&self, path: &str) -> Result<Answer, Status> {
-        let uri = self.uri_with(path, &["pretty"])?;
+        let uri = self.uri_with(path, &["includeObject", "pretty"])?;
         self.forward(Outgoing { method: Method::GET, uri, ..self.outgoing(Bytes::new()) }).await
     }
 
@@ -223,7 +242,7 @@ impl Write<'_> {
         let body = serde_json::to_vec(&json!({ "metadata": metadata })).map_err(Status::internal_error)?;
         let mut outgoing = self.outgoing(Bytes::from(body));
         outgoing.method = Method::PATCH;
-        outgoing.uri = self.uri_with(path, &["fieldManager", "pretty"])?;
+        outgoing.uri = self.uri_with(path, &["fieldManager", "includeObject", "pretty"])?;
         outgoing.content_type = PatchType::Merge.content_type();
         Ok(outgoing)
     }

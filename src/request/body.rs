@@ -24,13 +24,24 @@ use check::{Custom, Sent, check_built_in, check_custom, sent_kind};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
+use std::time::Duration;
 
 /// Bytes past the limit that are read to no purpose: a client that is still sending does not hear the answer otherwise
 /// (`maxPostHandlerReadBytes`).
 const DISCARDED_BYTES: usize = 256 * 1024;
+/// How long such bytes are waited for.
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How much of a body an error shows.
 const SUMMARY_BYTES: usize = 30;
+
+/// Reads a short body that nobody looks at, so that the answer does not end its connection: an HTTP/1.1 connection with unread
+/// bytes is closed, and its client may lose the answer. `http.Server` of Go reads as much.
+pub async fn discard(body: Body) {
+    if body.size_hint().lower() <= DISCARDED_BYTES as u64 {
+        let _whatever_it_is = tokio::time::timeout(DISCARD_TIMEOUT, read(body, 0)).await;
+    }
+}
 
 /// Reads a whole body, of at most `limit` bytes (`handlers.limitedReadBody`).
 ///
