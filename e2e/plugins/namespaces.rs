@@ -130,7 +130,7 @@ fn namespaces_come_on_their_own() {
 #[test]
 fn namespaces_that_come_on_their_own_are_admitted() {
     let plugins = ["NamespaceAutoProvision", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
-    let (webhook, pair) = (Webhook::start(), Pair::start(&plugins, &[], &[]));
+    let (webhook, pair) = (Webhook::start(), Pair::alone(&plugins, &[], &[], &[]));
     let prefix = unique("admitted");
     for kind in ["Mutating", "Validating"] {
         let hook = |name: &str, path: &str, expression: String| {
