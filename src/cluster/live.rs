@@ -140,7 +140,7 @@ where
 }
 
 /// A name as a segment of a path: what a client calls a namespace may have `?` and `#` in it.
-pub(super) fn segment(name: &str) -> String {
+pub fn segment(name: &str) -> String {
     utf8_percent_encode(name, SEGMENT).to_string()
 }
 

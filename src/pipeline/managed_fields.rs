@@ -44,7 +44,8 @@ impl Write<'_> {
         }
         let object = attributes.object.as_ref()?;
         // Those of an object that is too large are shown as they were sent.
-        let (shown, is_renewed) = self.owners_after(attributes, &object.clone().into_value())?;
+        let (shown, is_renewed) =
+            self.owners_after(attributes, &self.before_write(attributes)?, &object.clone().into_value())?;
         attributes.reinvocation.has_fine_times = is_renewed;
         let sent = object.get(&FIELD).cloned();
         let was_changed = object.is_changed();

@@ -5,6 +5,7 @@
 use super::gateway::Answer;
 use super::write::{Outgoing, Write, is_conflict, schema};
 use crate::admission::{Attributes, Operation};
+use crate::cluster::segment;
 use crate::config::FieldOwnership;
 use crate::object::managed_fields::{give_back, is_too_large, owned_as};
 use crate::object::patch::PatchType;
@@ -74,9 +75,9 @@ impl Write<'_> {
         if !self.are_owners_exact(attributes.operation) {
             return None;
         }
-        let before = before()?.into_value();
-        let (own, _) = self.owners_after(attributes, &before)?;
-        let (recorded, _) = self.owners_after(attributes, &admitted.clone().into_value())?;
+        let (old, before) = (self.before_write(attributes)?, before()?.into_value());
+        let (own, _) = self.owners_after(attributes, &old, &before)?;
+        let (recorded, _) = self.owners_after(attributes, &old, &admitted.clone().into_value())?;
         let (own, version) = (own.unwrap_or_else(|| json!([])), self.target.kind().api_version());
         owned_as(&recorded?, &own, &version)?;
         Some(Owners { entries: own, version: Some(version) })
@@ -99,71 +100,106 @@ impl Write<'_> {
         is_wanted && is_object && is_known
     }
 
-    /// `metadata.managedFields` once this object has replaced the old one, and whether the time of the write is in them; none for
-    /// objects of which no ownership is computed here.
-    pub(super) fn owners_after(&self, attributes: &Attributes, new: &Value) -> Option<(Option<Value>, bool)> {
+    /// The object that a write replaces; on a create, what Go's empty object looks like.
+    pub(super) fn before_write(&self, attributes: &Attributes) -> Option<Value> {
         let kind = self.target.kind();
-        let old = match (attributes.operation, &attributes.old_object) {
-            (Operation::Update, Some(old)) => (**old).clone().into_value(),
+        match (attributes.operation, &attributes.old_object) {
+            (Operation::Update, Some(old)) => Some((**old).clone().into_value()),
             (Operation::Create, _) => {
                 let mut empty = json!({"apiVersion": kind.api_version(), "kind": kind.kind});
                 typed::encode(kind, &mut empty);
-                empty
+                Some(empty)
             }
-            _ => return None,
-        };
-        if is_too_large(&old) || is_too_large(new) {
-            return None;
+            _ => None,
         }
-        Some(self.change(&self.manager(attributes)).managed_fields(&old, new))
     }
 
-    /// Writes what was admitted, and then who owns it. Where nobody may write that, the writer owns all of it.
+    /// `metadata.managedFields` once `new` has replaced `old`, and whether the time of the write is in them; none for objects of
+    /// which no ownership is computed here.
+    pub(super) fn owners_after(
+        &self,
+        attributes: &Attributes,
+        old: &Value,
+        new: &Value,
+    ) -> Option<(Option<Value>, bool)> {
+        if is_too_large(old) || is_too_large(new) {
+            return None;
+        }
+        Some(self.change(&self.manager(attributes)).managed_fields(old, new))
+    }
+
+    /// Writes what was admitted, and then who owns it. Where the second write fails, the writer owns all fields: the answer to the first
+    /// one says what is stored.
     pub(super) async fn write_and_disown(&self, outgoing: Outgoing, owners: &Owners) -> Result<Answer, Status> {
         let written = self.forward_for_json(outgoing).await?;
         if !written.status.is_success() {
             return self.refusal_in_accepted_form(written).await;
         }
+        let Ok(first) = written.object() else { return Ok(written) };
+        let path = self.object_path(&first);
+        let disowned = match owners.instead_of(&first) {
+            Some(own) => self.disown(&first, own, &path).await,
+            None => Ok(None),
+        };
+        // Nobody waits for a read that only has another form.
+        let answer = match disowned {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) if self.accepts_plain_json() => return Ok(written),
+            Ok(None) => self.read_again(&path).await,
+            Err(why) => Err(why),
+        };
+        match answer {
+            Ok(answer) if answer.status.is_success() => Ok(as_first(answer, &written)),
+            Ok(answer) => {
+                tracing::warn!(status = %answer.status, "the owners of an object that was written are not corrected");
+                Ok(written)
+            }
+            Err(why) => {
+                tracing::warn!(why = why.message, "the owners of an object that was written are not corrected");
+                Ok(written)
+            }
+        }
+    }
+
+    /// Writes the owners of an object that was just written, and answers with the object as the client asked for it; none where
+    /// somebody else has corrected or replaced it since.
+    async fn disown(&self, first: &Object, own: Value, asked_for: &str) -> Result<Option<Answer>, Status> {
         let query = self.parts.uri.query().unwrap_or_default();
         let manager = query_value(query, "fieldManager").unwrap_or_default();
         let is_writer = |name: &str, subresource: &str| name == manager && subresource == self.target.subresource;
-        let first = written.object()?;
-        let asked_for = self.object_path(&first);
-        let Some(own) = owners.instead_of(&first) else { return self.in_accepted_form(written, &asked_for).await };
         let of = |object: &Object| object.get(&MANAGED_FIELDS).cloned().unwrap_or_default();
-        let (mut object, mut entries) = (first.clone(), own.clone());
-        let path = self.stored_path(&asked_for);
-        for _ in 0..self.pipeline.limits.conflict_retries {
-            let answer = self.write_owners(&path, &object, &entries).await?;
-            if answer.status.is_success() {
-                let answer = if path == asked_for { answer } else { self.read_again(&asked_for).await? };
-                return Ok(if answer.status.is_success() { as_first(answer, &written) } else { written });
+        let path = self.stored_path(asked_for);
+        let (mut object, mut entries) = (Cow::Borrowed(first), own.clone());
+        let mut attempt = 0;
+        loop {
+            let answer = self.write_owners(&path, &object, entries).await?;
+            attempt += 1;
+            if !is_conflict(&answer) || attempt >= self.pipeline.limits.conflict_retries {
+                let is_asked_for = path == asked_for || !answer.status.is_success();
+                return if is_asked_for { Ok(Some(answer)) } else { self.read_again(asked_for).await.map(Some) };
             }
-            if !is_conflict(&answer) {
-                tracing::warn!(status = %answer.status, "the fields that admission changed are owned by who wrote the object");
-                break;
-            }
-            let Some(fresh) = self.stored_now(&path).await?.filter(|fresh| fresh.uid() == first.uid()) else { break };
-            let Some(given_back) = give_back(&own, &of(&first), &of(&fresh), is_writer) else { break };
-            if given_back == of(&fresh) {
-                break;
-            }
-            (object, entries) = (fresh, given_back);
+            let fresh = self.stored_now(&path).await?.filter(|fresh| fresh.uid() == first.uid());
+            let Some(fresh) = fresh else { return Ok(None) };
+            let given_back = give_back(&own, &of(first), &of(&fresh), is_writer);
+            let Some(given_back) = given_back.filter(|given_back| *given_back != of(&fresh)) else { return Ok(None) };
+            (object, entries) = (Cow::Owned(fresh), given_back);
         }
-        self.in_accepted_form(written, &asked_for).await
     }
 
-    /// Writes the owners of the object at this path: by PATCH as the caller; by PUT, where the caller updates and may not
-    /// patch; otherwise as the proxy, for who may write an object decides by that who owns its fields.
-    async fn write_owners(&self, path: &str, object: &Object, entries: &Value) -> Result<Answer, Status> {
-        let patch = self.owners_patch(path, object, entries)?;
+    /// Writes the owners of the object at this path: by PATCH as the caller; by PUT where the caller updates and has no right to
+    /// patch; otherwise as the proxy, because a right to write the object includes its ownership in kube-apiserver.
+    async fn write_owners(&self, path: &str, object: &Object, entries: Value) -> Result<Answer, Status> {
+        // An empty list would be filled with what was recorded before (`decodeLiveOrNew`).
+        let is_nobody = entries.as_array().is_some_and(Vec::is_empty);
+        let entries = if is_nobody { json!([{}]) } else { entries };
+        let patch = self.owners_patch(path, object, &entries)?;
         let answer = self.forward(patch.clone()).await?;
         if answer.status != StatusCode::FORBIDDEN || self.parts.method == Method::PATCH {
             return Ok(answer);
         }
         if self.parts.method == Method::PUT && *path == *self.parts.uri.path() {
             let mut whole = object.clone();
-            let _metadata_is_an_object = whole.set(&MANAGED_FIELDS, entries.clone());
+            let _metadata_is_an_object = whole.set(&MANAGED_FIELDS, entries);
             let body = serde_json::to_vec(&whole).map_err(Status::internal_error)?;
             return self
                 .forward(Outgoing { body: body.into(), content_type: "application/json", method: Method::PUT, ..patch })
@@ -178,7 +214,10 @@ impl Write<'_> {
     /// The path of the object that is written.
     fn object_path(&self, object: &Object) -> Cow<'_, str> {
         match self.parts.method {
-            Method::POST => format!("{}/{}", self.parts.uri.path().trim_end_matches('/'), object.name()).into(),
+            // A name may have `?` and `#` in it.
+            Method::POST => {
+                format!("{}/{}", self.parts.uri.path().trim_end_matches('/'), segment(object.name())).into()
+            }
             _ => self.parts.uri.path().into(),
         }
     }
@@ -218,15 +257,6 @@ impl Write<'_> {
         self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"))
     }
 
-    /// An answer in JSON in the form that the client accepts, if the client may read the object.
-    async fn in_accepted_form(&self, written: Answer, path: &str) -> Result<Answer, Status> {
-        if self.accepts_plain_json() {
-            return Ok(written);
-        }
-        let answer = self.read_again(path).await?;
-        Ok(if answer.status.is_success() { as_first(answer, &written) } else { written })
-    }
-
     /// The object as the client asked for it.
     async fn read_again(&self, path: &str) -> Result<Answer, Status> {
         let uri = self.uri_with(path, &["includeObject", "pretty"])?;
@@ -235,9 +265,6 @@ impl Write<'_> {
 
     /// The patch that gives the object at this path these owners, if it still has its version.
     fn owners_patch(&self, path: &str, object: &Object, entries: &Value) -> Result<Outgoing, Status> {
-        // An empty list would be filled with what was recorded before (`decodeLiveOrNew`).
-        let nobody = json!([{}]);
-        let entries = if entries.as_array().is_some_and(Vec::is_empty) { &nobody } else { entries };
         let metadata = json!({"managedFields": entries, "resourceVersion": object.resource_version()});
         let body = serde_json::to_vec(&json!({ "metadata": metadata })).map_err(Status::internal_error)?;
         let mut outgoing = self.outgoing(Bytes::from(body));

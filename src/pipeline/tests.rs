@@ -3,6 +3,7 @@
 mod apply;
 mod attacks;
 mod collections;
+mod owners;
 mod later;
 mod retries;
 mod view;

@@ -77,7 +77,7 @@ impl Write<'_> {
             let version = old.as_ref().map(|old| old.resource_version().to_owned()).unwrap_or_default();
             let answer = match old {
                 Some(old) => self.update_existing(&object, old, &options, &sent, exchange).await?,
-                None => self.update_missing(object.clone(), &options, &sent, exchange).await?,
+                None => self.update_missing(&object, &options, &sent, exchange).await?,
             };
             match answer {
                 Outcome::Final(answer) => return Ok(answer.into_response()),
@@ -162,7 +162,7 @@ impl Write<'_> {
     /// who was quicker can turn into an update.
     async fn update_missing(
         &self,
-        object: Object,
+        object: &Object,
         options: &WriteOptions,
         sent: &Sent,
         exchange: &mut Exchange,
@@ -171,12 +171,12 @@ impl Write<'_> {
         if !self.target.subresource.is_empty() || !CREATED_BY_PUT.contains(&on) {
             return Err(self.not_found());
         }
-        check_uid(self, &object, "")?;
+        check_uid(self, object, "")?;
         self.authorize_create().await?;
         let options = options.as_options_object(OptionsKind::Create);
         let mut attributes = self.attributes(Operation::Create, Some(object.clone()), None, options);
         self.admit(&mut attributes, exchange).await?;
-        let owners = self.owners(&attributes, || sent.rest.is_empty().then_some(object));
+        let owners = self.owners(&attributes, || sent.rest.is_empty().then(|| object.clone()));
         let version = match &mut attributes.object {
             Some(object) => object.remove(&VERSION),
             None => None,

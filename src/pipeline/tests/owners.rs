@@ -1,0 +1,60 @@
+//! The second write, which corrects the owners: what is stored by the first one is answered whatever comes of the second.
+
+use super::*;
+use crate::upstream::UpstreamError;
+
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+
+/// What a request for the owners meets.
+#[derive(Clone, Copy)]
+enum Second {
+    Refused(u16),
+    Unreachable,
+}
+
+/// A transport that stores every create with managed fields that include a field of admission and answers `second` to each later request;
+/// and the list of these later requests.
+fn owning(server: &Arc<embedded::Server>, second: Second) -> (SharedTransport, Arc<Mutex<Vec<String>>>) {
+    let (server, requests) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
+    let sent = requests.clone();
+    let transport = from_fn(move |request: Request<Body>| {
+        let (server, requests) = (server.clone(), requests.clone());
+        async move {
+            let (is_create, is_stored) = (request.method() == Method::POST, request.uri().path().starts_with(ROLES));
+            if !is_stored {
+                return crate::upstream::Transport::send(&server, request).await;
+            }
+            if is_create {
+                let mut object: Value =
+                    serde_json::from_slice(&request.into_body().collect().await.unwrap().to_bytes()).unwrap();
+                object["metadata"]["managedFields"] = json!([{"manager": "m", "operation": "Update", "fieldsType": "FieldsV1",
+                    "apiVersion": "rbac.authorization.k8s.io/v1", "fieldsV1": {"f:rules": {}, "f:everything": {}}}]);
+                let answer = Response::builder().status(201).header("content-type", "application/json");
+                return Ok(answer.body(full(object.to_string())).unwrap());
+            }
+            requests.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
+            match second {
+                Second::Refused(code) => Ok(Response::builder().status(code).body(full("{}")).unwrap()),
+                Second::Unreachable => Err(UpstreamError::Timeout),
+            }
+        }
+    });
+    (transport, sent)
+}
+
+#[tokio::test]
+async fn what_is_stored_is_answered_although_its_owners_are_not_corrected() {
+    for (second, attempts) in [(Second::Refused(403), 2), (Second::Refused(500), 1), (Second::Unreachable, 1)] {
+        let server = embedded::Server::new(embedded::Limits::default());
+        let (transport, requests) = owning(&server, second);
+        let path = Path::over(server, transport).await;
+        let metadata = json!({"name": "odd?name#1", "labels": {"mark": "me"}});
+        let role =
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": []});
+        let (code, created) = path.json("POST", &format!("{ROLES}?fieldManager=m"), &role).await;
+        assert_eq!((code, &created["metadata"]["name"]), (201, &json!("odd?name#1")), "{created}");
+        // As the caller, and where the caller may not, as the proxy; never at the path of another object.
+        let expected = format!("PATCH {ROLES}/odd%3Fname%231?fieldManager=m");
+        assert_eq!(*requests.lock().unwrap(), vec![expected; attempts]);
+    }
+}
