@@ -34,7 +34,9 @@ pub use gateway::{Gateway, Room};
 pub use inflight::InFlight;
 use inflight::Seat;
 
-use crate::admission::{Annotation, Annotations, CallerAuthorizer, Chain, Warnings};
+use crate::admission::{
+    Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, Warnings,
+};
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
 use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
@@ -136,6 +138,8 @@ struct Exchange {
     event: Option<EventInProgress>,
     /// What the validating phase annotated; it counts unless the API server refuses what that phase would not have seen.
     validated: Vec<Annotation>,
+    /// The effects of that phase, undone in the same case.
+    effects: Effects,
     /// Held until the response was written, also where the event waits for all of it.
     seat: Option<Seat>,
 }
@@ -160,15 +164,17 @@ impl Exchange {
         }
     }
 
-    /// Keeps the annotations of a validating phase until it is known whether it counts; the one before did.
-    fn hold(&mut self, annotations: Vec<Annotation>) {
+    /// Keeps the annotations and effects of a validating phase until it is known whether it counts; the one before did.
+    fn hold(&mut self, annotations: Vec<Annotation>, effects: Effects) {
+        self.effects = effects;
         let before = std::mem::replace(&mut self.validated, annotations);
         self.publish(before);
     }
 
-    /// Takes back what the validating phase annotated and warned of.
+    /// Removes the annotations and warnings of the validating phase and undoes its effects.
     fn forget_validation(&mut self) {
         self.validated.clear();
+        self.effects.undo();
         self.warnings.forget_validation();
     }
 }
@@ -194,7 +200,7 @@ impl Pipeline {
                 in_time.unwrap_or_else(|_| Err(Status::out_of_allotted_time()))
             }
         };
-        exchange.hold(Vec::new());
+        exchange.hold(Vec::new(), Effects::default());
         let refusal = answered.as_ref().err().cloned();
         let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal, form));
         if !refusal.as_ref().is_some_and(Status::is_of_timeout_filter) {
@@ -365,6 +371,19 @@ impl Pipeline {
             event.annotate(REASON_ANNOTATION, reason);
         }
         decision.map(|_| ())
+    }
+
+    /// The attributes of a caller's request without its objects and options.
+    fn attributes(&self, operation: Operation, target: &Target, caller: &Caller, deadline: Instant) -> Attributes {
+        let (kind, resource, user) = (target.kind().clone(), target.resource.clone(), caller.user.clone());
+        Attributes {
+            subresource: target.subresource.clone(),
+            namespace: target.namespace.clone(),
+            name: target.name.clone(),
+            authorizer: self.authorizer_of(caller),
+            budget: Budget::new(self.limits.admission_timeout),
+            ..Attributes::new(operation, kind, resource, user, deadline)
+        }
     }
 
     /// What plugins may ask about the caller.

@@ -1,6 +1,6 @@
 //! `admission.Attributes`: what plugins see of a request.
 
-use super::{Annotations, Budget, CallerAuthorizer, Warnings};
+use super::{Annotations, Budget, CallerAuthorizer, Effects, Warnings};
 use crate::authn::UserInfo;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use std::any::Any;
@@ -73,9 +73,43 @@ pub struct Attributes {
     pub reinvocation: Reinvocation,
     /// What a plugin of the validating phase wants those after it to see.
     pub marks: Marks,
+    /// Effects of the validating phase that are undone if the API server refuses the object as invalid.
+    pub effects: Effects,
 }
 
 impl Attributes {
+    /// The attributes of a request without namespace, name, objects and options, to be filled in by struct update. Its authorizer
+    /// allows nothing, and its phases have no time limit but `deadline`.
+    pub fn new(
+        operation: Operation,
+        kind: GroupVersionKind,
+        resource: GroupVersionResource,
+        user: Arc<UserInfo>,
+        deadline: Instant,
+    ) -> Self {
+        Self {
+            operation,
+            kind,
+            resource,
+            subresource: String::new(),
+            namespace: String::new(),
+            name: String::new(),
+            object: None,
+            old_object: None,
+            options: None,
+            dry_run: false,
+            user,
+            authorizer: CallerAuthorizer::default(),
+            deadline,
+            budget: Budget::default(),
+            annotations: Annotations::default(),
+            warnings: Arc::default(),
+            reinvocation: Reinvocation::default(),
+            marks: Marks::default(),
+            effects: Effects::default(),
+        }
+    }
+
     /// Until when a webhook may be waited for, however long it may take by itself.
     pub fn call_deadline(&self) -> Instant {
         self.budget.end().map_or(self.deadline, |end| end.min(self.deadline))

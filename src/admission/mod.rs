@@ -8,6 +8,7 @@ mod attributes;
 mod budget;
 mod caller;
 mod denial;
+mod effects;
 pub mod chain;
 pub mod metrics;
 pub mod shadow;
@@ -20,6 +21,7 @@ pub use budget::Budget;
 pub use caller::CallerAuthorizer;
 pub use chain::Chain;
 pub use denial::Denial;
+pub use effects::Effects;
 pub use spec::{BuildError, Environment, Operations, Phases, Resources, Spec};
 pub use warnings::Warnings;
 

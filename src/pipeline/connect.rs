@@ -2,7 +2,7 @@
 
 use super::target::{Target, not_allowed};
 use super::{Caller, Exchange, Pipeline};
-use crate::admission::{Attributes, Budget, Marks, Operation, Reinvocation};
+use crate::admission::{Attributes, Operation};
 use crate::object::Object;
 use crate::request::RequestInfo;
 use crate::request::query::{query_pairs, query_values};
@@ -58,27 +58,12 @@ impl Pipeline {
             return Err(Status::bad_request("dryRun is not supported"));
         }
         let options = connect_options(&target, query);
-        let warnings = exchange.warnings.clone();
-        let budget = Budget::new(self.limits.admission_timeout);
+        let (warnings, deadline) = (exchange.warnings.clone(), Instant::now() + self.limits.mutating_timeout);
         let attributes = |options: &Object, annotations| Attributes {
-            operation: Operation::Connect,
-            kind: target.kind().clone(),
-            resource: target.resource.clone(),
-            subresource: target.subresource.clone(),
-            namespace: target.namespace.clone(),
-            name: target.name.clone(),
             object: Some(options.clone()),
-            old_object: None,
-            options: None,
-            dry_run: false,
-            user: caller.user.clone(),
-            authorizer: self.authorizer_of(caller),
-            deadline: Instant::now() + self.limits.mutating_timeout,
-            budget: budget.clone(),
             annotations,
             warnings: warnings.clone(),
-            reinvocation: Reinvocation::default(),
-            marks: Marks::default(),
+            ..self.attributes(Operation::Connect, &target, caller, deadline)
         };
         let mut mutating = attributes(&options, exchange.annotations());
         let result = self.chain.admit(&mut mutating).await;
@@ -88,7 +73,8 @@ impl Pipeline {
         if admitted != options {
             *request.uri_mut() = with_options(request.uri(), &target, &admitted)?;
         }
-        let mut validating = attributes(&admitted, exchange.annotations());
+        let budget = mutating.budget.clone();
+        let mut validating = Attributes { budget, ..attributes(&admitted, exchange.annotations()) };
         let result = self.chain.validate(&mut validating).await;
         exchange.publish(validating.annotations.take());
         result?;

@@ -6,7 +6,7 @@ use super::owners::Owners;
 use super::rest::Rest;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
-use crate::admission::{Annotations, Attributes, Budget, Marks, Operation, Reinvocation, Warnings};
+use crate::admission::{Attributes, Operation, Warnings};
 use crate::cluster::CustomResource;
 use crate::config::Limits;
 use crate::object::decode::go_quote;
@@ -254,24 +254,12 @@ impl<'a> Write<'a> {
     ) -> Attributes {
         let target = &self.target;
         let mut attributes = Attributes {
-            operation,
-            kind: target.kind().clone(),
-            resource: target.resource.clone(),
-            subresource: target.subresource.clone(),
-            namespace: target.namespace.clone(),
-            name: target.name.clone(),
             object,
             old_object,
             dry_run: options.items(&["dryRun"]).iter().any(|value| value == "All"),
             options: Some(Arc::new(options)),
-            user: self.caller.user.clone(),
-            authorizer: self.pipeline.authorizer_of(self.caller),
-            deadline: self.deadline,
-            budget: Budget::new(self.pipeline.limits.admission_timeout),
-            annotations: Annotations::default(),
             warnings: self.warnings.clone(),
-            reinvocation: Reinvocation::default(),
-            marks: Marks::default(),
+            ..self.pipeline.attributes(operation, target, self.caller, self.deadline)
         };
         if operation == Operation::Create
             && let Some(object) = &attributes.object
@@ -373,7 +361,7 @@ impl<'a> Write<'a> {
     pub(super) async fn validate(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.validate(attributes).await;
-        exchange.hold(attributes.annotations.take());
+        exchange.hold(attributes.annotations.take(), attributes.effects.take());
         result
     }
 

@@ -1,8 +1,6 @@
 //! The one way in which plugins are tested: feed a request, look at what becomes of the object.
 
-use crate::admission::{
-    Annotations, Attributes, Budget, CallerAuthorizer, Denial, Marks, Operation, Plugin, Reinvocation,
-};
+use crate::admission::{Attributes, CallerAuthorizer, Denial, Operation, Plugin};
 use crate::authn::UserInfo;
 use crate::authz::{self, Decision};
 use crate::cluster::{Cluster, FixedState, Namespace};
@@ -141,25 +139,15 @@ pub(crate) fn attributes(
     let subject = object.as_ref().or(old_object.as_deref()).cloned().unwrap_or_default();
     let namespace = if resource == "namespaces" { subject.name() } else { subject.namespace() };
     let kind = if resource == "namespaces" { "Namespace" } else { "Any" };
+    let (kind, resource) = (GroupVersionKind::new(group, "v1", kind), GroupVersionResource::new(group, "v1", resource));
+    let user = UserInfo { username: "alice".into(), ..UserInfo::default() };
+    let deadline = Instant::now() + Duration::from_secs(34);
     Attributes {
-        operation,
-        kind: GroupVersionKind::new(group, "v1", kind),
-        resource: GroupVersionResource::new(group, "v1", resource),
-        subresource: String::new(),
         namespace: namespace.to_owned(),
         name: subject.name().to_owned(),
         object,
         old_object,
-        options: None,
-        dry_run: false,
-        user: Arc::new(UserInfo { username: "alice".into(), ..UserInfo::default() }),
-        authorizer: Default::default(),
-        deadline: Instant::now() + Duration::from_secs(34),
-        budget: Budget::default(),
-        annotations: Annotations::default(),
-        warnings: Arc::default(),
-        reinvocation: Reinvocation::default(),
-        marks: Marks::default(),
+        ..Attributes::new(operation, kind, resource, Arc::new(user), deadline)
     }
 }
 

@@ -145,18 +145,21 @@ impl Enforcer {
         Self { limit_type, name, tokens_per_second, burst, buckets }
     }
 
-    /// Takes a token; says so where there is none.
+    /// Takes a token, which returns to the bucket if the API server refuses the event as invalid. The text of the refusal if there
+    /// is none.
     fn refusal(&self, attributes: &Attributes) -> Option<String> {
         let key = self.key(attributes);
         let full = || Arc::new(Mutex::new(Bucket { tokens: self.burst, at: Instant::now() }));
-        let bucket = self.buckets.get_with_by_ref(&key, full);
-        let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = self.buckets.get_with_by_ref(&key, full);
+        let mut bucket = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let gained = now.duration_since(bucket.at).as_secs_f64() * self.tokens_per_second;
         bucket.tokens = (bucket.tokens + gained).min(self.burst);
         bucket.at = now;
         if bucket.tokens >= 1.0 {
             bucket.tokens -= 1.0;
+            drop(bucket);
+            attributes.effects.undo_with(move || shared.lock().unwrap_or_else(PoisonError::into_inner).tokens += 1.0);
             return None;
         }
         Some(format!("limit reached on type {} for key {key}", self.name))
@@ -211,6 +214,22 @@ mod tests {
         tokio::time::advance(Duration::from_millis(999)).await;
         assert!(refusal(&plugin, &event).await.is_some());
         tokio::time::advance(Duration::from_millis(2)).await;
+        assert_eq!(refusal(&plugin, &event).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_returns_if_the_event_is_refused_as_invalid() {
+        let plugin = plugin(json!([{"type": "Server", "qps": 1, "burst": 1}, {"type": "User", "qps": 1, "burst": 2}]));
+        let event = event("n", "h");
+        assert_eq!(refusal(&plugin, &event).await, None);
+        event.effects.undo();
+        assert_eq!(refusal(&plugin, &event).await, None);
+        event.effects.undo();
+        event.effects.undo();
+        // A token returns once, and a refusal by one limit leaves the token of the other to be returned.
+        assert_eq!(refusal(&plugin, &event).await, None);
+        assert!(refusal(&plugin, &event).await.is_some_and(|why| !why.contains("User")));
+        event.effects.undo();
         assert_eq!(refusal(&plugin, &event).await, None);
     }
 

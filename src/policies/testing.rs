@@ -2,7 +2,7 @@
 
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows;
-use crate::admission::{Annotations, Attributes, CallerAuthorizer, Environment, Operation, Reinvocation};
+use crate::admission::{Attributes, CallerAuthorizer, Environment, Operation};
 use crate::authn::UserInfo;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace, Texts};
@@ -93,28 +93,19 @@ pub fn with(mut value: Value, fields: Value) -> Value {
 /// A create of a configmap by somebody who may only get things.
 pub fn create() -> Attributes {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": {"a": "1"}});
+    let (kind, resource) =
+        (GroupVersionKind::new("", "v1", "ConfigMap"), GroupVersionResource::new("", "v1", "configmaps"));
+    let user = UserInfo { username: "alice".into(), ..UserInfo::default() };
+    let deadline = Instant::now() + Duration::from_secs(30);
     Attributes {
-        operation: Operation::Create,
-        kind: GroupVersionKind::new("", "v1", "ConfigMap"),
-        resource: GroupVersionResource::new("", "v1", "configmaps"),
-        subresource: String::new(),
         namespace: "default".into(),
         name: "c".into(),
         object: Object::from_value(object),
-        old_object: None,
-        options: None,
-        dry_run: false,
-        user: Arc::new(UserInfo { username: "alice".into(), ..UserInfo::default() }),
         authorizer: CallerAuthorizer::fixed(|asked| crate::authz::Decision {
             allowed: asked.verb == "get",
             reason: format!("asked about {}", asked.resource),
             ..Default::default()
         }),
-        deadline: Instant::now() + Duration::from_secs(30),
-        annotations: Annotations::default(),
-        warnings: Arc::default(),
-        reinvocation: Reinvocation::default(),
-        marks: Default::default(),
-        budget: Default::default(),
+        ..Attributes::new(Operation::Create, kind, resource, Arc::new(user), deadline)
     }
 }

@@ -5,12 +5,10 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt;
 use kube_admission_proxy::admission::metrics::Metrics;
-use kube_admission_proxy::admission::{
-    Annotations, Attributes, Budget, CallerAuthorizer, Chain, Environment, Marks, Operation, Reinvocation,
-};
+use kube_admission_proxy::admission::{Attributes, Chain, Environment, Operation};
 use kube_admission_proxy::audit::Audit;
 use kube_admission_proxy::authn::{self, Authenticator, Impersonation, UserInfo};
-use kube_admission_proxy::authz::{self, Authorizer, Decision, Mode, Reviewer};
+use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
 use kube_admission_proxy::cluster::discovery::{self, Discovery};
 use kube_admission_proxy::cluster::{self, Cluster, Need};
 use kube_admission_proxy::config::admission::DefaultTolerations;
@@ -38,25 +36,13 @@ pub const POD_PROTOBUF: &[u8] = include_bytes!("../../e2e/bench/pod.pb");
 /// What the chain sees of a create of this object.
 #[allow(dead_code, reason = "not every user of this module needs it")]
 pub fn create(kind: &str, resource: &str, object: Object) -> Attributes {
+    let (kind, resource) = (GroupVersionKind::new("", "v1", kind), GroupVersionResource::new("", "v1", resource));
+    let deadline = Instant::now() + Duration::from_secs(600);
     Attributes {
-        operation: Operation::Create,
-        kind: GroupVersionKind::new("", "v1", kind),
-        resource: GroupVersionResource::new("", "v1", resource),
-        subresource: String::new(),
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),
         object: Some(object),
-        old_object: None,
-        options: None,
-        dry_run: false,
-        user: Arc::new(UserInfo::anonymous()),
-        authorizer: CallerAuthorizer::fixed(|_| Decision::default()),
-        deadline: Instant::now() + Duration::from_secs(600),
-        budget: Budget::default(),
-        annotations: Annotations::default(),
-        warnings: Arc::default(),
-        reinvocation: Reinvocation::default(),
-        marks: Marks::default(),
+        ..Attributes::new(Operation::Create, kind, resource, Arc::new(UserInfo::anonymous()), deadline)
     }
 }
 

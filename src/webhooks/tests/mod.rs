@@ -16,7 +16,7 @@ mod validation;
 use super::client::Kubeconfig;
 use super::{Manifests, Mutating, Validating};
 use crate::admission::metrics::Metrics;
-use crate::admission::{Annotations, Attributes, Budget, Denial, Marks, Operation, Reinvocation};
+use crate::admission::{Attributes, Budget, Denial, Operation};
 use crate::authn::UserInfo;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace};
@@ -135,25 +135,16 @@ fn validating_in(state: FixedState) -> World<Validating> {
 /// A create of a configmap.
 pub(crate) fn create(object: Value) -> Attributes {
     let object = Object::from_value(object).unwrap();
+    let (kind, resource) =
+        (GroupVersionKind::new("", "v1", "ConfigMap"), GroupVersionResource::new("", "v1", "configmaps"));
+    let user = UserInfo { username: "alice".into(), groups: vec!["dev".into()], ..UserInfo::default() };
+    let deadline = Instant::now() + Duration::from_secs(30);
     Attributes {
-        operation: Operation::Create,
-        kind: GroupVersionKind::new("", "v1", "ConfigMap"),
-        resource: GroupVersionResource::new("", "v1", "configmaps"),
-        subresource: String::new(),
         namespace: "default".into(),
         name: object.name().into(),
         object: Some(object),
-        old_object: None,
         options: Object::from_value(json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"})).map(Arc::new),
-        dry_run: false,
-        user: Arc::new(UserInfo { username: "alice".into(), groups: vec!["dev".into()], ..UserInfo::default() }),
-        authorizer: Default::default(),
-        deadline: Instant::now() + Duration::from_secs(30),
-        budget: Budget::default(),
-        annotations: Annotations::default(),
-        warnings: Arc::default(),
-        reinvocation: Reinvocation::default(),
-        marks: Marks::default(),
+        ..Attributes::new(Operation::Create, kind, resource, Arc::new(user), deadline)
     }
 }
 

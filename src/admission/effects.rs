@@ -1,0 +1,37 @@
+//! Effects that a plugin's validating phase has on state of its own, and how they are undone.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+type Undo = Box<dyn FnOnce() + Send>;
+
+/// The effects of the validating phase on one request. In kube-apiserver an object that is refused as invalid never reaches that
+/// phase (`rest.BeforeCreate` comes first); here the API server's refusal may come after the phase, and the pipeline undoes the effects.
+#[derive(Default)]
+pub struct Effects(Mutex<Vec<Undo>>);
+
+impl Effects {
+    /// Records how an effect is undone.
+    pub fn undo_with(&self, undo: impl FnOnce() + Send + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(undo));
+    }
+
+    /// Moves all effects out.
+    #[must_use]
+    pub fn take(&self) -> Self {
+        Self(Mutex::new(std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))))
+    }
+
+    /// Undoes all effects.
+    pub fn undo(&self) {
+        for undo in self.take().0.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            undo();
+        }
+    }
+}
+
+impl fmt::Debug for Effects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Effects")
+    }
+}
