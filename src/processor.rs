@@ -140,7 +140,7 @@ pub async fn expect(bytes: usize) {
 
 /// Says that work is about to be done of which nobody knows how long it takes.
 pub async fn expect_long() {
-    let mut is_announced = !matches!(EXPECTED.get(), Some(Work::Short(_)));
+    let mut is_announced = !is_short();
     poll_fn(|context| {
         if std::mem::replace(&mut is_announced, true) {
             return Poll::Ready(());
@@ -150,6 +150,11 @@ pub async fn expect_long() {
         Poll::Pending
     })
     .await;
+}
+
+/// Whether long work has to be announced before it is done.
+pub fn is_short() -> bool {
+    matches!(EXPECTED.get(), Some(Work::Short(_)))
 }
 
 /// Polls a future that expects this, and answers what it expects then.

@@ -58,12 +58,14 @@ impl Program {
         let mut evaluation = Evaluation {
             variables,
             locals: vec![Local::Unset; self.locals],
-            tracker: Tracker::new(self.nodes, limits.cost),
+            tracker: Tracker::new(self.nodes, limits.cost.min(work::cost_left())),
             deadline: limits.deadline,
             rounds: 0,
         };
         let value = evaluation.node(&self.root);
-        Outcome { value, cost: evaluation.tracker.cost }
+        let cost = evaluation.tracker.cost;
+        work::spend(cost);
+        Outcome { value, cost }
     }
 }
 

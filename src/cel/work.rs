@@ -12,32 +12,92 @@ use std::cell::Cell;
 const MAX_BYTES: usize = 256 << 20;
 /// What going through one value counts as, bytes.
 const LOOK: usize = 8;
-const UNBOUNDED: usize = usize::MAX;
+/// Bytes and cost of an evaluation that takes a millisecond or two: what an async worker may do at a time.
+const BRIEF_BYTES: usize = 1 << 20;
+const BRIEF_COST: u64 = 10_000;
+
+/// How much may still be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    bytes: usize,
+    cost: u64,
+    /// Whether work that has to be brief has met its bound.
+    is_over: bool,
+}
+
+impl Left {
+    const UNBOUNDED: Self = Self { bytes: usize::MAX, cost: u64::MAX, is_over: false };
+    const BOUNDED: Self = Self { bytes: MAX_BYTES, ..Self::UNBOUNDED };
+    const BRIEF: Self = Self { bytes: BRIEF_BYTES, cost: BRIEF_COST, is_over: false };
+
+    fn is_brief(self) -> bool {
+        self.cost != u64::MAX
+    }
+
+    /// A bound of so many bytes.
+    #[cfg(test)]
+    pub fn of_bytes(bytes: usize) -> Self {
+        Self { bytes, ..Self::UNBOUNDED }
+    }
+}
 
 thread_local! {
-    static LEFT: Cell<usize> = const { Cell::new(UNBOUNDED) };
+    static LEFT: Cell<Left> = const { Cell::new(Left::UNBOUNDED) };
 }
 
 /// Bounds what is done here, if nothing around it does.
 pub fn bounded<T>(work: impl FnOnce() -> T) -> T {
-    struct Restore(usize);
+    match LEFT.get().bytes {
+        usize::MAX => within(Left::BOUNDED, work).0,
+        _ => work(),
+    }
+}
+
+/// Does work that takes no longer than an async worker may be kept. `None` if the work did not come to its end within that bound:
+/// its result is then worth nothing, even where an error of the bound was turned into a value.
+pub fn briefly<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let (result, left) = within(Left::BRIEF, work);
+    (!left.is_over).then_some(result)
+}
+
+fn within<T>(left: Left, work: impl FnOnce() -> T) -> (T, Left) {
+    struct Restore(Left);
     impl Drop for Restore {
         fn drop(&mut self) {
             LEFT.set(self.0);
         }
     }
-    let _unbounded = (LEFT.get() == UNBOUNDED).then(|| Restore(LEFT.replace(MAX_BYTES)));
-    work()
+    let _restore = Restore(LEFT.replace(left));
+    let result = work();
+    (result, LEFT.get())
 }
 
 /// How much may still be done here, for another thread that goes on with it, and back.
-pub fn left() -> usize {
+pub fn left() -> Left {
     LEFT.get()
 }
 
 /// Goes on with what was left elsewhere.
-pub fn resume(left: usize) {
+pub fn resume(left: Left) {
     LEFT.set(left);
+}
+
+/// Whether the work around this has to be brief and is not: what comes of it will not be looked at.
+pub fn is_over() -> bool {
+    LEFT.get().is_over
+}
+
+/// The cost that evaluations may still have here.
+pub fn cost_left() -> u64 {
+    LEFT.get().cost
+}
+
+/// Counts the cost of an evaluation.
+pub fn spend(cost: u64) {
+    let left = LEFT.get();
+    if left.is_brief() {
+        LEFT.set(Left { cost: left.cost.saturating_sub(cost), is_over: left.is_over || cost > left.cost, ..left });
+    }
 }
 
 /// Counts bytes that are about to be written.
@@ -45,13 +105,14 @@ pub fn resume(left: usize) {
 /// # Errors
 /// When they are too many.
 pub fn write(bytes: usize) -> Result<(), Error> {
-    match LEFT.get() {
-        UNBOUNDED => Ok(()),
-        left => {
-            LEFT.set(left.saturating_sub(bytes));
-            if bytes <= left { Ok(()) } else { Err(Error::CostLimit) }
-        }
+    let left = LEFT.get();
+    if left.bytes == usize::MAX {
+        return Ok(());
     }
+    let is_too_much = bytes > left.bytes;
+    let is_over = left.is_over || is_too_much && left.is_brief();
+    LEFT.set(Left { bytes: left.bytes.saturating_sub(bytes), is_over, ..left });
+    if is_too_much { Err(Error::CostLimit) } else { Ok(()) }
 }
 
 /// Counts values that are about to be gone through.
@@ -78,5 +139,16 @@ mod tests {
             });
         }
         assert_eq!(write(much), Ok(()));
+    }
+
+    #[test]
+    fn brief_work_has_no_result_past_its_bound() {
+        assert_eq!(briefly(|| write(BRIEF_BYTES)), Some(Ok(())));
+        assert_eq!(briefly(|| write(BRIEF_BYTES + 1).is_ok()), None);
+        let cost = |costs: [u64; 2]| briefly(|| costs.map(|cost| [spend(cost), ()].len() as u64 + cost_left()));
+        assert_eq!(cost([1, BRIEF_COST - 1]), Some([BRIEF_COST + 1, 2]));
+        assert_eq!(cost([1, BRIEF_COST]), None);
+        assert!(!is_over());
+        assert_eq!(bounded(|| (write(MAX_BYTES + 1), is_over())), (Err(Error::CostLimit), false));
     }
 }

@@ -2,11 +2,11 @@
 
 use super::expression::{CONDITIONS_COST, Compiler, Declarations, Expression, OUT_OF_BUDGET, Series, Stop};
 use super::request::{Looks, Shared, Shown};
+use super::reviews::{Pause, evaluated};
 use super::variables::{Variable, Variables};
 use super::versions::View;
 use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions as Labels, Metrics};
-use crate::cel::value::Review;
 use crate::cel::{Type, Value, work};
 use crate::status::invalid::aggregate;
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
@@ -82,11 +82,12 @@ impl Conditions {
         loop {
             let verdict = {
                 let shown = Shown::new(attributes, view, None, &shared);
-                self.evaluate(&shown, Beside { looks: self.looks, ..Beside::default() }, labels, metrics)
+                let beside = Beside { looks: self.looks, ..Beside::default() };
+                evaluated(|| self.evaluate(&shown, beside, labels, metrics))
             };
             match verdict {
                 Ok(verdict) => return verdict,
-                Err(review) => shared.reviews.ask(*review).await,
+                Err(pause) => shared.reviews.end(pause).await,
             }
         }
     }
@@ -104,14 +105,14 @@ impl Conditions {
     /// Evaluates them. One that is false leaves the request out, whatever is wrong with the others.
     ///
     /// # Errors
-    /// When an access review has to be asked for first.
+    /// When the evaluation has to be repeated.
     pub fn evaluate(
         &self,
         shown: &Shown<'_>,
         beside: Beside<'_>,
         labels: &Labels<'_>,
         metrics: &Metrics,
-    ) -> Result<Verdict, Box<Review>> {
+    ) -> Result<Verdict, Pause> {
         if self.is_empty() {
             return Ok(Verdict::Matches);
         }
@@ -121,9 +122,13 @@ impl Conditions {
         let slots = shown.slots(Looks { at_namespace: false, ..beside.looks }, beside.parameters);
         let slots = super::expression::Slots { namespace: Value::Null, ..slots };
         let variables = Variables::new(beside.variables, slots, shown.limits());
-        let results = work::bounded(|| self.run(&variables, shown));
+        let results = self.run(&variables, shown);
+        if work::is_over() {
+            // The metrics count the evaluation that comes to its end.
+            return Err(Pause::LongWork);
+        }
         let verdict = match results {
-            Err(Stop::Review(review)) => return Err(review),
+            Err(Stop::Review(review)) => return Err(Pause::Review(review)),
             Err(Stop::OutOfBudget) => self.failed(OUT_OF_BUDGET.to_owned()),
             Ok(results) => {
                 let mut errors: Vec<String> = Vec::new();

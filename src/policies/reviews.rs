@@ -1,10 +1,33 @@
-//! Access reviews that expressions ask for: each is asked of the API server once for a request, between two evaluations.
+//! What an evaluation may wait for before it is repeated: an access review, which the API server is asked once for a request, or a
+//! thread that long work may keep.
 
 use crate::admission::CallerAuthorizer;
 use crate::authz::Decision;
 use crate::cel::library::authz;
 use crate::cel::value::Review;
+use crate::cel::work;
+use crate::processor;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Why an evaluation has to be repeated.
+#[derive(Debug, PartialEq)]
+pub enum Pause {
+    /// An access review has to be asked for first.
+    Review(Box<Review>),
+    /// The evaluation takes longer than an async worker may be kept.
+    LongWork,
+}
+
+/// Evaluates within the bounds of an evaluation, and within the narrower ones of an async worker where this is one.
+///
+/// # Errors
+/// When the evaluation has to be repeated.
+pub fn evaluated<T>(evaluate: impl FnOnce() -> Result<T, Pause>) -> Result<T, Pause> {
+    match processor::is_short() {
+        true => work::briefly(evaluate).unwrap_or(Err(Pause::LongWork)),
+        false => work::bounded(evaluate),
+    }
+}
 
 /// What the API server said so far.
 #[derive(Debug)]
@@ -35,8 +58,12 @@ impl Reviews {
         self.answers.clone()
     }
 
-    /// Asks the API server.
-    pub async fn ask(&self, review: Review) {
+    /// Waits for what an evaluation needs before it is repeated.
+    pub async fn end(&self, pause: Pause) {
+        let review = match pause {
+            Pause::Review(review) => *review,
+            Pause::LongWork => return processor::expect_long().await,
+        };
         let answer = match &review.service_account {
             None => self.authorizer.check(&review.attributes).await,
             Some((namespace, name)) => self.authorizer.check_service_account(namespace, name, &review.attributes).await,

@@ -19,7 +19,7 @@ fn error_of(source: &str) -> Error {
 
 fn error_within(source: &str, limits: Limits) -> Error {
     let program = environment().compile(source).unwrap_or_else(|error| panic!("{source}: {error}"));
-    work::resume(LITTLE);
+    work::resume(work::Left::of_bytes(LITTLE));
     program.evaluate(&[], &limits).value.map(|value| value.type_name()).unwrap_err()
 }
 
@@ -63,10 +63,10 @@ fn what_is_within_itself_is_not_gone_through_without_end() {
 fn what_is_within_itself_is_not_written_without_end() {
     for source in ["D", "Object{a: D}", "{'a': D}", "optional.of(D)"] {
         let program = environment().compile(&source.replace('D', &doubled())).unwrap();
-        work::resume(LITTLE);
+        work::resume(work::Left::of_bytes(LITTLE));
         let value = program.evaluate(&[], &LIMITS).value.unwrap();
         assert_eq!(value.to_json(), Err(Error::CostLimit));
-        work::resume(LITTLE);
+        work::resume(work::Left::of_bytes(LITTLE));
         assert!(value.to_string().len() <= LITTLE);
     }
     let error = error_of(&"[?dyn(D)]".replace('D', &doubled())).to_string();

@@ -7,12 +7,12 @@ use super::{FAILED, Failure, Invocation, Mutating, Told};
 use crate::admission::metrics::MatchConditions;
 use crate::admission::shadow::Decision;
 use crate::admission::{Attributes, Denial};
-use crate::cel::work;
 use crate::object::round_trip::Kept;
 use crate::object::{GroupVersionKind, Object, normal};
 use crate::policies::conditions::{Beside, Verdict};
 use crate::policies::metrics::ErrorType;
 use crate::policies::request::{Shared, Shown};
+use crate::policies::reviews::evaluated;
 use crate::policies::shadow::Would;
 use crate::policies::versions::Versions;
 use crate::status::Status;
@@ -192,11 +192,11 @@ impl Mutating {
                 let shown = Shown::new(attributes, view, None, shared);
                 let parameters = invocation.parameters();
                 let beside = Beside { variables: &policy.variables, parameters, looks: policy.looks };
-                policy.conditions.evaluate(&shown, beside, &labels, &self.metrics)
+                evaluated(|| policy.conditions.evaluate(&shown, beside, &labels, &self.metrics))
             };
             match verdict {
                 Ok(verdict) => return verdict,
-                Err(review) => shared.reviews.ask(*review).await,
+                Err(pause) => shared.reviews.end(pause).await,
             }
         }
     }
@@ -215,11 +215,11 @@ impl Mutating {
             let mutated = {
                 let view = versions.view(attributes, &invocation.wanted);
                 let shown = Shown::new(attributes, view, namespace, shared);
-                work::bounded(|| invocation.mutated(mutation, kind, &shown))
+                evaluated(|| invocation.mutated(mutation, kind, &shown))
             };
             match mutated {
                 Ok(mutated) => return mutated,
-                Err(review) => shared.reviews.ask(*review).await,
+                Err(pause) => shared.reviews.end(pause).await,
             }
         }
     }

@@ -5,12 +5,12 @@ use super::apply::{self, Go};
 use super::policy::Mutation;
 use super::{json_patch, names};
 use crate::cel::Value;
-use crate::cel::value::Review;
 use crate::cluster::{Cluster, CustomResource};
 use crate::object::merge::Node;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object, normal, schema, typed};
 use crate::policies::expression::{OUT_OF_BUDGET, POLICY_COST, Series, Stop};
 use crate::policies::request::Shown;
+use crate::policies::reviews::Pause;
 use crate::policies::variables::Variables;
 use crate::status::Status;
 use serde_json::Value as Json;
@@ -70,13 +70,13 @@ impl Invocation<'_> {
     /// What the mutation makes of the object.
     ///
     /// # Errors
-    /// When an access review has to be asked for first.
+    /// When the evaluation has to be repeated.
     pub(super) fn mutated(
         &self,
         mutation: &Mutation,
         kind: &Kind,
         shown: &Shown<'_>,
-    ) -> Result<Result<Object, Refusal>, Box<Review>> {
+    ) -> Result<Result<Object, Refusal>, Pause> {
         let Some(object) = shown.object else { return Ok(Err(Refusal::Error("there is no object".into()))) };
         if let Some(why) = mutation.expression().compile_error() {
             return Ok(Err(Refusal::Error(why.to_owned())));
@@ -86,7 +86,7 @@ impl Invocation<'_> {
         let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
         let value = match series.evaluate(mutation.expression()) {
             Ok(evaluated) => evaluated.value,
-            Err(Stop::Review(review)) => return Err(review),
+            Err(Stop::Review(review)) => return Err(Pause::Review(review)),
             Err(Stop::OutOfBudget) => Err(OUT_OF_BUDGET.to_owned()),
         };
         let (of, asked) = (shown.matched.0, &shown.attributes.kind);

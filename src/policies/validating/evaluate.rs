@@ -4,11 +4,11 @@ use super::policy::{Annotation, Policy, Validation};
 use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::shadow::Decision;
 use crate::cel::Value;
-use crate::cel::value::Review;
 use crate::policies::binding::Action;
 use crate::policies::conditions::{Beside, Verdict};
 use crate::policies::expression::{Evaluated, OUT_OF_BUDGET, POLICY_COST, Series, Slots, Stop};
 use crate::policies::request::Shown;
+use crate::policies::reviews::Pause;
 use crate::policies::shadow::Would;
 use crate::policies::variables::Variables;
 use serde_json::Value as Json;
@@ -84,13 +84,13 @@ impl Policy {
     /// Evaluates it; to nothing where its matchConditions leave the request out.
     ///
     /// # Errors
-    /// When an access review has to be asked for first.
+    /// When the evaluation has to be repeated.
     pub fn evaluate(
         &self,
         shown: &Shown<'_>,
         parameters: Option<&Json>,
         metrics: &Metrics,
-    ) -> Result<Option<Evaluation>, Box<Review>> {
+    ) -> Result<Option<Evaluation>, Pause> {
         let operation = shown.attributes.operation;
         let labels = MatchConditions { name: &self.name, kind: "policy", step: "validate", operation };
         let beside = Beside { variables: &self.variables, parameters, looks: self.looks };
@@ -102,12 +102,12 @@ impl Policy {
         let slots = shown.slots(self.looks, parameters);
         let failures = match self.validate(shown, &slots) {
             Ok(failures) => failures,
-            Err(Stop::Review(review)) => return Err(review),
+            Err(Stop::Review(review)) => return Err(Pause::Review(review)),
             Err(Stop::OutOfBudget) => return Ok(Some(self.failed(OUT_OF_BUDGET.to_owned()))),
         };
         match self.annotate(shown, slots) {
             Ok(annotations) => Ok(Some(Evaluation { failures, annotations })),
-            Err(Stop::Review(review)) => Err(review),
+            Err(Stop::Review(review)) => Err(Pause::Review(review)),
             Err(Stop::OutOfBudget) => Ok(Some(self.failed(OUT_OF_BUDGET.to_owned()))),
         }
     }

@@ -12,12 +12,12 @@ use super::files::{Files, follow};
 use super::metrics::{Checks, ErrorType};
 use super::parameters::{Collected, Uncollected, check_kind, collect};
 use super::request::{Shared, Shown, namespace_name, namespace_value};
+use super::reviews::evaluated;
 use super::shadow::{Shadows, Would};
 use super::source::{Hook, Policies, Shadowing, Source};
 use super::versions::Versions;
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, BuildError, Denial, Environment};
-use crate::cel::work;
 use crate::cluster::{Cluster, Namespace, Need, Parameter};
 use crate::conversion::Converter;
 use crate::manifests;
@@ -316,7 +316,7 @@ impl Validating {
         Ok(())
     }
 
-    /// Evaluates a policy, as often as that takes: each time it needs an access review, that is asked for.
+    /// Evaluates a policy, again after each pause.
     async fn evaluate(
         &self,
         policy: &Policy,
@@ -332,11 +332,11 @@ impl Validating {
                 let value = |namespace| pass.namespace_value.get_or_init(|| namespace_value(namespace));
                 let namespace = namespace.map(value);
                 let shown = Shown::new(pass.attributes, view, namespace, &pass.shared);
-                work::bounded(|| policy.evaluate(&shown, parameter.map(Parameter::value), &self.metrics))
+                evaluated(|| policy.evaluate(&shown, parameter.map(Parameter::value), &self.metrics))
             };
             match evaluated {
                 Ok(evaluation) => return evaluation,
-                Err(review) => pass.shared.reviews.ask(*review).await,
+                Err(pause) => pass.shared.reviews.end(pause).await,
             }
         }
     }

@@ -4,6 +4,7 @@ use super::*;
 use crate::cluster::FixedState;
 use crate::policies::testing::*;
 use crate::policies::{Options, Parameters};
+use crate::processor::{self, Processor};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
 
@@ -262,6 +263,35 @@ fn of_resource(group: &str, resource: &str) -> Attributes {
     let resource = crate::object::GroupVersionResource::new(group, "v1", resource);
     let kind = crate::object::GroupVersionKind::new(group, "v1", "Any");
     Attributes { resource, kind, namespace: String::new(), ..create() }
+}
+
+#[tokio::test]
+async fn a_long_evaluation_leaves_the_worker_and_answers_the_same() {
+    let costly = "lists.range(20000).all(x, x >= 0)";
+    for (spec, is_long) in [
+        (json!({"validations": [{"expression": "object.data.a == '2'"}]}), false),
+        (json!({"validations": [{"expression": format!("!({costly})")}]}), true),
+        (
+            json!({"variables": [{"name": "v", "expression": costly}], "validations": [{"expression": "!variables.v"}]}),
+            true,
+        ),
+        (
+            json!({"validations": [{"expression": "false"}], "matchConditions": [{"name": "c", "expression": costly}]}),
+            true,
+        ),
+    ] {
+        let world = world(spec.clone());
+        let work = async { (refusal(&world, &create()).await, processor::is_short()) };
+        let (moved, is_short) = Processor::new(1).run("alice", work).await;
+        let status = moved.unwrap_or_else(|| panic!("{spec}"));
+        assert_eq!((is_short, status.code), (!is_long, 422), "{spec}");
+        assert_eq!(refusal(&world, &create()).await.map(|status| status.message), Some(status.message));
+        let denied = |times| {
+            let labels = r#"enforcement_action="deny",error_type="invalid_error",policy="p0",policy_binding="b0""#;
+            world.has_metric(&format!("apiserver_validating_admission_policy_check_total{{{labels}}} {times}"))
+        };
+        assert!(denied(2), "{spec}");
+    }
 }
 
 #[tokio::test]
