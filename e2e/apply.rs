@@ -1,4 +1,4 @@
-//! Who owns what after a write that admission changed: as behind a kube-apiserver that admits, nobody owns what it added.
+//! Field ownership after a write that admission changed: fields that admission added have no manager, as in kube-apiserver.
 
 use crate::harness::{Api, Pair, Proxy, Request, User, Webhook, eventually, get, patch, post, put, upstream};
 use base64::Engine;
@@ -172,7 +172,7 @@ fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
 fn what_admission_changes_is_owned_by_nobody() {
     let webhook = Webhook::start();
     let pair = Pair::start(&["MutatingAdmissionWebhook"], &[], &[]);
-    // What each hook does.
+    // The change of each hook.
     let kinds = [
         (
             "adds",
@@ -220,7 +220,7 @@ fn what_admission_changes_is_owned_by_nobody() {
         }
     }
     assert_eq!(cases, 5 * 10 + 2);
-    // Answers come in the form that is asked for, refusals too.
+    // Answers and refusals have the media type that the client accepts.
     for (number, accept) in
         ["application/vnd.kubernetes.protobuf", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io"]
             .into_iter()
@@ -240,7 +240,7 @@ fn what_admission_changes_is_owned_by_nobody() {
     }
 }
 
-/// The owners in an order that does not depend on when they wrote.
+/// The owners, sorted without regard to the times of their writes.
 fn sorted_owners(object: &Value) -> Vec<Value> {
     let mut entries = owners(object);
     entries.sort_by_key(|entry| format!("{}/{}", entry["operation"], entry["manager"]));

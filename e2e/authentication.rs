@@ -161,7 +161,7 @@ fn token_for_the_proxy(upstream: &Api) -> String {
     send(post(&format!("{accounts}/admission-proxy/token"), &ask))["status"]["token"].as_str().unwrap().to_owned()
 }
 
-/// A kubeconfig with a front proxy's certificate, and this token for what it asks itself.
+/// A kubeconfig with a front proxy's certificate, and with this token for the proxy's own requests.
 fn front_proxys_kubeconfig(upstream: &Api, token: &str) -> PathBuf {
     let kubeconfig = upstream.kubeconfig(&User::Certificate(Arc::new(pki().front_proxy("front-proxy"))));
     let mut config: Value = serde_json::from_slice(&std::fs::read(&kubeconfig).unwrap()).unwrap();
@@ -178,7 +178,7 @@ fn as_a_front_proxy_requests_reach_the_upstream_in_the_callers_name() {
     assert_eq!(through, user_info(&upstream().send(&User::developer(), who_am_i())));
 }
 
-/// The API server adds up the groups of all headers that it knows of.
+/// The API server joins the groups of all group headers of its configuration.
 #[test]
 fn no_header_that_the_upstream_believes_a_front_proxy_is_believed_a_client() {
     let names = [

@@ -18,7 +18,7 @@ fn requests(namespace: &str) -> Vec<Request> {
         get("/api/v1/nodes"),
         get("/apis/apps/v1/namespaces/default/deployments/one/scale"),
         get("/metrics"),
-        // What is not served, or not in this way, is no more told than what is.
+        // The answer shows neither whether a resource is served nor how.
         get(&format!("/api/v1/namespaces/{namespace}/nodes/one/proxy")),
         post(&format!("/api/v1/namespaces/{namespace}/pods/one/log"), &map),
         put(&format!("/api/v1/namespaces/{namespace}/pods/one/exec"), &map),
@@ -124,7 +124,7 @@ fn may(user: &str, rules: &serde_json::Value) -> [(&'static str, serde_json::Val
     [("clusterroles", role), ("clusterrolebindings", binding)]
 }
 
-/// Nothing is forgotten by its age here.
+/// Cached answers do not expire in this test.
 #[test]
 fn what_is_granted_and_revoked_through_the_proxy_takes_effect_at_once() {
     let flags =
@@ -142,7 +142,7 @@ fn what_is_granted_and_revoked_through_the_proxy_takes_effect_at_once() {
     }
     // The API server's authorizer reads from a cache.
     crate::harness::eventually("a grant", || is(200)(proxy.send(&trudy, as_root())));
-    // Answers are kept again by then.
+    // The proxy caches answers again by then.
     std::thread::sleep(std::time::Duration::from_millis(1200));
     assert_eq!(proxy.send(&trudy, as_root()).status, 200);
     let name = granted[1].1["metadata"]["name"].as_str().unwrap().to_owned();

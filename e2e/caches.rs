@@ -1,4 +1,4 @@
-//! Objects of tenants with values that kube-apiserver stores and no type of the proxy takes: they stop no cache.
+//! Objects with values that kube-apiserver stores and that no type of the proxy can hold: they do not stop a cache.
 
 use crate::harness::{Api, ControlPlane, Proxy, Relay, Request, User, eventually, get, only, patch, post};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn object(kind: &str, name: &str, more: Value) -> Value {
     object
 }
 
-/// Gives an object a managed field of a time past every type's end.
+/// Adds an entry to managedFields whose time is later than any time type can hold.
 fn poison(api: &Api, path: &str, label: &str) {
     let late = json!([
         {"op": "add", "path": "/metadata/managedFields/0/time", "value": LATE},
@@ -73,7 +73,7 @@ fn no_object_stops_a_cache_and_policies_stay_enforced() {
         sends(&plane, post(&format!("{REGISTRATIONS}/validatingadmissionpolicybindings"), &binding));
     };
     policy("lenient", Some("policies"), "Ignore");
-    // This one has everybody's ConfigMaps watched.
+    // This policy makes the proxy watch the ConfigMaps of all namespaces.
     policy("anywhere", None, "Ignore");
 
     let start = || Proxy::before_kubeconfig(&kubeconfig, &["--authorization-mode=AlwaysAllow", "--v=6"]);
@@ -86,18 +86,18 @@ fn no_object_stops_a_cache_and_policies_stay_enforced() {
         sends(&plane, patch(&format!("{parameters}/parameters"), "merge", &data));
     };
     let refuses = |proxy: &Proxy, name: &str| eventually(name, || (create(proxy, name) == 422).then_some(()));
-    // What there is when it starts.
+    // Objects that exist when the proxy starts.
     let proxy = start();
     refuses(&proxy, "evil");
     assert_eq!(create(&proxy, "good"), 201);
-    // What comes while it watches.
+    // Objects that are created while the proxy watches.
     for (path, ..) in &paths {
         poison(&plane, &format!("{path}/pill"), "second");
     }
     forbid("worse");
     refuses(&proxy, "worse");
     assert_eq!(create(&proxy, "evil"), 201);
-    // What it finds after the API server was gone, and after it was gone itself.
+    // Objects that are created while the API server is down, and while the proxy is down.
     relay.turn_to(0);
     forbid("worst");
     relay.turn_to(plane.port);

@@ -1,4 +1,4 @@
-//! DELETE of single objects and of collections: finalizers and propagation policies, as kube-apiserver deals with them.
+//! DELETE of single objects and of collections: finalizers, propagation policies and the number of admission requests.
 
 use crate::harness::{Api, Pair, Request, Review, User, Webhook, delete, eventually, get, post};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn delete_with(path: &str, options: &Value) -> Request {
     delete(path).body("application/json", options.to_string())
 }
 
-/// A webhook of both kinds that is asked about every DELETE.
+/// A mutating and a validating webhook that receive every DELETE.
 fn asked_about_deletes(webhook: &Webhook, pair: &Pair, resources: &[&str]) {
     for kind in ["Mutating", "Validating"] {
         let mut configuration = webhook.about_everything(kind, &format!("/allow/{}", kind.to_lowercase()));
@@ -26,7 +26,7 @@ fn asked_about_deletes(webhook: &Webhook, pair: &Pair, resources: &[&str]) {
     }
 }
 
-/// Waits until it is asked in both phases.
+/// Waits until the webhook is called in both phases.
 fn known(api: &Api, webhook: &Webhook) {
     eventually("webhooks that are known", || {
         api.send(&User::admin(), post(MAPS, &config_map("probe", &[])));
@@ -65,13 +65,13 @@ fn finalizers_come_and_go_as_the_options_say(webhook: &Webhook, pair: &Pair) {
                 let name = format!("map-{at}-{first}-{second}");
                 let path = format!("{MAPS}/{name}");
                 steps.push(post(MAPS, &config_map(&name, finalizers)));
-                // A list waits for the watch cache: out of an old one, kube-apiserver asks once more.
+                // The list waits for the watch cache: with an outdated cache kube-apiserver calls the webhook once more.
                 steps.extend([fresh.clone(), delete_with(&path, options), fresh.clone(), delete_with(&path, again)]);
                 steps.push(get(&path));
             }
         }
     }
-    // One of a collection, among others; a version that the client names itself.
+    // An object in a collection; a precondition of the client.
     for name in ["one", "two", "three"] {
         let mut map = config_map(name, if name == "two" { &["orphan"] } else { &[] });
         map["metadata"]["labels"] = json!({"of": "many"});
@@ -121,7 +121,7 @@ fn what_is_going_already_is_not_admitted_again(webhook: &Webhook, pair: &Pair) {
 fn a_pod_that_goes_at_once_is_admitted_twice(webhook: &Webhook, pair: &Pair) {
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "now"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    // Out of an old watch cache, kube-apiserver asks about the same state twice.
+    // With an outdated watch cache kube-apiserver calls the webhook twice with the same object.
     let [expected, found] = pair.sides().map(|api| {
         known(api, webhook);
         api.accepts(post(pods, &pod));

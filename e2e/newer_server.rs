@@ -1,4 +1,4 @@
-//! In front of an API server of a later release: nothing is lost of what it knows and the proxy does not.
+//! The proxy in front of an API server of a later release: fields that only the API server knows are kept.
 
 use crate::harness::{
     Later, Proxy, Received, Request, User, Webhook, eventually, get, patch, post, put, unique, upstream,
@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// The pod in a namespace, without and with what only the API server knows.
+/// A pod without or with the fields that only the API server knows.
 fn pod(name: &str, next: bool) -> Value {
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"a": "b"}},
         "spec": {"containers": [{"name": "one", "image": "i"}, {"name": "two", "image": "i"}]}});
@@ -19,7 +19,7 @@ fn pod(name: &str, next: bool) -> Value {
     pod
 }
 
-/// What was sent takes nothing away: a whole object has all of it, a patch no null, and lists all of their items' fields.
+/// Checks that a sent body removes no unknown field: a whole object has all of them, a patch has no null, and list items are complete.
 #[track_caller]
 fn assert_keeps(received: &Received) {
     let Received { path, content_type, body } = received;

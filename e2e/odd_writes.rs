@@ -72,6 +72,13 @@ fn odd_patches_and_configurations_are_told_the_same() {
         json!({"template": {"metadata": {"creationTimestamp": 1}}}),
     ];
     steps.extend(odd.into_iter().map(strategic));
+    // The error repeats the patched object with the order of fields in Go.
+    for (path, value) in
+        [("/spec/replicas", json!("x")), ("/spec/template/spec/containers/0/image", json!(1)), ("/data", json!({}))]
+    {
+        let operation = json!([{"op": "add", "path": path, "value": value}]);
+        steps.push(patch(&format!("{deployments}/one?fieldValidation=Strict"), "json", &operation));
+    }
     let one = format!("{maps}/one");
     for query in ["", "?fieldValidation=Strict"] {
         steps.push(patch(&format!("{one}{query}"), "merge", &json!({"apiVersion": null})));

@@ -1,5 +1,5 @@
-//! Kinds of Kubernetes' own in versions that are served only where that is asked for (`--runtime-config`), in every form, and what
-//! is answered where they are not served.
+//! Built-in kinds in versions that are off by default (`--runtime-config`): in every media type, and the answers where a version is not
+//! served.
 
 use crate::harness::{
     Api, Pair, Proxy, Request, User, Webhook, eventually, field, get, patch, pki, post, protobuf_of, put, upstream,
@@ -80,7 +80,7 @@ fn kinds_that_are_off_by_default_are_written_in_protobuf() {
     steps.push(get(&format!("/apis/{beta}/{policies}/policy")));
     let candidates = "namespaces/default/leasecandidates";
     steps.push(write("coordination.k8s.io/v1beta1", "LeaseCandidate", candidates, None, &candidate("candidate")));
-    // The same kind in a version that its URL is not about.
+    // The same kind in another version than that of the URL.
     steps.push(write(
         &format!("{certificates}/v1alpha1"),
         "PodCertificateRequest",

@@ -1,7 +1,7 @@
-//! What webhooks are shown of subresources, against kube-apiserver's own.
+//! Admission reviews of subresources and of odd objects, compared with those of kube-apiserver.
 
 use crate::harness::differential::{Case, compare};
-use crate::harness::{Request, User, Webhook, get, patch, post, put, unique};
+use crate::harness::{Request, User, Webhook, field, get, patch, post, protobuf_of, put, unique};
 use serde_json::{Value, json};
 
 fn namespace(name: &str) -> Value {
@@ -58,6 +58,10 @@ fn of_pods() {
     status["status"] = json!({"phase": "Running", "hostIP": "1.2.3.4"});
     let debugger = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "i"}]}});
     let larger = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}]}});
+    // metadata.name, and dryRun of deleteOptions.
+    let message = [field(1, &field(1, b"three")), field(2, &field(5, b"All"))].concat();
+    let tried_in_protobuf = Request::new("POST", &at("three", "eviction"))
+        .body("application/vnd.kubernetes.protobuf", protobuf_of("policy/v1", "Eviction", &message));
     compare_reviews(
         &here,
         ["one", "two", "three"].iter().map(|name| post(&pods, &pod(name))).collect(),
@@ -80,6 +84,8 @@ fn of_pods() {
             patch(&at("one", "resize"), "strategic", &larger),
             patch(&at("missing", "status"), "strategic", &condition),
             post(&format!("{}?dryRun=All", at("three", "eviction")), &eviction("three")),
+            tried_in_protobuf,
+            get(&format!("{pods}/three")),
             post(&at("three", "eviction"), &eviction("three")),
             post(&at("three", "eviction"), &eviction("other")),
             post(&at("missing", "eviction"), &eviction("missing")),
@@ -253,6 +259,28 @@ fn of_custom_resources() {
                 &json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "bare", "namespace": here}, "spec": {"replicas": 2}}),
             ),
             get(&format!("{widgets}/bare")),
+        ],
+    );
+}
+
+#[test]
+fn of_secrets_with_null() {
+    let here = unique("nulls");
+    let secrets = format!("/api/v1/namespaces/{here}/secrets");
+    let secret = |name: &str, data: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data, "stringData": null});
+    compare_reviews(
+        &here,
+        vec![post(&secrets, &secret("one", json!({"a": "YQ==", "b": null})))],
+        vec![
+            post(&secrets, &secret("two", json!({"a": "YQ==", "b": null, "c": ""}))),
+            post(&secrets, &secret("three", json!(null))),
+            get(&format!("{secrets}/one")),
+            put(&format!("{secrets}/one"), &secret("one", json!({"b": null, "c": null}))),
+            patch(&format!("{secrets}/one"), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
+            patch(&format!("{secrets}/one"), "merge", &json!({"data": {"b": "Yg==", "c": null}})),
+            patch(&format!("{secrets}/two"), "json", &json!([{"op": "add", "path": "/data/d", "value": null}])),
+            patch(&format!("{secrets}/two"), "strategic", &json!({"data": {"a": null}})),
+            get(&format!("{secrets}/two")),
         ],
     );
 }

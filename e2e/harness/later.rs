@@ -1,4 +1,4 @@
-//! An API server of a later release: a real one, which says that it is of 1.37, and whose pods have more fields.
+//! An API server of a later release: a real one behind a relay that changes its version to 1.37 and adds fields to its pods.
 
 use super::api::{Api, User};
 use super::client::{self, certificates};
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A write that came.
+/// A write that the relay received.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// Path and query.
@@ -31,8 +31,8 @@ pub struct Received {
 
 type Log = Arc<Mutex<Vec<Received>>>;
 
-/// A relay to a real kube-apiserver, which every pod in an answer has passed: its `spec` has a field `next` then, and so has each of
-/// its containers. In what is sent there are none of these: the real one does not know them.
+/// A relay to a real kube-apiserver. The relay adds a field `next` to the `spec` of every pod in an answer and to each of
+/// its containers, and removes the fields from requests, because the real API server does not know them.
 pub struct Later {
     api: Api,
     log: Log,
@@ -65,7 +65,7 @@ impl Later {
         Self { api, log }
     }
 
-    /// How it is reached.
+    /// The URL of the relay.
     pub fn api(&self) -> &Api {
         &self.api
     }

@@ -1,4 +1,4 @@
-//! What one request brought: its answer and what the webhooks were shown, without what is never the same twice.
+//! The answer to one request and the reviews that webhooks received for it, without values that differ from run to run.
 
 use crate::harness::{Answer, Review};
 use regex::Regex;
@@ -127,13 +127,13 @@ impl Seen {
         });
         masks.everywhere(&mut all);
         if kind == "Pod" && step.starts_with("delete") {
-            // Out of a watch cache that has not seen the mark yet, kube-apiserver asks about the same state twice.
+            // With a watch cache that lacks the mark kube-apiserver calls the webhook twice with the same object.
             for phase in ["mutating", "validating"] {
                 all[phase].as_array_mut().into_iter().for_each(Vec::dedup);
             }
         }
         if kind == "CustomResourceDefinition" {
-            // Its controllers write it too: an attempt that meets them is made and admitted again, on either side.
+            // Controllers write the definition, too: after a conflict with them either side repeats and admits the attempt.
             for phase in ["mutating", "validating"] {
                 let attempts = all[phase].as_array_mut().into_iter();
                 attempts.for_each(|attempts| drop(attempts.drain(..attempts.len().saturating_sub(1))));

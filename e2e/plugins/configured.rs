@@ -219,6 +219,17 @@ fn events_come_in_bounded_numbers() {
                 "involvedObject": {"kind": "Pod", "name": "q", "namespace": quiet}}),
     )]);
     refused(&|count| patch(&format!("{}/known", events(&quiet)), "merge", &json!({ "count": count })));
+    // An event that is refused as invalid takes no token of the next one.
+    let odd = of("odd");
+    pair().set_up(&[namespace(&odd, json!({}))]);
+    let invalid = |_| {
+        let mut event = event(&odd, "invalid-", "p");
+        event["involvedObject"]["namespace"] = json!("elsewhere");
+        post(&events(&odd), &event)
+    };
+    let valid = post(&events(&odd), &event(&odd, "valid-", "p"));
+    let odd = (0..6).map(invalid).chain([valid]).collect();
+    pair().compare(as_developer(odd));
     // What is not limited is not even when all the tokens are gone.
     let dry = format!("{}?dryRun=All", events(&quiet));
     let modern = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"generateName": "modern-"},

@@ -91,6 +91,11 @@ fn limit_ranges_bound_pods_and_claims() {
             &json!({"spec": {"containers": [{"name": "a", "resources": both(request, limit)}]}}),
         )
     };
+    let resize_sidecar = |request: &str| {
+        let sidecars = json!([{"name": "s", "resources": both(request, request)}]);
+        let body = json!({"spec": {"initContainers": sidecars}});
+        patch(&format!("{}/with-sidecar/resize", pods(&here)), "strategic", &body)
+    };
     pair().compare(as_developer(vec![
         one("fine", "100m", "200m"),
         one("small", "40m", "50m"),
@@ -121,6 +126,15 @@ fn limit_ranges_bound_pods_and_claims() {
         resize("fine", "150m", "300m"),
         resize("fine", "20m", "300m"),
         resize("fine", "150m", "2200m"),
+        // The plugin checks init containers in a resize, too.
+        whole(
+            "with-sidecar",
+            json!({"initContainers": [sidecar("500m")], "containers": [container("a", both("100m", "200m"))]}),
+        ),
+        resize_sidecar("20m"),
+        resize_sidecar("2100m"),
+        resize_sidecar("600m"),
+        resize("with-sidecar", "2", "2500m"),
         patch(&format!("{}/fine", pods(&here)), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
     ]));
 }

@@ -126,7 +126,7 @@ fn namespaces_come_on_their_own() {
     same("NamespaceAutoProvision", Vec::new(), steps);
 }
 
-/// What is made for a request is admitted like a request.
+/// The proxy admits an object that a plugin creates like the object of a request.
 #[test]
 fn namespaces_that_come_on_their_own_are_admitted() {
     let plugins = ["NamespaceAutoProvision", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];

@@ -1,4 +1,5 @@
-//! Numbers of custom resources, which are what a body wrote until something writes them again: what `2.0` is to expressions.
+//! Types of numbers in expressions: in custom resources a number has the type that the body wrote until something writes it again; in
+//! a definition's schema it has the type of the Go field.
 
 use super::{Place, applied, merge, pair, patched};
 use crate::harness::{Api, Request, User, Webhook, eventually, patch, post};
@@ -119,4 +120,41 @@ fn numbers_of_custom_resources_are_as_they_were_written() {
         });
     };
     pair().compare_asked(&webhook, is_asked, &place.steps);
+}
+
+#[test]
+fn numbers_of_schemas_are_doubles() {
+    let mut place = Place::new("schemas");
+    let name = place.name.clone();
+    let rules = json!([{"apiGroups": ["apiextensions.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"],
+        "resources": ["customresourcedefinitions"]}]);
+    let of = |schema: &str| {
+        let schema = format!("object.spec.versions[0].schema.openAPIV3Schema{schema}");
+        format!("string(type({schema}) == double) + ' ' + string({schema})")
+    };
+    let fields = ["maximum", "minimum", "multipleOf", "maxLength"].map(|field| of(&format!(".properties.n.{field}")));
+    let nested = [".properties.l.items.maximum", ".properties.m.additionalProperties.maximum", ".properties.n.default"];
+    let other = [".properties.n.allOf[0].maximum", ".properties.maximum.minimum", ".properties.n.enum[0]"];
+    let told = fields.into_iter().chain(nested.into_iter().chain(other).map(of)).collect::<Vec<_>>().join(" + ', ' + ");
+    let spec = json!({
+        "matchConstraints": {"resourceRules": rules, "objectSelector": {"matchLabels": {"place": name}}},
+        "matchConditions": [{"name": "typed", "expression":
+            "type(object.spec.versions[0].schema.openAPIV3Schema.properties.n.maximum) == double"}],
+        "validations": [{"expression": "false", "messageExpression": told}]});
+    place.policy("Validating", "schemas", spec, json!({"validationActions": ["Warn"]}));
+    let (group, plural) = (format!("{name}.e2e.test"), "things");
+    let number = json!({"type": "number", "maximum": 5, "minimum": 0, "multipleOf": 0.5, "default": 3, "enum": [3, 4],
+        "allOf": [{"maximum": 9}]});
+    let properties = json!({"n": number, "maximum": {"type": "integer", "minimum": 1},
+        "l": {"type": "array", "items": {"type": "number", "maximum": 7}},
+        "m": {"type": "object", "additionalProperties": {"type": "number", "maximum": 8}}});
+    let schema = json!({"type": "object", "properties": properties});
+    let versions = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]);
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}"), "labels": {"place": name}},
+        "spec": {"group": group, "scope": "Namespaced", "versions": versions,
+            "names": {"plural": plural, "singular": "thing", "kind": "Thing", "listKind": "ThingList"}}});
+    let url = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All";
+    place.step(post(url, &definition));
+    place.compare();
 }

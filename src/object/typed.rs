@@ -18,7 +18,7 @@ mod rest;
 pub use rest::{Rest, Unplaced, has_rest};
 
 use super::decode::Decoded;
-use super::{GroupVersionKind, Unwritten};
+use super::{GroupVersionKind, Object, Unwritten};
 use decode::Decoder;
 use serde_json::Value;
 
@@ -71,6 +71,18 @@ pub fn from_unstructured(kind: &GroupVersionKind, value: &mut Value) -> Result<(
         (Some(schema), Value::Object(fields)) => unstructured::convert_fields(schema, fields),
         _ => Ok(()),
     }
+}
+
+/// The object with doubles in its `float64` fields, as expressions see it; `None` of a kind without such fields. In JSON a whole
+/// number has no type.
+pub fn with_doubles(kind: &GroupVersionKind, object: &Object) -> Option<Object> {
+    // The schemas in it have the only such fields of all built-in kinds.
+    if (&*kind.group, &*kind.kind) != ("apiextensions.k8s.io", "CustomResourceDefinition") {
+        return None;
+    }
+    let mut object = object.clone();
+    unstructured::make_doubles(table::of(kind)?, object.fields_mut());
+    Some(object)
 }
 
 /// Whether [`decode()`] knows the kind.

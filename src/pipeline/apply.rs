@@ -398,7 +398,7 @@ fn unprepared(
             take_version(&mut object, configuration);
         }
     }
-    storage::restore_empty_lists(configuration, &mut object);
+    storage::restore_empty(configuration, &mut object);
     object.settle();
     Some(object)
 }

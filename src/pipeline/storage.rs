@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// Makes of what would be stored what it is just before that. `admitted` is what was sent.
 pub(super) fn undo(kind: &GroupVersionKind, operation: Operation, admitted: &Object, stored: &mut Object) {
-    restore_empty_lists(admitted, stored);
+    restore_empty(admitted, stored);
     stored.hold(admitted.unwritten().clone());
     if operation != Operation::Create {
         return;
@@ -21,8 +21,8 @@ pub(super) fn undo(kind: &GroupVersionKind, operation: Operation, admitted: &Obj
     }
 }
 
-/// Makes lists empty again that are null now: the store does not tell an empty list from none.
-pub(super) fn restore_empty_lists(sent: &Object, stored: &mut Object) {
+/// Restores empty lists that are null now, and null bytes that are empty now: the store does not distinguish them.
+pub(super) fn restore_empty(sent: &Object, stored: &mut Object) {
     for (field, sent) in sent.fields() {
         if let Some(stored) = stored.fields_mut().get_mut(field) {
             restore(sent, stored);
@@ -74,6 +74,7 @@ fn restore(sent: &Value, stored: &mut Value) {
             sent.iter().zip(stored).for_each(|(sent, stored)| restore(sent, stored));
         }
         (Value::Array(sent), stored) if sent.is_empty() && stored.is_null() => *stored = Value::Array(Vec::new()),
+        (Value::Null, stored) if *stored == "" => *stored = Value::Null,
         _ => {}
     }
 }
@@ -91,14 +92,15 @@ mod tests {
     }
 
     #[test]
-    fn empty_lists_are_what_they_were() {
+    fn empty_lists_and_null_bytes_are_what_they_were() {
         let stored = undone(
             ("rbac.authorization.k8s.io", "ClusterRole"),
             Operation::Update,
-            json!({"rules": [], "a": [{"b": []}], "c": []}),
-            json!({"rules": null, "a": [{"b": null}], "c": [1], "d": null}),
+            json!({"rules": [], "a": [{"b": []}], "c": [], "e": {"f": null, "g": null}}),
+            json!({"rules": null, "a": [{"b": null}], "c": [1], "d": null, "e": {"f": "", "g": "h"}}),
         );
-        assert_eq!(stored, json!({"rules": [], "a": [{"b": []}], "c": [1], "d": null}));
+        let expected = json!({"rules": [], "a": [{"b": []}], "c": [1], "d": null, "e": {"f": null, "g": "h"}});
+        assert_eq!(stored, expected);
     }
 
     #[test]

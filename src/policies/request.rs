@@ -9,7 +9,7 @@ use crate::cel::library::authz::{authorizer, resource_check};
 use crate::cel::value::Map;
 use crate::cel::{Limits, Value};
 use crate::cluster::Namespace;
-use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::object::{GroupVersionKind, GroupVersionResource, Object, typed};
 use serde_json::{Map as JsonMap, Value as Json, json};
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -66,6 +66,8 @@ pub struct Shown<'a> {
     shared: &'a Shared,
     /// `request`, where it is shown as something else.
     request: OnceCell<Json>,
+    /// The object and the old object, where their numbers have types.
+    with_doubles: [OnceCell<Option<Object>>; 2],
 }
 
 /// Which values the expressions of a policy may look at; making the others would be for nothing.
@@ -100,8 +102,8 @@ impl<'a> Shown<'a> {
         namespace: Option<&'a JsonMap<String, Json>>,
         shared: &'a Shared,
     ) -> Self {
-        let request = OnceCell::new();
-        Self { attributes, object, old_object, matched: (kind, resource), namespace, shared, request }
+        let (request, with_doubles) = (OnceCell::new(), Default::default());
+        Self { attributes, object, old_object, matched: (kind, resource), namespace, shared, request, with_doubles }
     }
 
     /// The same with the resource of the request, whatever it matched as.
@@ -118,9 +120,15 @@ impl<'a> Shown<'a> {
         let map =
             |fields: Option<&'s JsonMap<String, Json>>| fields.map_or(Value::Null, |all| Value::Map(Map::Json(all)));
         let request = looks.at_request.then(|| self.request());
+        let [object, old_object] = &self.with_doubles;
+        let typed = |object: Option<&'s Object>, with_doubles: &'s OnceCell<Option<Object>>| {
+            let object = object?;
+            let with_doubles = with_doubles.get_or_init(|| typed::with_doubles(self.matched.0, object));
+            Some(with_doubles.as_ref().unwrap_or(object).fields())
+        };
         Slots {
-            object: map(self.object.map(Object::fields)),
-            old_object: map(self.old_object.map(Object::fields)),
+            object: map(typed(self.object, object)),
+            old_object: map(typed(self.old_object, old_object)),
             namespace: map(self.namespace),
             request: map(request.and_then(Json::as_object)),
             parameters: map(parameters.and_then(Json::as_object)),

@@ -47,6 +47,33 @@ fn convert(shape: &'static Shape, value: &mut Value) -> Result<(), String> {
     }
 }
 
+/// Makes the numbers of `float64` fields doubles (`toUnstructured`). Types that write their own JSON hold the numbers of JSON.
+pub(super) fn make_doubles(schema: &'static Type, fields: &mut Map<String, Value>) {
+    for (name, value) in fields {
+        if let Some(field) = schema.field(name) {
+            make_double(&field.shape, value);
+        }
+    }
+}
+
+fn make_double(shape: &'static Shape, value: &mut Value) {
+    match (&shape.holds, value) {
+        (Holds::Float64, Value::Number(number)) => {
+            *number = number.as_f64().and_then(Number::from_f64).unwrap_or_else(|| number.clone());
+        }
+        (Holds::Struct(index), Value::Object(fields)) => {
+            if let Some(schema) = table::resolve(*index) {
+                make_doubles(schema, fields);
+            }
+        }
+        (Holds::List(shape), Value::Array(items)) => items.iter_mut().for_each(|item| make_double(shape, item)),
+        (Holds::Map(_, shape), Value::Object(entries)) => {
+            entries.values_mut().for_each(|entry| make_double(shape, entry));
+        }
+        _ => {}
+    }
+}
+
 /// Numbers are converted to numbers, and to text only in vain.
 fn convert_scalar(holds: &Holds, name: &str, value: &mut Value) -> Result<(), String> {
     let found = kind_of(value);
