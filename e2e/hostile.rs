@@ -1,4 +1,5 @@
-//! One tenant against another: whatever the hostile one sends, the quiet one is served, and held to the policies.
+//! A hostile tenant against a quiet one: the quiet tenant's requests are served, and the policies apply to them, whatever the hostile
+//! tenant sends.
 
 use crate::harness::{
     Answer, ControlPlane, Proxy, Request, User, connect, delete, eventually, get, only, patch, post, put,
@@ -12,14 +13,14 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-const HOSTILE: &str = "/api/v1/namespaces/hostile";
-const QUIET: &str = "/api/v1/namespaces/quiet";
+pub const HOSTILE: &str = "/api/v1/namespaces/hostile";
+pub const QUIET: &str = "/api/v1/namespaces/quiet";
 const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
-const LATE: &str = "9999-12-31T23:59:59Z";
+pub const LATE: &str = "9999-12-31T23:59:59Z";
 
 /// Two tenants, each with all rights in a namespace of its own, and a policy with a parameter for the quiet one.
-struct Gateway {
-    proxy: Proxy,
+pub struct Gateway {
+    pub proxy: Proxy,
     _plane: ControlPlane,
 }
 
@@ -29,20 +30,20 @@ fn object(kind: &str, name: &str, more: Value) -> Value {
     object
 }
 
-fn map(name: &str) -> Value {
+pub fn map(name: &str) -> Value {
     object("ConfigMap", name, json!({"data": {"a": "1"}}))
 }
 
-fn hostile() -> User {
+pub fn hostile() -> User {
     User::named("mallory", "tenants")
 }
 
-fn quiet() -> User {
+pub fn quiet() -> User {
     User::named("bob", "tenants")
 }
 
 impl Gateway {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let plane = ControlPlane::start("hostile", &only(&[]));
         let sends = |request: Request| {
             let answer = plane.send(&User::admin(), request);
@@ -111,7 +112,8 @@ impl Gateway {
         self.proxy.send(&quiet(), post(&format!("{QUIET}/configmaps?dryRun=All"), &map("evil")))
     }
 
-    /// The quiet tenant is served, over a connection of its own, and held to the policy; nobody has changed its objects.
+    /// Checks that the quiet tenant is served over a connection of its own, that the policy applies to it, and that its objects are
+    /// unchanged.
     fn serves_the_quiet_tenant(&self, case: &str) {
         let user = quiet();
         let created = self.proxy.send(&user, post(&format!("{QUIET}/configmaps?dryRun=All"), &map("good")));
@@ -127,15 +129,15 @@ impl Gateway {
 }
 
 /// A JSON patch that moves a long list at every operation.
-fn moving_patch(items: usize, operations: usize) -> Request {
+pub fn moving_patch(items: usize, operations: usize) -> Request {
     let mut patch = vec![json!({"op": "add", "path": "/x", "value": vec![1; items]})];
     patch.resize(operations, json!({"op": "add", "path": "/x/0", "value": 1}));
     Request::new("PATCH", &format!("{HOSTILE}/configmaps/own"))
         .body("application/json-patch+json", Value::Array(patch).to_string())
 }
 
-/// What the hostile tenant asks of a proxy that has to refuse it, and the codes that are a refusal.
-fn refused() -> Vec<(&'static str, Request, &'static [u16])> {
+/// Requests of the hostile tenant that the proxy has to refuse, with the codes of a refusal.
+pub fn refused() -> Vec<(&'static str, Request, &'static [u16])> {
     let theirs = |rest: &str| get(&format!("{QUIET}{rest}"));
     let create = |path: &str| post(path, &map("planted"));
     let maps = format!("{HOSTILE}/configmaps");
@@ -239,7 +241,7 @@ fn what_one_tenant_asks_for_changes_nothing_for_another() {
     let cases = refused();
     assert!(cases.len() >= 40, "{}", cases.len());
     for (case, request, codes) in cases {
-        // A connection that is closed in answer is a refusal too.
+        // A closed connection is a refusal, too.
         if let Ok(answer) = gateway.proxy.try_send(&hostile(), request) {
             assert!(codes.contains(&answer.status), "{case}: {} {}", answer.status, answer.text());
             assert!(!answer.text().contains("of-bob"), "{case}: {}", answer.text());
@@ -278,7 +280,7 @@ fn what_one_tenant_stores_changes_nothing_for_another() {
         assert!(patched.text().contains(LATE), "{resource}: {}", patched.text());
         gateway.serves_the_quiet_tenant(resource);
     }
-    // Caches still follow: the parameter changes, and so does what is refused.
+    // The caches still follow the API server: a change of the parameter changes the refusals.
     let changed = json!({"data": {"name": "good"}});
     let answer = proxy.send(&quiet(), patch(&format!("{QUIET}/configmaps/forbidden"), "merge", &changed));
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -288,7 +290,7 @@ fn what_one_tenant_stores_changes_nothing_for_another() {
     });
 }
 
-/// Serves the quiet tenant for as long as the hostile one goes on, so many times at least.
+/// Serves the quiet tenant until the attack ends, and at least three times.
 fn meanwhile(gateway: &Gateway, case: &str, attack: impl FnOnce() + Send) {
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -362,33 +364,38 @@ fn work_and_connections_of_one_tenant_leave_another_served() {
     drop(upgrades);
 }
 
-#[test]
-fn answers_that_one_tenant_does_not_read_leave_another_served() {
-    let gateway = Gateway::start();
-    let connections: Vec<_> = (0..4)
+/// Answers of which the client reads the head only, over so many connections and streams on each.
+pub fn unread_answers(gateway: &Gateway, connections: usize, streams: usize) -> impl Sized {
+    (0..connections)
         .map(|_| {
             crate::harness::block_on(async {
                 let io = TokioIo::new(connect(gateway.proxy.port, &hostile(), b"h2").await.unwrap());
-                // The smallest window: an answer stays where it is.
+                // With the smallest window an answer stays in the proxy.
                 let mut builder = http2::Builder::new(TokioExecutor::new());
                 let builder = builder.initial_stream_window_size(1).initial_connection_window_size(65_535);
                 let (sender, connection) = builder.handshake(io).await.unwrap();
                 tokio::spawn(connection);
-                let answers = (0..200).map(|_| {
+                let answers = (0..streams).map(|_| {
                     let mut sender = sender.clone();
                     async move {
                         let uri = format!("https://127.0.0.1{HOSTILE}/configmaps");
                         let request = http::Request::get(uri).body(Full::new(Bytes::new())).unwrap();
                         let head =
                             tokio::time::timeout(std::time::Duration::from_secs(5), sender.send_request(request));
-                        // Nobody reads the body, which lives on with its head.
+                        // The body stays unread and alive together with the response.
                         head.await.ok().and_then(Result::ok).map(|answer| answer.into_body().boxed())
                     }
                 });
                 futures_util::future::join_all(answers).await
             })
         })
-        .collect();
+        .collect::<Vec<_>>()
+}
+
+#[test]
+fn answers_that_one_tenant_does_not_read_leave_another_served() {
+    let gateway = Gateway::start();
+    let answers = unread_answers(&gateway, 4, 200);
     meanwhile(&gateway, "answers that nobody reads", || {});
-    drop(connections);
+    drop(answers);
 }

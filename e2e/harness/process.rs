@@ -55,6 +55,13 @@ impl Process {
         }
     }
 
+    /// Its resident size in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// Asks it to end, and comes back at once.
     pub fn terminate(&self) {
         let status = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();

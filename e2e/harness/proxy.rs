@@ -135,6 +135,11 @@ impl Proxy {
         self.process.terminate();
     }
 
+    /// Its resident size in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        self.process.resident_bytes()
+    }
+
     /// Waits for its end.
     pub fn wait(&mut self) -> ExitStatus {
         self.process.wait()
