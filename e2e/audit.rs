@@ -1,7 +1,8 @@
 //! The audit log.
 
-use crate::harness::{Proxy, User, eventually, folder, get, post, upstream};
+use crate::harness::{Api, ControlPlane, Proxy, User, Webhook, eventually, folder, get, only, post, unique, upstream};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 fn events(path: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -97,4 +98,49 @@ fn an_event_is_as_whole_whatever_the_client_accepts_and_speaks() {
     assert_eq!(proxy.send(&User::admin(), allowed.header("audit-id", "allowed")).status, 200);
     let event = of("allowed");
     assert_eq!(event["authenticationMetadata"]["impersonationConstraint"], "impersonate:user-info");
+}
+
+#[test]
+fn the_time_of_webhooks_is_annotated_as_by_kube_apiserver() {
+    let folder = folder("latency");
+    let policy = folder.join("policy.yaml");
+    std::fs::write(&policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, verbs: [create]}]\n")
+        .unwrap();
+    let log = |side: &str| folder.join(format!("{side}.log"));
+    let flags = |side: &str| {
+        let log = format!("--audit-log-path={}", log(side).display());
+        [log, format!("--audit-policy-file={}", policy.display())]
+    };
+    let plugins = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
+    let reference = ControlPlane::start("latency", &[only(&plugins), flags("reference").to_vec()].concat());
+    let [of_log, of_policy] = flags("proxy");
+    let proxy = Proxy::before(upstream(), &[&of_log, &of_policy]);
+    let webhook = Webhook::start();
+    webhook.meddle(|_| std::thread::sleep(Duration::from_millis(600)));
+    let namespace = unique("latency");
+    let sides: [(&str, &Api); 2] = [("reference", &reference), ("proxy", &proxy)];
+    let layers = sides.map(|(side, api)| {
+        api.accepts(post(
+            "/api/v1/namespaces",
+            &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        ));
+        for kind in ["Mutating", "Validating"] {
+            let url = format!("/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations", kind.to_lowercase());
+            api.accepts(post(&url, &webhook.configuration(kind, &namespace, &namespace, &["/meddle"])));
+        }
+        let maps = format!("/api/v1/namespaces/{namespace}/configmaps?dryRun=All");
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slow"}});
+        eventually(&format!("the time of both webhooks at {side}"), || {
+            api.accepts(post(&maps, &map));
+            events(&log(side)).iter().rev().find_map(|event| {
+                let annotations = event["annotations"].as_object()?;
+                let prefix = "apiserver.latency.k8s.io/";
+                let layers = annotations.keys().filter_map(|key| key.strip_prefix(prefix)).map(str::to_owned);
+                let layers: Vec<String> =
+                    layers.filter(|layer| layer.ends_with("webhook") || layer == "total").collect();
+                (layers.len() == 3).then_some(layers)
+            })
+        })
+    });
+    assert_eq!(layers[0], layers[1]);
 }

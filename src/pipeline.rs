@@ -157,6 +157,13 @@ impl Exchange {
         }
     }
 
+    /// Notes how long the webhooks of the phase that ended took.
+    fn took_webhooks(&mut self, attributes: &Attributes) {
+        if let Some(event) = &mut self.event {
+            event.add_webhook_latency(attributes.webhook_time.take());
+        }
+    }
+
     /// Hands the annotations of the phase that ended to the audit event, whether it accepted or not.
     fn publish(&mut self, annotations: Vec<Annotation>) {
         if let Some(event) = &mut self.event {

@@ -5,7 +5,9 @@ use crate::authn::UserInfo;
 use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use std::any::Any;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// What is done to the object.
@@ -73,6 +75,8 @@ pub struct Attributes {
     pub reinvocation: Reinvocation,
     /// What a plugin of the validating phase wants those after it to see.
     pub marks: Marks,
+    /// How long its webhooks took.
+    pub webhook_time: WebhookTime,
     /// Effects of the validating phase that are undone if the API server refuses the object as invalid.
     pub effects: Effects,
 }
@@ -106,6 +110,7 @@ impl Attributes {
             warnings: Arc::default(),
             reinvocation: Reinvocation::default(),
             marks: Marks::default(),
+            webhook_time: WebhookTime::default(),
             effects: Effects::default(),
         }
     }
@@ -134,6 +139,36 @@ impl Attributes {
         }
         [object.name(), object.generate_name()].into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown")
     }
+}
+
+/// How long webhooks took, as kube-apiserver adds it up (`LatencyTrackers`): those that are called one after the other count together,
+/// and of those that are called at once the slowest.
+#[derive(Debug, Default)]
+pub struct WebhookTime {
+    mutating_nanoseconds: AtomicU64,
+    validating_nanoseconds: AtomicU64,
+}
+
+impl WebhookTime {
+    /// Counts a call of a mutating webhook.
+    pub fn add_mutating(&self, time: Duration) {
+        self.mutating_nanoseconds.fetch_add(nanoseconds(time), Ordering::Relaxed);
+    }
+
+    /// Counts a call of a validating webhook.
+    pub fn add_validating(&self, time: Duration) {
+        self.validating_nanoseconds.fetch_max(nanoseconds(time), Ordering::Relaxed);
+    }
+
+    /// The times of mutating and of validating webhooks since the last call.
+    pub fn take(&self) -> [Duration; 2] {
+        [&self.mutating_nanoseconds, &self.validating_nanoseconds]
+            .map(|nanoseconds| Duration::from_nanos(nanoseconds.swap(0, Ordering::Relaxed)))
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Annotations that a plugin of the validating phase puts on the object. The plugins after it see them, but nobody stores

@@ -16,7 +16,7 @@ mod spec;
 mod warnings;
 
 pub use annotations::{Annotation, Annotations, Level};
-pub use attributes::{Attributes, Marks, Operation, Reinvocation};
+pub use attributes::{Attributes, Marks, Operation, Reinvocation, WebhookTime};
 pub use budget::Budget;
 pub use caller::CallerAuthorizer;
 pub use chain::Chain;

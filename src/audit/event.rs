@@ -205,6 +205,17 @@ impl EventInProgress {
         *self.latencies.entry(layer).or_default() += elapsed;
     }
 
+    /// Notes the time of webhooks: mutating ones add up, of validating ones the slowest counts.
+    pub fn add_webhook_latency(&mut self, [mutating, validating]: [Duration; 2]) {
+        if !mutating.is_zero() {
+            self.add_latency("mutating-webhook", mutating);
+        }
+        if !validating.is_zero() {
+            let slowest = self.latencies.entry("validating-webhook").or_default();
+            *slowest = validating.max(*slowest);
+        }
+    }
+
     /// Notes whom the caller acts as from here on, and the verb of constrained impersonation that allowed it, if one did.
     pub fn set_impersonated(&mut self, user: &UserInfo, impersonation_constraint: String) {
         self.event.impersonated_user = Some(user.clone());

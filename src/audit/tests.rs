@@ -279,11 +279,16 @@ fn the_time_that_layers_took_is_annotated_of_slow_requests() {
         let mut event = desk.audit.begin(&request, &admin()).unwrap();
         event.add_latency("authorization", std::time::Duration::from_millis(1));
         event.add_latency("authorization", std::time::Duration::from_millis(2));
+        for (mutating, validating) in [(20, 4), (30, 3), (0, 0)] {
+            event.add_webhook_latency([mutating, validating].map(std::time::Duration::from_millis));
+        }
         event.response_complete(200, None);
         let annotations = &desk.last()["annotations"];
         let total = total.map_or(Value::Null, |total| json!(total));
         assert_eq!(annotations["apiserver.latency.k8s.io/total"], total);
-        assert_eq!(annotations["apiserver.latency.k8s.io/authorization"] == "3ms", !total.is_null());
+        for (layer, time) in [("authorization", "3ms"), ("mutating-webhook", "50ms"), ("validating-webhook", "4ms")] {
+            assert_eq!(annotations[format!("apiserver.latency.k8s.io/{layer}")] == time, !total.is_null(), "{layer}");
+        }
     }
 }
 

@@ -68,6 +68,7 @@ impl Pipeline {
         let mut mutating = attributes(&options, exchange.annotations());
         let result = self.chain.admit(&mut mutating).await;
         exchange.publish(mutating.annotations.take());
+        exchange.took_webhooks(&mutating);
         result?;
         let admitted = mutating.object.take().unwrap_or_default();
         if admitted != options {
@@ -77,6 +78,7 @@ impl Pipeline {
         let mut validating = Attributes { budget, ..attributes(&admitted, exchange.annotations()) };
         let result = self.chain.validate(&mut validating).await;
         exchange.publish(validating.annotations.take());
+        exchange.took_webhooks(&validating);
         result?;
         self.gateway.stream(request, caller).await
     }

@@ -283,6 +283,7 @@ impl<'a> Write<'a> {
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.admit(attributes).await;
         exchange.publish(attributes.annotations.take());
+        exchange.took_webhooks(attributes);
         if let (Ok(()), Some(before)) = (&result, before) {
             self.mend_managed_fields(attributes, before);
         }
@@ -362,6 +363,7 @@ impl<'a> Write<'a> {
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.validate(attributes).await;
         exchange.hold(attributes.annotations.take(), attributes.effects.take());
+        exchange.took_webhooks(attributes);
         result
     }
 

@@ -194,6 +194,10 @@ pub fn settle(
     error: Option<&CallError>,
     metrics: &Metrics,
 ) -> Outcome {
+    match caller {
+        Caller::Mutating => attributes.webhook_time.add_mutating(elapsed),
+        Caller::Validating => attributes.webhook_time.add_validating(elapsed),
+    }
     let observe = |code: u16, rejected: bool, error: Option<RejectionError>| {
         let call = WebhookCall { name: &hook.name, kind: caller.label(), operation: attributes.operation };
         if let Some(error) = error {
