@@ -12,8 +12,6 @@ pub use any::{decode, is_cbor};
 pub use diagnose::diagnose;
 pub use encode::encode;
 
-pub(super) use any::{raw, text_of};
-
 use super::decode::{MAX_DEPTH, go_quote, push_lossy};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -359,9 +357,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The bytes of the next item, tags included.
-    pub(super) fn extent(&mut self) -> &'a [u8] {
-        let start = self.at;
+    /// Leaves out the next item, tags included.
+    fn leave_out(&mut self) {
         let mut open: Vec<Option<usize>> = vec![Some(1)];
         while let Some(left) = open.last_mut() {
             if !self.has_next(left) {
@@ -377,13 +374,12 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
-        self.bytes.get(start..self.at).unwrap_or_default()
     }
 
     /// Leaves out so many items.
     pub(super) fn skip(&mut self, count: usize) {
         for _ in 0..count {
-            self.extent();
+            self.leave_out();
         }
     }
 
@@ -478,6 +474,26 @@ impl<'a> Reader<'a> {
         if is_encoding {
             self.later_encodings.pop();
         }
+    }
+
+    /// What follows is an item of its own: the tags around it do not say how its byte strings become text.
+    pub(super) fn begin_item(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.later_encodings)
+    }
+
+    /// Ends what [`Reader::begin_item`] began.
+    pub(super) fn end_item(&mut self, around: Vec<u64>) {
+        self.later_encodings = around;
+    }
+
+    /// Where the next item begins.
+    pub(super) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// Reads again from a place on.
+    pub(super) fn go_back(&mut self, place: usize) {
+        self.at = place;
     }
 
     /// Reads the tag that marks CBOR, where it is.

@@ -1,6 +1,6 @@
 //! CBOR as Go reads it into `interface{}`: what custom resources, apply configurations and raw JSON are read as.
 
-use super::{FALSE, Failure, First, NULL, Reader, SELF_DESCRIBED_BYTES, TRUE, UNDEFINED, integer, unknown_simple};
+use super::{FALSE, Failure, First, NULL, Reader, SELF_DESCRIBED_BYTES, TRUE, integer, unknown_simple};
 use crate::object::typed;
 use ciborium_ll::Header;
 use jiff::Timestamp;
@@ -134,6 +134,12 @@ impl Reader<'_> {
         }
     }
 
+    /// Raw JSON, as an `UnmarshalCBOR` reads it.
+    pub(in crate::object) fn raw(&mut self) -> Result<Value, Failure> {
+        self.skip_self_described();
+        self.any()
+    }
+
     /// What a time that is tagged so is as text (`TimeTagToRFC3339Nano`).
     fn time(&mut self, tag: u64) -> Result<String, Failure> {
         let header = self.head();
@@ -162,19 +168,3 @@ impl Reader<'_> {
 
 /// The year 0.
 const FIRST: Timestamp = Timestamp::constant(-62_167_219_200, 0);
-
-/// What an item, which another decoder reads, is as text; none for null (`cbor.Unmarshal` into `*string`).
-pub(in crate::object) fn text_of(item: &[u8]) -> Result<Option<String>, Failure> {
-    let mut reader = Reader::new(item)?;
-    match reader.peek() {
-        Header::Simple(NULL | UNDEFINED) => Ok(None),
-        _ => reader.go_string("string").map(|text| Some(text.unwrap_or_default())),
-    }
-}
-
-/// What an item of raw JSON is.
-pub(in crate::object) fn raw(item: &[u8]) -> Result<Value, Failure> {
-    let mut reader = Reader::new(item)?;
-    reader.skip_self_described();
-    reader.any()
-}

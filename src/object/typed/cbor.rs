@@ -4,9 +4,7 @@
 
 use super::table::{self, Field, Holds, Shape, Type};
 use super::{base64, time};
-use crate::object::cbor::{
-    FALSE, Failure, First, NULL, Reader, TRUE, UNDEFINED, integer, raw, text_of, unknown_simple,
-};
+use crate::object::cbor::{FALSE, Failure, First, NULL, Reader, TRUE, UNDEFINED, integer, unknown_simple};
 use crate::object::quantity;
 use ciborium_ll::Header;
 use serde_json::{Map, Number, Value};
@@ -220,8 +218,7 @@ impl<'a> Decoder<'a> {
             | Holds::SchemaOrArray
             | Holds::SchemaOrStrings => {
                 self.reader.check_tags()?;
-                let item = self.reader.extent();
-                self.own(shape, item)
+                self.own(shape)
             }
             _ => self.plain(shape),
         }
@@ -330,13 +327,20 @@ impl<'a> Decoder<'a> {
         first.or(Value::Object(entries))
     }
 
-    /// What decodes itself (`UnmarshalCBOR`).
-    fn own(&mut self, shape: &'static Shape, item: &[u8]) -> Result<Value, Failure> {
+    /// What decodes itself (`UnmarshalCBOR`), where tags around it do not count.
+    fn own(&mut self, shape: &'static Shape) -> Result<Value, Failure> {
+        let around = self.reader.begin_item();
+        let value = self.own_item(shape);
+        self.reader.end_item(around);
+        value
+    }
+
+    fn own_item(&mut self, shape: &'static Shape) -> Result<Value, Failure> {
         let [schema, schemas, strings] = table::json_schema();
-        let kind = item.first().copied().unwrap_or_default() >> 5;
-        match &shape.holds {
-            Holds::Time | Holds::MicroTime | Holds::Quantity => {
-                let Some(text) = text_of(item)? else { return Ok(Value::Null) };
+        match (&shape.holds, self.reader.peek()) {
+            (Holds::Time | Holds::MicroTime | Holds::Quantity, Header::Simple(NULL | UNDEFINED)) => self.nothing(),
+            (Holds::Time | Holds::MicroTime | Holds::Quantity, _) => {
+                let text = self.reader.go_string("string")?.unwrap_or_default();
                 let read = match shape.holds {
                     Holds::Time => time::canonical(&text, time::Layout::Seconds).map(|_| text.as_str().into()),
                     Holds::MicroTime => time::canonical(&text, time::Layout::Micros).map(|_| text.as_str().into()),
@@ -344,37 +348,55 @@ impl<'a> Decoder<'a> {
                 };
                 read.map_err(Failure::Other)
             }
-            Holds::IntOrString => {
-                let mut reader = Reader::new(item)?;
-                match reader.go_string("string") {
+            (Holds::IntOrString, _) => {
+                let start = self.reader.place();
+                match self.reader.go_string("string") {
                     Ok(text) => Ok(text.unwrap_or_default().into()),
-                    Err(_) => Decoder::new(item, true)?.value(table::int32()),
+                    Err(_) => {
+                        self.reader.go_back(start);
+                        self.strictly(table::int32())
+                    }
                 }
             }
-            Holds::SchemaOrBool => match item {
-                [0xf4] => Ok(false.into()),
-                [0xf5] => Ok(true.into()),
-                _ if kind == 5 => Decoder::new(item, true)?.value(schema),
-                _ => Err(Failure::Other("boolean or JSON schema expected".to_owned())),
-            },
-            Holds::SchemaOrArray if kind == 4 => Decoder::new(item, true)?.value(schemas),
-            Holds::SchemaOrStrings if kind == 4 => Decoder::new(item, true)?.value(strings),
-            Holds::SchemaOrArray | Holds::SchemaOrStrings if kind == 5 => Decoder::new(item, true)?.value(schema),
-            Holds::SchemaOrArray | Holds::SchemaOrStrings => Ok(Value::Null),
-            _ if item == [0xf6] => Ok(Value::Null),
-            Holds::Raw("v1.JSON") => raw(item),
-            Holds::Raw("v1.FieldsV1") => {
-                self.late(item, "failed to transcode FieldsV1 to JSON: metav1.FieldsV1 cbor invalid")
+            (Holds::SchemaOrBool, Header::Simple(value @ (FALSE | TRUE))) => {
+                self.reader.head();
+                Ok((value == TRUE).into())
             }
-            _ => {
-                self.late(item, "failed to transcode RawExtension to JSON: failed to parse RawExtension bytes as CBOR")
+            (Holds::SchemaOrArray, Header::Array(_)) => self.strictly(schemas),
+            (Holds::SchemaOrStrings, Header::Array(_)) => self.strictly(strings),
+            (Holds::SchemaOrBool | Holds::SchemaOrArray | Holds::SchemaOrStrings, Header::Map(_)) => {
+                self.strictly(schema)
             }
+            (Holds::SchemaOrBool, _) => {
+                self.reader.skip(1);
+                Err(Failure::Other("boolean or JSON schema expected".to_owned()))
+            }
+            (Holds::SchemaOrArray | Holds::SchemaOrStrings, _) | (_, Header::Simple(NULL)) => self.nothing(),
+            (Holds::Raw("v1.JSON"), _) => self.reader.raw(),
+            (Holds::Raw("v1.FieldsV1"), _) => {
+                self.late("failed to transcode FieldsV1 to JSON: metav1.FieldsV1 cbor invalid")
+            }
+            _ => self.late("failed to transcode RawExtension to JSON: failed to parse RawExtension bytes as CBOR"),
         }
     }
 
+    /// Leaves out an item that stands for nothing.
+    fn nothing(&mut self) -> Result<Value, Failure> {
+        self.reader.skip(1);
+        Ok(Value::Null)
+    }
+
+    /// What an `UnmarshalCBOR` decodes in turn knows no unknown fields (`direct.Unmarshal`).
+    fn strictly(&mut self, shape: &'static Shape) -> Result<Value, Failure> {
+        let around = std::mem::replace(&mut self.is_strict, true);
+        let value = self.value(shape);
+        self.is_strict = around;
+        value
+    }
+
     /// Raw JSON, whose failure counts only where there is no other.
-    fn late(&mut self, item: &[u8], what: &str) -> Result<Value, Failure> {
-        let value = raw(item).map_err(|failure| Failure::Other(format!("{what}: {failure}")));
+    fn late(&mut self, what: &str) -> Result<Value, Failure> {
+        let value = self.reader.raw().map_err(|failure| Failure::Other(format!("{what}: {failure}")));
         Ok(self.raw.note(value).unwrap_or_default())
     }
 }
