@@ -19,6 +19,11 @@ impl Form {
     pub fn of(headers: &HeaderMap, uri: &Uri, known: MediaTypes) -> Self {
         Self(accept::negotiate(headers, uri, Answer::Failure, known))
     }
+
+    /// Whether that is JSON.
+    pub fn is_json(self) -> bool {
+        self.0.is_none_or(|agreed| agreed.media_type == MediaType::Json)
+    }
 }
 
 /// A Status as an HTTP response, in the form that the client accepts.

@@ -26,6 +26,10 @@ const SELF_DESCRIBED_BYTES: [u8; 3] = [0xd9, 0xd9, 0xf7];
 const MAX_NESTED_LEVELS: usize = 10_000;
 /// `MaxArrayElements`
 const MAX_ARRAY_ELEMENTS: u64 = i32::MAX as u64;
+/// How many items a body may have in any case, and how many bytes more of them take at least: what JSON takes. A map of one entry
+/// has three bytes, and takes some hundred in memory.
+const MAX_ITEMS: usize = 500_000;
+const BYTES_PER_ITEM: usize = 2;
 /// `MaxMapPairs`
 const MAX_MAP_PAIRS: u64 = 2_097_152;
 
@@ -154,6 +158,8 @@ fn type_of_byte(byte: u8) -> &'static str {
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// How many items there are.
+    items: usize,
     /// The tags around that say how byte strings are to become text; the last one counts.
     later_encodings: Vec<u64>,
 }
@@ -164,7 +170,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When it is no item, or not just one, or nests too deep.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Failure> {
-        let mut reader = Self { bytes, at: 0, later_encodings: Vec::new() };
+        let mut reader = Self { bytes, at: 0, items: 0, later_encodings: Vec::new() };
         if bytes.is_empty() {
             return Err(Failure::Other("EOF".to_owned()));
         }
@@ -173,6 +179,9 @@ impl<'a> Reader<'a> {
         if rest > 0 {
             let why = format!("cbor: {rest} bytes of extraneous data starting at index {}", reader.at);
             return Err(Failure::Other(why));
+        }
+        if reader.items > MAX_ITEMS.max(bytes.len() / BYTES_PER_ITEM) {
+            return Err(Failure::Other(format!("the body has {} data items: send it in JSON", reader.items)));
         }
         reader.at = 0;
         Ok(reader)
@@ -215,6 +224,7 @@ impl<'a> Reader<'a> {
     /// `decoder.wellformedInternal`
     fn check(&mut self, depth: usize) -> Result<(), Failure> {
         let header = self.checked_head()?;
+        self.items += 1;
         let deeper = |depth: usize| match depth < MAX_DEPTH {
             true => Ok(depth + 1),
             false => Err(Failure::Other(format!("cbor: exceeded max nested level {MAX_NESTED_LEVELS}"))),
@@ -414,7 +424,7 @@ impl<'a> Reader<'a> {
         // Each chunk is a text of its own.
         let is_valid = match length {
             Some(_) => std::str::from_utf8(&bytes).is_ok(),
-            None => Reader { bytes: self.bytes, at: start, later_encodings: Vec::new() }.chunks_are_texts(),
+            None => Reader { bytes: self.bytes, at: start, items: 0, later_encodings: Vec::new() }.chunks_are_texts(),
         };
         let text = String::from_utf8(bytes.into_owned()).ok().filter(|_| is_valid);
         text.ok_or_else(|| Failure::Other("cbor: invalid UTF-8 string".to_owned()))

@@ -240,13 +240,16 @@ impl Write<'_> {
         }
     }
 
-    /// An answer for the client; one that the proxy asked for in JSON in the form that the client accepts, if it is a refusal.
+    /// An answer for the client. The proxy asks for what it tries in JSON: a refusal of that comes in the form that the client accepts.
     pub(super) async fn respond(&self, answer: Answer) -> Result<Response<Body>, Status> {
         let is_json = answer.headers.get(CONTENT_TYPE).is_some_and(|form| form == "application/json");
-        let answer = match is_json && !answer.status.is_success() {
-            true => self.refusal_in_accepted_form(answer).await?,
-            false => answer,
-        };
+        let form = Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
+        if !is_json || answer.status.is_success() || form.is_json() {
+            return Ok(answer.into_response());
+        }
+        // Only a Status says the code once more.
+        let is_status = answer.status().is_some_and(|status| status.code == answer.status.as_u16());
+        let answer = if is_status { self.refusal_in_accepted_form(answer).await? } else { answer };
         Ok(answer.into_response())
     }
 

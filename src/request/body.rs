@@ -298,7 +298,8 @@ fn decode_cbor(
     let Normal { mut object, unknown } = match typed::is_known(expected) {
         true => {
             let sent = Sent::of_cbor(bytes, expected).map_err(|why| unrecognized(&why))?;
-            let shown = sent.version.is_empty().then(|| cbor::diagnose(bytes)).unwrap_or_default();
+            // It shows only where no version is said.
+            let shown = if sent.version.is_empty() { cbor::diagnose(bytes) } else { String::new() };
             check_built_in(shown.as_bytes(), &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
             let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
             match form {

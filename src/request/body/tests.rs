@@ -418,15 +418,47 @@ fn what_cbor_only_declares_is_not_allocated() {
     let deep = [&b"\x81".repeat(1 << 20)[..], b"\x80"].concat();
     let tags = [&b"\xc0".repeat(1 << 20)[..], b"\x60"].concat();
     let maps = [&b"\xbf".repeat(1 << 20)[..], &b"\xff".repeat(1 << 20)].concat();
+    let items = [&b"\x9f"[..], &b"\xa1\x40\x00".repeat(1 << 20), b"\xff"].concat();
     let chunks = [&b"\x5f"[..], &b"\x40".repeat(1 << 20), b"\xff"].concat();
     let foo = GroupVersionKind::new("lab.dev", "v1", "Foo");
-    for body in
-        [&deep[..], &tags, &maps, &chunks, b"\x9b\x7f\xff\xff\xff\xff\xff\xff\xff", b"\xbb\0\0\0\0\0\x1f\xff\xff"]
-    {
+    for body in [
+        &deep[..],
+        &tags,
+        &maps,
+        &items,
+        &chunks,
+        b"\x9b\x7f\xff\xff\xff\xff\xff\xff\xff",
+        b"\xbb\0\0\0\0\0\x1f\xff\xff",
+    ] {
         for kind in [&config_map(), &foo] {
             assert_eq!(decode_object(body, MediaType::Cbor, kind).unwrap_err().code, 400);
         }
         assert_eq!(WriteOptions::for_delete(body, MediaType::Cbor, "").unwrap_err().code, 400);
+    }
+}
+
+#[test]
+fn cbor_that_is_cut_or_changed_is_refused_or_the_object_that_is_sent_on() {
+    for line in include_str!("cbor.jsonl").lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let hex = case["body"].as_str().unwrap();
+        let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap();
+        let [group, version, kind] = case["kind"].as_str().unwrap().split('/').collect::<Vec<_>>()[..] else {
+            panic!()
+        };
+        let kind = GroupVersionKind::new(group, version, kind);
+        let length = if hex.contains('*') || hex.len() > 400 { 0 } else { hex.len() / 2 };
+        let body: Vec<u8> = (0..length).map(byte).collect();
+        for (at, change) in (0..length).flat_map(|at| [0x00, 0x5f, 0xbf, 0xd6, 0xf6, 0xff].map(|change| (at, change))) {
+            let mut changed = body.clone();
+            changed[at] = change;
+            let is_whole = change > 0 || case["code"] != 201;
+            assert!(is_whole || decode_object(&body[..at], MediaType::Cbor, &kind).is_err(), "{line}: {at}");
+            let Ok(decoded) = decode_object(&changed, MediaType::Cbor, &kind) else { continue };
+            let written = serde_json::to_vec(&decoded.object).unwrap();
+            let again = decode_object(&written, MediaType::Json, &kind).unwrap();
+            assert!(again.object == decoded.object && again.is_verbatim, "{line}: {change:02x} at {at}");
+        }
     }
 }
 
