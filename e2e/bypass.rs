@@ -76,6 +76,15 @@ fn no_write_slips_past_admission_to_a_real_server() {
 }
 
 #[test]
+fn no_write_slips_past_admission_in_cbor() {
+    let gate = "--feature-gates=CBORServingAndStorage=true";
+    let behind = ControlPlane::start("bypass-cbor", &[only(&[]), vec![gate.to_owned()]].concat());
+    let namespace = behind.namespace("bypass");
+    let proxy = Proxy::before(&behind, &["--enable-admission-plugins=AlwaysDeny", gate]);
+    nothing_slips_past(&proxy, &behind, &namespace);
+}
+
+#[test]
 fn no_write_slips_past_admission_to_the_embedded_server() {
     let proxy = Proxy::embedded(&["--enable-admission-plugins=AlwaysDeny"]);
     nothing_slips_past(&proxy, &proxy, "default");

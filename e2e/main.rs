@@ -13,6 +13,7 @@ mod authentication;
 mod authorization;
 mod bypass;
 mod caches;
+mod cbor;
 mod clients;
 mod collections;
 mod custom_resources;

@@ -15,6 +15,7 @@ use crate::embedded;
 use crate::manifests::ReservedNames;
 use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
 use crate::processor::Processor;
+use crate::request::body::MediaTypes;
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
@@ -375,6 +376,7 @@ fn pipeline(
         reserved_names: ReservedNames::new(&config.admission.feature_gates),
         validation_view: config.validation_view,
         field_ownership: config.field_ownership,
+        media_types: MediaTypes { has_cbor: config.admission.feature_gates.is_on("CBORServingAndStorage") },
         gateway: Gateway {
             transport: upstream.transport,
             forwarder: upstream.forwarder,

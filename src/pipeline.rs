@@ -45,7 +45,7 @@ use crate::cluster::discovery::Discovery;
 use crate::config::{FieldOwnership, Limits, ValidationView};
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
-use crate::request::body;
+use crate::request::body::{self, MediaTypes};
 use crate::request::info::{is_canonical, request_info};
 use crate::request::{RequestInfo, timeout};
 use crate::response;
@@ -92,6 +92,8 @@ pub struct Pipeline {
     pub validation_view: ValidationView,
     /// Who owns the fields that admission changes.
     pub field_ownership: FieldOwnership,
+    /// What forms bodies and answers may have.
+    pub media_types: MediaTypes,
     /// The way to the API server.
     pub gateway: Gateway,
     /// What is known of aggregated APIs.
@@ -142,6 +144,8 @@ struct Exchange {
     effects: Effects,
     /// Held until the response was written, also where the event waits for all of it.
     seat: Option<Seat>,
+    /// Whether a handler of the resource answers. Only those know CBOR: filters and routes do not.
+    is_routed: bool,
 }
 
 impl Exchange {
@@ -195,7 +199,8 @@ impl Pipeline {
             request.headers_mut().remove(header);
         }
         let mut exchange = Exchange { audit_id, ..Exchange::default() };
-        let form = response::Form::of(request.headers(), request.uri());
+        let [form_of_filters, form] = [MediaTypes::default(), self.media_types]
+            .map(|known| response::Form::of(request.headers(), request.uri(), known));
         let answered = match info.is_long_running() {
             true => {
                 request.extensions_mut().insert(LongRunning);
@@ -209,6 +214,7 @@ impl Pipeline {
         };
         exchange.hold(Vec::new(), Effects::default());
         let refusal = answered.as_ref().err().cloned();
+        let form = if exchange.is_routed { form } else { form_of_filters };
         let mut response = answered.unwrap_or_else(|refusal| response::status(&refusal, form));
         if !refusal.as_ref().is_some_and(Status::is_of_timeout_filter) {
             exchange.warnings.write_to(response.headers_mut(), refusal.is_some());
@@ -295,7 +301,10 @@ impl Pipeline {
             return Err(refusal);
         }
         match connect {
-            Some(target) => Box::pin(self.connect(request, target, &caller, exchange)).await,
+            Some(target) => {
+                exchange.is_routed = true;
+                Box::pin(self.connect(request, target, &caller, exchange)).await
+            }
             None => {
                 let write = self.write(request, info, &caller, exchange);
                 let answered = Box::pin(self.processor.run(&caller.user.username, write)).await;
@@ -415,19 +424,20 @@ impl Pipeline {
         request: &Request<Body>,
         info: &RequestInfo,
         target: &Target,
-        exchange: &Exchange,
+        exchange: &mut Exchange,
     ) -> Result<(), Status> {
         let (deprecation, warnings) = (target.deprecation(&self.cluster), &exchange.warnings);
         if target.is_built_in() {
             target.check(request.method(), info)?;
-            negotiate::check_route(request, info)?;
+            negotiate::check_route(request, info, self.media_types)?;
             warnings.set_deprecation(deprecation);
         } else {
             // All of them have one route, whose handler warns first.
             warnings.set_deprecation(deprecation);
             target.check(request.method(), info)?;
         }
-        negotiate::check(request, info, target)
+        exchange.is_routed = true;
+        negotiate::check(request, info, target, self.media_types)
     }
 
     /// A mutating request: what it is to do decides how it is admitted.

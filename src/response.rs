@@ -2,9 +2,9 @@
 
 mod yaml;
 
-use crate::object::protobuf;
+use crate::object::{cbor, protobuf};
 use crate::request::accept::{self, Agreed, Answer};
-use crate::request::body::MediaType;
+use crate::request::body::{MediaType, MediaTypes};
 use crate::status::Status;
 use crate::upstream::{Body, full};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
@@ -16,8 +16,13 @@ pub struct Form(Option<Agreed>);
 
 impl Form {
     /// What a request asks for; where the server has nothing of it, JSON for a person (`responsewriters.ErrorNegotiated`).
-    pub fn of(headers: &HeaderMap, uri: &Uri) -> Self {
-        Self(accept::negotiate(headers, uri, Answer::Failure))
+    pub fn of(headers: &HeaderMap, uri: &Uri, known: MediaTypes) -> Self {
+        Self(accept::negotiate(headers, uri, Answer::Failure, known))
+    }
+
+    /// Whether that is JSON.
+    pub fn is_json(self) -> bool {
+        self.0.is_none_or(|agreed| agreed.media_type == MediaType::Json)
     }
 }
 
@@ -34,6 +39,8 @@ pub fn status(status: &Status, form: Form) -> Response<Body> {
     let body = match media_type {
         MediaType::Yaml => yaml::status(status).into_bytes(),
         MediaType::Protobuf => protobuf::encode_status(status),
+        // A Status holds nothing that cannot be serialized: strings, numbers and a JSON map.
+        MediaType::Cbor => cbor::encode(&serde_json::to_value(status).unwrap_or_default()),
         MediaType::Json => json(status, form.0.is_none_or(|agreed| agreed.is_pretty)),
     };
     let mut response = Response::new(full(body));
@@ -82,7 +89,7 @@ mod tests {
 
     fn form(accept: &'static str, uri: &'static str) -> Form {
         let headers = HeaderMap::from_iter([(http::header::ACCEPT, HeaderValue::from_static(accept))]);
-        Form::of(&headers, &Uri::from_static(uri))
+        Form::of(&headers, &Uri::from_static(uri), MediaTypes { has_cbor: true })
     }
 
     async fn written(status: &Status, form: Form) -> (String, String) {
@@ -150,6 +157,20 @@ mod tests {
     async fn a_path_that_is_no_apis_is_not_found_in_plain_text() {
         let found = written(&Status::page_not_found(), form("application/json", "/")).await;
         assert_eq!(found, ("text/plain; charset=utf-8".to_owned(), "404 page not found\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn is_written_in_cbor() {
+        let response = super::status(&Status::not_found("", "pods", "a"), form("application/cbor", "/"));
+        let (parts, body) = response.into_parts();
+        assert_eq!(parts.headers[CONTENT_TYPE], "application/cbor");
+        let body = body.collect().await.unwrap().to_bytes();
+        let expected = serde_json::json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "pods \"a\" not found",
+            "reason": "NotFound", "details": {"name": "a", "kind": "pods"}, "code": 404,
+        });
+        assert!(cbor::is_cbor(&body));
+        assert_eq!(cbor::decode(&body).unwrap().map(serde_json::Value::Object), Some(expected));
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Every way around admission that somebody thought of, as requests that a client can make.
 
 use crate::harness::{Request, field, post, protobuf_of};
+use kube_admission_proxy::object::cbor::encode as cbor;
 use serde_json::{Value, json};
 
 /// The object that is not to be stored.
@@ -98,7 +99,20 @@ fn forms(maps: &str, body: &str) -> Vec<Trick> {
             "protobuf with more behind it",
             create("application/vnd.kubernetes.protobuf", [protobuf(), b"\x3a\x01x".to_vec()].concat()),
         ),
-        ("CBOR", create("application/cbor", vec![0xd9, 0xd9, 0xf7, 0xa0])),
+        ("CBOR", create("application/cbor", cbor(&config_map()))),
+        ("CBOR without its mark", create("application/cbor", cbor(&config_map())[3..].to_vec())),
+        ("CBOR of two items", create("application/cbor", [cbor(&config_map()), cbor(&config_map())].concat())),
+        ("CBOR in a tag", create("application/cbor", [b"\xc6".to_vec(), cbor(&config_map())].concat())),
+        ("CBOR with a key twice", create("application/cbor", cbor_with(b"\x48metadata\xa1\x44name\x45other"))),
+        ("CBOR with a key in text, too", create("application/cbor", cbor_with(b"\x68metadata\xa1\x64name\x65other"))),
+        (
+            "CBOR with a key in chunks, too",
+            create("application/cbor", cbor_with(b"\x5f\x44meta\x44data\xff\xa1\x44name\x45other")),
+        ),
+        ("CBOR with the kind twice", create("application/cbor", cbor_with(b"\x64kind\x66Secret"))),
+        ("CBOR with a kind that has a tag", create("application/cbor", cbor_with(b"\xd6\x44kind\x46Secret"))),
+        ("CBOR that is said to be JSON", create("application/json", cbor(&config_map()))),
+        ("JSON that is said to be CBOR", create("application/cbor", body.into())),
         ("plain text", create("text/plain", body.into())),
         ("no content type", create("", body.into())),
         ("a content type with parameters", create("application/json; stream=watch", body.into())),
@@ -221,7 +235,15 @@ fn forms(maps: &str, body: &str) -> Vec<Trick> {
             create("application/json", format!(r#"{{"kind":"List","apiVersion":"v1","items":[{body}]}}"#).into()),
         ),
         ("an apply", Request::new("PATCH", &apply).body("application/apply-patch+yaml", body.to_owned())),
-        ("an apply in CBOR", Request::new("PATCH", &apply).body("application/apply-patch+cbor", vec![0xa0])),
+        ("an apply in CBOR", Request::new("PATCH", &apply).body("application/apply-patch+cbor", cbor(&config_map()))),
+        (
+            "an apply in CBOR with a key twice",
+            Request::new("PATCH", &apply).body("application/apply-patch+cbor", cbor_with(b"\x64kind\x66Secret")),
+        ),
+        (
+            "an update in CBOR",
+            Request::new("PUT", &format!("{maps}/slipped")).body("application/cbor", cbor(&config_map())),
+        ),
         (
             "a patch of two types",
             Request::new("PATCH", &apply).body("text/plain, application/merge-patch+json", body.to_owned()),
@@ -230,6 +252,15 @@ fn forms(maps: &str, body: &str) -> Vec<Trick> {
     ]
     .map(|(name, request)| (name.to_owned(), request))
     .into()
+}
+
+/// The object in CBOR, with another field at its end.
+fn cbor_with(field: &[u8]) -> Vec<u8> {
+    let mut body = cbor(&config_map());
+    // The head of the map counts one more.
+    body[3] += 1;
+    body.extend_from_slice(field);
+    body
 }
 
 /// Methods that are none, and those that stand in headers.

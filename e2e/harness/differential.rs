@@ -8,6 +8,7 @@ use super::proxy::Proxy;
 use super::webhook::{Review, Webhook};
 use super::{eventually, folder};
 use jiff::Timestamp;
+use kube_admission_proxy::object::cbor;
 use serde_json::{Map, Value, json};
 use std::process::Command;
 use std::time::Duration;
@@ -138,7 +139,10 @@ fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) ->
     let answer = api.send(user, sent);
     let placed = |text: String| uids.iter().fold(text, |text, (place, uid)| text.replace(uid, place));
     let text = placed(answer.text());
-    let mut body = serde_json::from_str(&text).unwrap_or_else(|_| json!(text));
+    let mut body = match cbor::is_cbor(&answer.body) {
+        true => json!({"in CBOR": cbor::decode(&answer.body).unwrap()}),
+        false => serde_json::from_str(&text).unwrap_or_else(|_| json!(text)),
+    };
     let generated = generated_name(request, &body);
     let mut reviews: Vec<Value> = Vec::new();
     // A kube-apiserver writes things of its own when it likes.

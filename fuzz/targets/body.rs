@@ -8,7 +8,10 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((choice, bytes)) = bytes.split_first() else { return };
-    let media_type = [MediaType::Json, MediaType::Yaml, MediaType::Protobuf][usize::from(choice % 3)];
+    let media_type = match choice / 15 {
+        0..8 => [MediaType::Json, MediaType::Yaml, MediaType::Protobuf][usize::from(choice % 3)],
+        _ => MediaType::Cbor,
+    };
     let kind = match choice / 3 % 5 {
         0 => GroupVersionKind::new("", "v1", "Pod"),
         1 => GroupVersionKind::new("apps", "v1", "Deployment"),

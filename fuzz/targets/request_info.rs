@@ -4,7 +4,7 @@
 
 use http::{HeaderMap, Method, Uri};
 use kube_admission_proxy::request::accept::{Answer, negotiate};
-use kube_admission_proxy::request::body::{OptionsKind, WriteOptions, media_type};
+use kube_admission_proxy::request::body::{MediaTypes, OptionsKind, WriteOptions, media_type};
 use kube_admission_proxy::request::{is_canonical, request_info, timeout};
 use libfuzzer_sys::fuzz_target;
 
@@ -29,12 +29,12 @@ fuzz_target!(|text: &str| {
         }
     }
     let _ = timeout::asked(query);
-    let _ = media_type(Some(header));
+    let _ = media_type(Some(header), MediaTypes { has_cbor: true });
     let mut headers = HeaderMap::new();
     if let Ok(value) = header.parse() {
         headers.insert("accept", value);
     }
     for answer in [Answer::Failure, Answer::BuiltIn { has_table: true }, Answer::Custom] {
-        negotiate(&headers, &uri, answer);
+        negotiate(&headers, &uri, answer, MediaTypes { has_cbor: true });
     }
 });

@@ -77,7 +77,7 @@ pub(super) struct Admission {
     /// An AdmissionConfiguration file with plugins' configurations.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
-    /// kube-apiserver's feature gates, AllAlpha and AllBeta too. Those that concern neither admission nor
+    /// kube-apiserver's feature gates, AllAlpha and AllBeta too. Those that concern neither admission, CBOR nor
     /// impersonation have no effect.
     #[arg(long, value_name = "NAME=BOOL,…", action = ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,

@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use crate::object::{GroupVersionKind, Object, discard_nulls};
-use crate::request::body::{self, Form, MediaType};
+use crate::request::body::{self, Form, MediaType, MediaTypes};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
 
@@ -48,7 +48,7 @@ pub fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status>
 /// # Errors
 /// For everything but JSON, YAML and protobuf.
 pub fn media_type(call: &Call) -> Result<MediaType, Status> {
-    body::media_type(call.content_type.as_deref())
+    body::media_type(call.content_type.as_deref(), MediaTypes::default())
 }
 
 /// A map of strings at a path, empty where there is none.

@@ -115,7 +115,7 @@ pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
 /// # Errors
 /// 415 for server-side apply, which does not exist here yet, and for everything unknown.
 pub fn patch_of(call: &Call) -> Result<(PatchType, Value), Status> {
-    let patch_type = PatchType::from_content_type(call.content_type.as_deref())?;
+    let patch_type = PatchType::from_content_type(call.content_type.as_deref(), false)?;
     if patch_type == PatchType::Apply {
         let others = [PatchType::Json, PatchType::Merge, PatchType::Strategic];
         return Err(Status::unsupported_media_type(&others.map(PatchType::content_type)));

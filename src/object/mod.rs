@@ -8,6 +8,7 @@ pub mod round_trip;
 pub mod convert;
 pub mod patch;
 pub mod protobuf;
+pub mod cbor;
 pub mod quantity;
 pub mod selector;
 pub mod schema;

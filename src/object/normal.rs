@@ -34,6 +34,14 @@ pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> 
     Some(typed::decode_json(kind, decoded, text)?.and_then(|typed| finish(kind, typed)))
 }
 
+/// The same of CBOR.
+///
+/// # Errors
+/// As [`built_in`].
+pub fn built_in_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Normal, String>> {
+    Some(typed::decode_cbor(kind, bytes)?.and_then(|typed| finish(kind, typed)))
+}
+
 /// What is decoded, with its defaults, but not yet what the internal version makes of it: [`round_trip()`].
 pub fn defaulted(kind: &GroupVersionKind, typed: Typed) -> Normal {
     let Ok(normal) = defaulted_and(kind, typed, |_| Ok::<(), Infallible>(()));

@@ -11,10 +11,12 @@ mod scalar;
 mod time;
 mod base64;
 mod text;
+mod cbor;
 mod encode;
 mod unstructured;
 mod rest;
 
+pub use cbor::{TypeMeta, type_meta};
 pub use rest::{Rest, Unplaced, has_rest};
 
 use super::decode::Decoded;
@@ -59,6 +61,27 @@ pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Op
         return Some(Ok(Typed { value, unknown: decoder.into_strict_errors() }));
     }
     Some(text::decode(schema, text))
+}
+
+/// Decodes CBOR. A field that the kind does not have is told by its place in its map, the first one only; the other rules and the
+/// errors are those of [`cbor`](super::cbor).
+///
+/// # Errors
+/// As [`decode()`].
+pub fn decode_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Typed, String>> {
+    let schema = table::of(kind)?;
+    Some(cbor::decode(schema, bytes).and_then(|(mut value, unknown)| {
+        Decoder::default().document(schema, &mut value)?;
+        Ok(Typed { value, unknown: unknown.into_iter().collect() })
+    }))
+}
+
+/// What Go writes of a time in RFC 3339, in its own time zone (`Time.MarshalText`).
+///
+/// # Errors
+/// `time.ParseError`
+pub fn rfc3339_nano(text: &str) -> Result<String, String> {
+    time::rfc3339_nano(text)
 }
 
 /// Gives the values of an object, which have no types yet, those that Go's conversion gives them: numbers that are too large for

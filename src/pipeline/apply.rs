@@ -33,6 +33,7 @@ use crate::upstream::Body;
 use bytes::Bytes;
 use deviation::deviation;
 use extend::extend;
+use http::header::CONTENT_TYPE;
 use http::{Method, Response, Uri};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -57,7 +58,7 @@ impl Write<'_> {
                 "what an apply comes to at an aggregated API that knows no dry runs cannot be admitted; apply on the client's side instead",
             ));
         }
-        let decoded = patch::decode(PatchType::Apply, &self.body)?;
+        let decoded = patch::decode_configuration(self.header(CONTENT_TYPE), &self.body)?;
         if let Some(event) = &mut exchange.event {
             event.set_request_patch(&decoded.value);
         }
@@ -85,7 +86,7 @@ impl Write<'_> {
                 _ => true,
             };
             match oddity {
-                _ if is_refused => return Ok(answer.into_response()),
+                _ if is_refused => return self.respond(answer).await,
                 Some(Oddity::Undecidable) => return Err(Status::bad_request(UNREADABLE_VERSION)),
                 Some(Oddity::NoVersion) | None => {}
             }
@@ -113,7 +114,7 @@ impl Write<'_> {
             let asked_for_version = !names_no_version(configuration.resource_version());
             let is_late = is_version_conflict(&answer) || is_already_exists(&answer);
             if asked_for_version || !is_late || !attempts.may_go_on(&version) {
-                return Ok(answer.into_response());
+                return self.respond(answer).await;
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Follows a response to its end for the audit event.
 
 use crate::audit::{EventInProgress, OBJECT_BYTES};
-use crate::object::decode;
 use crate::object::protobuf::{self, Envelope};
+use crate::object::{cbor, decode};
 use crate::processor;
 use crate::status::Status;
 use crate::upstream::{Body, BoxError, full};
@@ -97,6 +97,10 @@ async fn answered(bytes: &Bytes, encoding: Option<&HeaderValue>) -> Result<Value
     match bytes.first() {
         None => Err(Unread::Empty),
         Some(b'{') => serde_json::from_slice(&bytes).map_err(|_| Unread::Unknown("it is no JSON".to_owned())),
+        Some(_) if cbor::is_cbor(&bytes) => match cbor::decode(&bytes) {
+            Ok(Some(object)) => Ok(object.into()),
+            _ => Err(Unread::Unknown("it is no CBOR".to_owned())),
+        },
         Some(_) => match protobuf::open(&bytes) {
             Ok(envelope) => protobuf_object(&envelope).map_err(Unread::Unknown),
             Err(_) => match decode::yaml(&bytes) {
@@ -280,6 +284,7 @@ mod tests {
             ("json", json.clone(), None),
             ("yaml", yaml.clone(), None),
             ("protobuf", protobuf.clone(), None),
+            ("cbor", cbor::encode(&object), None),
             ("gzipped json", gzipped(&json), Some("gzip")),
             ("gzipped protobuf", gzipped(&protobuf), Some("gzip")),
         ] {

@@ -85,7 +85,7 @@ impl Write<'_> {
                 match self.delete_item(&options, item, exchange).await? {
                     Item::Deleted => {}
                     Item::Gone => spared.push(name),
-                    Item::Refused(refusal) => return Ok(refusal.into_response()),
+                    Item::Refused(refusal) => return self.respond(refusal).await,
                 }
             }
             if token.is_empty() || self.limit().is_some() {
@@ -149,7 +149,7 @@ impl Write<'_> {
     }
 
     fn agreed(&self) -> Option<Agreed> {
-        negotiate::agree(&self.parts.headers, &self.parts.uri, &self.target)
+        negotiate::agree(&self.parts.headers, &self.parts.uri, &self.target, self.pipeline.media_types)
     }
 
     /// Whether a page as the proxy reads it is what the client would get.

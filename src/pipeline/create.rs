@@ -45,11 +45,11 @@ impl Write<'_> {
             }
             let outgoing = Outgoing { owners: owners.clone(), ..self.admitted(&attributes, &sent)? };
             if let Some(refusal) = self.validate_write(&mut attributes, &outgoing, exchange).await? {
-                return Ok(refusal.into_response());
+                return self.respond(refusal).await;
             }
             let answer = self.send_admitted(Operation::Create, outgoing, exchange).await?;
             if base.is_none() || attempt == NAME_ATTEMPTS || !is_already_exists(&answer) {
-                return Ok(answer.into_response());
+                return self.respond(answer).await;
             }
             attempt += 1;
         }

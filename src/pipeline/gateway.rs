@@ -2,7 +2,7 @@
 
 use crate::authn::UserInfo;
 use crate::config::Limits;
-use crate::object::{Object, decode, protobuf};
+use crate::object::{Object, cbor, decode, protobuf};
 use crate::processor;
 use crate::request::body;
 use crate::shares::{Share, Shares};
@@ -163,6 +163,7 @@ impl Answer {
         let body = self.plain_body()?;
         match body.first()? {
             b'{' => serde_json::from_slice(&body).ok(),
+            _ if cbor::is_cbor(&body) => serde_json::from_value(cbor::decode(&body).ok()??.into()).ok(),
             _ => match protobuf::open(&body) {
                 Ok(envelope) => protobuf::status(&envelope).ok(),
                 Err(_) => serde_json::from_value(decode::yaml(&body).ok()?.value).ok(),
@@ -342,15 +343,14 @@ pub(super) fn with_body(
     *request.headers_mut() = headers.clone();
     let headers = request.headers_mut();
     headers.remove(TRANSFER_ENCODING);
-    without_cbor(headers);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     request.map(|()| full(body))
 }
 
-/// Takes out of what is accepted what the proxy cannot read (`CBORServingAndStorage` is off): a refusal must be understood. Who
-/// accepts nothing else is refused before.
-fn without_cbor(headers: &mut HeaderMap) {
+/// Takes CBOR out of what is accepted, which a kube-apiserver without `CBORServingAndStorage` does not know. Who accepts nothing
+/// else is refused before.
+pub(super) fn without_cbor(headers: &mut HeaderMap) {
     let is_cbor = |range: &str| {
         let media_type = range.split(';').next().unwrap_or_default().trim();
         ["application/cbor", "application/cbor-seq"].iter().any(|cbor| media_type.eq_ignore_ascii_case(cbor))
@@ -399,8 +399,8 @@ mod tests {
             for value in accepted {
                 headers.append(ACCEPT, HeaderValue::from_static(value));
             }
-            let request = with_body(&Method::POST, &Uri::from_static("/a"), &headers, "application/json", Bytes::new());
-            assert_eq!(request.headers().get_all(ACCEPT).iter().collect::<Vec<_>>(), forwarded, "{accepted:?}");
+            without_cbor(&mut headers);
+            assert_eq!(headers.get_all(ACCEPT).iter().collect::<Vec<_>>(), forwarded, "{accepted:?}");
         }
     }
 
@@ -411,6 +411,11 @@ mod tests {
         for body in [&br#"{"kind":"Status","reason":"Conflict"}"#[..], b"kind: Status\nreason: Conflict\n"] {
             assert_eq!(conflict(body).status().map(|status| status.reason).as_deref(), Some("Conflict"));
         }
+        let status =
+            serde_json::json!({"kind": "Status", "reason": "Conflict", "details": {"causes": [{}]}, "code": 409});
+        let in_cbor = cbor::encode(&status);
+        let read = Answer { body: in_cbor.into(), ..conflict(b"") }.status().unwrap();
+        assert_eq!((read.reason.as_str(), read.code, read.details.unwrap().causes.len()), ("Conflict", 409, 1));
         let well_formed = b"k8s\0\x0a\x0c\x0a\x02v1\x12\x06Status\x12\x18\x0a\x00\x12\x01F\x22\x08Conflict\x2a\x04\x22\x02\x0a\x00\x30\x99\x03";
         let status = conflict(well_formed).status().unwrap();
         assert_eq!((status.reason.as_str(), status.code), ("Conflict", 409));

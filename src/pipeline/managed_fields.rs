@@ -10,7 +10,7 @@ use crate::object::managed_fields::{self, Change, manager_name};
 use crate::object::patch::PatchType;
 use crate::status::Status;
 use http::Method;
-use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::header::USER_AGENT;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::sync::Arc;
@@ -32,8 +32,7 @@ impl Write<'_> {
     /// Shows them, if a plugin looks at them. An apply has them already: it was tried at the API server.
     pub(super) fn show_managed_fields(&self, attributes: &mut Attributes) -> Option<Shown> {
         attributes.object.as_ref()?;
-        let is_apply = self.parts.method == Method::PATCH
-            && PatchType::from_content_type(self.header(CONTENT_TYPE)).ok() == Some(PatchType::Apply);
+        let is_apply = self.parts.method == Method::PATCH && self.patch_type().ok() == Some(PatchType::Apply);
         if !self.pipeline.chain.looks_at_managed_fields(attributes) {
             return None;
         }

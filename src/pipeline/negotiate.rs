@@ -6,50 +6,52 @@ use super::write::schema;
 use crate::object::patch::PatchType;
 use crate::request::RequestInfo;
 use crate::request::accept::{self, Agreed, Answer};
-use crate::request::body;
+use crate::request::body::{self, MediaTypes};
 use crate::status::{Details, Status};
 use crate::upstream::Body;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, Uri};
 
-/// What the API server can answer with.
-const REPRESENTATIONS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-
 /// The checks of the handlers.
-pub(super) fn check(request: &Request<Body>, info: &RequestInfo, target: &Target) -> Result<(), Status> {
+pub(super) fn check(
+    request: &Request<Body>,
+    info: &RequestInfo,
+    target: &Target,
+    known: MediaTypes,
+) -> Result<(), Status> {
     let content_type = request.headers().get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
     let is_built_in = schema(target.kind()).is_some();
     if info.verb == "patch" {
-        let patch_type = PatchType::from_content_type(content_type);
+        let patch_type = PatchType::from_content_type(content_type, known.has_cbor);
         if !is_built_in && matches!(patch_type, Ok(PatchType::Strategic) | Err(_)) {
-            return Err(PatchType::unsupported(false));
+            return Err(PatchType::unsupported(false, known.has_cbor));
         }
         patch_type?;
     }
-    if agree(request.headers(), request.uri(), target).is_none() {
-        return Err(Status::not_acceptable(&REPRESENTATIONS));
+    if agree(request.headers(), request.uri(), target, known).is_none() {
+        return Err(Status::not_acceptable(&known.names()));
     }
     // An update's body is looked at after its options.
-    if info.verb == "create" { body::media_type(content_type).map(|_| ()) } else { Ok(()) }
+    if info.verb == "create" { body::media_type(content_type, known).map(|_| ()) } else { Ok(()) }
 }
 
 /// In what form the answer is to be; none if there is none that the client accepts.
-pub(super) fn agree(headers: &HeaderMap, uri: &Uri, target: &Target) -> Option<Agreed> {
+pub(super) fn agree(headers: &HeaderMap, uri: &Uri, target: &Target, known: MediaTypes) -> Option<Agreed> {
     let is_built_in = schema(target.kind()).is_some();
     let answer = if is_built_in { Answer::BuiltIn { has_table: target.has_table() } } else { Answer::Custom };
-    accept::negotiate(headers, uri, answer)
+    accept::negotiate(headers, uri, answer, known)
 }
 
 /// The checks of the routes of built-in kinds, which come before (`restful.RouterJSR311.detectRoute`).
-pub(super) fn check_route(request: &Request<Body>, info: &RequestInfo) -> Result<(), Status> {
+pub(super) fn check_route(request: &Request<Body>, info: &RequestInfo, known: MediaTypes) -> Result<(), Status> {
     let content_type = request.headers().get(CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("?"));
-    let is_patch = |one: &str| PatchType::from_content_type(Some(one.trim_matches(' '))).is_ok();
+    let is_patch = |one: &str| PatchType::from_content_type(Some(one.trim_matches(' ')), known.has_cbor).is_ok();
     if info.verb == "patch" && !content_type.split(',').any(is_patch) {
         let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
         return Err(status.with_details(Details::default()));
     }
-    if !accept::routes_match(request.headers(), &REPRESENTATIONS) {
-        let text = format!("406: Not Acceptable\n\nAvailable representations: {}", REPRESENTATIONS.join(", "));
+    if !accept::routes_match(request.headers(), &known.names()) {
+        let text = format!("406: Not Acceptable\n\nAvailable representations: {}", known.names().join(", "));
         return Err(Status::failure(406, "NotAcceptable", text).with_details(Details::default()));
     }
     Ok(())

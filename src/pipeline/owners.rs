@@ -14,9 +14,10 @@ use crate::request::body;
 use crate::request::query::query_value;
 use crate::response::{self, Form};
 use crate::status::Status;
+use crate::upstream::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, WARNING};
-use http::{Method, StatusCode};
+use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
@@ -239,10 +240,23 @@ impl Write<'_> {
         }
     }
 
+    /// An answer for the client. The proxy asks for what it tries in JSON: a refusal of that comes in the form that the client accepts.
+    pub(super) async fn respond(&self, answer: Answer) -> Result<Response<Body>, Status> {
+        let is_json = answer.headers.get(CONTENT_TYPE).is_some_and(|form| form == "application/json");
+        let form = Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
+        if !is_json || answer.status.is_success() || form.is_json() {
+            return Ok(answer.into_response());
+        }
+        // Only a Status says the code once more.
+        let is_status = answer.status().is_some_and(|status| status.code == answer.status.as_u16());
+        let answer = if is_status { self.refusal_in_accepted_form(answer).await? } else { answer };
+        Ok(answer.into_response())
+    }
+
     /// A refusal that was asked for in JSON, in the form that the client accepts.
     async fn refusal_in_accepted_form(&self, refusal: Answer) -> Result<Answer, Status> {
         let Some(status) = refusal.status().filter(|_| !self.accepts_plain_json()) else { return Ok(refusal) };
-        let form = Form::of(&self.parts.headers, &self.parts.uri);
+        let form = Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
         let (written, body) = response::status(&status, form).into_parts();
         let body = body::read(body, self.pipeline.limits.response_bytes).await?;
         let mut headers = refusal.headers;

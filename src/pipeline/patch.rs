@@ -37,7 +37,7 @@ const SHORT_OPERATIONS: usize = 100;
 impl Write<'_> {
     /// Admits and patches the object; on a conflict that the client did not ask for, once more with the fresh one.
     pub(super) async fn patch(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
-        let patch_type = PatchType::from_content_type(self.header(CONTENT_TYPE))?;
+        let patch_type = self.patch_type()?;
         let options = self.options(OptionsKind::Patch(patch_type))?;
         if patch_type == PatchType::Apply {
             return self.apply(&options, exchange).await;
@@ -63,9 +63,14 @@ impl Write<'_> {
             let version = old.resource_version().to_owned();
             let (answer, retry) = self.patch_existing(patch_type, &decoded, old, &options, exchange).await?;
             if !retry || !attempts.may_go_on(&version) {
-                return Ok(answer.into_response());
+                return self.respond(answer).await;
             }
         }
+    }
+
+    /// What the body is said to be.
+    pub(super) fn patch_type(&self) -> Result<PatchType, Status> {
+        PatchType::from_content_type(self.header(CONTENT_TYPE), self.pipeline.media_types.has_cbor)
     }
 
     /// One attempt: the answer, and whether the object changed while it was admitted.

@@ -170,6 +170,7 @@ impl Path {
             reserved_names: ReservedNames::default(),
             validation_view: ValidationView::Stored,
             field_ownership: FieldOwnership::Exact,
+            media_types: MediaTypes::default(),
             gateway: Gateway {
                 transport,
                 forwarder,

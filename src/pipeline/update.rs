@@ -80,9 +80,9 @@ impl Write<'_> {
                 None => self.update_missing(&object, &options, &sent, exchange).await?,
             };
             match answer {
-                Outcome::Final(answer) => return Ok(answer.into_response()),
+                Outcome::Final(answer) => return self.respond(answer).await,
                 Outcome::Changed(_) if attempts.may_go_on(&version) => {}
-                Outcome::Changed(answer) => return Ok(answer.into_response()),
+                Outcome::Changed(answer) => return self.respond(answer).await,
             }
         }
     }

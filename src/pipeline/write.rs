@@ -1,6 +1,6 @@
 //! What every kind of write has in common: its body, its options, its attributes, its way upstream.
 
-use super::gateway::{Answer, with_body};
+use super::gateway::{Answer, with_body, without_cbor};
 use super::owner_references::Seen;
 use super::owners::Owners;
 use super::rest::Rest;
@@ -147,7 +147,10 @@ impl<'a> Write<'a> {
         caller: &'a Caller,
         exchange: &Exchange,
     ) -> Result<Self, Status> {
-        let (parts, stream) = request.into_parts();
+        let (mut parts, stream) = request.into_parts();
+        if !pipeline.media_types.has_cbor {
+            without_cbor(&mut parts.headers);
+        }
         let limits = &pipeline.limits;
         // A collection may take as long as any other request: `handlers.DeleteCollection` sets no bound of its own.
         let is_collection = parts.method == Method::DELETE && target.name.is_empty();
@@ -198,7 +201,7 @@ impl<'a> Write<'a> {
     }
 
     pub(super) fn media_type(&self) -> Result<MediaType, Status> {
-        body::media_type(self.header(CONTENT_TYPE))
+        body::media_type(self.header(CONTENT_TYPE), self.pipeline.media_types)
     }
 
     pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {

@@ -2,7 +2,7 @@
 //!
 //! The rules are those of `goautoneg`, quirks included: the order of its sort, and that `q=0` still accepts.
 
-use super::body::MediaType;
+use super::body::{MediaType, MediaTypes};
 use super::query::query_value;
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderMap, Uri};
@@ -36,15 +36,14 @@ pub struct Agreed {
 }
 
 /// The best of what the header lists and the server has (`NegotiateMediaTypeOptions`); none if it has nothing of it.
-pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: Answer) -> Option<Agreed> {
+pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: Answer, known: MediaTypes) -> Option<Agreed> {
     let accept = accept(headers);
     let is_pretty = is_pretty(headers, uri);
     if accept.is_empty() {
         return Some(Agreed { media_type: MediaType::Json, is_pretty, is_converted: false });
     }
     sorted(accept).iter().find_map(|clause| {
-        let all = [MediaType::Json, MediaType::Yaml, MediaType::Protobuf];
-        let media_type = all.into_iter().find(|media_type| clause.takes(*media_type, answer))?;
+        let media_type = *known.all().iter().find(|media_type| clause.takes(**media_type, answer))?;
         let is_pretty = is_pretty || clause.parameter("pretty") == Some("1");
         Some(Agreed { media_type, is_pretty, is_converted: clause.is_converted() })
     })
@@ -157,7 +156,7 @@ impl<'a> Clause<'a> {
             _ if !is_converted => true,
             _ if of("g") != "meta.k8s.io" || !["v1", "v1beta1"].contains(&of("v")) => false,
             Answer::BuiltIn { has_table: false } if of("as") == "Table" => false,
-            _ if of("as") == "Table" => media_type != MediaType::Protobuf,
+            _ if of("as") == "Table" => matches!(media_type, MediaType::Json | MediaType::Yaml),
             _ => ["PartialObjectMetadata", "PartialObjectMetadataList"].contains(&of("as")),
         }
     }
@@ -185,7 +184,34 @@ mod tests {
 
     fn agreed(accept: &str, answer: Answer) -> Option<MediaType> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
-        negotiate(&headers, &Uri::from_static("/"), answer).map(|agreed| agreed.media_type)
+        negotiate(&headers, &Uri::from_static("/"), answer, MediaTypes::default()).map(|agreed| agreed.media_type)
+    }
+
+    /// As a kube-apiserver 1.36.3 with the gate answered.
+    #[test]
+    fn cbor_is_one_of_the_forms_where_its_gate_is_on() {
+        let (json, cbor) = (Some(MediaType::Json), Some(MediaType::Cbor));
+        let metadata = "application/cbor;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        for (accept, object, custom, failure) in [
+            ("application/cbor", cbor, cbor, cbor),
+            ("application/cbor-seq", None, None, None),
+            ("*/*", json, json, json),
+            ("application/*", json, json, json),
+            ("application/json,application/cbor", json, json, json),
+            ("application/json;q=0.5,application/cbor", cbor, cbor, cbor),
+            ("application/cbor;stream=watch", cbor, cbor, cbor),
+            ("application/cbor;pretty=1", cbor, cbor, cbor),
+            ("application/cbor;sv=v1", cbor, cbor, None),
+            ("application/cbor;as=Table;g=meta.k8s.io;v=v1", None, None, None),
+            (metadata, cbor, cbor, None),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            let known = MediaTypes { has_cbor: true };
+            let found = [ANY, Answer::Custom, Answer::Failure].map(|answer| {
+                negotiate(&headers, &Uri::from_static("/"), answer, known).map(|agreed| agreed.media_type)
+            });
+            assert_eq!(found, [object, custom, failure], "{accept}");
+        }
     }
 
     /// As a kube-apiserver 1.36.3 answered.
@@ -262,7 +288,8 @@ mod tests {
             ("/?pretty=yes", "x", false),
         ] {
             let headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(user_agent))]);
-            let agreed = negotiate(&headers, &Uri::from_static(query), Answer::Failure).unwrap();
+            let uri = Uri::from_static(query);
+            let agreed = negotiate(&headers, &uri, Answer::Failure, MediaTypes::default()).unwrap();
             assert_eq!(agreed.is_pretty, expected, "{query} {user_agent}");
         }
     }

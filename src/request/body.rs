@@ -8,14 +8,14 @@ mod check;
 mod options;
 
 pub use check::{check_name, check_new_name, ensure_namespace};
-pub use media_type::{MediaType, media_type};
+pub use media_type::{MediaType, MediaTypes, media_type};
 pub use options::{OptionsKind, WriteOptions};
 
 use crate::object::decode::{self, Decoded, go_quote};
 use crate::object::normal::{self, Normal};
 use crate::object::structural::{self, Structural};
 use crate::object::typed::Rest;
-use crate::object::{GroupVersionKind, Object, protobuf, schema, typed};
+use crate::object::{GroupVersionKind, Object, cbor, protobuf, schema, typed};
 use crate::processor;
 use crate::status::{Cause, Status};
 use crate::upstream::Body;
@@ -87,13 +87,13 @@ pub struct DecodedObject {
     /// The object; apiVersion and kind are those of the URL's resource also where the client left them out.
     pub object: Object,
     /// What strict decoding says of duplicate keys, one warning each: `duplicate field "data.a"`; for YAML
-    /// `line 4: key "a" already set in map`.
+    /// `line 4: key "a" already set in map`. In CBOR they are errors.
     pub duplicates: Vec<String>,
     /// What it says besides, in the order of the text: `unknown field "spec.foo"`. Of built-in kinds in JSON, duplicates are
     /// here.
     pub unknown: Vec<String>,
     /// Whether whoever reads the body's bytes reads this very object in them, so that they can be passed on. Never so of
-    /// YAML, which two parsers read in two ways.
+    /// YAML, which two parsers read in two ways, and of CBOR, whose strings need not be UTF-8.
     pub is_verbatim: bool,
     /// What the body has besides.
     pub unseen: Unseen,
@@ -165,6 +165,7 @@ pub fn decode_object(
         MediaType::Json => decode_json(bytes),
         MediaType::Yaml => decode::yaml(bytes),
         MediaType::Protobuf => return decode_protobuf(bytes, expected, form, unrecognized),
+        MediaType::Cbor => return decode_cbor(bytes, expected, form, unrecognized),
     };
     let Decoded { value, duplicates } = decoded.map_err(|why| unrecognized(&why))?;
     let sent = sent_kind(&value).map_err(|why| unrecognized(&why))?;
@@ -284,6 +285,81 @@ fn decode_protobuf(
     let is_verbatim = is_complete && (is_carried || !has_unknown_fields);
     let (duplicates, unknown) = Default::default();
     Ok(DecodedObject { object, duplicates, unknown, is_verbatim, unseen })
+}
+
+/// `cbor.serializer.Decode`: a built-in kind into its type, what the body does not say of its kind as expected.
+fn decode_cbor(
+    bytes: &[u8],
+    expected: &GroupVersionKind,
+    form: Form<'_>,
+    unrecognized: impl Fn(&str) -> Status,
+) -> Result<DecodedObject, Status> {
+    let mut unseen = Unseen::Nothing;
+    let Normal { mut object, unknown } = match typed::is_known(expected) {
+        true => {
+            let sent = Sent::of_cbor(bytes, expected).map_err(|why| unrecognized(&why))?;
+            // It shows only where no version is said.
+            let shown = if sent.version.is_empty() { cbor::diagnose(bytes) } else { String::new() };
+            check_built_in(shown.as_bytes(), &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
+            let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
+            match form {
+                // What is not known here is read as in JSON.
+                Form::Carrying(_) => {
+                    let mut fields = cbor::decode(bytes).map_err(handled)?.unwrap_or_default();
+                    unseen = Rest::take(expected, &mut fields).map_or(Unseen::Nothing, Unseen::Fields);
+                    let normal = known(normal::built_in(expected, Value::Object(fields))).map_err(handled)?;
+                    match unseen {
+                        Unseen::Nothing => normal,
+                        _ => Normal { unknown: Vec::new(), ..normal },
+                    }
+                }
+                Form::Normal(_) => known(normal::built_in_cbor(expected, bytes)).map_err(handled)?,
+                Form::AsSent => {
+                    let fields = cbor::decode(bytes).map_err(handled)?.unwrap_or_default();
+                    as_sent(expected, fields).map_err(handled)?
+                }
+            }
+        }
+        false => {
+            let fields = cbor::decode(bytes).map_err(|why| match typed::type_meta(bytes) {
+                Err(why) => unrecognized(&why),
+                Ok(meta) => {
+                    let sent = Sent::of_type_meta(meta, expected);
+                    cannot_be_handled(&sent.kind, &sent.version, expected, &why)
+                }
+            })?;
+            custom_from_cbor(bytes, fields.unwrap_or_default(), expected, form, unrecognized)?
+        }
+    };
+    name_kind(&mut object, expected);
+    Ok(DecodedObject { object, duplicates: Vec::new(), unknown, is_verbatim: false, unseen })
+}
+
+/// A custom resource must say what it is. Of fields that its schema does not know nobody is told
+/// (`unstructuredNegotiatedSerializer.DecoderToVersion`).
+fn custom_from_cbor(
+    bytes: &[u8],
+    fields: Map<String, Value>,
+    expected: &GroupVersionKind,
+    form: Form<'_>,
+    unrecognized: impl Fn(&str) -> Status,
+) -> Result<Normal, Status> {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if kind.is_empty() || api_version.matches('/').count() > 1 {
+        return Err(unrecognized(&format!("Object 'Kind' is missing in '{}'", cbor::diagnose(bytes))));
+    }
+    if api_version.is_empty() || api_version.ends_with('/') {
+        let why = format!("Object 'apiVersion' is missing in '{}'", cbor::diagnose(bytes));
+        return Err(cannot_be_handled(kind, "", expected, &why));
+    }
+    let sent = sent_kind(&Value::Object(fields.clone())).map_err(|why| unrecognized(&why))?;
+    check_custom(b"", &sent, expected, &fields).map_err(|problem| match problem {
+        Custom::Unrecognized(why) => unrecognized(&why),
+        Custom::Refused(status) => status,
+    })?;
+    let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
+    Ok(Normal { unknown: Vec::new(), ..by_schema(form, fields).map_err(handled)? })
 }
 
 fn cannot_be_handled(kind: &str, version: &str, expected: &GroupVersionKind, why: &str) -> Status {

@@ -110,6 +110,7 @@ impl Front {
             reserved_names: Default::default(),
             validation_view: ValidationView::Stored,
             field_ownership: FieldOwnership::Exact,
+            media_types: Default::default(),
             gateway: Gateway {
                 transport,
                 forwarder,

@@ -10,6 +10,7 @@ pub use json::{Failure, apply_operations, operation_fields};
 pub use merge::merge_diff;
 pub use strategic::{NO_FIELD, go_print};
 
+use super::cbor;
 use super::decode::{self, Decoded};
 use super::schema;
 use crate::status::{Cause, Details, Status};
@@ -28,41 +29,41 @@ pub enum PatchType {
     Apply,
 }
 
-/// What kube-apiserver says it accepts for built-in kinds, in its order.
-const ACCEPTED: [&str; 4] = [
+/// What kube-apiserver says it accepts, in its order.
+const ACCEPTED: [&str; 5] = [
     "application/json-patch+json",
     "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
+    STRATEGIC,
     "application/apply-patch+yaml",
+    APPLY_CBOR,
 ];
 
-/// The same for custom resources, which have no strategic merge.
-const ACCEPTED_WITHOUT_STRATEGIC: [&str; 3] =
-    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+/// Not of custom resources.
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+/// Only with its feature gate.
+const APPLY_CBOR: &str = "application/apply-patch+cbor";
 
 impl PatchType {
-    /// From a `Content-Type` header; parameters are ignored (`handlers.PatchResource`).
+    /// From a `Content-Type` header; parameters are ignored (`handlers.PatchResource`). With `has_cbor`, an apply configuration may be
+    /// in CBOR.
     ///
     /// # Errors
     /// 415 for everything that is no patch.
-    pub fn from_content_type(content_type: Option<&str>) -> Result<Self, Status> {
-        let content_type = content_type.unwrap_or_default();
-        let content_type = match content_type.find(';') {
-            Some(at) if at > 0 => &content_type[..at],
-            _ => content_type,
-        };
-        match content_type {
+    pub fn from_content_type(content_type: Option<&str>, has_cbor: bool) -> Result<Self, Status> {
+        match without_parameters(content_type) {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
-            "application/strategic-merge-patch+json" => Ok(Self::Strategic),
+            STRATEGIC => Ok(Self::Strategic),
             "application/apply-patch+yaml" => Ok(Self::Apply),
-            _ => Err(Self::unsupported(true)),
+            APPLY_CBOR if has_cbor => Ok(Self::Apply),
+            _ => Err(Self::unsupported(true, has_cbor)),
         }
     }
 
     /// The 415 of a kind with or without strategic merge.
-    pub fn unsupported(strategic: bool) -> Status {
-        Status::unsupported_media_type(if strategic { &ACCEPTED } else { &ACCEPTED_WITHOUT_STRATEGIC })
+    pub fn unsupported(strategic: bool, has_cbor: bool) -> Status {
+        let is_accepted = |one: &&str| (strategic || *one != STRATEGIC) && (has_cbor || *one != APPLY_CBOR);
+        Status::unsupported_media_type(&ACCEPTED.into_iter().filter(is_accepted).collect::<Vec<_>>())
     }
 
     /// Its media type.
@@ -74,6 +75,26 @@ impl PatchType {
             Self::Apply => ACCEPTED[3],
         }
     }
+}
+
+fn without_parameters(content_type: Option<&str>) -> &str {
+    let content_type = content_type.unwrap_or_default();
+    match content_type.find(';') {
+        Some(at) if at > 0 => &content_type[..at],
+        _ => content_type,
+    }
+}
+
+/// Decodes an apply configuration, in the form that its `Content-Type` names.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_configuration(content_type: Option<&str>, bytes: &[u8]) -> Result<Decoded, Status> {
+    if without_parameters(content_type) != APPLY_CBOR {
+        return decode(PatchType::Apply, bytes);
+    }
+    let fields = cbor::decode(bytes).map_err(|why| Status::bad_request(format!("error decoding YAML: {why}")))?;
+    Ok(Decoded { value: fields.map_or(Value::Null, Value::Object), duplicates: Vec::new() })
 }
 
 /// Decodes the body of a PATCH request.
@@ -107,7 +128,7 @@ pub fn apply(
         PatchType::Merge => merge::apply(original, patch)?,
         PatchType::Strategic => match schema {
             Some(schema) => strategic::apply(original, patch, schema)?,
-            None => return Err(PatchType::unsupported(false)),
+            None => return Err(PatchType::unsupported(false, false)),
         },
         PatchType::Apply => return Err(Status::not_implemented("a server-side apply outside the API server")),
     };

@@ -62,13 +62,38 @@ fn values_are_printed_as_go_prints_them() {
 
 #[test]
 fn media_types_of_patches_tolerate_parameters() {
-    let parse = |text: &str| PatchType::from_content_type(Some(text));
+    let parse = |text: &str| PatchType::from_content_type(Some(text), false);
     assert_eq!(parse("application/merge-patch+json; charset=utf-8").unwrap(), PatchType::Merge);
     assert_eq!(parse("application/apply-patch+yaml").unwrap(), PatchType::Apply);
     for text in ["application/json", "", ";application/json-patch+json", "application/merge-patch+json ;"] {
         assert_eq!(parse(text).unwrap_err().code, 415, "{text}");
     }
-    assert_eq!(PatchType::from_content_type(None).unwrap_err().code, 415);
+    assert_eq!(PatchType::from_content_type(None, false).unwrap_err().code, 415);
+}
+
+/// As a kube-apiserver 1.36.3 answered, with its feature gate and without.
+#[test]
+fn an_apply_configuration_may_be_in_cbor() {
+    let cbor = Some("application/apply-patch+cbor; a=b");
+    assert_eq!(PatchType::from_content_type(cbor, true).unwrap(), PatchType::Apply);
+    let listed = |strategic, has_cbor| PatchType::unsupported(strategic, has_cbor).message;
+    assert_eq!(PatchType::from_content_type(cbor, false).unwrap_err().message, listed(true, false));
+    assert!(
+        listed(true, false).ends_with("+json, application/strategic-merge-patch+json, application/apply-patch+yaml")
+    );
+    assert!(
+        listed(false, true).ends_with("merge-patch+json, application/apply-patch+yaml, application/apply-patch+cbor")
+    );
+    let decoded = decode_configuration(cbor, b"\xd9\xd9\xf7\xa1\x41a\x01").unwrap();
+    assert_eq!(decoded.value, json!({"a": 1}));
+    for (body, why) in [
+        (&b"\xa2\x41a\x01\x61a\x02"[..], "cbor: found duplicate map key \"a\" at map element index 1"),
+        (b"\x80", "cbor: cannot unmarshal array into Go value of type map[string]interface {}"),
+        (b"", "EOF"),
+    ] {
+        let status = decode_configuration(cbor, body).unwrap_err();
+        assert_eq!((status.code, status.message), (400, format!("error decoding YAML: {why}")));
+    }
 }
 
 #[test]

@@ -33,6 +33,18 @@ pub(super) fn json_schema() -> &'static [Shape; 3] {
     &TABLE.json_schema
 }
 
+/// What bytes are a list of.
+pub(super) fn byte() -> &'static Shape {
+    static BYTE: Shape = Shape { is_pointer: false, name: None, holds: Holds::Uint8 };
+    &BYTE
+}
+
+/// What an `IntOrString` holds that is no string.
+pub(super) fn int32() -> &'static Shape {
+    static INT32: Shape = Shape { is_pointer: false, name: None, holds: Holds::Int32 };
+    &INT32
+}
+
 /// A Go struct.
 #[derive(Debug)]
 pub(super) struct Type {
@@ -216,6 +228,11 @@ impl Holds {
             | Self::SchemaOrStrings
             | Self::Struct(_) => true,
         }
+    }
+
+    /// Whether it is a single value of a type that Go has itself.
+    pub(super) fn is_scalar(&self) -> bool {
+        matches!(self, Self::String | Self::Bool | Self::Uint8 | Self::Int32 | Self::Int64 | Self::Float64)
     }
 
     /// Whether `null` takes away what was there, also without a pointer.

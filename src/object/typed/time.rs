@@ -38,6 +38,24 @@ pub(super) fn canonical(text: &str, layout: Layout) -> Result<Option<Cow<'_, str
     Ok(Some(if written == text { Cow::Borrowed(text) } else { Cow::Owned(written) }))
 }
 
+/// `Time.MarshalText` of what was parsed.
+///
+/// # Errors
+/// `time.ParseError`
+pub(super) fn rfc3339_nano(text: &str) -> Result<String, String> {
+    canonical(text, Layout::Seconds)?;
+    // It is in ASCII, and an hour may have one digit.
+    let (date, time) = text.split_at(11);
+    let (hour, minutes) = time.split_once(':').unwrap_or((time, ""));
+    let (minutes, rest) = minutes.split_at(5);
+    let (fraction, offset) = rest.split_at(rest.find(['Z', '+', '-']).unwrap_or(rest.len()));
+    let digits = fraction.get(1..).unwrap_or_default();
+    let digits = digits.get(..9).unwrap_or(digits).trim_end_matches('0');
+    let point = if digits.is_empty() { "" } else { "." };
+    let offset = if matches!(offset, "+00:00" | "-00:00") { "Z" } else { offset };
+    Ok(format!("{date}{hour:0>2}:{minutes}{point}{digits}{offset}"))
+}
+
 impl Layout {
     fn text(self) -> &'static str {
         match self {

@@ -2,6 +2,7 @@
 
 use super::super::write::Attempts;
 use super::*;
+use crate::object::cbor;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
@@ -82,6 +83,39 @@ async fn a_conflict_is_understood_where_it_is_compressed() {
     let headers = [("content-type", "application/json"), ("accept-encoding", "br, gzip;q=0.5")];
     let answer = path.ask_raw("PUT", &at("packed"), &headers, config_map("packed").to_string()).await;
     assert_eq!((answer.status().as_u16(), puts.load(Ordering::SeqCst)), (200, 2));
+}
+
+#[tokio::test]
+async fn a_conflict_is_understood_in_cbor() {
+    let conflict = cbor::encode(&serde_json::from_slice(&refusal("Conflict")).unwrap());
+    let server = embedded::Server::new(embedded::Limits::default());
+    let (transport, puts) = refusing(&server, Method::PUT, 1, None, conflict);
+    let mut path = Path::over(server, transport).await;
+    path.pipeline.media_types.has_cbor = true;
+    assert_eq!(path.json("POST", CONFIG_MAPS, &config_map("in-cbor")).await.0, 201);
+    let headers = [("content-type", "application/cbor"), ("accept", "application/cbor, application/json")];
+    let answer = path.ask_raw("PUT", &at("in-cbor"), &headers, cbor::encode(&config_map("in-cbor"))).await;
+    assert_eq!((answer.status().as_u16(), puts.load(Ordering::SeqCst)), (200, 2));
+}
+
+/// Filters and routes do not know CBOR.
+#[tokio::test]
+async fn a_refusal_is_in_cbor_where_a_handler_answers() {
+    let server = embedded::Server::new(embedded::Limits::default());
+    let mut path = Path::over(server.clone(), Arc::new(server)).await;
+    path.pipeline.media_types.has_cbor = true;
+    let accepted = ("accept", "application/cbor");
+    let wrong = cbor::encode(&json!({"metadata": {"name": "no/name"}}));
+    for (method, uri, content_type, body, expected) in [
+        ("POST", CONFIG_MAPS, "text/plain", Vec::new(), (415, "application/cbor")),
+        ("PUT", &*at("none"), "application/cbor", cbor::encode(&config_map("none")), (404, "application/cbor")),
+        ("PUT", CONFIG_MAPS, "application/cbor", Vec::new(), (405, "application/json")),
+        ("POST", CONFIG_MAPS, "application/cbor", wrong[..9].to_vec(), (400, "application/cbor")),
+    ] {
+        let answer = path.ask_raw(method, uri, &[("content-type", content_type), accepted], body).await;
+        let found = (answer.status().as_u16(), answer.headers()["content-type"].to_str().unwrap());
+        assert_eq!(found, expected, "{method} {uri}");
+    }
 }
 
 #[tokio::test]

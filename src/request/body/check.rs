@@ -2,6 +2,7 @@
 
 use super::cannot_be_handled;
 use crate::object::decode::{self, go_quote};
+use crate::object::typed::{self, TypeMeta};
 use crate::object::{GroupVersionKind, Object, protobuf, schema, structural};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
@@ -25,6 +26,26 @@ impl Sent {
             if version.is_empty() { (&*expected.group, &*expected.version) } else { (group, version) };
         let kind = if envelope.kind.is_empty() { &expected.kind } else { &envelope.kind };
         Self { group: group.into(), version: version.into(), kind: kind.clone() }
+    }
+
+    /// What a body in CBOR says, for a type that it is decoded into (`gvkWithDefaults`).
+    pub(super) fn of_cbor(bytes: &[u8], expected: &GroupVersionKind) -> Result<Self, String> {
+        typed::type_meta(bytes).map(|meta| Self::of_type_meta(meta, expected))
+    }
+
+    pub(super) fn of_type_meta(meta: TypeMeta, expected: &GroupVersionKind) -> Self {
+        let (group, version) = match meta.api_version.split('/').collect::<Vec<_>>()[..] {
+            [version] => ("", version),
+            [group, version] => (group, version),
+            _ => ("", ""),
+        };
+        let is_of_group = group.is_empty() || group == expected.group;
+        let (group, version) = match version.is_empty() && is_of_group {
+            true => (expected.group.as_str(), expected.version.as_str()),
+            false => (group, version),
+        };
+        let kind = if meta.kind.is_empty() { expected.kind.clone() } else { meta.kind };
+        Self { group: group.into(), version: version.into(), kind }
     }
 
     pub(super) fn group_version(&self) -> String {

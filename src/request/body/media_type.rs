@@ -14,6 +14,8 @@ pub enum MediaType {
     Yaml,
     /// `application/vnd.kubernetes.protobuf`.
     Protobuf,
+    /// `application/cbor`.
+    Cbor,
 }
 
 impl MediaType {
@@ -23,22 +25,40 @@ impl MediaType {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
             Self::Protobuf => "application/vnd.kubernetes.protobuf",
+            Self::Cbor => "application/cbor",
         }
     }
 }
 
-/// What kube-apiserver says it accepts, in its order.
-const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// The media types of bodies and answers, in kube-apiserver's order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MediaTypes {
+    /// Whether CBOR is one of them (`CBORServingAndStorage`).
+    pub has_cbor: bool,
+}
 
-/// The same for custom resources.
+impl MediaTypes {
+    /// All of them.
+    pub fn all(self) -> &'static [MediaType] {
+        const ALL: [MediaType; 4] = [MediaType::Json, MediaType::Yaml, MediaType::Protobuf, MediaType::Cbor];
+        &ALL[..if self.has_cbor { 4 } else { 3 }]
+    }
+
+    /// Their names.
+    pub fn names(self) -> Vec<&'static str> {
+        self.all().iter().map(|media_type| media_type.as_str()).collect()
+    }
+}
+
+/// What of custom resources is read besides CBOR.
 pub(super) const ACCEPTED_OF_CUSTOM: [&str; 2] = ["application/json", "application/yaml"];
 
 /// From a `Content-Type` header; none is JSON (`negotiation.NegotiateInputSerializer`).
 ///
 /// # Errors
-/// 415 for what kube-apiserver does not read either, CBOR without its feature gate among it.
-pub fn media_type(content_type: Option<&str>) -> Result<MediaType, Status> {
-    let unsupported = || Status::unsupported_media_type(&ACCEPTED);
+/// 415 for what kube-apiserver does not read either.
+pub fn media_type(content_type: Option<&str>, known: MediaTypes) -> Result<MediaType, Status> {
+    let unsupported = || Status::unsupported_media_type(&known.names());
     let content_type = content_type.unwrap_or_default();
     if content_type.is_empty() {
         return Ok(MediaType::Json);
@@ -54,6 +74,7 @@ pub fn media_type(content_type: Option<&str>) -> Result<MediaType, Status> {
         "application/json" => Ok(MediaType::Json),
         "application/yaml" => Ok(MediaType::Yaml),
         "application/vnd.kubernetes.protobuf" => Ok(MediaType::Protobuf),
+        "application/cbor" if known.has_cbor => Ok(MediaType::Cbor),
         _ => Err(unsupported()),
     }
 }

@@ -4,7 +4,7 @@ use super::MediaType;
 use super::check::{Sent, not_registered, sent_kind};
 use crate::object::decode::{self, go_quote};
 use crate::object::patch::PatchType;
-use crate::object::{GroupVersionKind, Object, protobuf, typed};
+use crate::object::{GroupVersionKind, Object, cbor, protobuf, typed};
 use crate::request::query::query_pairs;
 use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value, json};
@@ -254,6 +254,19 @@ fn read(body: &[u8], media_type: MediaType) -> Result<(Value, Sent), String> {
                 protobuf::Message::default()
             };
             return Ok((Value::Object(message.fields), sent));
+        }
+        MediaType::Cbor => {
+            let options = GroupVersionKind::new("meta.k8s.io", "v1", "DeleteOptions");
+            let sent = Sent::of_cbor(body, &options)?;
+            if sent.version.is_empty() {
+                return Err(format!("Object 'apiVersion' is missing in '{}'", cbor::diagnose(body)));
+            }
+            let is_options = sent.kind == "DeleteOptions";
+            let value = match typed::decode_cbor(&options, body).filter(|_| is_options) {
+                Some(typed) => typed?.value,
+                None => Value::Null,
+            };
+            return Ok((value, sent));
         }
     };
     let sent = sent_kind(&value)?;

@@ -148,10 +148,18 @@ fn media_types_are_negotiated() {
         (Some("*/*"), None),
         (Some("application/merge-patch+json"), None),
     ] {
-        assert_eq!(media_type(text).ok(), expected, "{text:?}");
+        assert_eq!(media_type(text, MediaTypes::default()).ok(), expected, "{text:?}");
     }
+    let with_cbor = MediaTypes { has_cbor: true };
+    assert_eq!(media_type(Some("Application/CBOR; a=b"), with_cbor).unwrap(), MediaType::Cbor);
+    assert!(
+        media_type(Some("application/cbor-seq"), with_cbor)
+            .unwrap_err()
+            .message
+            .ends_with("protobuf, application/cbor")
+    );
     assert_eq!(
-        media_type(Some("text/plain")).unwrap_err().message,
+        media_type(Some("text/plain"), MediaTypes::default()).unwrap_err().message,
         "the body of the request was in an unknown format - accepted media types include: application/json, \
          application/yaml, application/vnd.kubernetes.protobuf"
     );
@@ -372,14 +380,135 @@ fn options_of_a_delete_are_read_from_its_body() {
     }
 }
 
+/// As a kube-apiserver 1.36.3 answered; `tools/record-cbor.py` asked it.
+#[test]
+fn cbor_is_decoded_as_by_kube_apiserver() {
+    let mut differences = Vec::new();
+    for line in include_str!("cbor.jsonl").lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let text = |name: &str| case[name].as_str().unwrap_or_default();
+        let byte = |at: usize| u8::from_str_radix(&text("body")[2 * at..2 * at + 2], 16).unwrap();
+        let body: Vec<u8> = match text("body").split_once('*') {
+            Some((_, count)) => vec![byte(0); count.parse().unwrap()],
+            None => (0..text("body").len() / 2).map(byte).collect(),
+        };
+        let [group, version, kind] = text("kind").split('/').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let found = decode_object(&body, MediaType::Cbor, &GroupVersionKind::new(group, version, kind));
+        let is_same = match (&found, case["code"].as_u64()) {
+            (Err(status), Some(400)) => status.code == 400 && status.message == text("message"),
+            (Err(status), code) => code == Some(u64::from(status.code)),
+            (Ok(_), Some(422)) => true,
+            (Ok(decoded), code) => {
+                let shown = case["object"].as_object().unwrap();
+                let are_same = shown.iter().all(|(field, value)| decoded.object.get(&[field]) == Some(value));
+                let unknown = decoded.unknown.first().map(String::as_str).unwrap_or_default();
+                code == Some(201) && are_same && unknown == text("warning") && !decoded.is_verbatim
+            }
+        };
+        if !is_same {
+            let found = found.map(|decoded| (decoded.object, decoded.unknown)).map_err(|status| status.message);
+            differences.push(format!("{line}\n    {found:?}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn what_cbor_only_declares_is_not_allocated() {
+    let deep = [&b"\x81".repeat(1 << 20)[..], b"\x80"].concat();
+    let tags = [&b"\xc0".repeat(1 << 20)[..], b"\x60"].concat();
+    let maps = [&b"\xbf".repeat(1 << 20)[..], &b"\xff".repeat(1 << 20)].concat();
+    let items = [&b"\x9f"[..], &b"\xa1\x40\x00".repeat(1 << 20), b"\xff"].concat();
+    let chunks = [&b"\x5f"[..], &b"\x40".repeat(1 << 20), b"\xff"].concat();
+    let foo = GroupVersionKind::new("lab.dev", "v1", "Foo");
+    for body in [
+        &deep[..],
+        &tags,
+        &maps,
+        &items,
+        &chunks,
+        b"\x9b\x7f\xff\xff\xff\xff\xff\xff\xff",
+        b"\xbb\0\0\0\0\0\x1f\xff\xff",
+    ] {
+        for kind in [&config_map(), &foo] {
+            assert_eq!(decode_object(body, MediaType::Cbor, kind).unwrap_err().code, 400);
+        }
+        assert_eq!(WriteOptions::for_delete(body, MediaType::Cbor, "").unwrap_err().code, 400);
+    }
+}
+
+#[test]
+fn cbor_that_is_cut_or_changed_is_refused_or_the_object_that_is_sent_on() {
+    for line in include_str!("cbor.jsonl").lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let hex = case["body"].as_str().unwrap();
+        let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap();
+        let [group, version, kind] = case["kind"].as_str().unwrap().split('/').collect::<Vec<_>>()[..] else {
+            panic!()
+        };
+        let kind = GroupVersionKind::new(group, version, kind);
+        let length = if hex.contains('*') || hex.len() > 400 { 0 } else { hex.len() / 2 };
+        let body: Vec<u8> = (0..length).map(byte).collect();
+        for (at, change) in (0..length).flat_map(|at| [0x00, 0x5f, 0xbf, 0xd6, 0xf6, 0xff].map(|change| (at, change))) {
+            let mut changed = body.clone();
+            changed[at] = change;
+            let is_whole = change > 0 || case["code"] != 201;
+            assert!(is_whole || decode_object(&body[..at], MediaType::Cbor, &kind).is_err(), "{line}: {at}");
+            let Ok(decoded) = decode_object(&changed, MediaType::Cbor, &kind) else { continue };
+            let written = serde_json::to_vec(&decoded.object).unwrap();
+            let again = decode_object(&written, MediaType::Json, &kind).unwrap();
+            assert!(again.object == decoded.object && again.is_verbatim, "{line}: {change:02x} at {at}");
+        }
+    }
+}
+
+#[test]
+fn an_api_server_of_a_later_release_loses_nothing_that_comes_in_cbor() {
+    let body = crate::object::cbor::encode(&json!({"metadata": {"name": "a"}, "data": {"a": "b"}, "later": {"x": 1}}));
+    let decoded = super::decode_object(&body, MediaType::Cbor, &config_map(), Form::Carrying(None)).unwrap();
+    assert!(matches!(decoded.unseen, Unseen::Fields(_)) && decoded.unknown.is_empty());
+    assert_eq!(decoded.object.get(&["data"]), Some(&json!({"a": "b"})));
+}
+
+/// As a kube-apiserver 1.36.3 answered.
+#[test]
+fn delete_options_may_be_in_cbor() {
+    let read = |body: &[u8]| WriteOptions::for_delete(body, MediaType::Cbor, "");
+    let options =
+        read(&crate::object::cbor::encode(&json!({"gracePeriodSeconds": 0, "dryRun": ["All"], "x": 1}))).unwrap();
+    assert_eq!((options.grace_period_seconds, options.is_dry_run()), (Some(0), true));
+    for (body, message) in [
+        (
+            json!({"dryRun": "All"}),
+            "cbor: cannot unmarshal byte string into Go struct field v1.DeleteOptions.dryRun of type []string",
+        ),
+        (
+            json!({"kind": "Other", "apiVersion": "v1"}),
+            "no kind \"Other\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\"",
+        ),
+        (
+            json!([]),
+            "unable to determine group/version/kind: cbor: cannot unmarshal array into Go value of type v1.TypeMeta (cannot decode CBOR array to struct without toarray option)",
+        ),
+        (
+            json!({"preconditions": {"uid": 5}}),
+            "cbor: cannot unmarshal positive integer into Go struct field v1.DeleteOptions.preconditions of type types.UID",
+        ),
+        (json!({"apiVersion": "foo/"}), "Object 'apiVersion' is missing in '55799({'apiVersion': 'foo/'})'"),
+    ] {
+        let status = read(&crate::object::cbor::encode(&body)).unwrap_err();
+        assert_eq!((status.code, &*status.message), (400, message), "{body}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_an_object_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..48), query in "\\PC{0,16}") {
-        for media_type in [MediaType::Json, MediaType::Yaml] {
+        for media_type in [MediaType::Json, MediaType::Yaml, MediaType::Cbor] {
             let _ = decode_object(&bytes, media_type, &config_map());
             let _ = WriteOptions::for_delete(&bytes, media_type, &query);
         }
-        let _ = super::media_type(Some(&query));
+        let _ = super::media_type(Some(&query), MediaTypes { has_cbor: true });
     }
 }
 

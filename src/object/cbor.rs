@@ -1,0 +1,558 @@
+//! CBOR as kube-apiserver reads and writes it with the feature gate `CBORServingAndStorage`
+//! (`apimachinery/pkg/runtime/serializer/cbor`): its decoder is `fxamacker/cbor`, whose rules and error texts are here.
+//!
+//! A body is first checked as a whole, so that nothing is read or allocated for a length that it only declares. What the items
+//! become without a type is in `cbor/any.rs`, what they become in a Go type in `typed/cbor.rs`.
+
+mod any;
+mod diagnose;
+mod encode;
+
+pub use any::{decode, is_cbor};
+pub use diagnose::diagnose;
+pub use encode::encode;
+
+use super::decode::{MAX_DEPTH, go_quote, push_lossy};
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ciborium_ll::{Decoder, Error, Header};
+use std::borrow::Cow;
+use std::fmt;
+
+/// `tagNumSelfDescribedCBOR`, and its bytes.
+const SELF_DESCRIBED: u64 = 55799;
+const SELF_DESCRIBED_BYTES: [u8; 3] = [0xd9, 0xd9, 0xf7];
+/// `MaxNestedLevels` of Kubernetes. Here it is [`MAX_DEPTH`], as of JSON; the error is the same.
+const MAX_NESTED_LEVELS: usize = 10_000;
+/// `MaxArrayElements`
+const MAX_ARRAY_ELEMENTS: u64 = i32::MAX as u64;
+/// How many items a body may have in any case, and how many bytes more of them take at least: what JSON takes. A map of one entry
+/// has three bytes, and takes some hundred in memory.
+const MAX_ITEMS: usize = 500_000;
+const BYTES_PER_ITEM: usize = 2;
+/// `MaxMapPairs`
+const MAX_MAP_PAIRS: u64 = 2_097_152;
+
+pub(super) const FALSE: u8 = 20;
+pub(super) const TRUE: u8 = 21;
+pub(super) const NULL: u8 = 22;
+pub(super) const UNDEFINED: u8 = 23;
+
+/// What follows a tag of these is to be base64 text where text is wanted (`tagNumExpectedLaterEncodingBase64`), or base64url, or
+/// hexadecimal.
+const LATER_ENCODINGS: std::ops::RangeInclusive<u64> = 21..=23;
+
+/// Why an item is not what is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// `UnmarshalTypeError`
+    Type { found: &'static str, expected: String, why: String, field: String },
+    /// `UnknownFieldError`: a key that no field has, and which of its map it is.
+    Unknown(usize),
+    /// Anything else.
+    Other(String),
+}
+
+impl Failure {
+    pub(super) fn of_type(found: Header, expected: &str) -> Self {
+        Self::of_type_why(found, expected, String::new())
+    }
+
+    pub(super) fn of_type_why(found: Header, expected: &str, why: String) -> Self {
+        Self::Type { found: type_name(found), expected: expected.to_owned(), why, field: String::new() }
+    }
+
+    /// `DupMapKeyError`
+    pub(super) fn duplicate(key: &str, index: usize) -> Self {
+        Self::duplicate_item(&go_quote(key), index)
+    }
+
+    /// The same of a key that Go writes so.
+    pub(super) fn duplicate_item(key: &str, index: usize) -> Self {
+        Self::Other(format!("cbor: found duplicate map key {key} at map element index {index}"))
+    }
+
+    /// `UnacceptableDataItemError`
+    fn unacceptable(found: &str, why: &str) -> Self {
+        Self::Other(format!("cbor: data item of cbor type {found} is not accepted by protocol: {why}"))
+    }
+
+    /// The same, in a field of a struct; the outermost is the one that is named.
+    pub(super) fn in_field(self, owner: &str, name: &str) -> Self {
+        match self {
+            Self::Type { found, expected, why, .. } => {
+                Self::Type { found, expected, why, field: format!("{owner}.{name}") }
+            }
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Type { found, expected, why, field } => {
+                write!(text, "cbor: cannot unmarshal {found} into Go ")?;
+                match field.as_str() {
+                    "" => write!(text, "value")?,
+                    field => write!(text, "struct field {field}")?,
+                }
+                write!(text, " of type {expected}")?;
+                if why.is_empty() { Ok(()) } else { write!(text, " ({why})") }
+            }
+            Self::Unknown(index) => write!(text, "cbor: found unknown field at map element index {index}"),
+            Self::Other(why) => text.write_str(why),
+        }
+    }
+}
+
+/// The first failure of several, which do not end the reading.
+#[derive(Default)]
+pub(super) struct First(Option<Failure>);
+
+impl First {
+    pub(super) fn note<T>(&mut self, result: Result<T, Failure>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(failure) => {
+                self.0.get_or_insert(failure);
+                None
+            }
+        }
+    }
+
+    pub(super) fn or<T>(self, value: T) -> Result<T, Failure> {
+        self.0.map_or(Ok(value), Err)
+    }
+}
+
+/// `cborType.String`
+fn type_name(header: Header) -> &'static str {
+    match header {
+        Header::Positive(_) => "positive integer",
+        Header::Negative(_) => "negative integer",
+        Header::Bytes(_) => "byte string",
+        Header::Text(_) => "UTF-8 text string",
+        Header::Array(_) => "array",
+        Header::Map(_) => "map",
+        Header::Tag(_) => "tag",
+        Header::Simple(_) | Header::Float(_) | Header::Break => "primitives",
+    }
+}
+
+/// The same by an item's first byte.
+fn type_of_byte(byte: u8) -> &'static str {
+    match byte >> 5 {
+        0 => "positive integer",
+        1 => "negative integer",
+        2 => "byte string",
+        3 => "UTF-8 text string",
+        4 => "array",
+        5 => "map",
+        6 => "tag",
+        _ => "primitives",
+    }
+}
+
+/// Reads items one after the other. Each is read to its end, whether it is what is wanted or not.
+pub(super) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    /// How many items there are.
+    items: usize,
+    /// The tags around that say how byte strings are to become text; the last one counts.
+    later_encodings: Vec<u64>,
+}
+
+impl<'a> Reader<'a> {
+    /// For one item, which is all there is (`decMode.Wellformed`).
+    ///
+    /// # Errors
+    /// When it is no item, or not just one, or nests too deep.
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Failure> {
+        let mut reader = Self { bytes, at: 0, items: 0, later_encodings: Vec::new() };
+        if bytes.is_empty() {
+            return Err(Failure::Other("EOF".to_owned()));
+        }
+        reader.check(0)?;
+        let rest = bytes.len() - reader.at;
+        if rest > 0 {
+            let why = format!("cbor: {rest} bytes of extraneous data starting at index {}", reader.at);
+            return Err(Failure::Other(why));
+        }
+        if reader.items > MAX_ITEMS.max(bytes.len() / BYTES_PER_ITEM) {
+            return Err(Failure::Other(format!("the body has {} data items: send it in JSON", reader.items)));
+        }
+        reader.at = 0;
+        Ok(reader)
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    fn first_byte(&self) -> u8 {
+        self.rest().first().copied().unwrap_or(0xff)
+    }
+
+    /// `decoder.wellformedHead`
+    fn checked_head(&mut self) -> Result<Header, Failure> {
+        let first = self.first_byte();
+        let mut decoder = Decoder::from(self.rest());
+        let header = decoder.pull().map_err(|error| {
+            Failure::Other(match error {
+                Error::Io(_) => "unexpected EOF".to_owned(),
+                Error::Syntax(_) => {
+                    let (name, information) = (type_of_byte(first), first & 0x1f);
+                    format!("cbor: invalid additional information {information} for type {name}")
+                }
+            })
+        })?;
+        self.at += decoder.offset();
+        match header {
+            Header::Simple(value) if first == 0xf8 && value < 32 => {
+                Err(Failure::Other(format!("cbor: invalid simple value {value} for type primitives")))
+            }
+            Header::Float(float) if float.is_nan() => Err(Failure::unacceptable("primitives", "floating-point NaN")),
+            Header::Float(float) if float.is_infinite() => {
+                Err(Failure::unacceptable("primitives", "floating-point infinity"))
+            }
+            header => Ok(header),
+        }
+    }
+
+    /// `decoder.wellformedInternal`
+    fn check(&mut self, depth: usize) -> Result<(), Failure> {
+        let header = self.checked_head()?;
+        self.items += 1;
+        let deeper = |depth: usize| match depth < MAX_DEPTH {
+            true => Ok(depth + 1),
+            false => Err(Failure::Other(format!("cbor: exceeded max nested level {MAX_NESTED_LEVELS}"))),
+        };
+        match header {
+            Header::Bytes(Some(length)) | Header::Text(Some(length)) => self.check_text(header, length),
+            Header::Bytes(None) | Header::Text(None) => self.check_chunks(header),
+            Header::Array(Some(length)) | Header::Map(Some(length)) => {
+                let depth = deeper(depth)?;
+                self.check_length(header, length)?;
+                let is_map = matches!(header, Header::Map(_));
+                for _ in 0..length {
+                    self.check(depth)?;
+                    if is_map {
+                        self.check(depth)?;
+                    }
+                }
+                Ok(())
+            }
+            Header::Array(None) | Header::Map(None) => {
+                let depth = deeper(depth)?;
+                let mut count = 0_usize;
+                while !self.rest().is_empty() {
+                    if !self.ends() {
+                        self.check(depth)?;
+                        count += 1;
+                    } else if matches!(header, Header::Map(_)) && count % 2 == 1 {
+                        return Err(unexpected_break());
+                    } else {
+                        return Ok(());
+                    }
+                }
+                Err(Failure::Other("unexpected EOF".to_owned()))
+            }
+            Header::Tag(mut number) => {
+                let mut depth = depth;
+                loop {
+                    if self.rest().is_empty() {
+                        return Err(Failure::Other("unexpected EOF".to_owned()));
+                    }
+                    if matches!(number, 2 | 3) {
+                        return Err(Failure::unacceptable("tag", "bignum"));
+                    }
+                    if self.first_byte() >> 5 != 6 {
+                        return self.check(depth);
+                    }
+                    if let Header::Tag(next) = self.checked_head()? {
+                        number = next;
+                    }
+                    depth = deeper(depth)?;
+                }
+            }
+            Header::Break => Err(unexpected_break()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_text(&mut self, header: Header, length: usize) -> Result<(), Failure> {
+        if i64::try_from(length).is_err() {
+            let why = format!("cbor: {} length {length} is too large, causing integer overflow", type_name(header));
+            return Err(Failure::Other(why));
+        }
+        if self.rest().len() < length {
+            return Err(Failure::Other("unexpected EOF".to_owned()));
+        }
+        self.at += length;
+        Ok(())
+    }
+
+    /// `decoder.wellformedIndefiniteString`
+    fn check_chunks(&mut self, whole: Header) -> Result<(), Failure> {
+        let name = type_name(whole);
+        loop {
+            if self.rest().is_empty() {
+                return Err(Failure::Other("unexpected EOF".to_owned()));
+            }
+            if self.ends() {
+                return Ok(());
+            }
+            let first = self.first_byte();
+            let found = type_of_byte(first);
+            if found != name {
+                let why = format!("cbor: wrong element type {found} for indefinite-length {name}");
+                return Err(Failure::Other(why));
+            }
+            if first & 0x1f == 0x1f {
+                let why = format!("cbor: indefinite-length {name} chunk is not definite-length");
+                return Err(Failure::Other(why));
+            }
+            self.check(0)?;
+        }
+    }
+
+    fn check_length(&self, header: Header, length: usize) -> Result<(), Failure> {
+        let (length, is_map) = (length as u64, matches!(header, Header::Map(_)));
+        let why = if i64::try_from(length).is_err() {
+            let name = type_name(header);
+            format!("cbor: {name} length {length} is too large, it would cause integer overflow")
+        } else if is_map && length > MAX_MAP_PAIRS {
+            format!("cbor: exceeded max number of key-value pairs {MAX_MAP_PAIRS} for CBOR map")
+        } else if !is_map && length > MAX_ARRAY_ELEMENTS {
+            format!("cbor: exceeded max number of elements {MAX_ARRAY_ELEMENTS} for CBOR array")
+        } else {
+            return Ok(());
+        };
+        Err(Failure::Other(why))
+    }
+
+    /// Whether this is the end of an item of unknown length, which is read then.
+    fn ends(&mut self) -> bool {
+        let ends = self.first_byte() == 0xff;
+        if ends {
+            self.at += 1;
+        }
+        ends
+    }
+
+    /// The next header of what was checked before.
+    pub(super) fn head(&mut self) -> Header {
+        self.checked_head().unwrap_or(Header::Break)
+    }
+
+    /// The next header, to be read again.
+    pub(super) fn peek(&mut self) -> Header {
+        let at = self.at;
+        let header = self.head();
+        self.at = at;
+        header
+    }
+
+    /// Whether an array or map has another element; `length` is what it has left, if it says so.
+    pub(super) fn has_next(&mut self, length: &mut Option<usize>) -> bool {
+        match length {
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+            None => !self.ends() && !self.rest().is_empty(),
+        }
+    }
+
+    /// Leaves out the next item, tags included.
+    fn leave_out(&mut self) {
+        let mut open: Vec<Option<usize>> = vec![Some(1)];
+        while let Some(left) = open.last_mut() {
+            if !self.has_next(left) {
+                open.pop();
+                continue;
+            }
+            match self.head() {
+                Header::Bytes(Some(length)) | Header::Text(Some(length)) => self.at += length,
+                Header::Bytes(None) | Header::Text(None) | Header::Array(None) | Header::Map(None) => open.push(None),
+                Header::Array(length) => open.push(length),
+                Header::Map(length) => open.push(length.map(|pairs| pairs * 2)),
+                Header::Tag(_) => open.push(Some(1)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Leaves out so many items.
+    pub(super) fn skip(&mut self, count: usize) {
+        for _ in 0..count {
+            self.leave_out();
+        }
+    }
+
+    /// Leaves out the rest of a map.
+    pub(super) fn skip_pairs(&mut self, length: &mut Option<usize>) {
+        while self.has_next(length) {
+            self.skip(2);
+        }
+    }
+
+    /// What a string holds whose header was read.
+    pub(super) fn string(&mut self, length: Option<usize>) -> Cow<'a, [u8]> {
+        let Some(length) = length else {
+            let mut whole = Vec::new();
+            while !self.ends() && !self.rest().is_empty() {
+                if let Header::Bytes(Some(length)) | Header::Text(Some(length)) = self.head() {
+                    whole.extend_from_slice(self.rest().get(..length).unwrap_or_default());
+                    self.at += length;
+                }
+            }
+            return Cow::Owned(whole);
+        };
+        let bytes = self.rest().get(..length).unwrap_or_default();
+        self.at += length;
+        Cow::Borrowed(bytes)
+    }
+
+    /// The text of a text string whose header was read (`decoder.parseTextString`).
+    pub(super) fn text(&mut self, length: Option<usize>) -> Result<String, Failure> {
+        let start = self.at;
+        let bytes = self.string(length);
+        // Each chunk is a text of its own.
+        let is_valid = match length {
+            Some(_) => std::str::from_utf8(&bytes).is_ok(),
+            None => Reader { bytes: self.bytes, at: start, items: 0, later_encodings: Vec::new() }.chunks_are_texts(),
+        };
+        let text = String::from_utf8(bytes.into_owned()).ok().filter(|_| is_valid);
+        text.ok_or_else(|| Failure::Other("cbor: invalid UTF-8 string".to_owned()))
+    }
+
+    fn chunks_are_texts(&mut self) -> bool {
+        let mut are_texts = true;
+        while !self.ends() && !self.rest().is_empty() {
+            if let Header::Text(length @ Some(_)) = self.head() {
+                are_texts &= std::str::from_utf8(&self.string(length)).is_ok();
+            }
+        }
+        are_texts
+    }
+
+    /// A byte string as text: encoded as the tags around it want, or as it is. What is no UTF-8 becomes U+FFFD, as where Go
+    /// writes it in JSON (`decoder.applyByteStringTextConversion`).
+    pub(super) fn bytes_as_text(&mut self, length: Option<usize>) -> String {
+        let bytes = self.string(length);
+        match self.later_encodings.last() {
+            Some(21) => URL_SAFE_NO_PAD.encode(bytes),
+            Some(22) => STANDARD.encode(bytes),
+            Some(_) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            None => lossy(&bytes),
+        }
+    }
+
+    /// A byte string as the name of a field.
+    pub(super) fn bytes_as_name(&mut self, length: Option<usize>) -> String {
+        lossy(&self.string(length))
+    }
+
+    /// Whether a tag around says that byte strings are the bytes themselves.
+    pub(super) fn is_encoded_later(&self) -> bool {
+        !self.later_encodings.is_empty()
+    }
+
+    /// Reads what follows the tag whose header was read.
+    fn tagged<T>(&mut self, tag: u64, read: impl FnOnce(&mut Self) -> T) -> T {
+        let is_encoding = self.begin_tag(tag);
+        let value = read(self);
+        self.end_tag(is_encoding);
+        value
+    }
+
+    /// What follows is within this tag. Whether that says how byte strings become text.
+    pub(super) fn begin_tag(&mut self, tag: u64) -> bool {
+        let is_encoding = LATER_ENCODINGS.contains(&tag);
+        if is_encoding {
+            self.later_encodings.push(tag);
+        }
+        is_encoding
+    }
+
+    /// Ends what [`Reader::begin_tag`] began.
+    pub(super) fn end_tag(&mut self, is_encoding: bool) {
+        if is_encoding {
+            self.later_encodings.pop();
+        }
+    }
+
+    /// What follows is an item of its own: the tags around it do not say how its byte strings become text.
+    pub(super) fn begin_item(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.later_encodings)
+    }
+
+    /// Ends what [`Reader::begin_item`] began.
+    pub(super) fn end_item(&mut self, around: Vec<u64>) {
+        self.later_encodings = around;
+    }
+
+    /// Where the next item begins.
+    pub(super) fn place(&self) -> usize {
+        self.at
+    }
+
+    /// Reads again from a place on.
+    pub(super) fn go_back(&mut self, place: usize) {
+        self.at = place;
+    }
+
+    /// Reads the tag that marks CBOR, where it is.
+    pub(super) fn skip_self_described(&mut self) {
+        while let Header::Tag(SELF_DESCRIBED) = self.peek() {
+            self.head();
+        }
+    }
+
+    /// Whether what the next tags are followed by is what they say; the item is left out if not (`validBuiltinTag`).
+    pub(super) fn check_tags(&mut self) -> Result<(), Failure> {
+        let start = self.at;
+        while let Header::Tag(tag) = self.peek() {
+            self.head();
+            let expected = match (tag, self.peek()) {
+                (0, Header::Text(_)) | (1, Header::Positive(_) | Header::Negative(_) | Header::Float(_)) => continue,
+                (0, _) => "text string",
+                (1, _) => "integer or floating-point number",
+                _ => continue,
+            };
+            let found = type_name(self.peek());
+            self.skip(1);
+            return Err(Failure::Other(format!("cbor: tag number {tag} must be followed by {expected}, got {found}")));
+        }
+        self.at = start;
+        Ok(())
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    push_lossy(&mut text, bytes);
+    text
+}
+
+fn unexpected_break() -> Failure {
+    Failure::Other("cbor: unexpected \"break\" code".to_owned())
+}
+
+/// What kube-apiserver does not take for a value: all simple values but false, true and null.
+pub(super) fn unknown_simple(value: u8) -> Failure {
+    Failure::unacceptable("primitives", &format!("simple value {value} is not recognized"))
+}
+
+/// An integer, whose header this is, as Go's int64.
+pub(super) fn integer(header: Header) -> Result<i64, i128> {
+    match header {
+        Header::Positive(number) => i64::try_from(number).map_err(|_| i128::from(number)),
+        Header::Negative(number) => i64::try_from(-1 - i128::from(number)).map_err(|_| -1 - i128::from(number)),
+        _ => Ok(0),
+    }
+}
