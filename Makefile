@@ -12,7 +12,7 @@ WEBHOOK := target/e2e-assets/agnhost-webhook
 KUBERNETES_VERSION := 1.36.3
 
 .DEFAULT_GOAL := build
-.PHONY: build release run test check deny fuzz e2e-assets e2e bench
+.PHONY: build release run test check deny fuzz e2e-assets e2e integration bench
 
 build: ## Build the binary, optimised, as target/release/kube-admission-proxy.
 	$(CARGO) build --release
@@ -112,6 +112,12 @@ $(VENV)/ready: e2e/requirements.txt
 e2e: e2e-assets $(VENV)/ready $(CLIENTGO) $(WEBHOOK) ## Real clients through the proxy, in front of the embedded and of a real API server.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
 		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" $(CARGO) test --test e2e -- $(ARGS)
+
+# The build of e2e is that of the binary too, so that CI compiles nothing twice.
+integration: e2e-assets ## Kubernetes' own integration tests through the proxy; ARGS names packages, or is --fast or --baseline.
+	@command -v $(GO) >/dev/null || { echo "integration needs Go 1.26 or newer, for Kubernetes' tests" >&2; exit 1; }
+	$(CARGO) test --test e2e --no-run
+	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" GO="$(GO)" $(PYTHON) e2e/integration/run.py $(ARGS)
 
 bench: release ## The figures, as ratios in one run; needs nginx and h2load. ARGS names parts of it.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/bench.py $(ARGS)
