@@ -282,7 +282,11 @@ func (s *Session) redirect(config *rest.Config, authority []byte) error {
 		config.NextProtos = []string{"http/1.1"}
 	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &joinedMetrics{next: next, proxy: s.health + "/metrics"}
+		next = &joinedMetrics{next: next, proxy: s.health + "/metrics"}
+		if s.auditLog != "" {
+			next = &audited{next: next, log: s.auditLog}
+		}
+		return next
 	})
 	return nil
 }
