@@ -34,7 +34,7 @@ GO = os.environ.get("GO", "go")
 BASELINE = HERE / "baseline.txt"
 NOT_TRANSLATABLE = HERE / "not-translatable.txt"
 
-# What --fast runs: a pattern of tests for each package, those that take longest first. One server start takes two seconds of a core.
+# What --fast runs: a pattern of tests for each package, those that take longest first.
 FAST = {
     "apiserver/admissionwebhook": "^(TestWebhookAdmissionWithWatchCache|TestWebhookReinvocationPolicyWithWatchCache|TestMatchConditions.*"
                                   "|TestMutatingWebhook.*)$",
@@ -45,6 +45,7 @@ FAST = {
     "pods": "",
     "clustertrustbundles": "^TestCTB.*$",
     "dryrun": "",
+    "quota": "",
     "serviceaccount": "^(TestServiceAccountAutoCreate|TestServiceAccountTokenAutoMount|TestServiceAccountTokenAuthentication)$",
 }
 

@@ -9,7 +9,7 @@ import (
 
 const auditTimeout = 300 * time.Millisecond
 
-// audited returns the answer to a write when its event is in the audit log. kube-apiserver writes the event before the answer ends, and
+// audited returns the answer to a request when its event is in the audit log. kube-apiserver writes the event before the answer ends, and
 // tests read the log at once; a thread of its own writes the proxy's. An event that the policy omits delays the answer by auditTimeout.
 type audited struct {
 	next http.RoundTripper
@@ -24,7 +24,7 @@ func (a *audited) RoundTrip(request *http.Request) (*http.Response, error) {
 		size = file.Size()
 	}
 	response, err := a.next.RoundTrip(request)
-	if err != nil || request.Method == http.MethodGet || response.Header.Get("Audit-Id") == "" {
+	if err != nil || request.URL.Query().Has("watch") || response.Header.Get("Audit-Id") == "" {
 		return response, err
 	}
 	id := []byte(`"auditID":"` + response.Header.Get("Audit-Id") + `"`)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,18 +42,33 @@ func (s *Session) PrepareBare(config *server.Config, admissionBefore admission.I
 	}
 }
 
-// enableOnly makes the proxy run the plugin that the test put into its server, and no other. A plugin's Go package has the plugin's
-// name in lower case.
-func (s *Session) enableOnly(plugin admission.Interface) {
-	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", plugin), "*"), ".")
-	var others []string
-	for _, other := range s.options.Admission.GenericAdmission.RecommendedPluginOrder {
-		if !strings.EqualFold(other, name) {
-			others = append(others, other)
+// enableOnly makes the proxy run the plugin that the test put into its server, or the plugins if it is a chain, and no others. The Go
+// package of a plugin has the plugin's name in lower case.
+func (s *Session) enableOnly(test admission.Interface) {
+	plugins := []any{test}
+	if chain := reflect.ValueOf(test); chain.Kind() == reflect.Slice {
+		plugins = nil
+		for i := range chain.Len() {
+			plugins = append(plugins, chain.Index(i).Interface())
 		}
 	}
-	s.test.Logf("admissionproxy: all plugins but %s are off", name)
-	s.flag("disable-admission-plugins", strings.Join(others, ","))
+	var enable, disable []string
+	for _, name := range s.options.Admission.GenericAdmission.RecommendedPluginOrder {
+		if slices.ContainsFunc(plugins, func(plugin any) bool { return strings.EqualFold(name, packageOf(plugin)) }) {
+			enable = append(enable, name)
+		} else {
+			disable = append(disable, name)
+		}
+	}
+	s.test.Logf("admissionproxy: the only plugins are %v", enable)
+	s.flags = slices.DeleteFunc(s.flags, func(flag string) bool { return strings.Contains(flag, "able-admission-plugins=") })
+	s.flagIf("enable-admission-plugins", strings.Join(enable, ","))
+	s.flagIf("disable-admission-plugins", strings.Join(disable, ","))
+}
+
+func packageOf(value any) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", value), "*"), ".")
+	return name
 }
 
 func (s *Session) isProxy(request *http.Request) bool {
