@@ -12,7 +12,7 @@ WEBHOOK := target/e2e-assets/agnhost-webhook
 KUBERNETES_VERSION := 1.36.3
 
 .DEFAULT_GOAL := build
-.PHONY: build release run test check deny fuzz e2e-assets e2e soak bench
+.PHONY: build release run test check deny fuzz e2e-assets e2e integration soak bench
 
 build: ## Build the binary, optimised, as target/release/kube-admission-proxy.
 	$(CARGO) build --release
@@ -118,6 +118,12 @@ SOAK_MINUTES ?= 30
 soak: e2e-assets ## A quiet tenant beside a hostile one for SOAK_MINUTES: latency, memory, freshness of caches; nothing else may run meanwhile.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" SOAK_MINUTES=$(SOAK_MINUTES) \
 		$(CARGO) test --release --test e2e -- --ignored --nocapture a_quiet_tenant_is_served_beside_a_hostile_one
+
+# The build of e2e is that of the binary too, so that CI compiles nothing twice.
+integration: e2e-assets ## Kubernetes' own integration tests through the proxy; ARGS names packages, or is --fast or --baseline.
+	@command -v $(GO) >/dev/null || { echo "integration needs Go 1.26 or newer, for Kubernetes' tests" >&2; exit 1; }
+	$(CARGO) test --test e2e --no-run
+	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" GO="$(GO)" $(PYTHON) e2e/integration/run.py $(ARGS)
 
 bench: release ## The figures, as ratios in one run; needs nginx and h2load. ARGS names parts of it.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/bench.py $(ARGS)

@@ -36,11 +36,16 @@ impl Passthrough {
             None => self.limits.failure_ttl,
         };
         let look_up = || async {
-            let _places = self.places.take(connection).await?;
+            let Some(_places) = self.places.take_for(&key, connection).await? else {
+                return Ok(None);
+            };
             let question = SelfSubjectReview::default();
             let answer = review::create_as(&self.transport, credentials, PATH, &question, self.limits.timeout).await;
             let answer = answer.map_err(|error| Failure::Refused(error.to_string()))?;
             let user = answer.ok().and_then(|review| review.status).and_then(|status| status.user_info);
+            if user.is_none() {
+                connection.state.reject(key);
+            }
             Ok::<_, Failure>(user.map(|user| Arc::new(UserInfo::from(user))))
         };
         match self.answers.answer(key, lifetime, look_up).await {

@@ -1,6 +1,7 @@
 //! Places for reviews of credentials. A review is asked for before anything is known of the client, so its work has bounds.
 
 use super::Failure;
+use super::answers::Key;
 use crate::server::Connection;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -40,7 +41,7 @@ impl ReviewPlaces {
     ///
     /// # Errors
     /// [`Failure::Busy`] when there is none in time, and at once on a connection that was refused.
-    pub(super) async fn take<'a>(&'a self, connection: &'a Connection) -> Result<[SemaphorePermit<'a>; 2], Failure> {
+    async fn take<'a>(&'a self, connection: &'a Connection) -> Result<[SemaphorePermit<'a>; 2], Failure> {
         // The connection's first: who waits for that one takes no place of anybody else's.
         let places = async {
             let own = self.of(connection).acquire().await?;
@@ -49,6 +50,19 @@ impl ReviewPlaces {
         match tokio::time::timeout(self.bounds.wait_timeout, places).await {
             Ok(Ok::<_, tokio::sync::AcquireError>(places)) => Ok(places),
             Ok(Err(_)) | Err(_) => Err(Failure::Busy),
+        }
+    }
+
+    /// As [`Self::take`]; `None` if there is no place and a review on this connection has rejected the same credentials. A client may
+    /// send further requests before it knows that its connection ends, and kube-apiserver answers each of them with 401.
+    pub(super) async fn take_for<'a>(
+        &'a self,
+        credentials: &Key,
+        connection: &'a Connection,
+    ) -> Result<Option<[SemaphorePermit<'a>; 2]>, Failure> {
+        match self.take(connection).await {
+            Err(Failure::Busy) if connection.state.has_rejected(credentials) => Ok(None),
+            places => places.map(Some),
         }
     }
 

@@ -277,6 +277,23 @@ async fn after_a_refusal_a_connection_has_no_further_tokens_reviewed() {
     assert!(ask(250).await && connection.state.is_closing());
 }
 
+#[tokio::test(start_paused = true)]
+async fn further_requests_with_the_token_that_was_rejected_are_unauthorized() {
+    let (client, answers, asked) = slow_reviewer();
+    let config = Config { token_review: Some(client), closes_unauthenticated: true, ..Config::default() };
+    let authenticator = Authenticator::new(config);
+    let connection = Connection { is_http2: true, ..connection() };
+    let is_busy = async |token: &str| {
+        let mut headers = headers(&[("authorization", &format!("Bearer {token}"))]);
+        authenticator.authenticate(&mut headers, &connection).await.unwrap_err().is_busy
+    };
+    answers.add_permits(8);
+    assert!(!is_busy("expired").await);
+    assert!(!is_busy("expired").await);
+    assert!(is_busy("another").await);
+    assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
 #[tokio::test]
 async fn a_connection_is_closed_after_a_request_that_did_not_authenticate() {
     let upstream = reviewer();

@@ -1,5 +1,6 @@
 //! Bearer tokens that the upstream knows: a TokenReview each, believed for a while.
 
+use super::answers::Key;
 use super::places::ReviewPlaces;
 use super::{AnswerCache, Failure, ReviewLimits, UserInfo, review};
 use crate::server::Connection;
@@ -37,7 +38,7 @@ impl TokenReviews {
             Ok(_) => self.limits.success_ttl,
             Err(_) => self.limits.failure_ttl,
         };
-        match self.answers.answer(key, lifetime, || self.review(token, connection)).await {
+        match self.answers.answer(key, lifetime, || self.review(token, &key, connection)).await {
             Ok(Ok(user)) => Ok(Some(user)),
             Ok(Err(reason)) if reason.is_empty() => Ok(None),
             Ok(Err(reason)) => Err(reason.into()),
@@ -46,8 +47,10 @@ impl TokenReviews {
     }
 
     /// `WebhookTokenAuthenticator.AuthenticateToken`.
-    async fn review(&self, token: &str, connection: &Connection) -> Result<Answer, Failure> {
-        let _places = self.places.take(connection).await?;
+    async fn review(&self, token: &str, key: &Key, connection: &Connection) -> Result<Answer, Failure> {
+        let Some(_places) = self.places.take_for(key, connection).await? else {
+            return Ok(Err(String::new()));
+        };
         let audiences = (!self.audiences.is_empty()).then(|| self.audiences.clone());
         let spec = TokenReviewSpec { token: token.to_owned(), audiences };
         let question = TokenReview { spec, ..TokenReview::default() };
@@ -62,6 +65,7 @@ impl TokenReviews {
             return Ok(Err(String::new()));
         }
         if status.authenticated != Some(true) {
+            connection.state.reject(*key);
             return Ok(Err(status.error.unwrap_or_default()));
         }
         let user = UserInfo::from(status.user.unwrap_or_default());

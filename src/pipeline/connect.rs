@@ -3,7 +3,7 @@
 use super::target::{Target, not_allowed};
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Attributes, Operation};
-use crate::object::Object;
+use crate::object::{Object, normal};
 use crate::request::RequestInfo;
 use crate::request::query::{query_pairs, query_values};
 use crate::status::Status;
@@ -117,15 +117,22 @@ fn connect_options(target: &Target, query: &str) -> Object {
     if target.subresource == "proxy" && !target.rest.is_empty() {
         fields.insert("path".into(), target.rest.as_str().into());
     }
-    Object::from_value(Value::Object(fields)).unwrap_or_default()
+    // As webhooks and policies see them on kube-apiserver: the command of an exec without one is null.
+    let options = Value::Object(fields);
+    match normal::built_in(target.kind(), options.clone()) {
+        Some(Ok(normal)) => normal.object,
+        _ => Object::from_value(options).unwrap_or_default(),
+    }
 }
 
 /// The URL that asks for these options. Only what reads as them again is sent: the path behind a `proxy` is not rewritten.
 fn with_options(uri: &Uri, target: &Target, options: &Object) -> Result<Uri, Status> {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    let mut options = options.clone();
-    // A list that is null is an empty one: after a webhook's patch the options of an exec have a `command`, whatever it is.
-    options.fields_mut().retain(|_, value| !value.is_null());
+    let without_nulls = |mut options: Object| {
+        options.fields_mut().retain(|_, value| !value.is_null());
+        options
+    };
+    let options = without_nulls(options.clone());
     for (name, value) in options.fields() {
         let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         for value in values.iter().filter(|_| !["kind", "apiVersion"].contains(&name.as_str())) {
@@ -134,7 +141,7 @@ fn with_options(uri: &Uri, target: &Target, options: &Object) -> Result<Uri, Sta
         }
     }
     let query = query.finish();
-    if connect_options(target, &query) != options {
+    if without_nulls(connect_options(target, &query)) != options {
         return Err(Status::not_implemented("a mutating plugin made options of a connection that no URL asks for"));
     }
     format!("{}?{query}", uri.path()).parse().map_err(Status::internal_error)

@@ -54,6 +54,7 @@ impl Plugin for Witness {
             // As a webhook leaves it that patches the options of an exec: a list that Go never leaves out.
             Some(object) if object.str(&["container"]) == "listless" => {
                 assert!(object.set(&["command"], Value::Null));
+                assert!(object.set(&["stdin"], json!(true)));
             }
             Some(object) if object.str(&["container"]) == "odd" => assert!(object.set(&["container"], json!(7))),
             Some(object) => play(object),

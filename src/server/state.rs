@@ -23,6 +23,8 @@ pub struct ConnectionState {
     closing: CancellationToken,
     ended: CancellationToken,
     reviews: OnceLock<Semaphore>,
+    /// A hash of the first credentials that were reviewed and rejected.
+    rejected: OnceLock<[u8; 32]>,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,16 @@ impl ConnectionState {
     /// The places for reviews of the connection's credentials, `bound` at a time. The first call sets the bound.
     pub fn reviews(&self, bound: usize) -> &Semaphore {
         self.reviews.get_or_init(|| Semaphore::new(bound))
+    }
+
+    /// Records that credentials with this hash were reviewed and rejected. Of several, the first ones count.
+    pub fn reject(&self, hash: [u8; 32]) {
+        let _ = self.rejected.set(hash);
+    }
+
+    /// Whether [`reject`](Self::reject) recorded this hash.
+    pub fn has_rejected(&self, hash: &[u8; 32]) -> bool {
+        self.rejected.get() == Some(hash)
     }
 
     pub(super) async fn closing(&self) {

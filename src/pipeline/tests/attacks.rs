@@ -84,6 +84,9 @@ async fn an_exec_is_admitted_with_the_options_that_the_api_server_reads() {
         let options = &reviews.first().unwrap_or_else(|| panic!("{name} was not admitted"))["object"];
         assert_eq!((&options["container"], &options["stdin"]), (&container, &stdin), "{query}");
     }
+    path.ask("GET", "/api/v1/namespaces/default/pods/e5/exec", "", "").await;
+    let wanted = json!({"apiVersion": "v1", "kind": "PodExecOptions", "command": null});
+    assert_eq!(seen("e5")[0]["object"], wanted, "an exec without a command, as Go writes it");
 }
 
 #[tokio::test]
@@ -110,7 +113,7 @@ async fn an_exec_goes_on_with_the_options_that_were_admitted() {
     assert_eq!(seen("swapped")[0]["object"]["command"], json!(["a b", "", "c"]));
     path.ask("GET", "/api/v1/namespaces/default/pods/listless/exec?container=listless&more=x", "", "").await;
     let found = query_of(&forwarded.lock().unwrap().pop().unwrap());
-    assert_eq!(found, query_of("/?container=listless"));
+    assert_eq!(found, query_of("/?container=listless&stdin=true"));
     assert_eq!(path.ask("GET", &exec("odd", "odd"), "", "").await.0, 501);
     assert!(forwarded.lock().unwrap().is_empty());
 }
