@@ -7,6 +7,7 @@ use crate::authn::{
     self, Authenticator, CertificateAuthority, Impersonation, ImpersonationMetrics, RequestHeaderConfig, StaticTokens,
 };
 use crate::authz::{self, Authorizer, Reviewer};
+use crate::body::{Body, BoxError};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Need, OwnWrites};
 use crate::config::kubeconfig::Kubeconfig;
@@ -20,8 +21,7 @@ use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
 use crate::server::{Bounds, Drain, Listener, Reloading, reload, tls};
 use crate::upstream::{
-    self, Body, BoxError, Doubled, Forwarder, FrontProxy, Identity, Probe, Release, Remote, SharedTransport,
-    kube_client,
+    self, Doubled, Forwarder, FrontProxy, Identity, Probe, Release, Remote, SharedTransport, kube_client,
 };
 use anyhow::{Context, Result};
 use http::{HeaderName, Request};

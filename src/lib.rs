@@ -3,6 +3,14 @@
 //! A reverse proxy in front of an API server: it authenticates, admits every mutating request with the admission
 //! plugins of Kubernetes, and forwards what is accepted. `ARCHITECTURE.md` is the map.
 
+pub mod kind;
+pub mod user;
+pub mod body;
+pub mod go_text;
+mod duration;
+pub mod shares;
+pub mod processor;
+
 pub mod cel;
 pub mod cli;
 pub mod app;
@@ -14,11 +22,8 @@ pub mod request;
 pub mod authn;
 pub mod authz;
 pub mod upstream;
-pub mod processor;
-pub mod shares;
 pub mod response;
 pub mod status;
-mod duration;
 
 pub mod admission;
 pub mod plugins;

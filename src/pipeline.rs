@@ -40,6 +40,7 @@ use crate::admission::{
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
 use crate::authn::{Authenticator, Impersonation};
 use crate::authz::Authorizer;
+use crate::body::Body;
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::config::{FieldOwnership, Limits, ValidationView};
@@ -51,7 +52,7 @@ use crate::request::{RequestInfo, timeout};
 use crate::response;
 use crate::server::{Connection, Drain};
 use crate::status::Status;
-use crate::upstream::{Body, Kept, LongRunning, Upgrade, strip_connection};
+use crate::upstream::{Kept, LongRunning, Upgrade, strip_connection};
 use http::header::{TRANSFER_ENCODING, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use jiff::Timestamp;

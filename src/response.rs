@@ -2,11 +2,11 @@
 
 mod yaml;
 
+use crate::body::{Body, full};
 use crate::object::{cbor, protobuf};
 use crate::request::accept::{self, Agreed, Answer};
 use crate::request::body::{MediaType, MediaTypes};
 use crate::status::Status;
-use crate::upstream::{Body, full};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, Response, StatusCode, Uri};
 

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use kube_admission_proxy::object::GroupVersionKind;
+use kube_admission_proxy::kind::GroupVersionKind;
 use kube_admission_proxy::request::body::{Form, MediaType, WriteOptions, decode_object};
 use libfuzzer_sys::fuzz_target;
 

@@ -1,8 +1,9 @@
 //! `admission.Attributes`: what plugins see of a request.
 
 use super::{Annotations, Budget, CallerAuthorizer, Effects, Warnings};
-use crate::authn::UserInfo;
-use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::object::Object;
+use crate::user::UserInfo;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

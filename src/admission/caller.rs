@@ -1,8 +1,8 @@
 //! What plugins may ask about the caller of a request: whether it may do something else, too.
 
-use crate::authn::UserInfo;
 use crate::authz::{Attributes, Authorizer, Decision, ReviewError};
 use crate::upstream::ClientCredentials;
+use crate::user::UserInfo;
 use std::fmt;
 use std::sync::Arc;
 

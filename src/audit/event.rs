@@ -2,12 +2,12 @@
 
 use super::{Decision, Level, Parts, Stage};
 use crate::admission::{Annotation, Level as AnnotationLevel};
-use crate::authn::UserInfo;
 use crate::duration;
 use crate::object::Object;
 use crate::object::structural::numbers;
 use crate::request::RequestInfo;
 use crate::status::{Details, Status};
+use crate::user::UserInfo;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;

@@ -15,7 +15,7 @@ pub use metrics::Metrics;
 pub use origin::{AUDIT_ID, audit_id, source_ips};
 pub use policy::{Decision, Level, Policy, PolicyError, Stage};
 
-use crate::authn::UserInfo;
+use crate::user::UserInfo;
 use jiff::Timestamp;
 use std::sync::Arc;
 

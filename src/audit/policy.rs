@@ -1,8 +1,8 @@
 //! The audit policy: which requests are logged, and how much of them (`--audit-policy-file`).
 
 use super::validation;
-use crate::authn::UserInfo;
 use crate::request::RequestInfo;
+use crate::user::UserInfo;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::path::Path;

@@ -2,8 +2,9 @@
 //!
 //! The TLS listener has only proved that the client holds the leaf's key. Whether anybody vouches for it is decided here.
 
-use super::{Outcome, UserInfo};
+use super::Outcome;
 use crate::server::Connection;
+use crate::user::UserInfo;
 use arc_swap::ArcSwapOption;
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;

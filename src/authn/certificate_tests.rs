@@ -1,7 +1,8 @@
 //! Chains that a client may present, and what comes of them.
 
 use super::*;
-use crate::authn::{ALL_AUTHENTICATED, Authenticator, Config, RequestHeaderConfig};
+use crate::authn::{Authenticator, Config, RequestHeaderConfig};
+use crate::user::ALL_AUTHENTICATED;
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName};
 use rcgen::{

@@ -1,6 +1,7 @@
 //! An upstream for tests: it answers reviews with a function and keeps what it was asked.
 
-use crate::upstream::{Body, ClientCredentials, SharedTransport, Transport, UpstreamError, full};
+use crate::body::{Body, full};
+use crate::upstream::{ClientCredentials, SharedTransport, Transport, UpstreamError};
 use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};

@@ -24,73 +24,11 @@ pub use static_tokens::StaticTokens;
 
 use crate::server::Connection;
 use crate::upstream::{ClientCredentials, SharedTransport};
+use crate::user::UserInfo;
 use arc_swap::ArcSwap;
 use http::header::{AUTHORIZATION, HeaderMap};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The user of a request without credentials (`user.Anonymous`).
-pub const ANONYMOUS: &str = "system:anonymous";
-/// The group of everybody with valid credentials (`user.AllAuthenticated`).
-pub const ALL_AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody without (`user.AllUnauthenticated`).
-pub const ALL_UNAUTHENTICATED: &str = "system:unauthenticated";
-
-/// An `authentication.k8s.io/v1` `UserInfo`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct UserInfo {
-    /// User name.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub username: String,
-    /// UID, if the authenticator knows one.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-    /// Groups in the authenticator's order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<String>,
-    /// Anything else.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-impl UserInfo {
-    /// The user of a request without credentials.
-    pub fn anonymous() -> Self {
-        Self { username: ANONYMOUS.into(), groups: vec![ALL_UNAUTHENTICATED.into()], ..Self::default() }
-    }
-
-    /// `filters.isAnonymousUser`.
-    fn is_anonymous(&self) -> bool {
-        self.username == ANONYMOUS || self.groups.iter().any(|group| group == ALL_UNAUTHENTICATED)
-    }
-
-    /// Whether the user always gets an answer (`user.SystemPrivilegedGroup`).
-    pub fn is_privileged(&self) -> bool {
-        self.groups.iter().any(|group| group == "system:masters")
-    }
-
-    /// `AuthenticatedGroupAdder`: everybody who is somebody is in `system:authenticated`.
-    fn with_authenticated_group(mut self) -> Self {
-        let decided = |group: &String| group == ALL_AUTHENTICATED || group == ALL_UNAUTHENTICATED;
-        if self.username != ANONYMOUS && !self.groups.iter().any(decided) {
-            self.groups.push(ALL_AUTHENTICATED.into());
-        }
-        self
-    }
-}
-
-impl From<k8s_openapi::api::authentication::v1::UserInfo> for UserInfo {
-    fn from(user: k8s_openapi::api::authentication::v1::UserInfo) -> Self {
-        Self {
-            username: user.username.unwrap_or_default(),
-            uid: user.uid.unwrap_or_default(),
-            groups: user.groups.unwrap_or_default(),
-            extra: user.extra.unwrap_or_default(),
-        }
-    }
-}
 
 /// How long the upstream's answers about credentials are believed, how many are kept, and how long one is waited for.
 ///

@@ -1,7 +1,8 @@
 //! Front proxies: who has a certificate of the request-header CA may say in headers who the user is.
 
-use super::{CertificateAuthority, Outcome, UserInfo, certificate, text, unescape_extra_key};
+use super::{CertificateAuthority, Outcome, certificate, text, unescape_extra_key};
 use crate::server::Connection;
+use crate::user::UserInfo;
 use arc_swap::ArcSwap;
 use http::header::{HeaderMap, HeaderName};
 use std::sync::Arc;

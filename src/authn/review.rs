@@ -1,8 +1,9 @@
 //! Asking the upstream to review something: the request, its deadline, and kube-apiserver's attempts
 //! (`webhook.WithExponentialBackoff`, `webhook.DefaultShouldRetry`).
 
+use crate::body::full;
 use crate::request::body;
-use crate::upstream::{ClientCredentials, SharedTransport, full};
+use crate::upstream::{ClientCredentials, SharedTransport};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Request, StatusCode};
 use serde::{Serialize, de::DeserializeOwned};

@@ -1,7 +1,7 @@
 //! Bearer tokens of a file: CSV records of token, user, UID and, in one field, groups (`tokenfile.NewCSV`).
 
-use super::UserInfo;
 use super::answers::{Key, Secret};
+use crate::user::UserInfo;
 use std::collections::HashMap;
 use std::sync::Arc;
 

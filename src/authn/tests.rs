@@ -2,6 +2,7 @@
 
 use super::fake::{Upstream, failure};
 use super::*;
+use crate::user::{ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderName;

@@ -2,8 +2,9 @@
 
 use super::answers::Key;
 use super::places::ReviewPlaces;
-use super::{AnswerCache, Failure, ReviewLimits, UserInfo, review};
+use super::{AnswerCache, Failure, ReviewLimits, review};
 use crate::server::Connection;
+use crate::user::UserInfo;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! What a user wants to do, as authorizers see it, and the text that refuses it.
 
 use super::selectors;
-use crate::authn::UserInfo;
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::request::RequestInfo;
 use crate::status::Status;
+use crate::user::UserInfo;
 use k8s_openapi::api::authorization::v1::{
     FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes,
 };

@@ -3,14 +3,15 @@
 mod attributes;
 mod selectors;
 
-pub(crate) use crate::object::decode::go_quote as quote;
+pub(crate) use crate::go_text::go_quote as quote;
 pub use attributes::Attributes;
 
-use crate::authn::{AnswerCache, UserInfo, review};
+use crate::authn::{AnswerCache, review};
 use crate::request::RequestInfo;
 use crate::shares::Shares;
 use crate::status::Status;
 use crate::upstream::{ClientCredentials, SharedTransport};
+use crate::user::UserInfo;
 use k8s_openapi::api::authorization::v1::{
     SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview, SubjectAccessReviewSpec,
     SubjectAccessReviewStatus,

@@ -231,7 +231,7 @@ impl Checker {
         match (compiled.is_some_and(|compiled| compiled.uses_old_self()), &node.uncorrelatable, optional) {
             (true, Some(within), _) => errors.push(format!(
                 "{field}: Invalid value: {}: oldSelf cannot be used on the uncorrelatable portion of the schema within {within}",
-                crate::object::decode::go_quote(text("rule"))
+                crate::go_text::go_quote(text("rule"))
             )),
             (false, _, Some(given)) => errors.push(format!(
                 "{path}.optionalOldSelf: Invalid value: {given}: may not be set if oldSelf is not used in rule"

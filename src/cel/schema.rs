@@ -7,7 +7,7 @@ pub use escape::{escape, is_reserved, unescape};
 
 use super::environment::Table;
 use super::types::Type;
-use crate::object::GroupVersionKind;
+use crate::kind::GroupVersionKind;
 use crate::object::schema::{self as builtin, Scalar, Shape as Field, TypeReference};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@ use super::estimate::Range;
 use super::messages::{Admission, VARIABLES};
 use super::schema::Declared;
 use super::types::Type;
-use crate::object::{GroupVersionKind, GroupVersionResource};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -7,10 +7,11 @@
 use super::cache::Projection;
 use super::{Cluster, Need};
 use crate::authn::AnswerCache;
+use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::object::Object;
 use crate::object::normal::Normal;
 use crate::object::structural::Structural;
 use crate::object::version::custom_deprecation;
-use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use crate::status::Status;
 use arc_swap::ArcSwapOption;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{WebhookClientConfig, WebhookConversion};

@@ -9,7 +9,7 @@ mod refresh;
 
 pub use fetch::ClientTransport;
 
-use crate::object::{GroupVersionKind, GroupVersionResource};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::upstream::SharedTransport;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;

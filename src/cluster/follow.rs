@@ -82,7 +82,7 @@ impl Source {
         let request = Request::get(format!("{path}?{query}")).body(Body::empty());
         let request = request.map_err(|error| Failure::Broken(error.to_string()))?;
         let sent = self.client.send(request).await;
-        let response = sent.map_err(|error| Failure::Broken(crate::upstream::chain(&error)))?;
+        let response = sent.map_err(|error| Failure::Broken(crate::body::chain(&error)))?;
         if response.status() == StatusCode::OK {
             return Ok(response);
         }
@@ -395,7 +395,7 @@ async fn whole(mut body: Body, bytes: usize) -> Result<Bytes, Failure> {
 /// The next data of a body; none at its end.
 async fn data(body: &mut Body) -> Result<Option<Bytes>, Failure> {
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Failure::Broken(crate::upstream::chain(&error)))?;
+        let frame = frame.map_err(|error| Failure::Broken(crate::body::chain(&error)))?;
         if let Ok(data) = frame.into_data() {
             return Ok(Some(data));
         }

@@ -3,8 +3,8 @@
 use super::cache::{self, Projection};
 use super::decode::{List, Undecodable, decode};
 use super::{Cluster, Live, Namespace, of_kind};
+use crate::body::chain;
 use crate::status::Status;
-use crate::upstream::chain;
 use async_trait::async_trait;
 use kube::Resource;
 use kube::api::{GetParams, ListParams, Request};

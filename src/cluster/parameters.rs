@@ -5,7 +5,8 @@ use super::cache::{Cache, Projection, key, namespaced_key};
 use super::discovery::Discovery;
 use super::follow::Source;
 use super::{Cluster, Health, Live, Need};
-use crate::object::{GroupVersionKind, schema};
+use crate::kind::GroupVersionKind;
+use crate::object::schema;
 use kube::api::ApiResource;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
@@ -357,7 +358,7 @@ mod tests {
     use crate::cluster::Limits;
     use crate::cluster::discovery::Resource;
     use crate::cluster::tests::client;
-    use crate::object::GroupVersionResource;
+    use crate::kind::GroupVersionResource;
     use serde_json::json;
 
     fn kind() -> GroupVersionKind {

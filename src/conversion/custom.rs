@@ -3,7 +3,8 @@
 use super::metrics::{Failure, Metrics};
 use super::review::{self, Metadata};
 use crate::cluster::{Cluster, ConversionWebhook};
-use crate::object::{GroupVersionKind, Object};
+use crate::kind::GroupVersionKind;
+use crate::object::Object;
 use crate::webhooks::backend::{Client, Clients, Endpoint};
 use k8s_openapi::ByteString;
 use serde_json::Value;

@@ -2,8 +2,8 @@
 
 use super::Converter;
 use crate::cluster::{CustomResource, Definition};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::version::newness;
-use crate::object::{GroupVersionKind, GroupVersionResource};
 use crate::status::Status;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! kube-apiserver's metrics of the webhooks that convert custom resources (`conversion.ConversionWebhookMetrics`,
 //! `converterMetric`).
 
-use crate::object::GroupVersionKind;
+use crate::kind::GroupVersionKind;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
 use std::time::Duration;
 

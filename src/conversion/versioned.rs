@@ -2,8 +2,9 @@
 
 use super::Converter;
 use crate::admission::Attributes;
+use crate::kind::GroupVersionKind;
 use crate::object::round_trip::Kept;
-use crate::object::{GroupVersionKind, Object, normal};
+use crate::object::{Object, normal};
 
 /// A request's objects in a version that is not the request's.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Bodies of requests: read and decoded as the proxy in front does it, and brought to the form in which they are stored.
 
 use super::call::Call;
-use crate::object::{GroupVersionKind, Object, discard_nulls};
+use crate::kind::GroupVersionKind;
+use crate::object::{Object, discard_nulls};
 use crate::request::body::{self, Form, MediaType, MediaTypes};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};

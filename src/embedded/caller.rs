@@ -1,6 +1,6 @@
 //! Who calls, as far as headers tell: the proxy in front has verified it.
 
-use crate::authn::UserInfo;
+use crate::user::UserInfo;
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 

@@ -2,7 +2,7 @@
 //!
 //! Custom resources and the groups `apiextensions.k8s.io` and `apiregistration.k8s.io` are not part of it.
 
-use crate::object::GroupVersionKind;
+use crate::kind::GroupVersionKind;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -54,7 +54,7 @@ pub fn shown<'a>(resource: &Resource, object: &'a Object) -> Cow<'a, Object> {
         ("events.k8s.io", version, "events") => {
             let mut object = object.clone();
             rename(&mut object, |names| names);
-            name_version(&mut object, &crate::object::api_version("events.k8s.io", version));
+            name_version(&mut object, &crate::kind::api_version("events.k8s.io", version));
             Cow::Owned(object)
         }
         ("autoscaling", "v1", "horizontalpodautoscalers") => {

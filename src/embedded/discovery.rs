@@ -6,7 +6,7 @@ mod aggregated;
 
 use super::catalog::{self, ApiResource, Group, Version};
 use super::document;
-use crate::upstream::Body;
+use crate::body::Body;
 use aggregated::Aggregated;
 use http::Response;
 use http::header::{CACHE_CONTROL, HeaderValue, VARY};
@@ -194,7 +194,7 @@ struct ApiGroupDocument {
 impl ApiGroup {
     fn of(group: &'static Group<'static>) -> Self {
         let version = |version: &Version<'static>| GroupVersion {
-            group_version: crate::object::api_version(group.name, version.version),
+            group_version: crate::kind::api_version(group.name, version.version),
             version: version.version,
         };
         let versions: Vec<GroupVersion> = group.versions.iter().map(version).collect();
@@ -228,7 +228,7 @@ fn resource_list(group: &'static Group<'static>, version: &'static Version<'stat
     ApiResourceList {
         kind: "APIResourceList",
         api_version: (!group.name.is_empty()).then_some("v1"),
-        group_version: crate::object::api_version(group.name, version.version),
+        group_version: crate::kind::api_version(group.name, version.version),
         resources: &version.resources,
     }
 }
@@ -262,7 +262,7 @@ mod tests {
                 let (group, name) = (group["name"].as_str().unwrap(), version["version"].as_str().unwrap());
                 let answer = json_at(&catalog::group_version_path(group, name), "").await;
                 assert_eq!(answer["resources"], version["resources"]);
-                assert_eq!(answer["groupVersion"], crate::object::api_version(group, name));
+                assert_eq!(answer["groupVersion"], crate::kind::api_version(group, name));
                 assert_eq!(answer.get("apiVersion"), (!group.is_empty()).then_some(&json!("v1")));
             }
         }

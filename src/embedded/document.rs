@@ -1,7 +1,7 @@
 //! Answers that are one unchanging document: which form of it a client accepts, and the headers that let it be cached.
 
+use crate::body::{Body, empty, full};
 use crate::status::Status;
-use crate::upstream::{Body, empty, full};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderName, HeaderValue};
 use http::{Response, StatusCode};

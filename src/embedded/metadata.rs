@@ -1,7 +1,7 @@
 //! Metadata that the server, not the client, decides.
 
 use super::catalog::Resource;
-use crate::object::{Object, decode};
+use crate::object::Object;
 use crate::status::Cause;
 use crate::status::invalid;
 use serde_json::Value;
@@ -64,7 +64,7 @@ pub fn name_causes(name: &str) -> Vec<Cause> {
         _ if name.contains('%') => "may not contain '%'".to_owned(),
         _ => return Vec::new(),
     };
-    vec![invalid::invalid("metadata.name", &decode::go_quote(name), &why)]
+    vec![invalid::invalid("metadata.name", &crate::go_text::go_quote(name), &why)]
 }
 
 /// The metadata of a new object (`rest.BeforeCreate`).
@@ -105,7 +105,7 @@ pub fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
             object.items(&["metadata", "finalizers"]).iter().filter_map(Value::as_str).map(str::to_owned).collect()
         };
         let before = finalizers(current);
-        let new: Vec<_> = finalizers(object).difference(&before).map(|name| decode::go_quote(name)).collect();
+        let new: Vec<_> = finalizers(object).difference(&before).map(|name| crate::go_text::go_quote(name)).collect();
         if !new.is_empty() {
             let why = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
@@ -118,7 +118,7 @@ pub fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
         let value = object.str(&["metadata", field]);
         if value != current.str(&["metadata", field]) {
             let field = format!("metadata.{field}");
-            causes.push(invalid::invalid(&field, &decode::go_quote(value), "field is immutable"));
+            causes.push(invalid::invalid(&field, &crate::go_text::go_quote(value), "field is immutable"));
         }
     }
     causes

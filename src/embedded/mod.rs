@@ -36,7 +36,8 @@ mod tests;
 
 pub use serve::serve;
 
-use crate::upstream::{Body, Transport, UpstreamError};
+use crate::body::Body;
+use crate::upstream::{Transport, UpstreamError};
 use async_trait::async_trait;
 use http::{Request, Response};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! validates fields. The v3 documents share their schemas in the recording and are put together when first asked for.
 
 use super::document::{self, Clause};
-use crate::upstream::{Body, empty};
+use crate::body::{Body, empty};
 use bytes::Bytes;
 use flate2::read::GzDecoder;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, EXPIRES, HeaderValue, LOCATION, VARY};

@@ -3,10 +3,11 @@
 use super::call::Call;
 use super::store::{Collection, key};
 use super::{body, delete, initial, metadata, respond};
-use crate::object::{GroupVersionKind, Object};
+use crate::body::Body;
+use crate::kind::GroupVersionKind;
+use crate::object::Object;
 use crate::request::body::OptionsKind;
 use crate::status::Status;
-use crate::upstream::Body;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{Response, StatusCode};

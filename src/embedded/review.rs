@@ -2,9 +2,9 @@
 
 use super::call::Call;
 use super::{body, respond};
+use crate::body::Body;
 use crate::object::Object;
 use crate::status::Status;
-use crate::upstream::Body;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 

@@ -6,9 +6,9 @@ use super::{
     Server, body, caller, delete, discovery, document, negotiate, openapi, pods, read, respond, review, scale,
 };
 use super::{watch, write};
+use crate::body::Body;
 use crate::request::{RequestInfo, request_info};
 use crate::status::{Details, Status};
-use crate::upstream::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Request, Response, Uri};
@@ -21,7 +21,7 @@ pub async fn respond(server: &Server, request: Request<Body>) -> Response<Body> 
     let is_head = request.method() == Method::HEAD;
     let mut response = answer(server, request).await.unwrap_or_else(|status| respond::failure(&status));
     if is_head {
-        *response.body_mut() = crate::upstream::empty();
+        *response.body_mut() = crate::body::empty();
     }
     response
 }

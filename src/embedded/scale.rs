@@ -2,11 +2,12 @@
 
 use super::call::Call;
 use super::{body, convert, respond, write};
-use crate::object::{GroupVersionKind, Object};
+use crate::body::Body;
+use crate::kind::GroupVersionKind;
+use crate::object::Object;
 use crate::request::body::OptionsKind;
 use crate::status::Status;
 use crate::status::invalid;
-use crate::upstream::Body;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The embedded API server on a socket: plain HTTP/1.1 and HTTP/2, for tests and tools.
 
 use super::{Server, route};
-use crate::upstream::Body;
+use crate::body::Body;
 use http::Request;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;

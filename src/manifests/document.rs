@@ -1,8 +1,11 @@
 //! One document as kube-apiserver's strict decoder takes it (`serializer.EnableStrict`).
 
-use crate::object::decode::{self, Decoded, go_quote, go_type};
+use crate::go_text::go_quote;
+use crate::go_text::go_type;
+use crate::kind::{GroupVersionKind, split_api_version};
+use crate::object::decode::{self, Decoded};
 use crate::object::normal::{self, Normal};
-use crate::object::{GroupVersionKind, Object, split_api_version, typed};
+use crate::object::{Object, typed};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

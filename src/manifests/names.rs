@@ -3,7 +3,7 @@
 use super::{GATE, SUFFIX};
 use crate::admission::{Attributes, Operation};
 use crate::config::FeatureGates;
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::status::{Cause, Status};
 
 /// The resources that may come from files.
@@ -53,7 +53,8 @@ impl ReservedNames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+    use crate::kind::{GroupVersionKind, GroupVersionResource};
+    use crate::object::Object;
     use crate::webhooks::tests::{configmap, create};
     use serde_json::json;
 

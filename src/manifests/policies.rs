@@ -3,8 +3,8 @@
 use super::set::Rules;
 use super::validation::policy::{binding, policy};
 use super::{LoadError, Loaded, SUFFIX, Set};
+use crate::go_text::go_quote;
 use crate::object::Object;
-use crate::object::decode::go_quote;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,

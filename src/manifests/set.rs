@@ -2,8 +2,8 @@
 
 use super::document::{self, Read};
 use super::{SUFFIX, folder};
+use crate::go_text::go_quote;
 use crate::object::Object;
-use crate::object::decode::go_quote;
 use crate::status::invalid::aggregate;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 
 use super::set::Rules;
 use super::{LoadError, Loaded, Set, validation};
+use crate::go_text::go_quote;
 use crate::object::Object;
-use crate::object::decode::go_quote;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use serde::de::DeserializeOwned;
 use serde_json::Value;

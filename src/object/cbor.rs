@@ -12,7 +12,8 @@ pub use any::{decode, is_cbor};
 pub use diagnose::diagnose;
 pub use encode::encode;
 
-use super::decode::{MAX_DEPTH, go_quote, push_lossy};
+use super::decode::{MAX_DEPTH, push_lossy};
+use crate::go_text::go_quote;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ciborium_ll::{Decoder, Error, Header};

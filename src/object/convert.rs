@@ -9,7 +9,8 @@ mod events;
 mod resource;
 
 use super::defaults::fields::Fields;
-use super::{GroupVersionKind, Object, typed};
+use super::{Object, typed};
+use crate::kind::GroupVersionKind;
 use serde_json::Value;
 
 /// The object, which is `from` in its normal form, as `to`, in the normal form of that but without its defaults. `None`

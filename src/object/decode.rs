@@ -8,6 +8,8 @@ mod yaml;
 
 pub use yaml::{is_yaml_text, yaml};
 
+use crate::go_text::go_quote;
+use crate::go_text::quote_character;
 use memchr::memchr2;
 use serde_json::{Map, Number, Value};
 
@@ -59,58 +61,6 @@ pub fn is_deeper(value: &Value, limit: usize) -> bool {
         Value::Array(items) => limit == 0 || items.iter().any(|item| is_deeper(item, limit - 1)),
         Value::Object(map) => limit == 0 || map.values().any(|value| is_deeper(value, limit - 1)),
         _ => false,
-    }
-}
-
-/// The JSON type of a value in the words of Go's `UnmarshalTypeError`.
-pub fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-/// Go's `%q`.
-pub fn go_quote(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        quote_character(&mut quoted, character, '"');
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Go's `unicode.IsPrint`, near enough: what `%q` shows as it is.
-pub fn is_printable(character: char) -> bool {
-    let mut quoted = String::new();
-    quote_character(&mut quoted, character, '\0');
-    character == '\\' || !quoted.starts_with('\\')
-}
-
-fn quote_character(quoted: &mut String, character: char, quote: char) {
-    match character {
-        '\\' => quoted.push_str("\\\\"),
-        '\x07' => quoted.push_str("\\a"),
-        '\x08' => quoted.push_str("\\b"),
-        '\x0c' => quoted.push_str("\\f"),
-        '\n' => quoted.push_str("\\n"),
-        '\r' => quoted.push_str("\\r"),
-        '\t' => quoted.push_str("\\t"),
-        '\x0b' => quoted.push_str("\\v"),
-        c if c == quote => quoted.extend(['\\', c]),
-        c if (c as u32) < 0x20 || c as u32 == 0x7f => quoted.push_str(&format!("\\x{:02x}", c as u32)),
-        // What Rust's Debug does not print as it is, Go's IsPrint does not either; combining marks are the exception.
-        c if c.is_alphanumeric() || c.is_ascii() => quoted.push(c),
-        c => match c.escape_debug().next() {
-            Some('\\') if (c as u32) < 0x1_0000 => quoted.push_str(&format!("\\u{:04x}", c as u32)),
-            Some('\\') => quoted.push_str(&format!("\\U{:08x}", c as u32)),
-            _ => quoted.push(c),
-        },
     }
 }
 
@@ -550,21 +500,6 @@ mod tests {
         assert!(json(nested(MAX_DEPTH).as_bytes()).is_ok());
         assert_eq!(error(&nested(MAX_DEPTH + 1)), "exceeded max depth");
         assert_eq!(error(&"[".repeat(1_000_000)), "exceeded max depth");
-    }
-
-    #[test]
-    fn quotes_as_go_does() {
-        for (text, quoted) in [
-            ("", r#""""#),
-            ("a b", r#""a b""#),
-            ("a\"b\\\n\u{1}é\u{200b}😀", r#""a\"b\\\n\x01é\u200b😀""#),
-            ("'\n\t\x00\x7f", r#""'\n\t\x00\x7f""#),
-            ("äß€😀", r#""äß€😀""#),
-            ("\u{a0}\u{85}\u{ad}\u{feff}\u{2028}", r#""\u00a0\u0085\u00ad\ufeff\u2028""#),
-            ("\u{e000}\u{ffff}\u{10ffff}", r#""\ue000\uffff\U0010ffff""#),
-        ] {
-            assert_eq!(go_quote(text), quoted);
-        }
     }
 
     proptest! {

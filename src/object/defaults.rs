@@ -27,7 +27,7 @@ mod scheduling;
 mod storage;
 mod volume;
 
-use super::GroupVersionKind;
+use crate::kind::GroupVersionKind;
 use serde_json::Value;
 
 /// Sets the defaults of the kind, in place. Of other kinds, and of what has another type than it should, nothing is touched.

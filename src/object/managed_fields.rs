@@ -11,7 +11,7 @@ mod own;
 mod reset;
 mod set;
 
-use crate::object::GroupVersionKind;
+use crate::kind::GroupVersionKind;
 use crate::object::merge::Node;
 use crate::object::structural::numbers::canonicalize;
 use compare::compare;

@@ -113,7 +113,7 @@ fn merge_items(list: &ListType<'_>, before: Vec<Json>, patch: Vec<Json>) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::GroupVersionKind;
+    use crate::kind::GroupVersionKind;
     use serde_json::json;
     use std::time::{Duration, Instant};
 

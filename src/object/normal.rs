@@ -4,7 +4,8 @@
 use super::decode::Decoded;
 use super::round_trip::{self, Kept};
 use super::typed::{self, Typed};
-use super::{GroupVersionKind, Object, defaults};
+use super::{Object, defaults};
+use crate::kind::GroupVersionKind;
 use serde_json::{Map, Value};
 use std::convert::Infallible;
 

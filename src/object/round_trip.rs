@@ -11,8 +11,8 @@ mod core;
 mod pod;
 mod policy;
 
-use super::GroupVersionKind;
 use super::defaults::fields::{Fields, each, embedded, pointer};
+use crate::kind::GroupVersionKind;
 use autoscaling::Annotated;
 
 /// What the internal version of an object keeps of what it was, where the versioned one says nothing of it.

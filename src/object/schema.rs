@@ -3,7 +3,7 @@
 //! The table is recorded from a kube-apiserver's OpenAPI documents by `tools/record-schema.py`. It is text within the
 //! binary, read once when first asked for; nothing of it is copied.
 
-use super::GroupVersionKind;
+use crate::kind::GroupVersionKind;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::LazyLock;

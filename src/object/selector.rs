@@ -6,7 +6,7 @@ mod syntax;
 pub use set::{Matching, SelectorSet};
 pub use syntax::{label_key_errors, label_value_errors, subdomain_errors};
 
-use super::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::status::invalid::aggregate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde_json::{Map, Value};

@@ -20,7 +20,8 @@ pub use cbor::{TypeMeta, type_meta};
 pub use rest::{Rest, Unplaced, has_rest};
 
 use super::decode::Decoded;
-use super::{GroupVersionKind, Object, Unwritten};
+use super::{Object, Unwritten};
+use crate::kind::GroupVersionKind;
 use decode::Decoder;
 use serde_json::Value;
 

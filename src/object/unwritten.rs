@@ -86,7 +86,7 @@ impl Within {
 
 #[cfg(test)]
 mod tests {
-    use crate::object::GroupVersionKind;
+    use crate::kind::GroupVersionKind;
     use crate::object::normal::built_in;
     use serde_json::{Value, json};
 

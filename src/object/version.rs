@@ -1,6 +1,6 @@
 //! Versions of the API: which of two is newer, and what clients are told of those that will go.
 
-use super::{GroupVersionKind, api_version};
+use crate::kind::{GroupVersionKind, api_version};
 use std::cmp::Reverse;
 
 const DEVICES: [&str; 4] = ["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"];

@@ -1,7 +1,7 @@
 //! The way of an answer to its client: who has a seat keeps it until the answer was written, or for too long was not read.
 
 use super::inflight::Seat;
-use crate::upstream::{Body, BoxError};
+use crate::body::{Body, BoxError, Held};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -23,7 +23,7 @@ pub(super) fn seated(body: Body, seat: Seat, patience: Option<Duration>) -> Body
         return body;
     }
     let Some(patience) = patience else {
-        return LongRunning { body, _seat: seat }.boxed_unsync();
+        return Held::new(body, seat).boxed_unsync();
     };
     let now = Instant::now();
     let state =
@@ -170,38 +170,15 @@ impl http_body::Body for Short {
     }
 }
 
-/// The body of an answer that lasts as long as it likes.
-struct LongRunning {
-    body: Body,
-    _seat: Seat,
-}
-
-impl http_body::Body for LongRunning {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authn::UserInfo;
+    use crate::body::full;
     use crate::config::Limits;
     use crate::pipeline::InFlight;
     use crate::request::request_info;
     use crate::server::testing::silent;
-    use crate::upstream::full;
+    use crate::user::UserInfo;
     use futures_util::FutureExt;
     use http::Method;
 

@@ -19,8 +19,9 @@ use super::write::{
     readable_version, with_parameter,
 };
 use crate::admission::Operation;
+use crate::body::Body;
+use crate::go_text::go_type;
 use crate::object::Object;
-use crate::object::decode::go_type;
 use crate::object::managed_fields::{is_too_large, manager_name};
 use crate::object::merge::Node;
 use crate::object::patch::{self, PatchType};
@@ -29,7 +30,6 @@ use crate::object::typed;
 use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
 use crate::request::query::query_value;
 use crate::status::Status;
-use crate::upstream::Body;
 use bytes::Bytes;
 use deviation::deviation;
 use extend::extend;

@@ -1,11 +1,11 @@
 //! Follows a response to its end for the audit event.
 
 use crate::audit::{EventInProgress, OBJECT_BYTES};
+use crate::body::{Body, BoxError, full};
 use crate::object::protobuf::{self, Envelope};
 use crate::object::{cbor, decode};
 use crate::processor;
 use crate::status::Status;
-use crate::upstream::{Body, BoxError, full};
 use bytes::{Bytes, BytesMut};
 use flate2::read::GzDecoder;
 use http::Response;
@@ -222,9 +222,9 @@ impl Drop for Followed {
 mod tests {
     use super::*;
     use crate::audit::{Audit, Metrics, Request, Sink};
-    use crate::authn::UserInfo;
     use crate::object::Object;
     use crate::request::request_info;
+    use crate::user::UserInfo;
     use futures_util::stream::{StreamExt, iter, pending};
     use http::Method;
     use serde_json::json;

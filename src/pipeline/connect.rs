@@ -3,11 +3,11 @@
 use super::target::{Target, not_allowed};
 use super::{Caller, Exchange, Pipeline};
 use crate::admission::{Attributes, Operation};
+use crate::body::Body;
 use crate::object::{Object, normal};
 use crate::request::RequestInfo;
 use crate::request::query::{query_pairs, query_values};
 use crate::status::Status;
-use crate::upstream::Body;
 use http::{Method, Request, Response, Uri};
 use serde_json::{Map, Value};
 use tokio::time::Instant;

@@ -4,10 +4,10 @@ use super::Exchange;
 use super::owner_references::Seen;
 use super::write::{Outgoing, Sent, Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
+use crate::body::Body;
 use crate::object::{Object, generate_name};
 use crate::request::body::{Form, OptionsKind, check_new_name, decode_object, ensure_namespace};
 use crate::status::Status;
-use crate::upstream::Body;
 use http::Response;
 use serde_json::Value;
 

@@ -1,7 +1,8 @@
 //! What a DELETE does to an object (`registry.Store.Delete`), as far as admission sees of it: how often it is asked, and about what.
 
 use super::delete::Deletion;
-use crate::object::{GroupVersionKind, Object};
+use crate::kind::GroupVersionKind;
+use crate::object::Object;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::sync::Arc;

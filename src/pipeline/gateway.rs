@@ -1,13 +1,14 @@
 //! The way to the API server: requests of callers, streamed, and requests of the proxy's own on the way to a decision.
 
-use crate::authn::UserInfo;
+use crate::body::{Body, full};
 use crate::config::Limits;
 use crate::object::{Object, cbor, decode, protobuf};
 use crate::processor;
 use crate::request::body;
 use crate::shares::{Share, Shares};
 use crate::status::Status;
-use crate::upstream::{Body, ClientCredentials, Forwarder, Release, SharedTransport, UpstreamError, full};
+use crate::upstream::{ClientCredentials, Forwarder, Release, SharedTransport, UpstreamError};
+use crate::user::UserInfo;
 use bytes::{Bytes, BytesMut};
 use flate2::read::GzDecoder;
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};

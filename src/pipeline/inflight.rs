@@ -2,10 +2,10 @@
 //! come back.
 
 use super::connect;
-use crate::authn::UserInfo;
 use crate::config::Limits;
 use crate::request::RequestInfo;
 use crate::status::Status;
+use crate::user::UserInfo;
 use http::Method;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 use std::borrow::Borrow;

@@ -3,12 +3,12 @@
 
 use super::target::Target;
 use super::write::schema;
+use crate::body::Body;
 use crate::object::patch::PatchType;
 use crate::request::RequestInfo;
 use crate::request::accept::{self, Agreed, Answer};
 use crate::request::body::{self, MediaTypes};
 use crate::status::{Details, Status};
-use crate::upstream::Body;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, Uri};
 

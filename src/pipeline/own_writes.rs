@@ -3,11 +3,11 @@
 
 use super::gateway::with_body;
 use super::{Caller, Exchange, Pipeline};
-use crate::authn::UserInfo;
 use crate::cluster::OwnWrites;
 use crate::request::body;
 use crate::request::info::request_info;
 use crate::status::Status;
+use crate::user::UserInfo;
 use async_trait::async_trait;
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Method, Uri};

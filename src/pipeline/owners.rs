@@ -5,6 +5,7 @@
 use super::gateway::Answer;
 use super::write::{Outgoing, Write, is_conflict, schema};
 use crate::admission::{Attributes, Operation};
+use crate::body::Body;
 use crate::cluster::segment;
 use crate::config::FieldOwnership;
 use crate::object::managed_fields::{give_back, is_too_large, owned_as};
@@ -14,7 +15,6 @@ use crate::request::body;
 use crate::request::query::query_value;
 use crate::response::{self, Form};
 use crate::status::Status;
-use crate::upstream::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, WARNING};
 use http::{Method, Response, StatusCode};

@@ -11,8 +11,10 @@ use super::update::is_about_version;
 use super::view::{as_answer, take_metadata};
 use super::write::{Attempts, MODIFIED, Outgoing, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
+use crate::body::Body;
+use crate::go_text::go_quote;
 use crate::object::Object;
-use crate::object::decode::{self, Decoded, go_quote};
+use crate::object::decode::{self, Decoded};
 use crate::object::patch::{self, NO_FIELD, PatchType, go_print, merge_diff};
 use crate::object::typed;
 use crate::processor;
@@ -20,7 +22,6 @@ use crate::request::body::{
     OptionsKind, Unfit, Unseen, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,
 };
 use crate::status::Status;
-use crate::upstream::Body;
 use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;

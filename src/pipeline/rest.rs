@@ -2,7 +2,8 @@
 //! has them.
 
 use super::write::Write;
-use crate::object::{GroupVersionKind, Object, typed};
+use crate::kind::GroupVersionKind;
+use crate::object::{Object, typed};
 use crate::request::body::Unseen;
 use crate::status::Status;
 use serde_json::{Map, Value};

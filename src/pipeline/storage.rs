@@ -2,7 +2,8 @@
 //! but the validating phase comes before that.
 
 use crate::admission::Operation;
-use crate::object::{GroupVersionKind, Object};
+use crate::kind::GroupVersionKind;
+use crate::object::Object;
 use serde_json::{Map, Value};
 
 /// Makes of what would be stored what it is just before that. `admitted` is what was sent.

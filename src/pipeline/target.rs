@@ -2,8 +2,8 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::discovery::{Discovery, Resource, Subresource};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::version::deprecation;
-use crate::object::{GroupVersionKind, GroupVersionResource};
 use crate::request::RequestInfo;
 use crate::status::Status;
 use http::Method;

@@ -14,13 +14,14 @@ use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::authn::{self, Impersonation};
 use crate::authz::{self, Mode, Reviewer};
+use crate::body::full;
 use crate::cluster::discovery;
 use crate::cluster::{Cluster, FixedState};
 use crate::config::admission::DefaultTolerations;
 use crate::embedded;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
-use crate::upstream::{Forwarder, Identity, Release, SharedTransport, from_fn, full, kube_client};
+use crate::upstream::{Forwarder, Identity, Release, SharedTransport, from_fn, kube_client};
 use async_trait::async_trait;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -222,7 +223,7 @@ impl Path {
 
     /// What is stored, read past the proxy.
     async fn stored(&self, uri: &str) -> Value {
-        let request = Request::get(uri).body(crate::upstream::empty()).unwrap();
+        let request = Request::get(uri).body(crate::body::empty()).unwrap();
         let answer = crate::upstream::Transport::send(&self.server, request).await.unwrap();
         serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
     }
@@ -464,7 +465,7 @@ async fn who_waits_for_an_answer_to_be_audited_has_a_seat() {
         fn write(&self, _: String) {}
     }
     let endless = from_fn(|_| async {
-        let body = futures_util::stream::pending::<Result<http_body::Frame<bytes::Bytes>, crate::upstream::BoxError>>();
+        let body = futures_util::stream::pending::<Result<http_body::Frame<bytes::Bytes>, crate::body::BoxError>>();
         Ok(Response::new(http_body_util::StreamBody::new(body).boxed_unsync()))
     });
     let mut path = Path::over(embedded::Server::new(embedded::Limits::default()), endless).await;

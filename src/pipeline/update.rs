@@ -8,10 +8,10 @@ use super::write::{
     Attempts, MODIFIED, Outgoing, Sent, Write, is_already_exists, is_conflict, names_no_version, readable_version,
 };
 use crate::admission::Operation;
+use crate::body::Body;
 use crate::object::Object;
 use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::{Status, invalid};
-use crate::upstream::Body;
 use http::{Method, Response, StatusCode};
 use serde_json::Value;
 use std::sync::Arc;

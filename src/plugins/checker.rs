@@ -1,11 +1,12 @@
 //! The one way in which plugins are tested: feed a request, look at what becomes of the object.
 
 use crate::admission::{Attributes, CallerAuthorizer, Denial, Operation, Plugin};
-use crate::authn::UserInfo;
 use crate::authz::{self, Decision};
 use crate::cluster::{Cluster, FixedState, Namespace};
-use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::object::Object;
 use crate::status::Status;
+use crate::user::UserInfo;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;

@@ -14,10 +14,10 @@ mod references;
 mod tokens;
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
-use crate::authn::UserInfo;
 use crate::authz::quote;
 use crate::cluster::{Cluster, Need};
 use crate::status::Status;
+use crate::user::UserInfo;
 use async_trait::async_trait;
 use std::sync::Arc;
 

@@ -3,7 +3,8 @@
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::authz::{self, ReviewError};
 use crate::cluster::discovery::Discovery;
-use crate::object::{GroupVersionKind, Object, api_version, split_api_version};
+use crate::kind::{GroupVersionKind, api_version, split_api_version};
+use crate::object::Object;
 use async_trait::async_trait;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
     use crate::authz::Decision;
     use crate::cluster::discovery::Resource;
-    use crate::object::GroupVersionResource;
+    use crate::kind::GroupVersionResource;
     use crate::plugins::checker::{Check, check};
     use serde_json::json;
 

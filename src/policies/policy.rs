@@ -6,7 +6,7 @@ use super::request::Looks;
 use super::variables::Variable;
 use crate::admission::shadow;
 use crate::cluster::Projection;
-use crate::object::{GroupVersionKind, split_api_version};
+use crate::kind::{GroupVersionKind, split_api_version};
 use crate::webhooks::criteria::Criteria;
 use k8s_openapi::api::admissionregistration::v1 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -3,13 +3,14 @@
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows;
 use crate::admission::{Attributes, CallerAuthorizer, Environment, Operation};
-use crate::authn::UserInfo;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace, Texts};
 use crate::config::admission::DefaultTolerations;
 use crate::config::{FeatureGates, Limits};
-use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::object::Object;
 use crate::policies::Options;
+use crate::user::UserInfo;
 use prometheus::{Registry, TextEncoder};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

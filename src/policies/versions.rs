@@ -3,7 +3,8 @@
 
 use crate::admission::Attributes;
 use crate::conversion::{Converter, Objects};
-use crate::object::{GroupVersionKind, GroupVersionResource, Object};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::object::Object;
 use crate::webhooks::matching::Wanted;
 
 /// The versions that were made so far, beside the request's own.

@@ -1,6 +1,6 @@
 //! The end of the process: readiness goes first, then the listener, then what runs long; what is in flight may finish.
 
-use crate::upstream::{Body, BoxError};
+use crate::body::{Body, BoxError};
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -93,7 +93,7 @@ impl http_body::Body for Ending {
         if self.ended || self.started.as_mut().poll(context).is_ready() {
             self.ended = true;
             // The upstream need not send what nobody will read.
-            self.body = crate::upstream::empty();
+            self.body = crate::body::empty();
             return Poll::Ready(None);
         }
         Pin::new(&mut self.body).poll_frame(context)

@@ -2,7 +2,7 @@
 
 use super::state::{Budget, OpenBody, Place};
 use super::{Connection, ConnectionState, Drain, Reloading};
-use crate::upstream::Body;
+use crate::body::Body;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -270,7 +270,7 @@ impl Server {
             let begun = state.begin().map(|open| (open, handler(request)));
             async move {
                 let Some((open, response)) = begun else { return Ok(too_late()) };
-                let mut response = response.await.map(|body| OpenBody { body, _request: Some(open) });
+                let mut response = response.await.map(|body| OpenBody::new(body, Some(open)));
                 if !is_http2 && state.is_closing() {
                     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -335,7 +335,7 @@ enum End {
 
 /// The answer to a request on a connection that ends before the answer is sent.
 fn too_late() -> Response<OpenBody> {
-    let mut response = Response::new(OpenBody { body: crate::upstream::empty(), _request: None });
+    let mut response = Response::new(OpenBody::new(crate::body::empty(), None));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     response
 }

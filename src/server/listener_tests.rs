@@ -1,8 +1,8 @@
 //! The end of connections, by a clock that waits for nobody.
 
 use super::*;
+use crate::body::full;
 use crate::server::testing::{ask, silent};
-use crate::upstream::full;
 use http_body_util::BodyExt;
 use hyper::client::conn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};

@@ -1,13 +1,9 @@
 //! The state of a client's connection: its open requests, whether it has authenticated, whether it ends; and budgets of connections.
 
-use crate::upstream::{Body, BoxError};
-use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use crate::body::Held;
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
@@ -155,28 +151,8 @@ impl Drop for OpenRequest {
     }
 }
 
-/// The body of a response, whose request is open as long as the body is there.
-pub(super) struct OpenBody {
-    pub(super) body: Body,
-    pub(super) _request: Option<OpenRequest>,
-}
-
-impl http_body::Body for OpenBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
+/// The body of a response, whose request is open as long as the body exists.
+pub(super) type OpenBody = Held<Option<OpenRequest>>;
 
 /// A bounded number of connections. A new connection always gets a place: another one ends for it where there is none left, so that
 /// clients that only connect keep nobody out for long.

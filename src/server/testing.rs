@@ -2,7 +2,7 @@
 
 use super::certificates::{Authority, Issued};
 use super::{Bounds, Drain, Listener, Reloading, tls};
-use crate::upstream::Body;
+use crate::body::Body;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -114,7 +114,7 @@ pub(crate) fn silent() -> (Body, tokio::sync::oneshot::Receiver<()>) {
     let (guard, dropped) = tokio::sync::oneshot::channel::<()>();
     let frames = futures_util::stream::poll_fn(move |_| {
         let _held = &guard;
-        std::task::Poll::<Option<Result<http_body::Frame<bytes::Bytes>, crate::upstream::BoxError>>>::Pending
+        std::task::Poll::<Option<Result<http_body::Frame<bytes::Bytes>, crate::body::BoxError>>>::Pending
     });
     (http_body_util::StreamBody::new(frames).boxed_unsync(), dropped)
 }
@@ -122,5 +122,5 @@ pub(crate) fn silent() -> (Body, tokio::sync::oneshot::Receiver<()>) {
 /// A GET of an absolute URL, which both protocols take.
 pub(crate) fn ask(path: &str) -> Request<Body> {
     let uri = format!("https://127.0.0.1{path}");
-    Request::get(uri).header("host", "127.0.0.1").body(crate::upstream::empty()).unwrap()
+    Request::get(uri).header("host", "127.0.0.1").body(crate::body::empty()).unwrap()
 }

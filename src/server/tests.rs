@@ -3,7 +3,7 @@
 use super::certificates::Authority;
 use super::testing::{Served, ask, serve, serve_with, serve_within, silent};
 use super::{Bounds, Connection, Drain, tls};
-use crate::upstream::{Body, full};
+use crate::body::{Body, full};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, StreamBody};

@@ -1,7 +1,7 @@
 //! 422: `field.ErrorList` and its texts.
 
 use super::{Cause, Status};
-use crate::object::{GroupVersionKind, GroupVersionResource};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
 
 /// `field.Invalid`.
 pub fn invalid(field: &str, value: &str, why: &str) -> Cause {

@@ -1,6 +1,7 @@
 //! A kube client over any transport, for the proxy's own calls.
 
-use super::{Body, BoxError, LongRunning, SharedTransport};
+use super::{LongRunning, SharedTransport};
+use crate::body::{Body, BoxError};
 use http::{HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ pub fn kube_client(transport: SharedTransport) -> kube::Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::{from_fn, full};
+    use crate::body::full;
+    use crate::upstream::from_fn;
     use http::Response;
     use k8s_openapi::api::core::v1::Namespace;
 

@@ -1,7 +1,7 @@
 //! Dials the server: TCP, TLS, and HTTP/2 or HTTP/1.1 as the two agree on.
 
 use super::pool::Http1;
-use super::{Body, BoxError};
+use crate::body::{Body, BoxError};
 use http::uri::{self, Authority, Scheme};
 use http::{HeaderValue, Request, Uri, header};
 use hyper::client::conn::{http1, http2};

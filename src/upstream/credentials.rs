@@ -1,6 +1,6 @@
 //! The proxy's own credentials for the API server, other than its certificate.
 
-use super::BoxError;
+use crate::body::BoxError;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use kube::client::ConfigExt;
 use std::fmt;

@@ -2,10 +2,11 @@
 
 use super::identity::{ClientCredentials, Identity};
 use super::upgrade::{self, Upgrade};
-use super::{Body, Kept, LongRunning, OfClient, SharedTransport, UpstreamError, chain};
-use crate::authn::UserInfo;
+use super::{Kept, LongRunning, OfClient, SharedTransport, UpstreamError};
+use crate::body::{Body, chain};
 use crate::server::{Connection, Drain};
 use crate::status::Status;
+use crate::user::UserInfo;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use hyper::upgrade::OnUpgrade;

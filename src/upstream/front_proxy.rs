@@ -3,7 +3,8 @@
 //! A name that the API server reads and the proxy does not know of would let a client say who it is. kube-apiserver publishes all
 //! names in a ConfigMap (`clusterauthenticationtrust.Controller`), which is read at the start and then again and again.
 
-use super::{SharedTransport, chain, client, empty};
+use super::{SharedTransport, client};
+use crate::body::{chain, empty};
 use crate::request::body;
 use arc_swap::ArcSwapOption;
 use http::header::{self, HeaderName};
@@ -165,7 +166,8 @@ async fn read(transport: &SharedTransport) -> Result<RequestHeaders, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::{from_fn, full};
+    use crate::body::full;
+    use crate::upstream::from_fn;
     use http::Response;
     use serde_json::json;
     use std::sync::Mutex;

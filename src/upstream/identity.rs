@@ -1,8 +1,8 @@
 //! Who a request is from, as the API server is told.
 
 use super::front_proxy::{KnownHeaders, RequestHeaders};
-use crate::authn::UserInfo;
 use crate::status::Status;
+use crate::user::UserInfo;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use std::sync::LazyLock;

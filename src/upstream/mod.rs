@@ -24,28 +24,12 @@ pub use remote::{Remote, RemoteError};
 pub use upgrade::Upgrade;
 pub use webhooks::Doubled;
 
+use crate::body::Body;
+use crate::body::BoxError;
 use async_trait::async_trait;
-use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use std::any::Any;
 use std::sync::Arc;
-
-/// Any error of a body or transport.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// A request's or response's body on its way through: streamed, never collected unless a step says so.
-pub type Body = UnsyncBoxBody<Bytes, BoxError>;
-
-/// A body that is already there.
-pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
-}
-
-/// A body with nothing in it.
-pub fn empty() -> Body {
-    full(Bytes::new())
-}
 
 /// Says of a request, as an extension, that its answer may last as long as it likes: a watch, a log.
 #[derive(Clone, Copy, Debug)]
@@ -71,21 +55,6 @@ pub enum UpstreamError {
     /// The API server is below a path, and this one may lead out of it, depending on who reads it.
     #[error("the path may lead out of the API server's own")]
     Outside,
-}
-
-/// An error with its causes, in one line for the log.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Some errors say their cause themselves.
-        if !text.ends_with(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Carries one request to the API server and brings the head of its answer. The request's URI is path and query only.

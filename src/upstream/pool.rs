@@ -9,7 +9,8 @@ mod http1;
 pub(super) use http1::Http1;
 
 use super::connect::{Bounds, Connected, Connector};
-use super::{Body, BoxError, LongRunning, UpstreamError, chain, empty};
+use super::{LongRunning, UpstreamError};
+use crate::body::{Body, BoxError, chain, empty};
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body::{Body as _, Frame, SizeHint};

@@ -1,6 +1,7 @@
 //! Whether the API server answers, asked now and then: a proxy whose API server is gone is not ready.
 
-use super::{SharedTransport, chain, client, empty};
+use super::{SharedTransport, client};
+use crate::body::{chain, empty};
 use crate::request::body;
 use http::{HeaderValue, Request, header};
 use std::time::Duration;

@@ -4,7 +4,8 @@
 //! server of the same release is sent protobuf. In protobuf nobody hears of a field that the API server does not know; in JSON a
 //! client who asked for that does. So it is for API servers that know every field that is known here, and no other.
 
-use super::{SharedTransport, client, empty};
+use super::{SharedTransport, client};
+use crate::body::empty;
 use crate::request::body;
 use http::{HeaderValue, Request, StatusCode, header};
 use serde::Deserialize;
@@ -149,7 +150,8 @@ fn compare(Version { major, minor }: &Version) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::{from_fn, full};
+    use crate::body::full;
+    use crate::upstream::from_fn;
     use http::Response;
     use std::sync::{Arc, Mutex};
 

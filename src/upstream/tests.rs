@@ -1,12 +1,15 @@
 //! The way to the API server over real sockets.
 
 use super::*;
-use crate::authn::UserInfo;
+use crate::body::{empty, full};
 use crate::server::certificates::Issued;
 use crate::server::testing::{Served, ask, serve, silent};
 use crate::server::{Connection, Drain};
 use crate::status::Status;
+use crate::user::UserInfo;
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
+use http_body_util::BodyExt;
 use http_body_util::StreamBody;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;

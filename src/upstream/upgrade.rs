@@ -1,7 +1,8 @@
 //! SPDY and WebSocket: the request goes as any other, and once both sides agreed, bytes pass as they come.
 
+use super::Kept;
 use super::forward::bad_gateway;
-use super::{Body, Kept};
+use crate::body::Body;
 use crate::server::Drain;
 use crate::status::Status;
 use http::{HeaderMap, HeaderValue, Response, header};

@@ -2,7 +2,8 @@
 //!
 //! Nothing in the API says which admission plugins a server runs, but a kube-apiserver's metrics name those that it asked.
 
-use super::{SharedTransport, chain, client, empty};
+use super::{SharedTransport, client};
+use crate::body::{chain, empty};
 use http::{HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use std::sync::Arc;
@@ -133,7 +134,8 @@ fn look(line: &[u8], names: &mut [bool; 2]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::{from_fn, full};
+    use crate::body::full;
+    use crate::upstream::from_fn;
     use http::Response;
 
     fn server(status: u16, text: &'static str) -> SharedTransport {

@@ -2,7 +2,7 @@
 
 use super::client::{Answer, response};
 use super::hook::ReviewVersion;
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::status::Status;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -2,7 +2,7 @@
 
 use super::rules::Rule;
 use crate::admission::Attributes;
-use crate::object::GroupVersionResource;
+use crate::kind::GroupVersionResource;
 use crate::object::selector::LabelSelector;
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations, RuleWithOperations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector;

@@ -2,7 +2,7 @@
 //!
 //! `object::patch` applies it. Here is only what a webhook's patch has beside: each failure's own text.
 
-use crate::object::decode::go_type;
+use crate::go_text::go_type;
 use crate::object::patch::{Failure, apply_operations, operation_fields};
 use crate::object::structural::numbers;
 use crate::object::{Object, decode};
@@ -172,7 +172,7 @@ fn access(container: &Value, key: &str, remove: bool) -> Option<String> {
 fn index_error(key: &str, before: String) -> String {
     match key.parse::<i64>() {
         Ok(index) => format!("Unable to access invalid index: {index}: invalid index referenced"),
-        Err(_) => format!("{before}strconv.Atoi: parsing {}: invalid syntax", decode::go_quote(key)),
+        Err(_) => format!("{before}strconv.Atoi: parsing {}: invalid syntax", crate::go_text::go_quote(key)),
     }
 }
 

@@ -1,10 +1,12 @@
 //! What a hook's patch made of an object: decoded again, with defaults, and compared with what it was.
 
 use super::patch;
-use crate::object::decode::{go_quote, go_type};
+use crate::go_text::go_quote;
+use crate::go_text::go_type;
+use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::structural::numbers;
 use crate::object::typed::{self, Typed};
-use crate::object::{GroupVersionKind, Object, convert, normal, split_api_version, structural};
+use crate::object::{Object, convert, normal, structural};
 use crate::status::{Status, invalid};
 use serde_json::{Map, Value};
 

@@ -6,8 +6,9 @@
 use super::hook::ReviewVersion;
 use super::matching::Wanted;
 use crate::admission::Attributes;
+use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::object::Object;
 use crate::object::structural::numbers;
-use crate::object::{GroupVersionKind, GroupVersionResource, Object};
 use bytes::Bytes;
 use serde::Serialize;
 use std::io;
@@ -70,7 +71,7 @@ struct Head<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     namespace: &'a str,
     operation: &'a str,
-    user_info: &'a crate::authn::UserInfo,
+    user_info: &'a crate::user::UserInfo,
 }
 
 fn kind(GroupVersionKind { group, version, kind }: &GroupVersionKind) -> Kind<'_> {

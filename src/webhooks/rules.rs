@@ -2,7 +2,7 @@
 
 use crate::admission::{Attributes, Operations};
 use crate::conversion::cohabiting_groups;
-use crate::object::GroupVersionResource;
+use crate::kind::GroupVersionResource;
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 
 /// One rule, compiled.

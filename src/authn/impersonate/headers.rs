@@ -1,7 +1,8 @@
 //! Whom the `Impersonate-*` headers ask for (`impersonation.processImpersonationHeaders`).
 
-use crate::authn::{UserInfo, text, unescape_extra_key};
+use crate::authn::{text, unescape_extra_key};
 use crate::authz::quote;
+use crate::user::UserInfo;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::BTreeMap;
 

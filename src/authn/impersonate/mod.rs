@@ -7,12 +7,12 @@ mod names;
 
 pub(crate) use names::is_subdomain;
 
-use super::UserInfo;
 use super::answers::{Key, Secret};
 use crate::authz::{Attributes, Authorizer};
 use crate::request::RequestInfo;
 use crate::status::Status;
 use crate::upstream::ClientCredentials;
+use crate::user::UserInfo;
 use http::HeaderMap;
 pub use metrics::Metrics;
 use modes::{Checks, MODES, Mode};

@@ -3,10 +3,10 @@
 //! Their answers are not cached here: each rests on access reviews, which are.
 
 use super::{Metrics, names};
-use crate::authn::{ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo};
 use crate::authz::{Attributes, Authorizer, quote};
 use crate::status::Status;
 use crate::upstream::ClientCredentials;
+use crate::user::{ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo};
 use std::collections::BTreeMap;
 use std::time::Instant;
 

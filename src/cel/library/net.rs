@@ -1,6 +1,6 @@
 //! Addresses as Go's `net/netip` reads them: decimal without leading zeros, zones.
 
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Reads an address and its zone, which is empty if there is none (`netip.ParseAddr`).

@@ -4,7 +4,7 @@ use super::{Result, opaque, overload, same, traversal_of_first};
 use crate::cel::function::Function;
 use crate::cel::types::Type;
 use crate::cel::value::{Error, Opaque, Value};
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use std::cmp::Ordering;
 use std::sync::Arc;
 

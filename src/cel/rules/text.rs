@@ -1,7 +1,7 @@
 //! What stands in a rule beside its expressions, and how kube-apiserver writes of rules.
 
 use super::REASONS;
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use serde_json::{Value, json};
 
 /// What is wrong with a rule of a schema before anything is compiled.

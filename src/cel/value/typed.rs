@@ -3,7 +3,7 @@
 use super::{Error, List, Map, Value};
 use crate::cel::library::standard;
 use crate::cel::schema::{escape, has, properties, unescape};
-use crate::object::decode::go_type;
+use crate::go_text::go_type;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;

@@ -1,9 +1,11 @@
 //! Files of manifests.
 
+use crate::go_text::go_quote;
+use crate::kind::{GroupVersionKind, split_api_version};
 use crate::manifests::documents_of;
-use crate::object::decode::{self, Decoded, go_quote};
+use crate::object::Object;
+use crate::object::decode::{self, Decoded};
 use crate::object::normal::{self, Normal};
-use crate::object::{GroupVersionKind, Object, split_api_version};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

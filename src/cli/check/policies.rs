@@ -3,7 +3,8 @@
 use super::report::Finding;
 use super::resources::Definitions;
 use crate::cel::typecheck::{Parameters, TypeChecker, kinds_of_rules};
-use crate::object::{GroupVersionKind, Object, split_api_version};
+use crate::kind::{GroupVersionKind, split_api_version};
+use crate::object::Object;
 use crate::policies::{Compiler, Declarations};
 use serde_json::Value;
 

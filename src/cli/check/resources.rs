@@ -3,7 +3,8 @@
 use super::manifests::Manifest;
 use crate::cel::schema::Declared;
 use crate::embedded::catalog;
-use crate::object::{GroupVersionKind, GroupVersionResource, Object, split_api_version};
+use crate::kind::{GroupVersionKind, GroupVersionResource, split_api_version};
+use crate::object::Object;
 use serde_json::Value;
 use std::borrow::Cow;
 

@@ -2,7 +2,8 @@
 
 use super::parse::{self, Document, Found};
 use super::{GroupVersion, Limits, Table};
-use crate::upstream::{self, Body, BoxError, SharedTransport, Transport, UpstreamError};
+use crate::body::{Body, BoxError};
+use crate::upstream::{SharedTransport, Transport, UpstreamError};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
@@ -106,7 +107,7 @@ fn ask(transport: SharedTransport, group: String, version: String, limits: Limit
 /// The body of a 200; `None` for a 404: a server need not have both `/api` and `/apis`.
 async fn call(transport: &SharedTransport, path: &str, limits: Limits) -> Result<Option<Bytes>, String> {
     let exchange = async {
-        let request = Request::get(path).header(ACCEPT, ACCEPTED).body(upstream::empty());
+        let request = Request::get(path).header(ACCEPT, ACCEPTED).body(crate::body::empty());
         let request = request.map_err(|error| format!("{path}: {error}"))?;
         let response = transport.send(request).await.map_err(|error| format!("{path}: {error}"))?;
         match response.status() {

@@ -1,7 +1,7 @@
 //! The documents of discovery, aggregated and legacy, as table entries.
 
 use super::{GroupVersion, Resource, Subresource};
-use crate::object::{GroupVersionKind, split_api_version};
+use crate::kind::{GroupVersionKind, split_api_version};
 use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
 use std::sync::Arc;

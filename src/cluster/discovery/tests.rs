@@ -1,8 +1,9 @@
 //! Discovery in front of an API server that answers by rote.
 
 use super::*;
+use crate::body::{Body, full};
 use crate::cluster::tests::client;
-use crate::upstream::{Body, Transport, UpstreamError, full};
+use crate::upstream::{Transport, UpstreamError};
 use async_trait::async_trait;
 use http::{Request, Response};
 use serde_json::{Value, json};

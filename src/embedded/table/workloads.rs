@@ -95,7 +95,7 @@ fn controller_revision(object: View<'_>) -> Vec<Value> {
     let controller = owner.map_or_else(
         || "<none>".to_owned(),
         |owner| {
-            let (group, _) = crate::object::split_api_version(owner.text("/apiVersion"));
+            let (group, _) = crate::kind::split_api_version(owner.text("/apiVersion"));
             let kind = crate::status::group_resource(group, owner.text("/kind")).to_lowercase();
             format!("{kind}/{}", owner.text("/name"))
         },

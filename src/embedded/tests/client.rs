@@ -1,7 +1,8 @@
 //! A client: requests as JSON, answers as JSON.
 
 use super::super::{Limits, Server};
-use crate::upstream::{Body, Transport, empty, full};
+use crate::body::{Body, empty, full};
+use crate::upstream::Transport;
 use http::{Method, Request};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};

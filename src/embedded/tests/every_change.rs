@@ -137,7 +137,7 @@ proptest! {
 #[tokio::test]
 async fn a_head_request_has_no_body() {
     let client = Client::new();
-    let response = client.send(Method::HEAD, "/healthz", "", crate::upstream::empty()).await;
+    let response = client.send(Method::HEAD, "/healthz", "", crate::body::empty()).await;
     let bytes = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
     assert!(bytes.is_empty());
 }

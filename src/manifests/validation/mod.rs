@@ -14,7 +14,7 @@ pub mod policy;
 pub use webhook::configuration;
 
 use crate::cel::environment::NOT_INSTANTIATED;
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use serde_json::Value;
 
 /// The faults of an object in the texts of `field.Error`, in the order in which they were found.

@@ -1,7 +1,7 @@
 //! Where a webhook is (`webhook.ValidateWebhookURL`, `ValidateWebhookService`).
 
 use super::{Faults, given, text};
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::object::selector::subdomain_errors;
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::object::split_api_version;
+use crate::kind::split_api_version;
 use flate2::read::GzDecoder;
 use serde_json::json;
 use std::io::Read;

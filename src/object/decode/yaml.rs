@@ -3,7 +3,8 @@
 
 mod scalar;
 
-use super::{Decoded, MAX_DEPTH, MAX_DUPLICATES, go_quote};
+use super::{Decoded, MAX_DEPTH, MAX_DUPLICATES};
+use crate::go_text::go_quote;
 use scalar::Resolved;
 use serde_json::{Map, Value};
 use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, Tag};

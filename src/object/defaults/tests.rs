@@ -1,6 +1,7 @@
 use super::apply;
+use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::round_trip::{self, Kept};
-use crate::object::{GroupVersionKind, normal, schema, split_api_version, typed};
+use crate::object::{normal, schema, typed};
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! The entries of `metadata.managedFields`.
 
 use super::set::{self, Set};
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Which fields a write never changes, so that nobody owns them for it (`GetResetFields` of each kind's strategy).
 
 use super::set::Path;
-use crate::object::GroupVersionKind;
+use crate::kind::GroupVersionKind;
 
 /// What is taken out of a comparison.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! What tells the items of a list apart.
 
 use super::node::{Items, ListType};
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::object::structural::numbers::canonicalize;
 use serde_json::Value as Json;
 

@@ -1,7 +1,7 @@
 //! What is known of a value's type: that of a built-in kind's table, or of a custom resource's schema, or nothing
 //! (`schemaconv.ToSchemaFromOpenAPI`).
 
-use crate::object::GroupVersionKind;
+use crate::kind::GroupVersionKind;
 use crate::object::schema::{self, Field, Scalar as ApiScalar, Shape, Type};
 use crate::object::structural::{Kind, Schema};
 use serde_json::Value as Json;

@@ -4,7 +4,8 @@
 //! whatever stands before the first slash of a path is ignored.
 
 use super::unprocessable;
-use crate::object::decode::{MAX_DEPTH, go_type, is_deeper};
+use crate::go_text::go_type;
+use crate::object::decode::{MAX_DEPTH, is_deeper};
 use crate::status::Status;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;

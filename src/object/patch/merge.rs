@@ -1,6 +1,6 @@
 //! Merge patch (RFC 7386) as `evanphx/json-patch` v4 applies it, and the merge patch between two objects.
 
-use crate::object::decode::go_type;
+use crate::go_text::go_type;
 use crate::status::Status;
 use serde_json::{Map, Value};
 

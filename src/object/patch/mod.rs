@@ -137,11 +137,11 @@ pub fn apply(
 
 /// What kube-apiserver answers when it cannot decode the outcome of a patch (`jsonPatcher.applyPatchToCurrentObject`).
 fn no_object(patched: &Value) -> Status {
-    let found = decode::go_type(patched);
+    let found = crate::go_text::go_type(patched);
     let why = format!(
         "Invalid value: {}: couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type \
          struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-        decode::go_quote(&patched.to_string())
+        crate::go_text::go_quote(&patched.to_string())
     );
     let text = format!("patch: {why}");
     let cause = Cause { reason: "FieldValueInvalid".into(), message: why, field: "patch".into() };

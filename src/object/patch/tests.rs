@@ -128,7 +128,7 @@ fn patches_give_what_the_go_libraries_give() {
             _ => {
                 let kind = case["kind"].as_str().unwrap();
                 let group = if kind == "Deployment" { "apps" } else { "" };
-                let kind = crate::object::GroupVersionKind::new(group, "v1", kind);
+                let kind = crate::kind::GroupVersionKind::new(group, "v1", kind);
                 (PatchType::Strategic, Some(schema::of(&kind).unwrap()))
             }
         };
@@ -159,7 +159,7 @@ proptest! {
         order in any_json(),
         directive in "replace|delete|merge|x",
     ) {
-        let pod = schema::of(&crate::object::GroupVersionKind::new("", "v1", "Pod")).unwrap();
+        let pod = schema::of(&crate::kind::GroupVersionKind::new("", "v1", "Pod")).unwrap();
         let document = json!({"metadata": {"labels": metadata.clone(), "finalizers": metadata.clone()}, "spec": {"containers": containers}});
         let patch = json!({
             "metadata": {"labels": patched.clone(), "$deleteFromPrimitiveList/finalizers": order.clone(), "$retainKeys": metadata},
@@ -188,7 +188,7 @@ fn a_json_patch_cannot_nest_an_object_deeper_than_a_body_may() {
 
 #[test]
 fn a_strategic_patch_writes_whole_numbers_as_go_does() {
-    let revision = schema::of(&crate::object::GroupVersionKind::new("apps", "v1", "ControllerRevision"));
+    let revision = schema::of(&crate::kind::GroupVersionKind::new("apps", "v1", "ControllerRevision"));
     let object = json!({"data": {"a": [1.0, 2.5], "b": -3.0}, "revision": 1});
     let patched = apply(PatchType::Strategic, object, &json!({"revision": 2}), revision).unwrap();
     assert_eq!(patched.to_string(), r#"{"data":{"a":[1,2.5],"b":-3},"revision":2}"#);

@@ -1,7 +1,7 @@
 //! The apps group.
 
 use super::{Kept, pod};
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::object::defaults::fields::{Fields, annotate, each, if_nil, pointer, take_annotation};
 use std::num::IntErrorKind;
 

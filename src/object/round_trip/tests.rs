@@ -1,5 +1,5 @@
 use super::{Kept, make};
-use crate::object::{GroupVersionKind, split_api_version};
+use crate::kind::{GroupVersionKind, split_api_version};
 use serde_json::{Value, json};
 
 /// The object after the round trip.

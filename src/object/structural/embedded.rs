@@ -2,7 +2,7 @@
 
 use super::unknown::Unknown;
 use super::{Schema, metadata, numbers};
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use serde_json::{Map, Value};
 
 /// Makes the metadata of every embedded resource well-typed, and notes its unknown fields, sorted (`CoerceWithOptions`).

@@ -1,6 +1,7 @@
 //! Numbers as Go reads and writes them.
 
-use crate::object::{GroupVersionKind, Object, split_api_version, typed};
+use crate::kind::{GroupVersionKind, split_api_version};
+use crate::object::{Object, typed};
 use serde_json::{Number, Value};
 use std::borrow::Cow;
 

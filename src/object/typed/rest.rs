@@ -4,7 +4,7 @@
 //! An unknown field belongs to the object that it was in. An item of a list is identified by the keys of the list, or by equality.
 
 use super::table::{self, Holds, Shape, Type};
-use crate::object::GroupVersionKind;
+use crate::kind::GroupVersionKind;
 use crate::object::schema::{self, Field};
 use serde_json::{Map, Value};
 use std::collections::HashMap;

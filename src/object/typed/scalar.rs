@@ -4,7 +4,7 @@ use super::decode::{Decoder, Fatal, Held};
 use super::path::Path;
 use super::table::{Holds, Shape};
 use super::{base64, time};
-use crate::object::decode::go_type;
+use crate::go_text::go_type;
 use crate::object::quantity;
 use serde_json::{Map, Number, Value};
 use std::borrow::Cow;

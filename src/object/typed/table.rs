@@ -3,7 +3,7 @@
 //! `tools/protobuf-table` writes the table from the Go types. It is text within the binary, read once when first asked for;
 //! nothing of it is copied.
 
-use crate::object::GroupVersionKind;
+use crate::kind::GroupVersionKind;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 

@@ -128,7 +128,7 @@ fn kind_of(value: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use crate::object::GroupVersionKind;
+    use crate::kind::GroupVersionKind;
     use crate::object::typed::from_unstructured;
     use serde_json::{Value, json};
 

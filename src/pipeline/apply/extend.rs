@@ -120,7 +120,7 @@ fn has_twins(items: &[Value], keys: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::GroupVersionKind;
+    use crate::kind::GroupVersionKind;
     use crate::object::structural::Structural;
 
     fn extended(configuration: Value, before: Value, after: Value) -> Option<Value> {

@@ -69,7 +69,7 @@ async fn one_users_large_reads_wait_for_each_other() {
     let limits = Limits { whole_answers_bytes: 1 << 20, ..Limits::default() };
     path.pipeline.gateway.room = Room::new(&limits);
     let caller = |name: &str| Caller {
-        user: Arc::new(crate::authn::UserInfo { username: name.into(), ..Default::default() }),
+        user: Arc::new(crate::user::UserInfo { username: name.into(), ..Default::default() }),
         credentials: None,
         is_proxy: false,
     };

@@ -1,7 +1,7 @@
 //! The validating phase sees the object as it would be stored, and nothing of that is sent.
 
 use super::*;
-use crate::object::{GroupVersionKind, GroupVersionResource};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
 use std::sync::mpsc;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";

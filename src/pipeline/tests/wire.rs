@@ -132,7 +132,7 @@ async fn what_admission_changed_goes_on_in_protobuf_where_that_is_taken() {
             if let (true, Some(form)) = (request.method() == Method::POST, form) {
                 notes.lock().unwrap().push(form.clone());
                 if form == PROTOBUF {
-                    return Ok(Response::builder().status(415).body(crate::upstream::empty()).unwrap());
+                    return Ok(Response::builder().status(415).body(crate::body::empty()).unwrap());
                 }
             }
             crate::upstream::Transport::send(&behind, request).await

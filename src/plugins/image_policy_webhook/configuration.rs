@@ -1,7 +1,7 @@
 //! The plugin's configuration: `imagePolicy`, which has no version.
 
 use crate::duration;
-use crate::object::decode::go_type;
+use crate::go_text::go_type;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,9 +1,10 @@
 //! `imagepolicy.k8s.io/v1alpha1` ImageReview: what is asked, and what is answered.
 
 use crate::admission::Attributes;
-use crate::object::decode::go_type;
+use crate::go_text::go_type;
+use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::pod::{WrongType, spec_list};
-use crate::object::{GroupVersionKind, Object, split_api_version, typed};
+use crate::object::{Object, typed};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

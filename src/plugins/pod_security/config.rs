@@ -3,7 +3,7 @@
 use super::policy::{AUDIT, ENFORCE, Level, LevelVersion, ModeLabels, Policy, Version, WARN};
 use crate::admission::BuildError;
 use crate::config::PluginConfiguration;
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::object::selector::subdomain_errors;
 use serde_json::{Map, Value};
 

@@ -1,6 +1,6 @@
 //! What a namespace asks of its pods: a level and a version for each of the three modes, from its labels.
 
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::status::{Cause, invalid};
 use std::fmt;
 

@@ -3,10 +3,10 @@
 mod namespaces;
 
 use super::*;
-use crate::authn::UserInfo;
 use crate::cluster::FixedState;
 use crate::config::PluginConfiguration;
 use crate::plugins::checker;
+use crate::user::UserInfo;
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

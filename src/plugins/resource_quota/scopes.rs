@@ -1,6 +1,6 @@
 //! Scopes: which objects a quota is about.
 
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::object::selector::LabelSelector;
 use k8s_openapi::api::core::v1::{ResourceQuotaSpec, ScopedResourceSelectorRequirement};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector as Labels, LabelSelectorRequirement};

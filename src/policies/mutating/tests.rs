@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::cluster::FixedState;
-use crate::object::{GroupVersionKind, GroupVersionResource, normal};
+use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::object::normal;
 use crate::policies::testing::*;
 use crate::policies::{Binding, Options};
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy;

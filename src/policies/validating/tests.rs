@@ -260,8 +260,8 @@ fn followed(folder: &std::path::Path) -> Result<ValidatingFiles, manifests::Load
 }
 
 fn of_resource(group: &str, resource: &str) -> Attributes {
-    let resource = crate::object::GroupVersionResource::new(group, "v1", resource);
-    let kind = crate::object::GroupVersionKind::new(group, "v1", "Any");
+    let resource = crate::kind::GroupVersionResource::new(group, "v1", resource);
+    let kind = crate::kind::GroupVersionKind::new(group, "v1", "Any");
     Attributes { resource, kind, namespace: String::new(), ..create() }
 }
 

@@ -1,9 +1,10 @@
 //! Whether what a body holds is what its URL is about: the kind, the namespace, the name.
 
 use super::cannot_be_handled;
-use crate::object::decode::{self, go_quote};
+use crate::go_text::go_quote;
+use crate::kind::GroupVersionKind;
 use crate::object::typed::{self, TypeMeta};
-use crate::object::{GroupVersionKind, Object, protobuf, schema, structural};
+use crate::object::{Object, protobuf, schema, structural};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
 
@@ -62,7 +63,7 @@ pub(super) fn sent_kind(value: &Value) -> Result<Sent, String> {
             return Err(format!(
                 "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct \
                  {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-                decode::go_type(other)
+                crate::go_text::go_type(other)
             ));
         }
     };
@@ -79,7 +80,7 @@ pub(super) fn sent_kind(value: &Value) -> Result<Sent, String> {
                     return Err(format!(
                         "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field \
                          .{name} of type string",
-                        decode::go_type(other)
+                        crate::go_text::go_type(other)
                     ));
                 }
             }

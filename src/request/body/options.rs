@@ -2,9 +2,11 @@
 
 use super::MediaType;
 use super::check::{Sent, not_registered, sent_kind};
-use crate::object::decode::{self, go_quote};
+use crate::go_text::go_quote;
+use crate::kind::GroupVersionKind;
+use crate::object::decode;
 use crate::object::patch::PatchType;
-use crate::object::{GroupVersionKind, Object, cbor, protobuf, typed};
+use crate::object::{Object, cbor, protobuf, typed};
 use crate::request::query::query_pairs;
 use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value, json};
@@ -229,7 +231,7 @@ impl WriteOptions {
             causes.push(cause("fieldManager", "FieldValueTooLong", &why));
         }
         for (position, character) in self.field_manager.char_indices() {
-            if !decode::is_printable(character) {
+            if !crate::go_text::is_printable(character) {
                 let found = go_quote(&self.field_manager);
                 let code = character as u32;
                 let why = format!("Invalid value: {found}: invalid character U+{code:04X} (at position {position})");

@@ -167,7 +167,7 @@ fn media_types_are_negotiated() {
 
 #[tokio::test]
 async fn bodies_are_bounded() {
-    let read = |length: usize| read(crate::upstream::full(vec![0; length]), 10);
+    let read = |length: usize| read(crate::body::full(vec![0; length]), 10);
     assert_eq!(read(10).await.unwrap().len(), 10);
     let status = read(11).await.unwrap_err();
     assert_eq!((status.code, &*status.message), (413, "Request entity too large: limit is 10"));

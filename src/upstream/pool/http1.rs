@@ -1,7 +1,7 @@
 //! An HTTP/1.1 connection that runs in the task of whoever has a request on it: nobody else has to be woken for it.
 
-use super::super::{Body, BoxError};
 use super::Busy;
+use crate::body::{Body, BoxError};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Frame, SizeHint};

@@ -2,7 +2,7 @@
 
 use super::connection::HEAD_BYTES;
 use super::wire::FirstLine;
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use jiff::Timestamp;
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 use rustls_pki_types::{ServerName, UnixTime};

@@ -1,9 +1,11 @@
 //! What client-go makes of an HTTP answer, whatever was asked: an object, or the Status of an error.
 
 use super::Answer;
-use crate::object::decode::{self, Decoded, go_quote, go_type};
+use crate::go_text::go_quote;
+use crate::go_text::go_type;
+use crate::kind::{GroupVersionKind, split_api_version};
+use crate::object::decode::{self, Decoded};
 use crate::object::typed::{self, Typed};
-use crate::object::{GroupVersionKind, split_api_version};
 use crate::status::{Cause, Details, Status};
 use serde_json::{Map, Value};
 use std::fmt::Display;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cluster::FixedState;
-use crate::object::GroupVersionResource;
+use crate::kind::GroupVersionResource;
 use crate::webhooks::tests::{configmap, create, default_state};
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, RuleWithOperations};
 use serde_json::{Value, json};

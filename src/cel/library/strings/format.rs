@@ -5,7 +5,7 @@ use crate::cel::check::format::{Clause, clause};
 use crate::cel::library::MAX_TEXT_BYTES;
 use crate::cel::value::{Error, List, Map, Value};
 use crate::cel::work;
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use std::fmt::Write;
 
 /// Digits behind the point where a clause does not say (`defaultPrecision`).

@@ -1,7 +1,7 @@
 //! URLs as Go's `net/url` reads and writes them. What is unescaped may be no text, and is bytes.
 
 use crate::cel::library::net;
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! AppArmor must not be switched off, neither by field nor by the annotation that came before it.
 
 use super::{Violation, texts};
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Container, Fields, Pod};
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 //! every container.
 
 use super::{Violation, texts};
-use crate::object::decode::go_quote;
+use crate::go_text::go_quote;
 use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Fields, Pod};
 use std::collections::BTreeSet;

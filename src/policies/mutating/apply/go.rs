@@ -155,7 +155,7 @@ impl Go {
             Self::Int(value) | Self::Duration(value) => value.to_string(),
             Self::Uint(value) => format!("{value:#x}"),
             Self::Double(value) => value.to_string(),
-            Self::String(text) => crate::object::decode::go_quote(text),
+            Self::String(text) => crate::go_text::go_quote(text),
             Self::Other(text) => text.clone(),
             Self::Bytes(bytes) => {
                 let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();

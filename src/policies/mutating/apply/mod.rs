@@ -5,9 +5,10 @@ mod go;
 #[cfg(test)]
 mod tests;
 
+use crate::kind::GroupVersionKind;
+use crate::object::Object;
 use crate::object::merge::{Node, merge};
 use crate::object::structural::numbers::canonicalize;
-use crate::object::{GroupVersionKind, Object};
 use check::{Checker, atomics, text};
 pub use go::Go;
 
