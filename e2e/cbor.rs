@@ -96,6 +96,20 @@ fn bodies(pair: &Pair) {
 fn objects(pair: &Pair) {
     let mut later = config_map("one", json!({"a": "c"}));
     later["binaryData"] = json!(null);
+    let schema = json!({"type": "object", "additionalProperties": false, "properties": {
+        "a": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}},
+        "b": {"type": "object", "additionalProperties": true, "default": {"a": [1, 1.5, null, {"b": "c"}]}},
+        "c": {"type": "number", "minimum": 1.5, "maximum": 5, "x-kubernetes-int-or-string": false},
+        "d": {"type": "array", "items": {"type": "object", "required": ["x"], "properties": {"x": {"type": "string"}}}}}});
+    let definition = json!({"metadata": {"name": "bars.lab.dev"}, "spec": {"group": "lab.dev", "scope": "Cluster",
+        "names": {"plural": "bars", "singular": "bar", "kind": "Bar"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    let binding = json!({"metadata": {"name": "one"}, "target": {"kind": "Node", "name": "n"}});
+    let asked = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}});
+    let deployment = json!({"metadata": {"name": "one"}, "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}},
+        "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}}, "template": {"metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "0.1", "memory": "1Gi"}},
+        "livenessProbe": {"httpGet": {"port": 80}}, "readinessProbe": {"httpGet": {"port": "http"}}}]}}}});
     pair.compare(in_both_forms([
         sent("POST", MAPS, &config_map("one", json!({"a": "b"}))),
         sent("PUT", &format!("{MAPS}/one"), &later),
@@ -103,6 +117,11 @@ fn objects(pair: &Pair) {
         sent("PUT", &format!("{MAPS}/one"), &config_map("two", json!({}))),
         sent("POST", &format!("{PODS}?dryRun=All"), &pod("one")),
         sent("POST", PODS, &pod("one")),
+        sent("POST", "/apis/apps/v1/namespaces/default/deployments", &deployment),
+        sent("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?dryRun=All", &definition),
+        sent("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &asked),
+        sent("POST", &format!("{PODS}/one/binding?dryRun=All"), &binding),
+        sent("POST", &format!("{PODS}/one/eviction?dryRun=All"), &json!({"metadata": {"name": "one"}})),
         sent(
             "PUT",
             &format!("{PODS}/one/status"),

@@ -4,6 +4,8 @@
 //! A body is first checked as a whole, so that nothing is read or allocated for a length that it only declares. What the items
 //! become without a type is in `cbor/any.rs`, what they become in a Go type in `typed/cbor.rs`.
 
+mod failure;
+mod check;
 mod any;
 mod diagnose;
 mod encode;
@@ -12,27 +14,21 @@ pub use any::{decode, is_cbor};
 pub use diagnose::diagnose;
 pub use encode::encode;
 
-use super::decode::{MAX_DEPTH, push_lossy};
-use crate::go_text::go_quote;
+pub(super) use failure::{Failure, First};
+
+use super::decode::push_lossy;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ciborium_ll::{Decoder, Error, Header};
 use std::borrow::Cow;
-use std::fmt;
 
 /// `tagNumSelfDescribedCBOR`, and its bytes.
 const SELF_DESCRIBED: u64 = 55799;
 const SELF_DESCRIBED_BYTES: [u8; 3] = [0xd9, 0xd9, 0xf7];
-/// `MaxNestedLevels` of Kubernetes. Here it is [`MAX_DEPTH`], as of JSON; the error is the same.
-const MAX_NESTED_LEVELS: usize = 10_000;
-/// `MaxArrayElements`
-const MAX_ARRAY_ELEMENTS: u64 = i32::MAX as u64;
 /// How many items a body may have in any case, and how many bytes more of them take at least: what JSON takes. A map of one entry
 /// has three bytes, and takes some hundred in memory.
 const MAX_ITEMS: usize = 500_000;
 const BYTES_PER_ITEM: usize = 2;
-/// `MaxMapPairs`
-const MAX_MAP_PAIRS: u64 = 2_097_152;
 
 pub(super) const FALSE: u8 = 20;
 pub(super) const TRUE: u8 = 21;
@@ -42,90 +38,6 @@ pub(super) const UNDEFINED: u8 = 23;
 /// What follows a tag of these is to be base64 text where text is wanted (`tagNumExpectedLaterEncodingBase64`), or base64url, or
 /// hexadecimal.
 const LATER_ENCODINGS: std::ops::RangeInclusive<u64> = 21..=23;
-
-/// Why an item is not what is wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// `UnmarshalTypeError`
-    Type { found: &'static str, expected: String, why: String, field: String },
-    /// `UnknownFieldError`: a key that no field has, and which of its map it is.
-    Unknown(usize),
-    /// Anything else.
-    Other(String),
-}
-
-impl Failure {
-    pub(super) fn of_type(found: Header, expected: &str) -> Self {
-        Self::of_type_why(found, expected, String::new())
-    }
-
-    pub(super) fn of_type_why(found: Header, expected: &str, why: String) -> Self {
-        Self::Type { found: type_name(found), expected: expected.to_owned(), why, field: String::new() }
-    }
-
-    /// `DupMapKeyError`
-    pub(super) fn duplicate(key: &str, index: usize) -> Self {
-        Self::duplicate_item(&go_quote(key), index)
-    }
-
-    /// The same of a key that Go writes so.
-    pub(super) fn duplicate_item(key: &str, index: usize) -> Self {
-        Self::Other(format!("cbor: found duplicate map key {key} at map element index {index}"))
-    }
-
-    /// `UnacceptableDataItemError`
-    fn unacceptable(found: &str, why: &str) -> Self {
-        Self::Other(format!("cbor: data item of cbor type {found} is not accepted by protocol: {why}"))
-    }
-
-    /// The same, in a field of a struct; the outermost is the one that is named.
-    pub(super) fn in_field(self, owner: &str, name: &str) -> Self {
-        match self {
-            Self::Type { found, expected, why, .. } => {
-                Self::Type { found, expected, why, field: format!("{owner}.{name}") }
-            }
-            other => other,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Type { found, expected, why, field } => {
-                write!(text, "cbor: cannot unmarshal {found} into Go ")?;
-                match field.as_str() {
-                    "" => write!(text, "value")?,
-                    field => write!(text, "struct field {field}")?,
-                }
-                write!(text, " of type {expected}")?;
-                if why.is_empty() { Ok(()) } else { write!(text, " ({why})") }
-            }
-            Self::Unknown(index) => write!(text, "cbor: found unknown field at map element index {index}"),
-            Self::Other(why) => text.write_str(why),
-        }
-    }
-}
-
-/// The first failure of several, which do not end the reading.
-#[derive(Default)]
-pub(super) struct First(Option<Failure>);
-
-impl First {
-    pub(super) fn note<T>(&mut self, result: Result<T, Failure>) -> Option<T> {
-        match result {
-            Ok(value) => Some(value),
-            Err(failure) => {
-                self.0.get_or_insert(failure);
-                None
-            }
-        }
-    }
-
-    pub(super) fn or<T>(self, value: T) -> Result<T, Failure> {
-        self.0.map_or(Ok(value), Err)
-    }
-}
 
 /// `cborType.String`
 fn type_name(header: Header) -> &'static str {
@@ -220,118 +132,6 @@ impl<'a> Reader<'a> {
             }
             header => Ok(header),
         }
-    }
-
-    /// `decoder.wellformedInternal`
-    fn check(&mut self, depth: usize) -> Result<(), Failure> {
-        let header = self.checked_head()?;
-        self.items += 1;
-        let deeper = |depth: usize| match depth < MAX_DEPTH {
-            true => Ok(depth + 1),
-            false => Err(Failure::Other(format!("cbor: exceeded max nested level {MAX_NESTED_LEVELS}"))),
-        };
-        match header {
-            Header::Bytes(Some(length)) | Header::Text(Some(length)) => self.check_text(header, length),
-            Header::Bytes(None) | Header::Text(None) => self.check_chunks(header),
-            Header::Array(Some(length)) | Header::Map(Some(length)) => {
-                let depth = deeper(depth)?;
-                self.check_length(header, length)?;
-                let is_map = matches!(header, Header::Map(_));
-                for _ in 0..length {
-                    self.check(depth)?;
-                    if is_map {
-                        self.check(depth)?;
-                    }
-                }
-                Ok(())
-            }
-            Header::Array(None) | Header::Map(None) => {
-                let depth = deeper(depth)?;
-                let mut count = 0_usize;
-                while !self.rest().is_empty() {
-                    if !self.ends() {
-                        self.check(depth)?;
-                        count += 1;
-                    } else if matches!(header, Header::Map(_)) && count % 2 == 1 {
-                        return Err(unexpected_break());
-                    } else {
-                        return Ok(());
-                    }
-                }
-                Err(Failure::Other("unexpected EOF".to_owned()))
-            }
-            Header::Tag(mut number) => {
-                let mut depth = depth;
-                loop {
-                    if self.rest().is_empty() {
-                        return Err(Failure::Other("unexpected EOF".to_owned()));
-                    }
-                    if matches!(number, 2 | 3) {
-                        return Err(Failure::unacceptable("tag", "bignum"));
-                    }
-                    if self.first_byte() >> 5 != 6 {
-                        return self.check(depth);
-                    }
-                    if let Header::Tag(next) = self.checked_head()? {
-                        number = next;
-                    }
-                    depth = deeper(depth)?;
-                }
-            }
-            Header::Break => Err(unexpected_break()),
-            _ => Ok(()),
-        }
-    }
-
-    fn check_text(&mut self, header: Header, length: usize) -> Result<(), Failure> {
-        if i64::try_from(length).is_err() {
-            let why = format!("cbor: {} length {length} is too large, causing integer overflow", type_name(header));
-            return Err(Failure::Other(why));
-        }
-        if self.rest().len() < length {
-            return Err(Failure::Other("unexpected EOF".to_owned()));
-        }
-        self.at += length;
-        Ok(())
-    }
-
-    /// `decoder.wellformedIndefiniteString`
-    fn check_chunks(&mut self, whole: Header) -> Result<(), Failure> {
-        let name = type_name(whole);
-        loop {
-            if self.rest().is_empty() {
-                return Err(Failure::Other("unexpected EOF".to_owned()));
-            }
-            if self.ends() {
-                return Ok(());
-            }
-            let first = self.first_byte();
-            let found = type_of_byte(first);
-            if found != name {
-                let why = format!("cbor: wrong element type {found} for indefinite-length {name}");
-                return Err(Failure::Other(why));
-            }
-            if first & 0x1f == 0x1f {
-                let why = format!("cbor: indefinite-length {name} chunk is not definite-length");
-                return Err(Failure::Other(why));
-            }
-            self.check(0)?;
-        }
-    }
-
-    fn check_length(&self, header: Header, length: usize) -> Result<(), Failure> {
-        let (length, is_map) = (length as u64, matches!(header, Header::Map(_)));
-        let why = if i64::try_from(length).is_err() {
-            let name = type_name(header);
-            format!("cbor: {name} length {length} is too large, it would cause integer overflow")
-        } else if is_map && length > MAX_MAP_PAIRS {
-            format!("cbor: exceeded max number of key-value pairs {MAX_MAP_PAIRS} for CBOR map")
-        } else if !is_map && length > MAX_ARRAY_ELEMENTS {
-            format!("cbor: exceeded max number of elements {MAX_ARRAY_ELEMENTS} for CBOR array")
-        } else {
-            return Ok(());
-        };
-        Err(Failure::Other(why))
     }
 
     /// Whether this is the end of an item of unknown length, which is read then.
@@ -538,10 +338,6 @@ fn lossy(bytes: &[u8]) -> String {
     let mut text = String::new();
     push_lossy(&mut text, bytes);
     text
-}
-
-fn unexpected_break() -> Failure {
-    Failure::Other("cbor: unexpected \"break\" code".to_owned())
 }
 
 /// What kube-apiserver does not take for a value: all simple values but false, true and null.

@@ -88,7 +88,7 @@ fn without_parameters(content_type: Option<&str>) -> &str {
 /// Decodes an apply configuration, in the form that its `Content-Type` names.
 ///
 /// # Errors
-/// As [`decode`].
+/// As [`decode()`].
 pub fn decode_configuration(content_type: Option<&str>, bytes: &[u8]) -> Result<Decoded, Status> {
     if without_parameters(content_type) != APPLY_CBOR {
         return decode(PatchType::Apply, bytes);
