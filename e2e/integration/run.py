@@ -192,7 +192,7 @@ class Runner:
         self.test2json = scratch / "test2json"
         subprocess.check_call([GO, "build", "-trimpath", "-o", self.test2json, "cmd/test2json"], cwd=WORK,
                               env={**os.environ, **GO_ENVIRONMENT})
-        etcd = Path(os.environ["KUBEBUILDER_ASSETS"]) / "etcd"
+        etcd = Path(os.environ.get("KUBEBUILDER_ASSETS") or ROOT / "target/e2e-assets") / "etcd"
         (scratch / "etcd").write_text(f'#!/bin/sh\nexec {etcd} --unsafe-no-fsync "$@"\n')  # no test's data outlives it
         (scratch / "etcd").chmod(0o755)
 
@@ -320,6 +320,8 @@ def main():
     options = parser.parse_args()
     lists = Lists(options.baseline)
     patterns = FAST if options.fast else {package: options.run for package in options.packages or sorted(lists.baseline)}
+    if not options.baseline and not options.binary.exists():
+        sys.exit(f"there is no {options.binary}: make integration builds it")
     unknown = [] if options.baseline else [package for package in patterns if package not in lists.baseline]
     if unknown:
         sys.exit(f"baseline.txt has no tests of {' '.join(unknown)}: make integration ARGS=\"--baseline {' '.join(unknown)}\" records them")

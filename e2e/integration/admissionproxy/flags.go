@@ -79,8 +79,11 @@ func (s *Session) addServingFlags() {
 	s.flag("tls-cert-file", o.SecureServing.ServerCert.CertKey.CertFile)
 	s.flag("tls-private-key-file", o.SecureServing.ServerCert.CertKey.KeyFile)
 	s.flag("request-timeout", o.GenericServerRunOptions.RequestTimeout.String())
-	s.flag("max-requests-inflight", fmt.Sprint(o.GenericServerRunOptions.MaxRequestsInFlight))
-	s.flag("max-mutating-requests-inflight", fmt.Sprint(o.GenericServerRunOptions.MaxMutatingRequestsInFlight))
+	if !o.Features.EnablePriorityAndFairness {
+		// With priority and fairness these are the seats for which the API server has queues. The proxy has no queues.
+		s.flag("max-requests-inflight", fmt.Sprint(o.GenericServerRunOptions.MaxRequestsInFlight))
+		s.flag("max-mutating-requests-inflight", fmt.Sprint(o.GenericServerRunOptions.MaxMutatingRequestsInFlight))
+	}
 	s.flag("enable-aggregator-routing", fmt.Sprint(o.EnableAggregatorRouting))
 	s.flagIf("feature-gates", s.featureGates())
 }
