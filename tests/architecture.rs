@@ -1,0 +1,192 @@
+//! The layers of `src`: each file or folder imports only what stands before it. The arrows that go up today have a table of their own,
+//! which can only become shorter.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The files and folders of `src`, from the ground up.
+const LAYERS: [&str; 29] = [
+    "kind",
+    "user",
+    "body",
+    "go_text",
+    "duration",
+    "shares",
+    "processor",
+    "status",
+    "config",
+    "object",
+    "server",
+    "request",
+    "response",
+    "upstream",
+    "authn",
+    "authz",
+    "embedded",
+    "cluster",
+    "admission",
+    "cel",
+    "audit",
+    "manifests",
+    "conversion",
+    "policies",
+    "webhooks",
+    "plugins",
+    "pipeline",
+    "app",
+    "cli",
+];
+
+/// Imports that go up: the importing layer and the imported one.
+const UPWARD: [(&str, &str); 10] = [
+    ("config", "admission"),
+    ("config", "policies"),
+    ("server", "authn"),
+    ("authn", "authz"),
+    ("cluster", "admission"),
+    ("cluster", "policies"),
+    ("admission", "policies"),
+    ("manifests", "policies"),
+    ("conversion", "webhooks"),
+    ("policies", "webhooks"),
+];
+
+/// The only plugin that starts a task: its rounds of checks serve several requests at once.
+const PLUGIN_WITH_A_TASK: &str = "plugins/resource_quota/rounds.rs";
+
+/// A line of product code with its place.
+struct Line {
+    file: String,
+    number: usize,
+    text: String,
+}
+
+fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        match path.is_dir() {
+            true => files_below(&path, found),
+            false if path.extension().is_some_and(|extension| extension == "rs") => found.push(path),
+            false => {}
+        }
+    }
+}
+
+/// The names of modules that are compiled for tests only, as `FOLDER/NAME`.
+fn test_modules(files: &[(String, String)]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (file, text) in files {
+        let folder = match file.strip_suffix("/mod.rs").or_else(|| file.strip_suffix("lib.rs")) {
+            Some(folder) => folder,
+            None => file.strip_suffix(".rs").unwrap(),
+        };
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for pair in lines.windows(2) {
+            let name = pair[1].trim_start_matches("pub(crate) ").trim_start_matches("pub ").strip_prefix("mod ");
+            let name = name.and_then(|rest| rest.strip_suffix(';'));
+            if let Some(name) = name.filter(|_| pair[0] == "#[cfg(test)]") {
+                found.push(format!("{folder}/{name}"));
+            }
+        }
+    }
+    found
+}
+
+/// The product code of `src`: without tests and comments.
+fn product() -> Vec<Line> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    files_below(&source, &mut paths);
+    let name = |path: &Path| path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
+    let files: Vec<(String, String)> =
+        paths.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect();
+    let tests = test_modules(&files);
+    let is_test = |file: &str| {
+        let at = file.trim_end_matches(".rs");
+        tests.iter().any(|test| at == test || at.starts_with(&format!("{test}/")))
+    };
+    let mut lines = Vec::new();
+    for (file, text) in files.iter().filter(|(file, _)| !is_test(file)) {
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for (number, line) in (1..).zip(code.lines()) {
+            let text = line.split("//").next().unwrap().to_owned();
+            lines.push(Line { file: file.clone(), number, text });
+        }
+    }
+    lines
+}
+
+/// The layer of a file, or `None` for the crate's roots.
+fn layer(file: &str) -> Option<&str> {
+    let first = file.split('/').next().unwrap();
+    let name = first.strip_suffix(".rs").unwrap_or(first);
+    (!["lib", "main"].contains(&name)).then_some(name)
+}
+
+/// The layers that a line names after `crate::`.
+fn imports(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split("crate::").skip(1).map(move |rest| rest.split(|c| !is_part(c)).next().unwrap())
+}
+
+#[test]
+fn imports_go_down() {
+    let rank: BTreeMap<&str, usize> = LAYERS.iter().zip(0..).map(|(name, at)| (*name, at)).collect();
+    let lines = product();
+    let (mut faults, mut used) = (Vec::new(), Vec::new());
+    for Line { file, number, text } in &lines {
+        let Some(from) = layer(file) else { continue };
+        let Some(own) = rank.get(from) else {
+            faults.push(format!("src/{file}: {from} has no place in LAYERS: add it above what it imports"));
+            continue;
+        };
+        for to in imports(text).filter(|to| *to != from) {
+            let Some(other) = rank.get(to) else { continue };
+            if other < own {
+                continue;
+            }
+            match UPWARD.iter().find(|arrow| **arrow == (from, to)) {
+                Some(arrow) => used.push(*arrow),
+                None => faults.push(format!(
+                    "src/{file}:{number}: {from} imports {to}, which stands above it: move what is imported down, or the importer up"
+                )),
+            }
+        }
+    }
+    faults.sort();
+    faults.dedup();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let stale: Vec<_> = UPWARD.iter().filter(|arrow| !used.contains(arrow)).collect();
+    assert!(stale.is_empty(), "these arrows are gone: remove them from the table: {stale:?}");
+}
+
+#[test]
+fn plugins_know_nothing_of_http_clients_and_tasks() {
+    let words = ["hyper::", "http::", "kube::", "tokio::spawn", "tokio::task", "upstream::", "server::"];
+    let found: Vec<String> = product()
+        .iter()
+        .filter(|line| line.file.starts_with("plugins/") && line.file != PLUGIN_WITH_A_TASK)
+        .filter(|line| words.iter().any(|word| line.text.contains(word)))
+        .map(|line| format!("src/{}:{}: {}", line.file, line.number, line.text.trim()))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn every_plugin_is_in_the_table() {
+    let lines = product();
+    let table: Vec<&str> =
+        lines.iter().filter(|line| line.file == "plugins/mod.rs").map(|line| line.text.trim()).collect();
+    let mut count = 0;
+    for line in lines.iter().filter(|line| line.text.contains("static SPEC: Spec")) {
+        let plugin = line.file.strip_prefix("plugins/").unwrap().trim_end_matches(".rs").trim_end_matches("/mod");
+        let entry = format!("&{plugin}::SPEC,");
+        assert!(table.contains(&&*entry), "src/{}: the plugin is missing in ALL of src/plugins/mod.rs", line.file);
+        count += 1;
+    }
+    assert!(count > 40, "{count} plugins are not all that there are");
+}
