@@ -391,7 +391,14 @@ impl Pipeline {
     }
 
     /// The attributes of a caller's request without its objects and options.
-    fn attributes(&self, operation: Operation, target: &Target, caller: &Caller, deadline: Instant) -> Attributes {
+    fn attributes(
+        &self,
+        operation: Operation,
+        target: &Target,
+        caller: &Caller,
+        deadline: Instant,
+        warnings: &Arc<Warnings>,
+    ) -> Attributes {
         let (kind, resource, user) = (target.kind().clone(), target.resource.clone(), caller.user.clone());
         Attributes {
             subresource: target.subresource.clone(),
@@ -399,7 +406,7 @@ impl Pipeline {
             name: target.name.clone(),
             authorizer: self.authorizer_of(caller),
             budget: Budget::new(self.limits.admission_timeout),
-            ..Attributes::new(operation, kind, resource, user, deadline)
+            ..Attributes::new(operation, kind, resource, user, deadline, warnings.clone())
         }
     }
 

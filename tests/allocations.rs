@@ -118,9 +118,9 @@ fn a_request_allocates_no_more_often_than_it_did() {
     let counts = [
         ("GET", get, 41),
         ("create of a pod", creates, 615),
-        ("merge patch of a pod", patch, 1070),
+        ("merge patch of a pod", patch, 1065),
         // It is admitted twice, as by kube-apiserver: when it is marked, and when it goes.
-        ("delete of a pod", delete, 1070),
+        ("delete of a pod", delete, 1065),
     ];
     for (what, count, bound) in counts {
         println!("{what}: {count} allocations, at most {bound}");

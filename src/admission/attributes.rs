@@ -91,6 +91,7 @@ impl Attributes {
         resource: GroupVersionResource,
         user: Arc<UserInfo>,
         deadline: Instant,
+        warnings: Arc<Warnings>,
     ) -> Self {
         Self {
             operation,
@@ -108,7 +109,7 @@ impl Attributes {
             deadline,
             budget: Budget::default(),
             annotations: Annotations::default(),
-            warnings: Arc::default(),
+            warnings,
             reinvocation: Reinvocation::default(),
             marks: Marks::default(),
             webhook_time: WebhookTime::default(),

@@ -62,8 +62,7 @@ impl Pipeline {
         let attributes = |options: &Object, annotations| Attributes {
             object: Some(options.clone()),
             annotations,
-            warnings: warnings.clone(),
-            ..self.attributes(Operation::Connect, &target, caller, deadline)
+            ..self.attributes(Operation::Connect, &target, caller, deadline, &warnings)
         };
         let mut mutating = attributes(&options, exchange.annotations());
         let result = self.chain.admit(&mut mutating).await;

@@ -29,7 +29,7 @@ pub(super) fn check(
         patch_type?;
     }
     if agree(request.headers(), request.uri(), target, known).is_none() {
-        return Err(Status::not_acceptable(&known.names()));
+        return Err(Status::not_acceptable(known.names()));
     }
     // An update's body is looked at after its options.
     if info.verb == "create" { body::media_type(content_type, known).map(|_| ()) } else { Ok(()) }
@@ -50,7 +50,7 @@ pub(super) fn check_route(request: &Request<Body>, info: &RequestInfo, known: Me
         let status = Status::failure(415, "UnsupportedMediaType", "415: Unsupported Media Type");
         return Err(status.with_details(Details::default()));
     }
-    if !accept::routes_match(request.headers(), &known.names()) {
+    if !accept::routes_match(request.headers(), known.names()) {
         let text = format!("406: Not Acceptable\n\nAvailable representations: {}", known.names().join(", "));
         return Err(Status::failure(406, "NotAcceptable", text).with_details(Details::default()));
     }

@@ -262,8 +262,7 @@ impl<'a> Write<'a> {
             old_object,
             dry_run: options.items(&["dryRun"]).iter().any(|value| value == "All"),
             options: Some(Arc::new(options)),
-            warnings: self.warnings.clone(),
-            ..self.pipeline.attributes(operation, target, self.caller, self.deadline)
+            ..self.pipeline.attributes(operation, target, self.caller, self.deadline, &self.warnings)
         };
         if operation == Operation::Create
             && let Some(object) = &attributes.object

@@ -148,7 +148,7 @@ pub(crate) fn attributes(
         name: subject.name().to_owned(),
         object,
         old_object,
-        ..Attributes::new(operation, kind, resource, Arc::new(user), deadline)
+        ..Attributes::new(operation, kind, resource, Arc::new(user), deadline, Arc::default())
     }
 }
 

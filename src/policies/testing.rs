@@ -107,6 +107,6 @@ pub fn create() -> Attributes {
             reason: format!("asked about {}", asked.resource),
             ..Default::default()
         }),
-        ..Attributes::new(Operation::Create, kind, resource, Arc::new(user), deadline)
+        ..Attributes::new(Operation::Create, kind, resource, Arc::new(user), deadline, Arc::default())
     }
 }

@@ -45,7 +45,7 @@ pub fn create(kind: &str, resource: &str, object: Object) -> Attributes {
         namespace: object.namespace().to_owned(),
         name: object.name().to_owned(),
         object: Some(object),
-        ..Attributes::new(Operation::Create, kind, resource, Arc::new(UserInfo::anonymous()), deadline)
+        ..Attributes::new(Operation::Create, kind, resource, Arc::new(UserInfo::anonymous()), deadline, Arc::default())
     }
 }
 

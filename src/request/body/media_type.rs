@@ -20,7 +20,7 @@ pub enum MediaType {
 
 impl MediaType {
     /// As a `Content-Type` header has it.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
@@ -45,8 +45,14 @@ impl MediaTypes {
     }
 
     /// Their names.
-    pub fn names(self) -> Vec<&'static str> {
-        self.all().iter().map(|media_type| media_type.as_str()).collect()
+    pub fn names(self) -> &'static [&'static str] {
+        const NAMES: [&str; 4] = [
+            MediaType::Json.as_str(),
+            MediaType::Yaml.as_str(),
+            MediaType::Protobuf.as_str(),
+            MediaType::Cbor.as_str(),
+        ];
+        &NAMES[..self.all().len()]
     }
 }
 
@@ -58,7 +64,7 @@ pub(super) const ACCEPTED_OF_CUSTOM: [&str; 2] = ["application/json", "applicati
 /// # Errors
 /// 415 for what kube-apiserver does not read either.
 pub fn media_type(content_type: Option<&str>, known: MediaTypes) -> Result<MediaType, Status> {
-    let unsupported = || Status::unsupported_media_type(&known.names());
+    let unsupported = || Status::unsupported_media_type(known.names());
     let content_type = content_type.unwrap_or_default();
     if content_type.is_empty() {
         return Ok(MediaType::Json);

@@ -145,7 +145,7 @@ pub(crate) fn create(object: Value) -> Attributes {
         name: object.name().into(),
         object: Some(object),
         options: Object::from_value(json!({"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"})).map(Arc::new),
-        ..Attributes::new(Operation::Create, kind, resource, Arc::new(user), deadline)
+        ..Attributes::new(Operation::Create, kind, resource, Arc::new(user), deadline, Arc::default())
     }
 }
 
