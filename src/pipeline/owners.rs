@@ -73,7 +73,7 @@ impl Write<'_> {
     /// record. `before` is the object as the mutating phase began with it.
     pub(super) fn owners(&self, attributes: &Attributes, before: impl FnOnce() -> Option<Object>) -> Option<Owners> {
         let admitted = attributes.object.as_ref().filter(|object| object.is_changed())?;
-        if !self.are_owners_exact(attributes.operation) {
+        if !self.are_owners_exact(attributes.operation) || is_removed_by(attributes, admitted) {
             return None;
         }
         let (old, before) = (self.before_write(attributes)?, before()?.into_value());
@@ -289,6 +289,16 @@ impl Write<'_> {
     }
 }
 
+/// Whether an update takes the last finalizer away from an object that is being deleted: nothing is left to be owned
+/// (`Store.deleteWithoutFinalizers`).
+fn is_removed_by(attributes: &Attributes, admitted: &Object) -> bool {
+    let is_going = |old: &Object| {
+        let period = old.get(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
+        !old.str(&["metadata", "deletionTimestamp"]).is_empty() && period.unwrap_or_default() == 0
+    };
+    attributes.old_object.as_deref().is_some_and(is_going) && admitted.items(&["metadata", "finalizers"]).is_empty()
+}
+
 /// The answer to the second write as that to the first: with its status, and what the API server warned of.
 fn as_first(mut answer: Answer, first: &Answer) -> Answer {
     answer.headers.remove(WARNING);
@@ -296,4 +306,29 @@ fn as_first(mut answer: Answer, first: &Answer) -> Answer {
         answer.headers.append(WARNING, warning.clone());
     }
     Answer { status: first.status, ..answer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::checker;
+
+    #[test]
+    fn an_object_is_removed_with_its_last_finalizer() {
+        let of = |metadata: Value| json!({ "metadata": metadata });
+        let going =
+            |period: Value| json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": period});
+        for (old, finalizers, expected) in [
+            (going(json!(0)), json!([]), true),
+            (going(Value::Null), Value::Null, true),
+            (going(json!(0)), json!(["a"]), false),
+            (going(json!(30)), json!([]), false),
+            (json!({}), json!([]), false),
+        ] {
+            let new = of(json!({ "finalizers": finalizers }));
+            let attributes = checker::attributes(Operation::Update, "", "configmaps", Some(new), Some(of(old.clone())));
+            let admitted = attributes.object.as_ref().unwrap();
+            assert_eq!(is_removed_by(&attributes, admitted), expected, "{old} {finalizers}");
+        }
+    }
 }
