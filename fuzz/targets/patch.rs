@@ -2,10 +2,10 @@
 
 #![no_main]
 
+use kube_admission_proxy::kind::GroupVersionKind;
 use kube_admission_proxy::object::decode;
 use kube_admission_proxy::object::patch::{PatchType, apply, merge_diff};
 use kube_admission_proxy::object::schema;
-use kube_admission_proxy::kind::GroupVersionKind;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
