@@ -35,8 +35,7 @@ pub(super) const TRUE: u8 = 21;
 pub(super) const NULL: u8 = 22;
 pub(super) const UNDEFINED: u8 = 23;
 
-/// What follows a tag of these is to be base64 text where text is wanted (`tagNumExpectedLaterEncodingBase64`), or base64url, or
-/// hexadecimal.
+/// The tags that convert byte strings to text: to base64url, base64 (`tagNumExpectedLaterEncodingBase64`) or hexadecimal.
 const LATER_ENCODINGS: std::ops::RangeInclusive<u64> = 21..=23;
 
 /// `cborType.String`
@@ -53,7 +52,7 @@ fn type_name(header: Header) -> &'static str {
     }
 }
 
-/// The same by an item's first byte.
+/// The name of an item's type by the first byte of the item.
 fn type_of_byte(byte: u8) -> &'static str {
     match byte >> 5 {
         0 => "positive integer",
@@ -73,8 +72,10 @@ pub(super) struct Reader<'a> {
     at: usize,
     /// How many items there are.
     items: usize,
-    /// The tags around that say how byte strings are to become text; the last one counts.
+    /// The tags around the next item that convert byte strings to text; the last one counts.
     later_encodings: Vec<u64>,
+    /// The end of the chain of tags that [`Reader::check_tags`] checked last: each chain is checked once.
+    tags_checked: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -83,7 +84,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When it is no item, or not just one, or nests too deep.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Failure> {
-        let mut reader = Self { bytes, at: 0, items: 0, later_encodings: Vec::new() };
+        let mut reader = Self::unchecked(bytes, 0);
         if bytes.is_empty() {
             return Err(Failure::Other("EOF".to_owned()));
         }
@@ -98,6 +99,10 @@ impl<'a> Reader<'a> {
         }
         reader.at = 0;
         Ok(reader)
+    }
+
+    fn unchecked(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at, items: 0, later_encodings: Vec::new(), tags_checked: 0 }
     }
 
     fn rest(&self) -> &'a [u8] {
@@ -134,7 +139,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether this is the end of an item of unknown length, which is read then.
+    /// Reads the end of an item of indefinite length; `false` if the next byte is no end.
     fn ends(&mut self) -> bool {
         let ends = self.first_byte() == 0xff;
         if ends {
@@ -156,7 +161,7 @@ impl<'a> Reader<'a> {
         header
     }
 
-    /// Whether an array or map has another element; `length` is what it has left, if it says so.
+    /// Whether an array or map has another element. `length` counts the elements that are left; `None` is an indefinite length.
     pub(super) fn has_next(&mut self, length: &mut Option<usize>) -> bool {
         match length {
             Some(0) => false,
@@ -201,7 +206,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What a string holds whose header was read.
+    /// The bytes of a string whose header was read.
     pub(super) fn string(&mut self, length: Option<usize>) -> Cow<'a, [u8]> {
         let Some(length) = length else {
             let mut whole = Vec::new();
@@ -225,7 +230,7 @@ impl<'a> Reader<'a> {
         // Each chunk is a text of its own.
         let is_valid = match length {
             Some(_) => std::str::from_utf8(&bytes).is_ok(),
-            None => Reader { bytes: self.bytes, at: start, items: 0, later_encodings: Vec::new() }.chunks_are_texts(),
+            None => Self::unchecked(self.bytes, start).chunks_are_texts(),
         };
         let text = String::from_utf8(bytes.into_owned()).ok().filter(|_| is_valid);
         text.ok_or_else(|| Failure::Other("cbor: invalid UTF-8 string".to_owned()))
@@ -241,14 +246,14 @@ impl<'a> Reader<'a> {
         are_texts
     }
 
-    /// A byte string as text: encoded as the tags around it want, or as it is. What is no UTF-8 becomes U+FFFD, as where Go
-    /// writes it in JSON (`decoder.applyByteStringTextConversion`).
+    /// The text of a byte string: converted by the tags around the string, or else the bytes themselves. Bytes that are not UTF-8
+    /// become U+FFFD, as in Go's JSON (`decoder.applyByteStringTextConversion`).
     pub(super) fn bytes_as_text(&mut self, length: Option<usize>) -> String {
         let bytes = self.string(length);
         match self.later_encodings.last() {
             Some(21) => URL_SAFE_NO_PAD.encode(bytes),
             Some(22) => STANDARD.encode(bytes),
-            Some(_) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            Some(_) => hexadecimal(&bytes),
             None => lossy(&bytes),
         }
     }
@@ -258,7 +263,7 @@ impl<'a> Reader<'a> {
         lossy(&self.string(length))
     }
 
-    /// Whether a tag around says that byte strings are the bytes themselves.
+    /// Whether a tag around the next item converts byte strings to text.
     pub(super) fn is_encoded_later(&self) -> bool {
         !self.later_encodings.is_empty()
     }
@@ -271,7 +276,7 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// What follows is within this tag. Whether that says how byte strings become text.
+    /// Enters a tag whose header was read. Returns whether the tag converts byte strings to text, for [`Reader::end_tag`].
     pub(super) fn begin_tag(&mut self, tag: u64) -> bool {
         let is_encoding = LATER_ENCODINGS.contains(&tag);
         if is_encoding {
@@ -280,43 +285,47 @@ impl<'a> Reader<'a> {
         is_encoding
     }
 
-    /// Ends what [`Reader::begin_tag`] began.
+    /// Leaves the tag of [`Reader::begin_tag`].
     pub(super) fn end_tag(&mut self, is_encoding: bool) {
         if is_encoding {
             self.later_encodings.pop();
         }
     }
 
-    /// What follows is an item of its own: the tags around it do not say how its byte strings become text.
+    /// Enters an item that decodes itself: tags around the item do not convert its byte strings.
     pub(super) fn begin_item(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.later_encodings)
     }
 
-    /// Ends what [`Reader::begin_item`] began.
+    /// Leaves the item of [`Reader::begin_item`].
     pub(super) fn end_item(&mut self, around: Vec<u64>) {
         self.later_encodings = around;
     }
 
-    /// Where the next item begins.
+    /// The position of the next item.
     pub(super) fn place(&self) -> usize {
         self.at
     }
 
-    /// Reads again from a place on.
+    /// Returns to a position of [`Reader::place`].
     pub(super) fn go_back(&mut self, place: usize) {
         self.at = place;
     }
 
-    /// Reads the tag that marks CBOR, where it is.
+    /// Skips tags that mark CBOR.
     pub(super) fn skip_self_described(&mut self) {
         while let Header::Tag(SELF_DESCRIBED) = self.peek() {
             self.head();
         }
     }
 
-    /// Whether what the next tags are followed by is what they say; the item is left out if not (`validBuiltinTag`).
+    /// Checks that a date or time tag among the next tags has content of its type, and skips the tagged item if not
+    /// (`validBuiltinTag`).
     pub(super) fn check_tags(&mut self) -> Result<(), Failure> {
         let start = self.at;
+        if start < self.tags_checked {
+            return Ok(());
+        }
         while let Header::Tag(tag) = self.peek() {
             self.head();
             let expected = match (tag, self.peek()) {
@@ -329,9 +338,15 @@ impl<'a> Reader<'a> {
             self.skip(1);
             return Err(Failure::Other(format!("cbor: tag number {tag} must be followed by {expected}, got {found}")));
         }
+        self.tags_checked = self.at;
         self.at = start;
         Ok(())
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn lossy(bytes: &[u8]) -> String {
@@ -340,7 +355,7 @@ fn lossy(bytes: &[u8]) -> String {
     text
 }
 
-/// What kube-apiserver does not take for a value: all simple values but false, true and null.
+/// The failure of a simple value other than false, true and null.
 pub(super) fn unknown_simple(value: u8) -> Failure {
     Failure::unacceptable("primitives", &format!("simple value {value} is not recognized"))
 }
@@ -351,5 +366,23 @@ pub(super) fn integer(header: Header) -> Result<i64, i128> {
         Header::Positive(number) => i64::try_from(number).map_err(|_| i128::from(number)),
         Header::Negative(number) => i64::try_from(-1 - i128::from(number)).map_err(|_| -1 - i128::from(number)),
         _ => Ok(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_chain_of_tags_is_checked() {
+        // Tag 21 a hundred times before each item.
+        let chain = |item: &[u8]| [vec![0xd5; 100].as_slice(), item].concat();
+        let in_map = |items: &[Vec<u8>]| [&[0xa1, 0x41, b'a', 0x9f][..], &items.concat(), &[0xff]].concat();
+        let encoded = serde_json::json!(["AQ", "AQ", "AQ"]);
+        let found = decode(&in_map(&[chain(&[0x41, 1]), chain(&[0x41, 1]), chain(&[0x41, 1])]));
+        assert_eq!(found.unwrap().unwrap()["a"], encoded);
+        // Tag 0, which a text follows, is the last of the second chain.
+        let found = decode(&in_map(&[chain(&[0x41, 1]), chain(&[0xc0, 1])]));
+        assert_eq!(found, Err("cbor: tag number 0 must be followed by text string, got positive integer".to_owned()));
     }
 }

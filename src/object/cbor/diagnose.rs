@@ -1,6 +1,6 @@
 //! CBOR as people read it, which some errors show (`DiagMode.Diagnose`).
 
-use super::{FALSE, NULL, Reader, TRUE, UNDEFINED};
+use super::{FALSE, NULL, Reader, TRUE, UNDEFINED, hexadecimal};
 use ciborium_ll::Header;
 use serde_json::Number;
 
@@ -8,7 +8,7 @@ use serde_json::Number;
 pub fn diagnose(bytes: &[u8]) -> String {
     let mut text = String::new();
     let is_written = Reader::new(bytes).is_ok_and(|mut reader| reader.diagnose(&mut text));
-    if is_written { text } else { bytes.iter().map(|byte| format!("{byte:02x}")).collect() }
+    if is_written { text } else { hexadecimal(bytes) }
 }
 
 impl Reader<'_> {
@@ -17,15 +17,13 @@ impl Reader<'_> {
         match self.head() {
             Header::Positive(number) => text.push_str(&number.to_string()),
             Header::Negative(number) => text.push_str(&(-1 - i128::from(number)).to_string()),
-            Header::Bytes(length @ Some(_)) => match std::str::from_utf8(&self.string(length)) {
-                Ok(content) if !content.is_empty() => quote(text, content, '\''),
-                Ok(_) => text.push_str("h''"),
-                Err(_) => {
-                    let at = self.at - length.unwrap_or_default();
-                    let hexadecimal = self.bytes[at..self.at].iter().map(|byte| format!("{byte:02x}"));
-                    text.extend(["h'".to_owned()].into_iter().chain(hexadecimal).chain(["'".to_owned()]));
+            Header::Bytes(length @ Some(_)) => {
+                let bytes = self.string(length);
+                match std::str::from_utf8(&bytes) {
+                    Ok(content) if !content.is_empty() => quote(text, content, '\''),
+                    _ => text.push_str(&format!("h'{}'", hexadecimal(&bytes))),
                 }
-            },
+            }
             Header::Text(length @ Some(_)) => match self.text(length) {
                 Ok(content) => quote(text, &content, '"'),
                 Err(_) => return false,

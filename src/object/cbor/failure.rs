@@ -30,7 +30,7 @@ impl Failure {
         Self::duplicate_item(&go_quote(key), index)
     }
 
-    /// The same of a key that Go writes so.
+    /// `DupMapKeyError` of a key in Go's text form.
     pub(in crate::object) fn duplicate_item(key: &str, index: usize) -> Self {
         Self::Other(format!("cbor: found duplicate map key {key} at map element index {index}"))
     }
@@ -40,7 +40,7 @@ impl Failure {
         Self::Other(format!("cbor: data item of cbor type {found} is not accepted by protocol: {why}"))
     }
 
-    /// The same, in a field of a struct; the outermost is the one that is named.
+    /// The failure in a field of a struct. The outermost field is the one in the text.
     pub(in crate::object) fn in_field(self, owner: &str, name: &str) -> Self {
         match self {
             Self::Type { found, expected, why, .. } => {
