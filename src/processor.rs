@@ -131,16 +131,16 @@ impl Drop for Line {
 /// Says that so many bytes are about to be decoded, or that as much other work is about to be done. Long work goes on at the
 /// next poll, when its turn has come. Outside of [`Processor::run`] nothing happens.
 pub async fn expect(bytes: usize) {
-    let Some(Work::Short(left)) = EXPECTED.get() else { return };
+    let Some(left) = short_left() else { return };
     match left.checked_sub(bytes) {
-        Some(left) => EXPECTED.set(Some(Work::Short(left))),
+        Some(left) => set_short_left(left),
         None => expect_long().await,
     }
 }
 
 /// Says that work is about to be done of which nobody knows how long it takes.
 pub async fn expect_long() {
-    let mut is_announced = !is_short();
+    let mut is_announced = short_left().is_none();
     poll_fn(|context| {
         if std::mem::replace(&mut is_announced, true) {
             return Poll::Ready(());
@@ -152,9 +152,19 @@ pub async fn expect_long() {
     .await;
 }
 
-/// Whether long work has to be announced before it is done.
-pub fn is_short() -> bool {
-    matches!(EXPECTED.get(), Some(Work::Short(_)))
+/// The work that this poll may still do on its worker, in bytes that are decoded; none where long work may be done.
+pub fn short_left() -> Option<usize> {
+    match EXPECTED.get() {
+        Some(Work::Short(left)) => Some(left),
+        Some(Work::Long) | None => None,
+    }
+}
+
+/// Records what [`short_left`] has become after short work.
+pub fn set_short_left(left: usize) {
+    if short_left().is_some() {
+        EXPECTED.set(Some(Work::Short(left)));
+    }
 }
 
 /// Polls a future that expects this, and answers what it expects then.

@@ -12,23 +12,23 @@ use std::cell::Cell;
 const MAX_BYTES: usize = 256 << 20;
 /// What going through one value counts as, bytes.
 const LOOK: usize = 8;
-/// Bytes and cost of an evaluation that takes a millisecond or two: what an async worker may do at a time.
-const BRIEF_BYTES: usize = 1 << 20;
-const BRIEF_COST: u64 = 10_000;
+/// Bytes that are written in the time in which one byte of a request is decoded: about 100 ns.
+const BYTES_FOR_ONE: usize = 32;
+/// Bytes of a request that are decoded in the time that one unit of cost takes.
+const BYTES_FOR_A_UNIT: usize = 2;
 
-/// How much may still be done.
+/// The work that may still be done.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
     bytes: usize,
     cost: u64,
-    /// Whether work that has to be brief has met its bound.
+    /// Whether the bound of brief work is exceeded.
     is_over: bool,
 }
 
 impl Left {
     const UNBOUNDED: Self = Self { bytes: usize::MAX, cost: u64::MAX, is_over: false };
     const BOUNDED: Self = Self { bytes: MAX_BYTES, ..Self::UNBOUNDED };
-    const BRIEF: Self = Self { bytes: BRIEF_BYTES, cost: BRIEF_COST, is_over: false };
 
     fn is_brief(self) -> bool {
         self.cost != u64::MAX
@@ -53,11 +53,15 @@ pub fn bounded<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Does work that takes no longer than an async worker may be kept. `None` if the work did not come to its end within that bound:
-/// its result is then worth nothing, even where an error of the bound was turned into a value.
-pub fn briefly<T>(work: impl FnOnce() -> T) -> Option<T> {
-    let (result, left) = within(Left::BRIEF, work);
-    (!left.is_over).then_some(result)
+/// Does work that takes no longer than the decoding of `bytes` of a request. Returns the result and the bytes that are left, or `None` if
+/// the work exceeded its bound: a result can then be wrong, because an expression can turn the error of the bound into a value.
+pub fn briefly<T>(bytes: usize, work: impl FnOnce() -> T) -> Option<(T, usize)> {
+    let cost = u64::try_from(bytes / BYTES_FOR_A_UNIT).unwrap_or(u64::MAX);
+    let bound = Left { bytes: bytes.saturating_mul(BYTES_FOR_ONE), cost, is_over: false };
+    let (result, left) = within(bound, work);
+    let by_cost = usize::try_from(cost - left.cost).unwrap_or(usize::MAX).saturating_mul(BYTES_FOR_A_UNIT);
+    let used = by_cost.saturating_add((bound.bytes - left.bytes).div_ceil(BYTES_FOR_ONE));
+    (!left.is_over).then_some((result, bytes.saturating_sub(used)))
 }
 
 fn within<T>(left: Left, work: impl FnOnce() -> T) -> (T, Left) {
@@ -82,7 +86,7 @@ pub fn resume(left: Left) {
     LEFT.set(left);
 }
 
-/// Whether the work around this has to be brief and is not: what comes of it will not be looked at.
+/// Whether the bound of the brief work around is exceeded, so that [`briefly`] drops the result.
 pub fn is_over() -> bool {
     LEFT.get().is_over
 }
@@ -143,11 +147,14 @@ mod tests {
 
     #[test]
     fn brief_work_has_no_result_past_its_bound() {
-        assert_eq!(briefly(|| write(BRIEF_BYTES)), Some(Ok(())));
-        assert_eq!(briefly(|| write(BRIEF_BYTES + 1).is_ok()), None);
-        let cost = |costs: [u64; 2]| briefly(|| costs.map(|cost| [spend(cost), ()].len() as u64 + cost_left()));
-        assert_eq!(cost([1, BRIEF_COST - 1]), Some([BRIEF_COST + 1, 2]));
-        assert_eq!(cost([1, BRIEF_COST]), None);
+        let most = 100 * BYTES_FOR_ONE;
+        assert_eq!(briefly(100, || write(most)), Some((Ok(()), 0)));
+        assert_eq!(briefly(100, || write(most + 1).is_ok()), None);
+        assert_eq!(briefly(100, || write(BYTES_FOR_ONE + 1)), Some((Ok(()), 98)));
+        let costs = |costs: [u64; 2]| briefly(100, || costs.into_iter().for_each(spend));
+        assert_eq!(costs([1, 9]), Some(((), 100 - 10 * BYTES_FOR_A_UNIT)));
+        assert_eq!(costs([1, 49]), Some(((), 0)));
+        assert_eq!(costs([1, 50]), None);
         assert!(!is_over());
         assert_eq!(bounded(|| (write(MAX_BYTES + 1), is_over())), (Err(Error::CostLimit), false));
     }

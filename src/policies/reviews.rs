@@ -18,15 +18,15 @@ pub enum Pause {
     LongWork,
 }
 
-/// Evaluates within the bounds of an evaluation, and within the narrower ones of an async worker where this is one.
+/// Evaluates within the bounds of an evaluation; on an async worker, within what the worker may still do at this poll.
 ///
 /// # Errors
 /// When the evaluation has to be repeated.
 pub fn evaluated<T>(evaluate: impl FnOnce() -> Result<T, Pause>) -> Result<T, Pause> {
-    match processor::is_short() {
-        true => work::briefly(evaluate).unwrap_or(Err(Pause::LongWork)),
-        false => work::bounded(evaluate),
-    }
+    let Some(left) = processor::short_left() else { return work::bounded(evaluate) };
+    let (result, left) = work::briefly(left, evaluate).ok_or(Pause::LongWork)?;
+    processor::set_short_left(left);
+    result
 }
 
 /// What the API server said so far.

@@ -242,6 +242,17 @@ async fn a_budget_that_is_spent_ends_the_policy() {
     assert_eq!(refusal(&world(400, "Ignore"), &create()).await, None);
 }
 
+#[tokio::test]
+async fn many_brief_evaluations_leave_the_worker() {
+    let spec = || policy(json!({"validations": [{"expression": "lists.range(1000).all(x, x >= 0)"}]}));
+    for (count, is_long) in [(1, false), (20, true)] {
+        let bindings = (0..count).map(|at| binding(json!({ "policyName": format!("p{at}") })));
+        let world = world_in(state(Vec::new()), (0..count).map(|_| spec()).collect(), bindings.collect());
+        let work = async { (refusal(&world, &create()).await, processor::short_left().is_some()) };
+        assert_eq!(Processor::new(1).run("alice", work).await, (None, !is_long), "{count} policies");
+    }
+}
+
 /// A file with a policy that refuses everything with these words, and its binding.
 fn file(folder: &std::path::Path, name: &str, message: &str) {
     let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]});
@@ -281,7 +292,7 @@ async fn a_long_evaluation_leaves_the_worker_and_answers_the_same() {
         ),
     ] {
         let world = world(spec.clone());
-        let work = async { (refusal(&world, &create()).await, processor::is_short()) };
+        let work = async { (refusal(&world, &create()).await, processor::short_left().is_some()) };
         let (moved, is_short) = Processor::new(1).run("alice", work).await;
         let status = moved.unwrap_or_else(|| panic!("{spec}"));
         assert_eq!((is_short, status.code), (!is_long, 422), "{spec}");
