@@ -200,8 +200,11 @@ impl Pipeline {
             request.headers_mut().remove(header);
         }
         let mut exchange = Exchange { audit_id, ..Exchange::default() };
-        let [form_of_filters, form] = [MediaTypes::default(), self.media_types]
-            .map(|known| response::Form::of(request.headers(), request.uri(), known));
+        let form = response::Form::of(request.headers(), request.uri(), self.media_types);
+        let form_of_filters = match self.media_types.has_cbor {
+            true => response::Form::of(request.headers(), request.uri(), MediaTypes::default()),
+            false => form,
+        };
         let answered = match info.is_long_running() {
             true => {
                 request.extensions_mut().insert(LongRunning);

@@ -129,8 +129,8 @@ impl Write<'_> {
         Some(self.change(&self.manager(attributes)).managed_fields(old, new))
     }
 
-    /// Writes what was admitted, and then who owns it. Where the second write fails, the writer owns all fields: the answer to the first
-    /// one says what is stored.
+    /// Writes the admitted object, and then its owners. A failure of the second write is not an error: the object is stored, and its
+    /// writer owns all fields.
     pub(super) async fn write_and_disown(&self, outgoing: Outgoing, owners: &Owners) -> Result<Answer, Status> {
         let written = self.forward_for_json(outgoing).await?;
         if !written.status.is_success() {
@@ -142,23 +142,21 @@ impl Write<'_> {
             Some(own) => self.disown(&first, own, &path).await,
             None => Ok(None),
         };
-        // Nobody waits for a read that only has another form.
-        let answer = match disowned {
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) if self.accepts_plain_json() => return Ok(written),
-            Ok(None) => self.read_again(&path).await,
-            Err(why) => Err(why),
+        let failure = match disowned {
+            Ok(Some(answer)) if answer.status.is_success() => return Ok(as_first(answer, &written)),
+            Ok(Some(answer)) => Some(answer.status.to_string()),
+            Ok(None) => None,
+            Err(why) => Some(why.message),
         };
-        match answer {
+        if let Some(why) = failure {
+            tracing::warn!(why, "the owners of an object that was written are not corrected");
+        }
+        if self.accepts_plain_json() {
+            return Ok(written);
+        }
+        match self.read_again(&path).await {
             Ok(answer) if answer.status.is_success() => Ok(as_first(answer, &written)),
-            Ok(answer) => {
-                tracing::warn!(status = %answer.status, "the owners of an object that was written are not corrected");
-                Ok(written)
-            }
-            Err(why) => {
-                tracing::warn!(why = why.message, "the owners of an object that was written are not corrected");
-                Ok(written)
-            }
+            _ => Ok(written),
         }
     }
 
@@ -267,7 +265,8 @@ impl Write<'_> {
         Ok(Answer { status: refusal.status, headers, body })
     }
 
-    fn accepts_plain_json(&self) -> bool {
+    /// Whether an answer in JSON is one that the client accepts first.
+    pub(super) fn accepts_plain_json(&self) -> bool {
         self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"))
     }
 
@@ -289,14 +288,16 @@ impl Write<'_> {
     }
 }
 
-/// Whether an update takes the last finalizer away from an object that is being deleted: nothing is left to be owned
-/// (`Store.deleteWithoutFinalizers`).
+/// Whether an update of an object that is being deleted removes its last finalizer, and so the object
+/// (`Store.deleteWithoutFinalizers`). The body of an update of a subresource has no say in finalizers.
 fn is_removed_by(attributes: &Attributes, admitted: &Object) -> bool {
     let is_going = |old: &Object| {
         let period = old.get(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
         !old.str(&["metadata", "deletionTimestamp"]).is_empty() && period.unwrap_or_default() == 0
     };
-    attributes.old_object.as_deref().is_some_and(is_going) && admitted.items(&["metadata", "finalizers"]).is_empty()
+    attributes.subresource.is_empty()
+        && attributes.old_object.as_deref().is_some_and(is_going)
+        && admitted.items(&["metadata", "finalizers"]).is_empty()
 }
 
 /// The answer to the second write as that to the first: with its status, and what the API server warned of.

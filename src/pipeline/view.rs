@@ -13,7 +13,7 @@ use crate::object::{Object, generate_name};
 use crate::request::body::decode_patched;
 use crate::status::Status;
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING};
+use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
@@ -73,8 +73,7 @@ impl Write<'_> {
 
     /// Whether the answer to a trial is also the one to the client: to a dry run, in plain JSON.
     pub(super) fn asks_for_no_more(&self, attributes: &Attributes, answer: &Answer) -> bool {
-        let is_json = self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"));
-        attributes.dry_run && is_json && self.comes_plain(answer.body.len())
+        attributes.dry_run && self.accepts_plain_json() && self.comes_plain(answer.body.len())
     }
 
     /// Whether an answer of so many bytes is not compressed.

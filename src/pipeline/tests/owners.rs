@@ -1,19 +1,19 @@
-//! The second write, which corrects the owners: what is stored by the first one is answered whatever comes of the second.
+//! The second write, which corrects the owners: its failure does not change the answer to the first one.
 
 use super::*;
 use crate::upstream::UpstreamError;
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 
-/// What a request for the owners meets.
+/// The answer to a write of owners.
 #[derive(Clone, Copy)]
 enum Second {
     Refused(u16),
     Unreachable,
 }
 
-/// A transport that stores every create with managed fields that include a field of admission and answers `second` to each later request;
-/// and the list of these later requests.
+/// A transport that answers every create with managed fields that include a field of admission, every write of owners with `second`
+/// and every read with YAML; and the list of these writes and reads.
 fn owning(server: &Arc<embedded::Server>, second: Second) -> (SharedTransport, Arc<Mutex<Vec<String>>>) {
     let (server, requests) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
     let sent = requests.clone();
@@ -33,6 +33,10 @@ fn owning(server: &Arc<embedded::Server>, second: Second) -> (SharedTransport, A
                 return Ok(answer.body(full(object.to_string())).unwrap());
             }
             requests.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
+            if request.method() == Method::GET {
+                let answer = Response::builder().header("content-type", "application/yaml");
+                return Ok(answer.body(full("read: again")).unwrap());
+            }
             match second {
                 Second::Refused(code) => Ok(Response::builder().status(code).body(full("{}")).unwrap()),
                 Second::Unreachable => Err(UpstreamError::Timeout),
@@ -51,10 +55,19 @@ async fn what_is_stored_is_answered_although_its_owners_are_not_corrected() {
         let metadata = json!({"name": "odd?name#1", "labels": {"mark": "me"}});
         let role =
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": []});
-        let (code, created) = path.json("POST", &format!("{ROLES}?fieldManager=m"), &role).await;
+        let uri = format!("{ROLES}?fieldManager=m");
+        let (code, created) = path.json("POST", &uri, &role).await;
         assert_eq!((code, &created["metadata"]["name"]), (201, &json!("odd?name#1")), "{created}");
         // As the caller, and where the caller may not, as the proxy; never at the path of another object.
-        let expected = format!("PATCH {ROLES}/odd%3Fname%231?fieldManager=m");
-        assert_eq!(*requests.lock().unwrap(), vec![expected; attempts]);
+        let mut expected = vec![format!("PATCH {ROLES}/odd%3Fname%231?fieldManager=m"); attempts];
+        assert_eq!(*requests.lock().unwrap(), expected);
+
+        let headers = [("content-type", "application/json"), ("accept", "application/yaml")];
+        let answer = path.ask_raw("POST", &uri, &headers, role.to_string()).await;
+        let form = answer.headers()["content-type"].to_str().unwrap();
+        assert_eq!((answer.status().as_u16(), form), (201, "application/yaml"));
+        expected.extend(expected.clone());
+        expected.push(format!("GET {ROLES}/odd%3Fname%231?"));
+        assert_eq!(*requests.lock().unwrap(), expected);
     }
 }
