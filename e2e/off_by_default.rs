@@ -80,7 +80,7 @@ fn kinds_that_are_off_by_default_are_written_in_protobuf() {
     steps.push(get(&format!("/apis/{beta}/{policies}/policy")));
     let candidates = "namespaces/default/leasecandidates";
     steps.push(write("coordination.k8s.io/v1beta1", "LeaseCandidate", candidates, None, &candidate("candidate")));
-    // The same kind in another version than that of the URL.
+    // The body has the kind of the URL in another version.
     steps.push(write(
         &format!("{certificates}/v1alpha1"),
         "PodCertificateRequest",

@@ -26,7 +26,7 @@ pub fn quote_character(quoted: &mut String, character: char, quote: char) {
         '\x0b' => quoted.push_str("\\v"),
         c if c == quote => quoted.extend(['\\', c]),
         c if (c as u32) < 0x20 || c as u32 == 0x7f => quoted.push_str(&format!("\\x{:02x}", c as u32)),
-        // What Rust's Debug does not print as it is, Go's IsPrint does not either; combining marks are the exception.
+        // Rust's Debug escapes what Go's IsPrint does not print, and combining marks, which IsPrint prints.
         c if c.is_alphanumeric() || c.is_ascii() => quoted.push(c),
         c => match c.escape_debug().next() {
             Some('\\') if (c as u32) < 0x1_0000 => quoted.push_str(&format!("\\u{:04x}", c as u32)),

@@ -45,7 +45,7 @@ impl GroupVersionKind {
         api_version(&self.group, &self.version)
     }
 
-    /// Whether an object that says this of itself is of this kind.
+    /// Whether an object with this apiVersion and kind is of this kind.
     pub fn is_said(&self, api_version: &str, kind: &str) -> bool {
         let version = match self.group.as_str() {
             "" => Some(api_version),

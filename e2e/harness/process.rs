@@ -55,7 +55,7 @@ impl Process {
         }
     }
 
-    /// Its resident size in bytes.
+    /// The resident size of the process, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -135,7 +135,7 @@ impl Proxy {
         self.process.terminate();
     }
 
-    /// Its resident size in bytes.
+    /// The resident size of the proxy, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         self.process.resident_bytes()
     }

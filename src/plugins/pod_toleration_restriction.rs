@@ -4,6 +4,7 @@ use crate::admission::{
     Attributes, BuildError, Denial, Environment, Operation, Operations, Phases, Plugin, Resources, Spec,
 };
 use crate::cluster::{Cluster, Need};
+use crate::go_text;
 use crate::object::Object;
 use crate::object::decode::json;
 use crate::object::pod::is_best_effort;
@@ -189,7 +190,9 @@ fn tolerations(text: &str) -> Result<Vec<Value>, String> {
     match json(text.as_bytes())?.value {
         Value::Null => Ok(Vec::new()),
         Value::Array(items) => items.iter().map(toleration).collect(),
-        other => Err(format!("json: cannot unmarshal {} into Go value of type []v1.Toleration", kind_of(&other))),
+        other => {
+            Err(format!("json: cannot unmarshal {} into Go value of type []v1.Toleration", go_text::go_type(&other)))
+        }
     }
 }
 
@@ -197,7 +200,12 @@ fn toleration(item: &Value) -> Result<Value, String> {
     let given = match item {
         Value::Null => return Ok(json!({})),
         Value::Object(given) => given,
-        other => return Err(format!("json: cannot unmarshal {} into Go value of type v1.Toleration", kind_of(other))),
+        other => {
+            return Err(format!(
+                "json: cannot unmarshal {} into Go value of type v1.Toleration",
+                go_text::go_type(other)
+            ));
+        }
     };
     let mut read = Map::new();
     for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
@@ -205,7 +213,7 @@ fn toleration(item: &Value) -> Result<Value, String> {
         let is_right = if *go_type == "int64" { value.is_i64() } else { value.is_string() };
         if !is_right {
             let number = if *go_type == "int64" && value.is_number() { format!(" {value}") } else { String::new() };
-            let kind = kind_of(value);
+            let kind = go_text::go_type(value);
             return Err(format!(
                 "json: cannot unmarshal {kind}{number} into Go struct field Toleration.{field} of type {go_type}"
             ));
@@ -215,18 +223,6 @@ fn toleration(item: &Value) -> Result<Value, String> {
         }
     }
     Ok(Value::Object(read))
-}
-
-/// What Go's decoder calls a value.
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::object::{Object, cbor, protobuf, schema, typed};
 use crate::processor;
 use crate::status::{Cause, Status};
 use bytes::{Bytes, BytesMut};
-use check::{Custom, Sent, check_built_in, check_custom, sent_kind};
+use check::{Custom, Sent, check_built_in, check_custom, kind_in, sent_kind};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
@@ -355,7 +355,7 @@ fn custom_from_cbor(
         let why = format!("Object 'apiVersion' is missing in '{}'", cbor::diagnose(bytes));
         return Err(cannot_be_handled(kind, "", expected, &why));
     }
-    let sent = sent_kind(&Value::Object(fields.clone())).map_err(|why| unrecognized(&why))?;
+    let sent = kind_in(&fields).map_err(|why| unrecognized(&why))?;
     check_custom(b"", &sent, expected, &fields).map_err(|problem| match problem {
         Custom::Unrecognized(why) => unrecognized(&why),
         Custom::Refused(status) => status,

@@ -67,6 +67,11 @@ pub(super) fn sent_kind(value: &Value) -> Result<Sent, String> {
             ));
         }
     };
+    kind_in(fields)
+}
+
+/// The apiVersion and kind among the fields of an object.
+pub(super) fn kind_in(fields: &Map<String, Value>) -> Result<Sent, String> {
     // encoding/json, which kube-apiserver looks with, does not mind the case, and takes the last of several. Which is the last is
     // not known any more: the one that everybody reads counts.
     let field = |name: &str| {
