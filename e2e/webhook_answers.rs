@@ -123,6 +123,32 @@ fn odd_answers_are_taken_as_by_kube_apiserver() {
     }
 }
 
+#[test]
+fn the_api_server_may_serve_webhooks_itself() {
+    let webhook = Webhook::start();
+    let pair = Pair::start(&PLUGINS, &[], &[]);
+    let paths = [
+        "/webhook-test",
+        "/livez",
+        "/version",
+        "/apis/none.example.com/v1/reviews",
+        "/api/v1/namespaces/default/configmaps",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+    ];
+    for kind in ["Mutating", "Validating"] {
+        let name = unique("served");
+        let hook = |(at, path): (usize, &&str)| {
+            let service = json!({"namespace": "default", "name": "kubernetes", "path": path});
+            let more = json!({"clientConfig": {"service": service}});
+            Hook { case: format!("case-{at}"), path: String::new(), versions: &["v1"], more }
+        };
+        let hooks: Vec<Hook> = paths.iter().enumerate().map(hook).collect();
+        pair.set_up(&[configuration(&webhook, kind, &name, &hooks)]);
+        let steps = hooks.iter().map(|hook| post(MAPS, &config_map(&name, &hook.case))).collect();
+        compare(&pair, &webhook, (&name, kind), steps);
+    }
+}
+
 /// What is patched into a new custom resource.
 fn patches() -> Vec<Value> {
     let add = |path: &str, value: Value| json!([{"op": "add", "path": path, "value": value}]);

@@ -9,7 +9,7 @@ use crate::authn::{
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::body::{Body, BoxError};
 use crate::cluster::discovery::{self, Discovery};
-use crate::cluster::{self, Cluster, Need, OwnWrites};
+use crate::cluster::{self, Cluster, Loopback, Need};
 use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Limits, UpstreamIdentity};
 use crate::embedded;
@@ -56,8 +56,8 @@ pub async fn run(config: Config) -> Result<()> {
     let _health = health::start(health, checks.clone(), registry.clone(), config.limits.health_connections)
         .context("the thread of the health port")?;
 
-    let front = Front::new(&config, address)?;
     let files = Files::new(&config)?;
+    let front = Front::new(&config, address)?;
     let upstream = Upstream::new(&config, &drain, &checks).await?;
     let (audit, log) = audit(&config, &registry)?;
     let pipeline = pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?;
@@ -65,8 +65,8 @@ pub async fn run(config: Config) -> Result<()> {
 
     let handle = {
         let pipeline = Arc::new(pipeline);
-        let writes: Arc<dyn OwnWrites> = pipeline.clone();
-        pipeline.cluster.write_by(Arc::downgrade(&writes));
+        let writes: Arc<dyn Loopback> = pipeline.clone();
+        pipeline.cluster.loop_back_to(Arc::downgrade(&writes));
         let shared = Arc::new((pipeline, drain.clone()));
         move |request: Request<Incoming>| {
             let shared = shared.clone();
@@ -105,7 +105,8 @@ impl Front {
         let client_ca =
             config.authentication.client_ca.as_deref().map(|path| authority("client-ca-file", path)).transpose()?;
         if let Some(files) = &config.serving.certificate {
-            let tls = tls::watch_certificate(&files.certificate, &files.key).with_context(|| {
+            let authorities = client_authorities(&config.authentication);
+            let tls = tls::watch_certificate(&files.certificate, &files.key, authorities).with_context(|| {
                 format!(
                     "--tls-cert-file={} --tls-private-key-file={}",
                     files.certificate.display(),
@@ -116,14 +117,17 @@ impl Front {
         }
         let own = Authority::generate("kube-admission-proxy")?;
         let issued = own.serving(&own_names(address.ip()))?;
-        let tls = tls::server_config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes())?;
         // In front of an API server of somebody else's, the process trusts nobody of its own.
         let is_own = client_ca.is_none() && matches!(config.upstream, config::Upstream::Embedded { .. });
-        let client_ca = match is_own {
-            true => Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?)),
-            false => client_ca,
-        };
-        Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: is_own.then_some(own), client_ca })
+        if !is_own {
+            let authorities = client_authorities(&config.authentication);
+            let tls = tls::watch_authorities(issued.certificate_pem, issued.key_pem, authorities)?;
+            return Ok(Self { tls: Arc::new(tls), own: None, client_ca });
+        }
+        let (certificate, key) = (issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes());
+        let tls = tls::server_config(certificate, key, tls::names(own.pem().as_bytes()))?;
+        let client_ca = Some(Reloading::fixed(CertificateAuthority::parse(own.pem().as_bytes())?));
+        Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
     }
 
     /// Says where the server is; in front of the embedded API server, with a kubeconfig that reaches it.
@@ -144,6 +148,12 @@ impl Front {
         println!("export KUBECONFIG={}", std::path::absolute(kubeconfig)?.display());
         Ok(())
     }
+}
+
+/// The files of the CAs that sign client certificates, front proxies' included (`DynamicServingCertificateController`).
+fn client_authorities(authentication: &config::Authentication) -> Vec<PathBuf> {
+    let of_front_proxies = authentication.request_header.as_ref().map(|config| &config.client_ca);
+    authentication.client_ca.iter().chain(of_front_proxies).cloned().collect()
 }
 
 /// Names that a certificate of the process's own is good for.

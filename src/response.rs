@@ -11,7 +11,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONT
 use http::{HeaderMap, Response, StatusCode, Uri};
 
 /// In what form a client is told that something went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form(Option<Agreed>);
 
 impl Form {

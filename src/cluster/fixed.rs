@@ -86,7 +86,7 @@ impl Cluster {
             caches,
             definitions: Definitions::new(),
             parameters: Default::default(),
-            own_writes: Default::default(),
+            loopback: Default::default(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::new(state.refused_updates.into()),
             _watches: Vec::new(),

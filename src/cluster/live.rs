@@ -3,9 +3,11 @@
 use super::cache::{self, Projection};
 use super::decode::{List, Undecodable, decode};
 use super::{Cluster, Live, Namespace, of_kind};
-use crate::body::chain;
+use crate::body::{Body, chain};
 use crate::status::Status;
 use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Response, Uri};
 use kube::Resource;
 use kube::api::{GetParams, ListParams, Request};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -16,20 +18,26 @@ use std::sync::{Arc, PoisonError, Weak};
 /// What a segment of a path does not have as it is (RFC 3986, `unreserved`).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Writes that are made for a client's request.
+/// Requests that the proxy makes for a client's request, as kube-apiserver's loopback client does: by `system:apiserver`.
 #[async_trait]
-pub trait OwnWrites: Send + Sync {
+pub trait Loopback: Send + Sync {
     /// Creates an object in the collection at this path.
     ///
     /// # Errors
     /// When admission or the API server refuses, or the API server cannot be asked.
     async fn create(&self, path: &'static str, object: &Value) -> Result<(), Status>;
+
+    /// Posts JSON to the API server, for a webhook that the API server serves. A refusal is an answer. `answer_bytes` bounds the answer.
+    ///
+    /// # Errors
+    /// When the answer breaks off or is longer than its bound, or the call is made for another such call.
+    async fn post(&self, uri: Uri, body: Body, answer_bytes: usize) -> Result<Response<Bytes>, Status>;
 }
 
 impl Cluster {
-    /// Names who writes for plugins. The first call counts.
-    pub fn write_by(&self, writes: Weak<dyn OwnWrites>) {
-        let _the_first_counts = self.own_writes.set(writes);
+    /// Sets what makes the proxy's own requests. The first call counts.
+    pub fn loop_back_to(&self, writes: Weak<dyn Loopback>) {
+        let _the_first_counts = self.loopback.set(writes);
     }
 
     /// An object, asked of the API server; `None` if there is none.
@@ -103,14 +111,21 @@ impl Cluster {
             }
             Live::ApiServer(_) => {
                 let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-                let writes = self.own_writes.get().and_then(Weak::upgrade);
-                let writes = writes.ok_or_else(|| Status::plain("not yet ready to write".to_owned()))?;
-                match writes.create("/api/v1/namespaces", &namespace).await {
+                match self.loopback()?.create("/api/v1/namespaces", &namespace).await {
                     Err(why) if why.reason != "AlreadyExists" => Err(why),
                     _ => Ok(()),
                 }
             }
         }
+    }
+
+    /// What makes the proxy's own requests.
+    ///
+    /// # Errors
+    /// Before [`Cluster::loop_back_to`], and while the process ends.
+    pub fn loopback(&self) -> Result<Arc<dyn Loopback>, Status> {
+        let loopback = self.loopback.get().and_then(Weak::upgrade);
+        loopback.ok_or_else(|| Status::plain("not yet ready to write".to_owned()))
     }
 
     pub(super) async fn call<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {

@@ -33,7 +33,7 @@ pub use fixed::FixedState;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Service;
 use live::{CallError, path};
-pub use live::{OwnWrites, segment};
+pub use live::{Loopback, segment};
 pub use need::Need;
 pub(crate) use projections::CONFIGURATION;
 pub(crate) use quotas::{OwnedClaim, WholePod};
@@ -152,7 +152,7 @@ pub struct Cluster {
     seen_synced: AtomicBool,
     /// [`FixedState::refused_updates`].
     refused_updates: Mutex<VecDeque<Status>>,
-    own_writes: OnceLock<Weak<dyn OwnWrites>>,
+    loopback: OnceLock<Weak<dyn Loopback>>,
     // Aborts the watches when the cluster goes.
     _watches: Vec<AbortOnDropHandle<()>>,
 }
@@ -200,7 +200,7 @@ impl Cluster {
             parameters: Default::default(),
             seen_synced: AtomicBool::new(false),
             refused_updates: Mutex::default(),
-            own_writes: OnceLock::new(),
+            loopback: OnceLock::new(),
             _watches: watches,
         })
     }

@@ -2,7 +2,8 @@
 
 use super::*;
 use async_trait::async_trait;
-use http::{Method, Request, Response};
+use bytes::Bytes;
+use http::{Method, Request, Response, Uri};
 use kube::client::Body;
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -113,11 +114,15 @@ async fn an_api_server_that_does_not_answer_is_a_timeout() {
 async fn a_namespace_that_exists_already_counts_as_created() {
     struct Answers(Result<(), Status>);
     #[async_trait]
-    impl OwnWrites for Answers {
+    impl Loopback for Answers {
         async fn create(&self, path: &'static str, object: &Value) -> Result<(), Status> {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}});
             assert_eq!((path, object), ("/api/v1/namespaces", &namespace));
             self.0.clone()
+        }
+
+        async fn post(&self, uri: Uri, _: crate::body::Body, _: usize) -> Result<Response<Bytes>, Status> {
+            panic!("nothing calls {uri}");
         }
     }
     let refused = |code, reason| Err(serde_json::from_value::<Status>(status(code, reason)).unwrap());
@@ -127,8 +132,8 @@ async fn a_namespace_that_exists_already_counts_as_created() {
         let cluster = Cluster::start(client(|_, _| None), &[], Limits::default());
         let nobody = cluster.create_namespace("a").await.map_err(|status| status.code);
         assert_eq!(nobody, Err(500));
-        let writes: Arc<dyn OwnWrites> = Arc::new(Answers(answer));
-        cluster.write_by(Arc::downgrade(&writes));
+        let writes: Arc<dyn Loopback> = Arc::new(Answers(answer));
+        cluster.loop_back_to(Arc::downgrade(&writes));
         assert_eq!(cluster.create_namespace("a").await.map_err(|status| status.code), expected);
     }
 }

@@ -31,7 +31,7 @@ where
 {
     let authority = Authority::generate("test").unwrap();
     let issued = authority.serving(&["127.0.0.1".into()]).unwrap();
-    let config = tls::server_config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes()).unwrap();
+    let config = tls::server_config(issued.certificate_pem.as_bytes(), issued.key_pem.as_bytes(), Vec::new()).unwrap();
     serve_with(authority, Reloading::fixed(config), Drain::new(), handler)
 }
 

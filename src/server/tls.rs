@@ -4,7 +4,7 @@ use super::reload::{self, Reloading};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use std::path::{Path, PathBuf};
@@ -27,11 +27,16 @@ pub enum TlsError {
     Rustls(#[from] rustls::Error),
 }
 
-/// The server side's configuration with this certificate chain and key: TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1.
+/// The server side's configuration with this certificate chain and key: TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1. `authorities` are
+/// the names of the CAs that the handshake asks client certificates of; with none, it asks for any certificate.
 ///
 /// # Errors
 /// When the PEM is broken or certificate and key do not belong together.
-pub fn server_config(certificate_pem: &[u8], key_pem: &[u8]) -> Result<ServerConfig, TlsError> {
+pub fn server_config(
+    certificate_pem: &[u8],
+    key_pem: &[u8],
+    authorities: Vec<DistinguishedName>,
+) -> Result<ServerConfig, TlsError> {
     let chain = CertificateDer::pem_slice_iter(certificate_pem)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| TlsError::Certificate)?;
@@ -40,7 +45,7 @@ pub fn server_config(certificate_pem: &[u8], key_pem: &[u8]) -> Result<ServerCon
     }
     let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|_| TlsError::Key)?;
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier = Arc::new(AnyClientCertificate::of(&provider));
+    let verifier = Arc::new(AnyClientCertificate::of(&provider, authorities));
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
@@ -49,15 +54,51 @@ pub fn server_config(certificate_pem: &[u8], key_pem: &[u8]) -> Result<ServerCon
     Ok(config)
 }
 
-/// The same from files, following them.
+/// The configuration of [`server_config`] from files, which are followed. `authorities` are the files of client CAs.
 ///
 /// # Errors
-/// When the files as they are now cannot be used.
-pub fn watch_certificate(certificate: &Path, key: &Path) -> Result<Reloading<ServerConfig>, TlsError> {
-    let paths = vec![certificate.to_owned(), key.to_owned()];
+/// When a file cannot be read or used at the start.
+pub fn watch_certificate(
+    certificate: &Path,
+    key: &Path,
+    authorities: Vec<PathBuf>,
+) -> Result<Reloading<ServerConfig>, TlsError> {
     let (certificate, key) = (certificate.to_owned(), key.to_owned());
-    let read = |path: &Path| std::fs::read(path).map_err(|error| TlsError::Read(path.to_owned(), error));
-    reload::watch(paths, move || server_config(&read(&certificate)?, &read(&key)?))
+    let paths = [certificate.clone(), key.clone()].into_iter().chain(authorities.clone()).collect();
+    reload::watch(paths, move || server_config(&read(&certificate)?, &read(&key)?, names_in(&authorities)?))
+}
+
+/// The configuration of [`server_config`] with the names of CAs from files, which are followed.
+///
+/// # Errors
+/// When certificate and key cannot be used, or a file cannot be read at the start.
+pub fn watch_authorities(
+    certificate_pem: String,
+    key_pem: String,
+    authorities: Vec<PathBuf>,
+) -> Result<Reloading<ServerConfig>, TlsError> {
+    reload::watch(authorities.clone(), move || {
+        server_config(certificate_pem.as_bytes(), key_pem.as_bytes(), names_in(&authorities)?)
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|error| TlsError::Read(path.to_owned(), error))
+}
+
+fn names_in(authorities: &[PathBuf]) -> Result<Vec<DistinguishedName>, TlsError> {
+    let pem = authorities.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    Ok(names(&pem.concat()))
+}
+
+/// The subjects of CA certificates in PEM form, for [`server_config`]. None if one of the certificates cannot be read: clients of its CA
+/// would be told the names of the others only, and send nothing.
+pub fn names(authorities_pem: &[u8]) -> Vec<DistinguishedName> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(authorities_pem) {
+        let Ok(Ok(())) = certificate.map(|certificate| roots.add(certificate)) else { return Vec::new() };
+    }
+    roots.subjects()
 }
 
 /// Asks for a client certificate and takes any, or none (Go's `tls.RequestClientCert`). That the client holds its key
@@ -65,11 +106,13 @@ pub fn watch_certificate(certificate: &Path, key: &Path) -> Result<Reloading<Ser
 #[derive(Debug)]
 struct AnyClientCertificate {
     algorithms: WebPkiSupportedAlgorithms,
+    /// The names of the CAs that clients are told; a client without a certificate of these CAs may send none.
+    authorities: Vec<DistinguishedName>,
 }
 
 impl AnyClientCertificate {
-    fn of(provider: &CryptoProvider) -> Self {
-        Self { algorithms: provider.signature_verification_algorithms }
+    fn of(provider: &CryptoProvider, authorities: Vec<DistinguishedName>) -> Self {
+        Self { algorithms: provider.signature_verification_algorithms, authorities }
     }
 }
 
@@ -78,9 +121,8 @@ impl ClientCertVerifier for AnyClientCertificate {
         false
     }
 
-    /// None, which is "any": a client that sees names it does not know sends nothing.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
+        &self.authorities
     }
 
     fn verify_client_cert(
@@ -125,10 +167,21 @@ mod tests {
         let authority = Authority::generate("test").unwrap();
         let one = authority.serving(&["localhost".into()]).unwrap();
         let other = authority.serving(&["localhost".into()]).unwrap();
-        assert!(server_config(one.certificate_pem.as_bytes(), one.key_pem.as_bytes()).is_ok());
-        assert!(matches!(server_config(b"", one.key_pem.as_bytes()), Err(TlsError::Certificate)));
-        assert!(matches!(server_config(one.certificate_pem.as_bytes(), b"x"), Err(TlsError::Key)));
-        let mismatch = server_config(one.certificate_pem.as_bytes(), other.key_pem.as_bytes());
-        assert!(matches!(mismatch, Err(TlsError::Rustls(_))));
+        let config = |certificate: &str, key: &str| server_config(certificate.as_bytes(), key.as_bytes(), Vec::new());
+        assert!(config(&one.certificate_pem, &one.key_pem).is_ok());
+        assert!(matches!(config("", &one.key_pem), Err(TlsError::Certificate)));
+        assert!(matches!(config(&one.certificate_pem, "x"), Err(TlsError::Key)));
+        assert!(matches!(config(&one.certificate_pem, &other.key_pem), Err(TlsError::Rustls(_))));
+    }
+
+    #[test]
+    fn names_of_authorities_are_the_subjects_of_their_certificates() {
+        let [one, other] = ["one", "other"].map(|name| Authority::generate(name).unwrap().pem());
+        let found = names(format!("{one}{other}").as_bytes());
+        let has = |name: &str| found.iter().any(|subject| subject.as_ref().ends_with(name.as_bytes()));
+        assert_eq!((found.len(), has("one"), has("other")), (2, true, true));
+        let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert!(names(format!("{one}{broken}").as_bytes()).is_empty());
+        assert!(names(b"").is_empty());
     }
 }

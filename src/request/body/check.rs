@@ -127,6 +127,12 @@ const UNSERVED_VERSIONS: [(&str, &[&str]); 18] = [
     ("storage.k8s.io", &["v1alpha1", "v1beta1"]),
 ];
 
+/// Kinds of the scheme that no URL serves: apiVersion and kind (`pkg/apis/{admission,imagepolicy}/install`).
+const UNSERVED_KINDS: [(&str, &str); 3] = [
+    ("admission.k8s.io/v1", "AdmissionReview"),
+    ("admission.k8s.io/v1beta1", "AdmissionReview"),
+    ("imagepolicy.k8s.io/v1alpha1", "ImageReview"),
+];
 /// Kinds that moved from one group to another.
 const MOVED_KINDS: [&str; 6] = ["DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet", "Scale"];
 
@@ -179,6 +185,7 @@ pub(super) fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionK
         return Ok(());
     }
     let registered = schema::of(&sent).is_some()
+        || UNSERVED_KINDS.contains(&(&*sent.api_version(), &*sent.kind))
         || META_KINDS.contains(&sent.kind.as_str())
             && schema::kinds().any(|(kind, _)| kind.api_version() == sent.api_version())
         || (sent.kind == "List" && sent.api_version() == "v1");

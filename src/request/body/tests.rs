@@ -32,6 +32,7 @@ fn bodies_that_are_no_config_map_are_refused_in_kube_apiservers_words() {
         (r#"{"apiVersion":"a/b/c","kind":"ConfigMap","metadata":{"name":"c"}}"#, format!("{unrecognized}unexpected GroupVersion string: a/b/c ({{\"apiVersion\":\"a/b/c\",\"kind\":\" ...)")),
         (r#"{"apiVersion":1,"kind":"ConfigMap"}"#, format!("{unrecognized}couldn't get version/kind; json parse error: json: cannot unmarshal number into Go struct field .apiVersion of type string ({{\"apiVersion\":1,\"kind\":\"Config ...)")),
         (r#"{"apiVersion":"v1","kind":"Secret"}"#, "Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion".into()),
+        (r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#, "AdmissionReview in version \"v1\" cannot be handled as a ConfigMap: converting (v1.AdmissionReview) to (core.ConfigMap): unknown conversion".into()),
         (r#"{"apiVersion":"v1","kind":"List"}"#, "List in version \"v1\" cannot be handled as a ConfigMap: converting (v1.List) to (core.ConfigMap): unknown conversion".into()),
         (r#"{"apiVersion":"v1","kind":"CreateOptions"}"#, "CreateOptions in version \"v1\" cannot be handled as a ConfigMap: converting (v1.CreateOptions) to (core.ConfigMap): unknown conversion".into()),
         (r#"{"apiVersion":"v1","kind":"Nonsense"}"#, format!("Nonsense in version \"v1\" cannot be handled as a ConfigMap: no kind \"Nonsense\" is registered for version \"v1\" {scheme}")),

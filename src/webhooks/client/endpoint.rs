@@ -196,6 +196,13 @@ impl Endpoint {
         self.service.is_some()
     }
 
+    /// Whether the API server itself serves it (`NewDefaultAuthenticationInfoResolverWrapper`, `loopbackResolver`).
+    pub fn is_api_server(&self) -> bool {
+        let is_kubernetes =
+            |service: &Service| (&*service.namespace, &*service.name, service.port) == ("default", "kubernetes", 443);
+        self.service.as_ref().is_some_and(is_kubernetes)
+    }
+
     /// Where to connect to. A Service is looked up each time: its own address (`proxy.ResolveCluster`), or where the
     /// cluster knows endpoints the one of them whose `turn` it is (`proxy.ResolveEndpoint`).
     ///
@@ -308,6 +315,14 @@ mod tests {
         assert_eq!(target("https://a.example:8443/x"), "a.example:8443");
         assert_eq!(target("https://[::1]:8443/x"), "[::1]:8443");
         assert_eq!(Endpoint::service("n", "s", 443, "", Vec::new()).target(), "s.n.svc:443");
+        for (namespace, name, port, expected) in [
+            ("default", "kubernetes", 443, true),
+            ("default", "kubernetes", 6443, false),
+            ("n", "kubernetes", 443, false),
+        ] {
+            let endpoint = Endpoint::service(namespace, name, port, "", Vec::new());
+            assert_eq!(endpoint.is_api_server(), expected, "{namespace}/{name}:{port}");
+        }
     }
 
     /// A cluster with the service `s` of namespace `n`, and with its slices where there are to be any.
