@@ -3,9 +3,7 @@
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment};
 use crate::audit::{self, Audit, Log, Policy};
-use crate::authn::{
-    self, Authenticator, CertificateAuthority, Impersonation, ImpersonationMetrics, RequestHeaderConfig, StaticTokens,
-};
+use crate::authn::{self, Authenticator, CertificateAuthority, RequestHeaderConfig, StaticTokens};
 use crate::authz::{self, Authorizer, Reviewer};
 use crate::body::{Body, BoxError};
 use crate::cluster::discovery::{self, Discovery};
@@ -13,6 +11,7 @@ use crate::cluster::{self, Cluster, Loopback, Need};
 use crate::config::kubeconfig::Kubeconfig;
 use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Limits, UpstreamIdentity};
 use crate::embedded;
+use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
 use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
 use crate::processor::Processor;
@@ -364,7 +363,7 @@ fn pipeline(
         problems => Err(problems.join("; ").replace('\n', " ")),
     });
     let is_constrained = config.admission.feature_gates.is_on("ConstrainedImpersonation");
-    let impersonations = ImpersonationMetrics::register(registry).context("impersonation metrics")?;
+    let impersonations = impersonation::Metrics::register(registry).context("impersonation metrics")?;
     // The embedded API server is not far enough away for it to matter.
     let release = Arc::new(match &config.upstream {
         config::Upstream::Embedded { .. } => Release::known(),

@@ -38,12 +38,13 @@ use crate::admission::{
     Annotation, Annotations, Attributes, Budget, CallerAuthorizer, Chain, Effects, Operation, Warnings,
 };
 use crate::audit::{self, AUDIT_ID, Audit, DECISION_ANNOTATION, EventInProgress, REASON_ANNOTATION};
-use crate::authn::{Authenticator, Impersonation};
+use crate::authn::Authenticator;
 use crate::authz::Authorizer;
 use crate::body::Body;
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::config::{FieldOwnership, Limits, ValidationView};
+use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
 use crate::request::body::{self, MediaTypes};

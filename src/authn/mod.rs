@@ -2,22 +2,17 @@
 //!
 //! One file a scheme; the order and what a failure means follow kube-apiserver's `authenticator.Config.New`.
 
-mod answers;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod certificate;
-pub mod impersonate;
 mod passthrough;
 mod places;
 pub mod request_header;
-pub(crate) mod review;
 pub mod static_tokens;
 mod token;
 mod token_review;
 
-pub(crate) use answers::AnswerCache;
 pub use certificate::{CertificateAuthority, VerifiedCertificates};
-pub use impersonate::{Impersonated, Impersonation, Metrics as ImpersonationMetrics};
 pub use places::ReviewBounds;
 pub use request_header::RequestHeaderConfig;
 pub use static_tokens::StaticTokens;
@@ -255,14 +250,14 @@ impl Authenticator {
 }
 
 /// A header's value as text, an absent one as none.
-fn text<'a>(value: Option<&'a http::HeaderValue>, name: &str) -> Result<&'a str, String> {
+pub(crate) fn text<'a>(value: Option<&'a http::HeaderValue>, name: &str) -> Result<&'a str, String> {
     value.map_or(Ok(""), |value| {
         std::str::from_utf8(value.as_bytes()).map_err(|_| format!("header {name} is not UTF-8"))
     })
 }
 
 /// `url.PathUnescape` of a lower-cased key; what is malformed stays as it is.
-fn unescape_extra_key(encoded: &str) -> String {
+pub(crate) fn unescape_extra_key(encoded: &str) -> String {
     let encoded = encoded.to_ascii_lowercase();
     let bytes = encoded.as_bytes();
     let well_formed = bytes.iter().enumerate().all(|(at, byte)| {

@@ -1,9 +1,10 @@
 //! The client's own credentials, tried at the upstream: a SelfSubjectReview says whose they are.
 
 use super::places::ReviewPlaces;
-use super::{AnswerCache, Failure, Outcome, ReviewLimits, review};
+use super::{Failure, Outcome, ReviewLimits};
+use crate::answers::AnswerCache;
 use crate::server::Connection;
-use crate::upstream::{ClientCredentials, SharedTransport};
+use crate::upstream::{ClientCredentials, SharedTransport, review};
 use crate::user::UserInfo;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Places for reviews of credentials. A review is asked for before anything is known of the client, so its work has bounds.
 
 use super::Failure;
-use super::answers::Key;
+use crate::answers::Key;
 use crate::server::Connection;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};

@@ -1,6 +1,6 @@
 //! Bearer tokens of a file: CSV records of token, user, UID and, in one field, groups (`tokenfile.NewCSV`).
 
-use super::answers::{Key, Secret};
+use crate::answers::{Key, Secret};
 use crate::user::UserInfo;
 use std::collections::HashMap;
 use std::sync::Arc;

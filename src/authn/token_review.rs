@@ -1,9 +1,10 @@
 //! Bearer tokens that the upstream knows: a TokenReview each, believed for a while.
 
-use super::answers::Key;
 use super::places::ReviewPlaces;
-use super::{AnswerCache, Failure, ReviewLimits, review};
+use super::{Failure, ReviewLimits};
+use crate::answers::{AnswerCache, Key};
 use crate::server::Connection;
+use crate::upstream::review;
 use crate::user::UserInfo;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use std::sync::Arc;

@@ -6,11 +6,11 @@ mod selectors;
 pub(crate) use crate::go_text::go_quote as quote;
 pub use attributes::Attributes;
 
-use crate::authn::{AnswerCache, review};
+use crate::answers::AnswerCache;
 use crate::request::RequestInfo;
 use crate::shares::Shares;
 use crate::status::Status;
-use crate::upstream::{ClientCredentials, SharedTransport};
+use crate::upstream::{ClientCredentials, SharedTransport, review};
 use crate::user::UserInfo;
 use k8s_openapi::api::authorization::v1::{
     SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview, SubjectAccessReviewSpec,

@@ -2,7 +2,7 @@
 //!
 //! A selector that cannot be read gives no requirements: the question is then about all objects, which is never less.
 
-use crate::authn::impersonate::is_subdomain;
+use crate::impersonation::is_subdomain;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldSelectorRequirement, LabelSelectorRequirement};
 
 /// `fields.ParseSelector` and `fieldSelectorToAuthorizationAPI`.

@@ -2,12 +2,10 @@
 
 use super::check::declarations::{self, Declaration, Functions};
 use super::check::{self, Checked};
-use super::estimate;
 use super::function::Function;
 use super::plan::Program;
 use super::types::Type;
-use super::well_known;
-use super::work;
+use super::{estimate, well_known, work};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;

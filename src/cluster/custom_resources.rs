@@ -6,7 +6,7 @@
 
 use super::cache::Projection;
 use super::{Cluster, Need};
-use crate::authn::AnswerCache;
+use crate::answers::AnswerCache;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
 use crate::object::normal::Normal;

@@ -1,7 +1,6 @@
 //! Which plugins run, and the configuration of each.
 
-use super::admission_file;
-use super::{ConfigError, FeatureGates};
+use super::{ConfigError, FeatureGates, admission_file};
 use crate::admission::shadow::Shadows;
 use crate::admission::{BuildError, Spec};
 use crate::policies;

@@ -2,10 +2,10 @@
 
 use super::metrics::{Failure, Metrics};
 use super::review::{self, Metadata};
+use crate::backend::{Client, Clients, Endpoint};
 use crate::cluster::{Cluster, ConversionWebhook};
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
-use crate::webhooks::backend::{Client, Clients, Endpoint};
 use k8s_openapi::ByteString;
 use serde_json::Value;
 use std::sync::Arc;

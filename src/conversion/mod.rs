@@ -14,12 +14,12 @@ pub use equivalents::{Equivalent, cohabiting_groups};
 pub use metrics::Metrics;
 pub use versioned::{Objects, Versioned};
 
+use crate::backend::{Clients, Kubeconfig};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Conversion};
 use crate::config::Limits;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::{Object, convert};
-use crate::webhooks::backend::{Clients, Kubeconfig};
 use std::sync::Arc;
 use tokio::time::Instant;
 

@@ -1,14 +1,13 @@
 //! The ConversionReview that a webhook is sent, and what its answer has to be (`getConvertedObjectsFromResponse`).
 
 use super::metrics::Failure;
-use crate::go_text::go_quote;
-use crate::go_text::go_type;
+use crate::backend::{Answer, response};
+use crate::go_text::{go_quote, go_type};
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use crate::object::selector::{label_key_errors, label_value_errors};
 use crate::object::structural::numbers;
 use crate::status::invalid::aggregate;
-use crate::webhooks::backend::{Answer, response};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 

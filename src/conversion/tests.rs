@@ -1,8 +1,8 @@
 //! Custom resources in another version, and hooks that want them so.
 
 use super::*;
+use crate::backend::testing::{HookServer, Reply};
 use crate::cluster::{Definition, FixedState};
-use crate::webhooks::tests::server::{HookServer, Reply};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
 use std::time::Duration;

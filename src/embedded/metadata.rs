@@ -2,8 +2,7 @@
 
 use super::catalog::Resource;
 use crate::object::Object;
-use crate::status::Cause;
-use crate::status::invalid;
+use crate::status::{Cause, invalid};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -6,8 +6,7 @@ use crate::body::Body;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use crate::request::body::OptionsKind;
-use crate::status::Status;
-use crate::status::invalid;
+use crate::status::{Status, invalid};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 

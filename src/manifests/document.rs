@@ -1,7 +1,6 @@
 //! One document as kube-apiserver's strict decoder takes it (`serializer.EnableStrict`).
 
-use crate::go_text::go_quote;
-use crate::go_text::go_type;
+use crate::go_text::{go_quote, go_type};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::decode::{self, Decoded};
 use crate::object::normal::{self, Normal};

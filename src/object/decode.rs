@@ -8,8 +8,7 @@ mod yaml;
 
 pub use yaml::{is_yaml_text, yaml};
 
-use crate::go_text::go_quote;
-use crate::go_text::quote_character;
+use crate::go_text::{go_quote, quote_character};
 use memchr::memchr2;
 use serde_json::{Map, Number, Value};
 

@@ -7,26 +7,24 @@
 mod deviation;
 mod extend;
 
-use super::Exchange;
 use super::gateway::Answer;
 use super::owners::Owners;
 use super::rest::Rest;
-use super::storage;
 use super::update::is_about_version;
 use super::view::{Trial, shown, take_metadata};
 use super::write::{
     Attempts, MODIFIED, Outgoing, Strictness, Write, is_already_exists, is_conflict, names_no_version,
     readable_version, with_parameter,
 };
+use super::{Exchange, storage};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::go_text::go_type;
-use crate::object::Object;
 use crate::object::managed_fields::{is_too_large, manager_name};
 use crate::object::merge::Node;
 use crate::object::patch::{self, PatchType};
 use crate::object::structural::numbers;
-use crate::object::typed;
+use crate::object::{Object, typed};
 use crate::request::body::{OptionsKind, WriteOptions, decode_patched, ensure_namespace};
 use crate::request::query::query_value;
 use crate::status::Status;

@@ -4,12 +4,11 @@
 //! answer is the list as it was before that (`Store.DeleteCollection`), which the API server writes in the form that the
 //! client accepts.
 
-use super::Exchange;
 use super::delete::{Deletion, Pinned, completed, delete_body, lost_the_version, names_a_version};
 use super::deletion::admitted_states;
 use super::gateway::Answer;
-use super::negotiate;
 use super::write::{Attempts, Write, is_conflict, only_gzip};
+use super::{Exchange, negotiate};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::object::Object;

@@ -3,10 +3,9 @@
 //! With `--authorization-mode=AlwaysAllow` the API server refuses what gets there. What the proxy refuses does not get there,
 //! so the API server is asked then, as the caller.
 
-use super::connect;
 use super::gateway::with_body;
 use super::write::out_of_time;
-use super::{Caller, Pipeline};
+use super::{Caller, Pipeline, connect};
 use crate::admission::Operations;
 use crate::authz::{Attributes, Decision, own_question};
 use crate::request::RequestInfo;

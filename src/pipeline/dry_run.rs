@@ -4,7 +4,7 @@
 use super::Caller;
 use super::gateway::Gateway;
 use super::target::Target;
-use crate::authn::AnswerCache;
+use crate::answers::AnswerCache;
 use crate::status::Status;
 use http::Method;
 use serde::Deserialize;

@@ -2,8 +2,7 @@
 //! API server itself serves. Their writes are admitted by the whole chain.
 
 use super::gateway::with_body;
-use super::target;
-use super::{Caller, Exchange, Pipeline};
+use super::{Caller, Exchange, Pipeline, target};
 use crate::body::Body;
 use crate::cluster::Loopback;
 use crate::request::body;

@@ -13,10 +13,9 @@ use super::write::{Attempts, MODIFIED, Outgoing, Strictness, Write, is_conflict,
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::go_text::go_quote;
-use crate::object::Object;
 use crate::object::decode::{self, Decoded};
 use crate::object::patch::{self, NO_FIELD, PatchType, go_print, merge_diff};
-use crate::object::typed;
+use crate::object::{Object, typed};
 use crate::processor;
 use crate::request::body::{
     OptionsKind, Unfit, Unseen, WriteOptions, check_name, decode_patched, ensure_namespace, invalid_patch,

@@ -3,10 +3,9 @@
 //! In kube-apiserver that phase runs inside of the storage layer, after the strategy and the validation of the kind. From
 //! outside that view is had by trying the write first (`dryRun=All`); what comes back is shown, and never sent.
 
-use super::Exchange;
 use super::gateway::Answer;
-use super::storage;
 use super::write::{Outgoing, Write, is_already_exists, is_dry_run, with_dry_run};
+use super::{Exchange, storage};
 use crate::admission::{Attributes, Operation};
 use crate::config::ValidationView;
 use crate::object::{Object, generate_name};

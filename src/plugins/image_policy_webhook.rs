@@ -8,8 +8,8 @@ mod configuration;
 mod review;
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
+use crate::backend::{CallFailure, GenericWebhook, is_forbidden};
 use crate::status::Status;
-use crate::webhooks::backend::{CallFailure, GenericWebhook, is_forbidden};
 use answers::Answers;
 use async_trait::async_trait;
 use configuration::Configuration;

@@ -14,8 +14,9 @@ mod scopes;
 mod services;
 mod volume_claims;
 
-use crate::admission::{Attributes, BuildError, Denial, Environment, Operation, Operations};
-use crate::admission::{Phases, Plugin, Resources, Spec};
+use crate::admission::{
+    Attributes, BuildError, Denial, Environment, Operation, Operations, Phases, Plugin, Resources, Spec,
+};
 use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
 use crate::object::Object;

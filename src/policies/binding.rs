@@ -2,8 +2,8 @@
 
 use crate::admission::shadow;
 use crate::cluster::{CONFIGURATION, Need, Projection};
+use crate::matching::Criteria;
 use crate::object::selector::LabelSelector;
-use crate::webhooks::criteria::Criteria;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchResources, MutatingAdmissionPolicyBinding, ParamRef, ValidatingAdmissionPolicyBinding,
 };

@@ -4,17 +4,11 @@
 //! they change (`source.rs`), so that a request pays only for those that name its resource. An evaluation is synchronous and
 //! borrows the request; where it needs an access review it stops, and is begun again with the answer (`reviews.rs`).
 
-mod expression;
-mod variables;
-mod reviews;
-mod request;
-mod conditions;
 mod policy;
 mod binding;
 mod source;
 mod files;
 mod parameters;
-mod versions;
 mod metrics;
 mod shadow;
 mod validating;
@@ -27,15 +21,12 @@ mod testing;
 mod tests;
 
 pub use binding::Binding;
-pub use conditions::{Conditions, Verdict};
-pub(crate) use expression::{Compiler, Declarations};
 pub use mutating::Mutating;
 pub(crate) use mutating::mutating_files;
 pub use options::{Options, Parameters};
 pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
 pub use validating::Validating;
 pub(crate) use validating::validating_files;
-pub use versions::{Versions, View};
 
 use crate::admission::Attributes;
 

@@ -1,13 +1,13 @@
 //! A policy of either kind, compiled; what the kinds differ in is their [`Rules`].
 
-use super::conditions::Conditions;
-use super::expression::{Compiler, Declarations, Expression};
-use super::request::Looks;
-use super::variables::Variable;
 use crate::admission::shadow;
 use crate::cluster::Projection;
+use crate::expressions::Conditions;
+use crate::expressions::expression::{Compiler, Declarations, Expression};
+use crate::expressions::request::Looks;
+use crate::expressions::variables::Variable;
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::webhooks::criteria::Criteria;
+use crate::matching::Criteria;
 use k8s_openapi::api::admissionregistration::v1 as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::fmt;

@@ -3,7 +3,6 @@
 
 use super::Audience;
 use super::binding::Binding;
-use super::expression::Expression;
 use super::files::Files;
 use super::policy::{ParameterKind, Policy, Rules};
 use crate::admission::Attributes;
@@ -11,10 +10,11 @@ use crate::admission::shadow::{self, Shadows};
 use crate::cel::work;
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need, Parameters, Projection, Scope};
+use crate::derived::Derived;
+use crate::expressions::expression::Expression;
 use crate::kind::GroupVersionKind;
 use crate::manifests;
-use crate::webhooks::derived::Derived;
-use crate::webhooks::index::{Candidates, Index};
+use crate::matching::{Candidates, Index};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,6 @@
 //! The API server behind the proxy: how requests get there, and as whom.
 
+pub(crate) mod review;
 mod client;
 mod connect;
 mod credentials;
@@ -24,8 +25,7 @@ pub use remote::{Remote, RemoteError};
 pub use upgrade::Upgrade;
 pub use webhooks::Doubled;
 
-use crate::body::Body;
-use crate::body::BoxError;
+use crate::body::{Body, BoxError};
 use async_trait::async_trait;
 use http::{Request, Response};
 use std::any::Any;

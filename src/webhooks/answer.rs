@@ -1,7 +1,7 @@
 //! What a webhook's HTTP answer says: client-go's decoding, then `request.VerifyAdmissionResponse`.
 
-use super::client::{Answer, response};
 use super::hook::ReviewVersion;
+use crate::backend::{Answer, response};
 use crate::go_text::go_quote;
 use crate::status::Status;
 use base64::Engine;

@@ -1,11 +1,11 @@
 //! One call of one hook: what it is sent, how its answer is taken, and what its failure means.
 
 use super::answer::{self, AnswerError, Response};
-use super::client::Answer;
 use super::hook::{Hook, ReviewVersion, SideEffects};
 use super::review::{Request, Review};
 use crate::admission::Attributes;
 use crate::admission::metrics::{Metrics, RejectionError, WebhookCall};
+use crate::backend::Answer;
 use crate::cluster::Cluster;
 use crate::status::Status;
 use std::time::Duration;

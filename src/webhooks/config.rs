@@ -1,7 +1,7 @@
 //! The plugins' configuration file: `apiserver.config.k8s.io/v1` `WebhookAdmissionConfiguration`.
 
-use super::client::Kubeconfig;
 use crate::admission::BuildError;
+use crate::backend::Kubeconfig;
 use crate::config::{FeatureGates, PluginConfiguration};
 use crate::manifests;
 use serde_json::Value;

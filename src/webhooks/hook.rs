@@ -1,14 +1,16 @@
 //! Webhook configurations, compiled once per change: matchers prepared, and an index by resource and operation.
 
-use super::client::{Client, Clients, Endpoint};
-use super::criteria::Criteria;
-use super::index::{Candidates, Index};
-use super::matching::is_exempt;
-use super::patch;
 use crate::admission::Attributes;
+use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::shadow::{self, Shadows};
+use crate::backend::{Client, Clients, Endpoint};
 use crate::cluster::Cluster;
-use crate::policies::Conditions;
+use crate::expressions::{Conditions, Verdict};
+use crate::kind::GroupVersionKind;
+use crate::matching::{Candidates, Criteria, Index, View, is_exempt};
+use crate::object::Object;
+use crate::object::patch::admission;
+use crate::status::Status;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, MutatingWebhookConfiguration, RuleWithOperations, ValidatingWebhook,
@@ -151,7 +153,7 @@ impl Hook {
             is_shadow: false,
             configuration: configuration.to_owned(),
             name: fields.name.to_owned(),
-            audit_text: patch::of_hook(configuration, fields.name),
+            audit_text: admission::of_hook(configuration, fields.name),
             ignores_failure: fields.failure_policy == Some("Ignore"),
             timeout: fields
                 .timeout_seconds
@@ -284,5 +286,28 @@ impl Hooks {
     pub fn candidates(&self, attributes: &Attributes, cluster: &Cluster) -> Candidates<'_, Hook> {
         let candidates = self.index.candidates(&self.all, |hook| Some(&hook.criteria), attributes, cluster);
         if is_exempt(attributes) { candidates.among_first(self.from_files) } else { candidates }
+    }
+}
+
+/// Whether a hook's matchConditions let it be called. `step` is what metrics call it.
+///
+/// # Errors
+/// When nobody can tell, and the hook minds.
+pub async fn meets_conditions(
+    step: &'static str,
+    hook: &Hook,
+    attributes: &Attributes,
+    (kind, object, old_object): (&GroupVersionKind, Option<&Object>, Option<&Object>),
+    metrics: &Metrics,
+) -> Result<bool, Status> {
+    let Attributes { operation, resource, name, .. } = attributes;
+    let labels = MatchConditions { name: &hook.name, kind: "webhook", step, operation: *operation };
+    match hook.conditions.ask(attributes, View { kind, resource, object, old_object }, &labels, metrics).await {
+        Verdict::Matches => Ok(true),
+        Verdict::Excluded => {
+            metrics.observe_match_condition_exclusion(&labels);
+            Ok(false)
+        }
+        Verdict::Failed(why) => Err(Status::forbidden(&resource.group, &resource.resource, name, &why)),
     }
 }

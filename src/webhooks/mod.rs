@@ -5,18 +5,11 @@
 //! equivalent of it is shown the objects in that version, and its patch is taken back from there: `conversion/`.
 
 pub mod config;
-pub(crate) mod rules;
-pub(crate) mod index;
 mod hook;
-pub(crate) mod derived;
-pub(crate) mod criteria;
-pub(crate) mod matching;
 mod review;
-mod client;
 mod answer;
 mod call;
 mod shadow;
-pub(crate) mod patch;
 mod patched;
 mod mutating;
 mod validating;
@@ -25,13 +18,6 @@ pub(crate) mod tests;
 
 /// The configurations of a kind that a folder has.
 pub type Manifests<C> = Source<Vec<Arc<C>>>;
-
-/// What a plugin needs to ask a backend of its own.
-pub mod backend {
-    pub use super::client::{
-        Answer, CallFailure, Client, Clients, Endpoint, GenericWebhook, Kubeconfig, is_forbidden, response,
-    };
-}
 
 pub use mutating::Mutating;
 pub use validating::Validating;

@@ -4,9 +4,9 @@
 //! differ between them.
 
 use super::hook::ReviewVersion;
-use super::matching::Wanted;
 use crate::admission::Attributes;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::matching::Wanted;
 use crate::object::Object;
 use crate::object::structural::numbers;
 use bytes::Bytes;

@@ -7,12 +7,12 @@
 
 use super::call::{CallError, Caller, Prepared, exchange, prepare, verdict};
 use super::hook::{Hook, Hooks};
-use super::patch::Patch;
 use super::review::Review;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::{Decision, Report, Shadow};
 use crate::admission::{Attributes, Denial};
 use crate::cluster::Cluster;
+use crate::object::patch::admission::Patch;
 use crate::object::{Object, decode};
 use crate::processor::Processor;
 use std::sync::{Arc, LazyLock};

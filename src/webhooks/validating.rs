@@ -2,20 +2,19 @@
 
 use super::Manifests;
 use super::call::{Caller, Outcome, call, settle};
-use super::client::{Clients, Kubeconfig};
-use super::derived::{Both, Derived};
-use super::hook::{Hook, Hooks};
-use super::matching::{Matcher, Wanted, is_exempt, meets_conditions};
+use super::hook::{Hook, Hooks, meets_conditions};
 use super::review::Review;
 use super::shadow::Shadows;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows as ShadowNames;
 use crate::admission::{Attributes, Denial};
+use crate::backend::{Clients, Kubeconfig};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
 use crate::conversion::Converter;
-use crate::policies::{Versions, View};
+use crate::derived::{Both, Derived};
+use crate::matching::{Matcher, Versions, View, Wanted, is_exempt};
 use crate::status::Status;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;

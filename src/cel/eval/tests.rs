@@ -1,8 +1,7 @@
 //! What kube-apiserver 1.36 answers, and the bounds of an evaluation.
 
 use crate::cel::messages::Admission;
-use crate::cel::value::Map;
-use crate::cel::value::{Error, Lazy, runtime_name};
+use crate::cel::value::{Error, Lazy, Map, runtime_name};
 use crate::cel::{Environment, Limits, Program, Type, Value};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};

@@ -3,9 +3,9 @@
 use super::report::Finding;
 use super::resources::Definitions;
 use crate::cel::typecheck::{Parameters, TypeChecker, kinds_of_rules};
+use crate::expressions::{Compiler, Declarations};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::Object;
-use crate::policies::{Compiler, Declarations};
 use serde_json::Value;
 
 /// What there is to say of the expressions that compile.

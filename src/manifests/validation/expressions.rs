@@ -3,8 +3,8 @@
 use super::{Faults, given, items, text};
 use crate::cel::Type;
 use crate::cel::schema::is_reserved;
+use crate::expressions::{Compiler, Declarations};
 use crate::object::selector::label_key_errors;
-use crate::policies::{Compiler, Declarations};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 

@@ -2,6 +2,7 @@
 //!
 //! Server-side apply is not here: only the API server knows the field managers.
 
+pub mod admission;
 mod json;
 mod merge;
 mod strategic;
@@ -10,9 +11,8 @@ pub use json::{Failure, apply_operations, operation_fields};
 pub use merge::merge_diff;
 pub use strategic::{NO_FIELD, go_print};
 
-use super::cbor;
 use super::decode::{self, Decoded};
-use super::schema;
+use super::{cbor, schema};
 use crate::status::{Cause, Details, Status};
 use serde_json::Value;
 

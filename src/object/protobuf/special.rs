@@ -2,8 +2,7 @@
 
 use super::Losses;
 use super::wire::{DELIMITED, Reader, VARINT};
-use crate::object::decode;
-use crate::object::quantity;
+use crate::object::{decode, quantity};
 use serde_json::Value;
 
 pub(super) const SECONDS_PER_DAY: i64 = 86_400;

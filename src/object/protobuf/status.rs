@@ -1,8 +1,7 @@
 //! The Status that says what went wrong, where the client asked for protobuf: of the API server, and of the proxy.
 
-use super::MAGIC;
 use super::wire::{DELIMITED, Reader, VARINT};
-use super::{Envelope, Losses};
+use super::{Envelope, Losses, MAGIC};
 use crate::status::{Cause, Details, Status};
 
 /// Reads a Status.

@@ -3,8 +3,7 @@
 use super::path::{Path, Step};
 use super::scalar;
 use super::table::{self, Holds, Shape, Type};
-use crate::go_text::go_quote;
-use crate::go_text::go_type;
+use crate::go_text::{go_quote, go_type};
 use serde_json::{Map, Value};
 
 /// How many strict errors there are at most.

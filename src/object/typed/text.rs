@@ -2,11 +2,10 @@
 //!
 //! It does what `decode.rs` does, slower. The text is known to be JSON.
 
-use super::Typed;
 use super::decode::{Decoder, Fatal, Held};
 use super::path::{Path, Step};
-use super::scalar;
 use super::table::{self, Holds, Shape, Type};
+use super::{Typed, scalar};
 use crate::object::decode;
 use serde_json::{Map, Value};
 

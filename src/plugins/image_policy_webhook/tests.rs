@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::admission::Operation;
+use crate::backend::testing::{HookServer, Reply};
 use crate::cluster::{Cluster, FixedState};
 use crate::config::Limits;
 use crate::plugins::checker::attributes;
-use crate::webhooks::tests::server::{HookServer, Reply};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use super::names;
 use crate::cel::Value;
 use crate::cel::value::{List, Struct};
 use crate::object::Object;
-use crate::webhooks::patch::Patch;
+use crate::object::patch::admission::Patch;
 use serde_json::{Map as JsonMap, Value as Json};
 use uuid::Uuid;
 

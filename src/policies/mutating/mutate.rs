@@ -1,18 +1,17 @@
 //! One mutation: what its expression comes to, and what that makes of the object.
 
-use super::Invocation;
 use super::apply::{self, Go};
 use super::policy::Mutation;
-use super::{json_patch, names};
+use super::{Invocation, json_patch, names};
 use crate::cel::Value;
 use crate::cluster::{Cluster, CustomResource};
+use crate::expressions::expression::{OUT_OF_BUDGET, POLICY_COST, Series, Stop};
+use crate::expressions::request::Shown;
+use crate::expressions::reviews::Pause;
+use crate::expressions::variables::Variables;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::merge::Node;
 use crate::object::{Object, normal, schema, typed};
-use crate::policies::expression::{OUT_OF_BUDGET, POLICY_COST, Series, Stop};
-use crate::policies::request::Shown;
-use crate::policies::reviews::Pause;
-use crate::policies::variables::Variables;
 use crate::status::Status;
 use serde_json::Value as Json;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! Whether the types of an `Object{…}` within another are called as its fields are (`CheckTypeNamesMatchFieldPathNames`).
 
-use crate::cel::Value;
 use crate::cel::value::{List, Map};
-use crate::cel::work;
+use crate::cel::{Value, work};
 
 /// Checks a value.
 ///

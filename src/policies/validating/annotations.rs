@@ -1,8 +1,8 @@
 //! What policies tell the audit log.
 
 use crate::admission::Annotations;
+use crate::object::patch::admission::go_json;
 use crate::policies::binding::Action;
-use crate::webhooks::patch::go_json;
 
 /// Says which validation failed.
 const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";

@@ -4,13 +4,13 @@ use super::policy::{Annotation, Policy, Validation};
 use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::shadow::Decision;
 use crate::cel::Value;
+use crate::expressions::expression::{Evaluated, OUT_OF_BUDGET, POLICY_COST, Series, Slots, Stop};
+use crate::expressions::request::Shown;
+use crate::expressions::reviews::Pause;
+use crate::expressions::variables::Variables;
+use crate::expressions::{Beside, Verdict};
 use crate::policies::binding::Action;
-use crate::policies::conditions::{Beside, Verdict};
-use crate::policies::expression::{Evaluated, OUT_OF_BUDGET, POLICY_COST, Series, Slots, Stop};
-use crate::policies::request::Shown;
-use crate::policies::reviews::Pause;
 use crate::policies::shadow::Would;
-use crate::policies::variables::Variables;
 use serde_json::Value as Json;
 use std::time::Duration;
 

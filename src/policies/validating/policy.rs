@@ -1,7 +1,7 @@
 //! What a ValidatingAdmissionPolicy checks, compiled (`validating.compilePolicy`).
 
 use crate::cel::Type;
-use crate::policies::expression::{Compiler, Declarations, Expression};
+use crate::expressions::expression::{Compiler, Declarations, Expression};
 use crate::policies::policy::{Fields, Rules};
 use k8s_openapi::api::admissionregistration::v1::{self as api, ValidatingAdmissionPolicy};
 

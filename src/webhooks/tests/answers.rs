@@ -1,7 +1,7 @@
 //! Answers, and the texts that kube-apiserver gives for those it cannot use.
 
+use crate::backend::Answer;
 use crate::webhooks::answer::{AnswerError, Response, read};
-use crate::webhooks::client::Answer;
 use crate::webhooks::hook::ReviewVersion;
 use http::StatusCode;
 use serde_json::{Value, json};

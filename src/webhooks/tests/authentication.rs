@@ -1,7 +1,7 @@
 //! As whom webhooks are called: the users of the kubeconfig that the plugins' configuration names.
 
-use super::server::{HookServer, Reply};
 use super::*;
+use crate::backend::testing::{HookServer, Reply};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 

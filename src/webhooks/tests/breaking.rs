@@ -1,7 +1,7 @@
 //! Circuit breakers, as hooks and their callers see them.
 
-use super::server::{HookServer, Reply};
 use super::*;
+use crate::backend::testing::{HookServer, Reply};
 
 fn limits(failures: usize) -> Limits {
     let probe_interval = Duration::from_millis(200);

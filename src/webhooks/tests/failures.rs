@@ -1,8 +1,8 @@
 //! Calls that fail: each ends by its deadline, is worded as client-go words it, and obeys the failure policy.
 
-use super::server::{HookServer, Reply};
 use super::*;
-use crate::webhooks::client::{Clients, Endpoint};
+use crate::backend::testing::{HookServer, Reply};
+use crate::backend::{Clients, Endpoint};
 
 async fn failure(server: &HookServer, path: &str) -> String {
     let world = mutating(&[at(server, "w.lab.dev", path, json!({"timeoutSeconds": 1}))]);

@@ -5,8 +5,8 @@ mod http2;
 mod redirects;
 mod services;
 
-use super::server::authority;
 use super::*;
+use crate::backend::testing::authority;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, KeyPair};

@@ -1,11 +1,11 @@
 //! Which hooks a request concerns.
 
 use super::*;
+use crate::backend::Clients;
 use crate::config::Limits;
 use crate::conversion::Converter;
-use crate::webhooks::client::Clients;
+use crate::matching::{Matcher, Wanted};
 use crate::webhooks::hook::Hooks;
-use crate::webhooks::matching::{Matcher, Wanted};
 
 /// Names of the hooks that want the request, or the first error.
 async fn wanted(hooks: &[Value], attributes: &Attributes) -> Result<Vec<String>, Status> {

@@ -9,14 +9,15 @@ mod matching;
 mod mutation;
 mod patches;
 mod payload;
-pub(crate) mod server;
+
 mod shadow;
 mod validation;
 
-use super::client::Kubeconfig;
 use super::{Manifests, Mutating, Validating};
 use crate::admission::metrics::Metrics;
 use crate::admission::{Attributes, Budget, Denial, Operation};
+use crate::backend::Kubeconfig;
+use crate::backend::testing::HookServer;
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace};
 use crate::config::Limits;
@@ -27,7 +28,6 @@ use crate::user::UserInfo;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
-use server::HookServer;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Mutating hooks: in series, with the object as patched so far, and again where that is asked for.
 
-use super::server::{HookServer, Reply, patch};
 use super::*;
+use crate::backend::testing::{HookServer, Reply, patch};
 use crate::object::normal;
 
 fn labels(attributes: &Attributes) -> Value {

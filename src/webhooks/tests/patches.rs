@@ -1,7 +1,7 @@
 //! JSON patches: the texts of those that do not apply, and what the audit log is told.
 
 use crate::object::Object;
-use crate::webhooks::patch::{Patch, mutation_annotation, of_hook, patch_annotation};
+use crate::object::patch::admission::{Patch, mutation_annotation, of_hook, patch_annotation};
 use serde_json::{Value, json};
 
 fn apply(patch: Value) -> Result<Value, String> {

@@ -1,7 +1,7 @@
 //! What a hook is sent.
 
-use super::server::HookServer;
 use super::*;
+use crate::backend::testing::HookServer;
 
 #[tokio::test]
 async fn a_review_has_kube_apiservers_fields() {

@@ -1,8 +1,8 @@
 //! Hooks that are called but decide nothing, and the time that all hooks may take together.
 
-use super::server::{HookServer, Reply, patch};
 use super::*;
 use crate::admission::shadow::{HOOKS, Shadows};
+use crate::backend::testing::{HookServer, Reply, patch};
 use crate::manifests::Source;
 
 /// What audit annotations say of shadows, by the end of their keys.

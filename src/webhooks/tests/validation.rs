@@ -1,7 +1,7 @@
 //! Validating hooks: all at once.
 
-use super::server::{HookServer, Reply};
 use super::*;
+use crate::backend::testing::{HookServer, Reply};
 use tokio::sync::Barrier;
 
 #[tokio::test]

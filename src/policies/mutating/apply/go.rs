@@ -1,8 +1,7 @@
 //! What an expression came to, as the Go value that kube-apiserver merges: its types show in errors.
 
-use crate::cel::Value;
 use crate::cel::value::{List, Map};
-use crate::cel::work;
+use crate::cel::{Value, work};
 use serde_json::{Map as JsonMap, Value as Json};
 use std::collections::BTreeMap;
 

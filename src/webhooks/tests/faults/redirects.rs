@@ -1,7 +1,7 @@
 //! Redirects: followed so often, and where Go's client follows them, with what it takes along.
 
 use super::*;
-use crate::webhooks::tests::server::HookServer;
+use crate::backend::testing::HookServer;
 
 #[tokio::test]
 async fn redirects_at_the_endpoint_are_followed_so_often() {

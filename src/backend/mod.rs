@@ -19,6 +19,8 @@ mod request;
 pub mod response;
 mod tls;
 mod wire;
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use breaker::Permit;
 pub use endpoint::Endpoint;

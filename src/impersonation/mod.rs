@@ -7,7 +7,7 @@ mod names;
 
 pub(crate) use names::is_subdomain;
 
-use super::answers::{Key, Secret};
+use crate::answers::{Key, Secret};
 use crate::authz::{Attributes, Authorizer};
 use crate::request::RequestInfo;
 use crate::status::Status;

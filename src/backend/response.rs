@@ -1,8 +1,7 @@
 //! What client-go makes of an HTTP answer, whatever was asked: an object, or the Status of an error.
 
 use super::Answer;
-use crate::go_text::go_quote;
-use crate::go_text::go_type;
+use crate::go_text::{go_quote, go_type};
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::decode::{self, Decoded};
 use crate::object::typed::{self, Typed};

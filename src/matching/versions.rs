@@ -4,8 +4,8 @@
 use crate::admission::Attributes;
 use crate::conversion::{Converter, Objects};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::matching::Wanted;
 use crate::object::Object;
-use crate::webhooks::matching::Wanted;
 
 /// The versions that were made so far, beside the request's own.
 #[derive(Debug, Default)]

@@ -2,9 +2,9 @@
 
 use super::super::{CallFailure, GenericWebhook};
 use super::*;
+use crate::backend::testing::{HookServer, Reply};
 use crate::cluster::{Cluster as State, FixedState};
 use crate::config::Limits;
-use crate::webhooks::tests::server::{HookServer, Reply};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tempfile::TempDir;

@@ -1,15 +1,12 @@
 //! Whether a hook, a policy or a binding is for a request (`generic.Webhook.ShouldCallHook`, `matching.Matcher.Matches`).
 
 use super::criteria::Criteria;
-use super::hook::Hook;
-use crate::admission::metrics::{MatchConditions, Metrics};
 use crate::admission::{Attributes, Operation};
 use crate::cluster::{Cluster, Namespace};
 use crate::conversion::{Converter, Equivalent};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
 use crate::object::selector::LabelSelector;
-use crate::policies::{Verdict, View};
 use crate::status::Status;
 use std::sync::Arc;
 
@@ -201,27 +198,4 @@ fn object_matches(
     }
     let objects = [object, attributes.old_object.as_deref()];
     Ok(objects.into_iter().flatten().any(|object| selector.matches(object.labels())))
-}
-
-/// Whether a hook's matchConditions let it be called. `step` is what metrics call it.
-///
-/// # Errors
-/// When nobody can tell, and the hook minds.
-pub async fn meets_conditions(
-    step: &'static str,
-    hook: &Hook,
-    attributes: &Attributes,
-    (kind, object, old_object): (&GroupVersionKind, Option<&Object>, Option<&Object>),
-    metrics: &Metrics,
-) -> Result<bool, Status> {
-    let Attributes { operation, resource, name, .. } = attributes;
-    let labels = MatchConditions { name: &hook.name, kind: "webhook", step, operation: *operation };
-    match hook.conditions.ask(attributes, View { kind, resource, object, old_object }, &labels, metrics).await {
-        Verdict::Matches => Ok(true),
-        Verdict::Excluded => {
-            metrics.observe_match_condition_exclusion(&labels);
-            Ok(false)
-        }
-        Verdict::Failed(why) => Err(Status::forbidden(&resource.group, &resource.resource, name, &why)),
-    }
 }

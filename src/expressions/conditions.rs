@@ -4,10 +4,10 @@ use super::expression::{CONDITIONS_COST, Compiler, Declarations, Expression, OUT
 use super::request::{Looks, Shared, Shown};
 use super::reviews::{Pause, evaluated};
 use super::variables::{Variable, Variables};
-use super::versions::View;
 use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions as Labels, Metrics};
 use crate::cel::{Type, Value, work};
+use crate::matching::View;
 use crate::status::invalid::aggregate;
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 use serde_json::Value as Json;

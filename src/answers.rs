@@ -104,15 +104,15 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
 
 /// What hashes depend on in this process alone, so that nobody outside can find two questions of one hash, or compute
 /// one beforehand (`tokencache.keyFunc`).
-pub(super) struct Secret([u8; 32]);
+pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(random())
     }
 
     /// Each part goes in with its length, so that "xy" "z" is not "x" "yz".
-    pub(super) fn hash(&self, parts: &[&[u8]]) -> Key {
+    pub(crate) fn hash(&self, parts: &[&[u8]]) -> Key {
         let inner = parts
             .iter()
             .fold(Sha256::new().chain_update(self.0), |hash, part| {

@@ -2,7 +2,6 @@
 
 use super::expression::{EXPRESSION_COST, Expression, Slots};
 use super::reviews::Reviews;
-use super::versions::View;
 use crate::admission::{Attributes, CallerAuthorizer};
 use crate::authz;
 use crate::cel::library::authz::{authorizer, resource_check};
@@ -10,6 +9,7 @@ use crate::cel::value::Map;
 use crate::cel::{Limits, Value};
 use crate::cluster::Namespace;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::matching::View;
 use crate::object::{Object, typed};
 use serde_json::{Map as JsonMap, Value as Json, json};
 use std::borrow::Cow;
