@@ -155,8 +155,20 @@ fn applies_in_any_version_come_to_the_same() {
         let path = format!("{}/{name}?fieldManager=me{query}", at(version));
         patch(&path, "apply", &widget(version, name, a))
     };
+    // As a controller does that migrates what is stored: nothing is applied but what the object has to be.
+    let migrate = |version: &str, name: &str, metadata: Value| {
+        let body = json!({"apiVersion": format!("{GROUP}/{version}"), "kind": "Widget", "metadata": metadata});
+        patch(&format!("{}/{name}?fieldManager=migrator", at(version)), "apply", &body)
+    };
     let read = |version: &str, name: &str| get(&format!("{}/{name}", at(version)));
     let steps = vec![
+        apply("v2", "third", "", "1"),
+        migrate("v2", "third", json!({"uid": "other", "resourceVersion": "2"})),
+        migrate("v1", "third", json!({"uid": "other", "resourceVersion": "2"})),
+        migrate("v2", "third", json!({"uid": "other"})),
+        migrate("v2", "third", json!({"resourceVersion": "2"})),
+        migrate("v2", "missing", json!({"uid": "other", "resourceVersion": "2"})),
+        migrate("v2", "missing", json!({"uid": "other"})),
         apply("v2", "tried", "&dryRun=All", "1"),
         apply("v2", "tried", "&dryRun=All&pretty=true", "1"),
         apply("v2", "second", "", "1"),

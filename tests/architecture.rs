@@ -8,11 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the ground up.
-const LAYERS: [&str; 29] = [
+const LAYERS: [&str; 35] = [
     "kind",
     "user",
     "body",
     "go_text",
+    "answers",
+    "derived",
     "duration",
     "shares",
     "processor",
@@ -25,13 +27,17 @@ const LAYERS: [&str; 29] = [
     "upstream",
     "authn",
     "authz",
+    "impersonation",
     "embedded",
     "cluster",
     "admission",
     "cel",
     "audit",
-    "manifests",
+    "backend",
     "conversion",
+    "matching",
+    "expressions",
+    "manifests",
     "policies",
     "webhooks",
     "plugins",
@@ -41,17 +47,13 @@ const LAYERS: [&str; 29] = [
 ];
 
 /// Imports that go up: the importing layer and the imported one.
-const UPWARD: [(&str, &str); 10] = [
+const UPWARD: [(&str, &str); 6] = [
     ("config", "admission"),
     ("config", "policies"),
     ("server", "authn"),
-    ("authn", "authz"),
     ("cluster", "admission"),
     ("cluster", "policies"),
     ("admission", "policies"),
-    ("manifests", "policies"),
-    ("conversion", "webhooks"),
-    ("policies", "webhooks"),
 ];
 
 /// The only plugin that starts a task: its rounds of checks serve several requests at once.

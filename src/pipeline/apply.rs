@@ -139,7 +139,10 @@ impl Write<'_> {
             (old, first) => self.applied(configuration, old.as_ref(), first.is_some(), options)?,
         };
         let Some(mut before) = unprepared(configuration, computed, first.as_ref(), old.as_ref()) else {
-            return Ok(rehearsed);
+            // The version is compared before the object is validated (`Store.Update`).
+            let (asked, found) = (configuration.resource_version(), old.as_ref().map(Object::resource_version));
+            let is_stale = !names_no_version(asked) && found.is_some_and(|found| found != asked);
+            return if is_stale { Err(self.conflict(MODIFIED)) } else { Ok(rehearsed) };
         };
         let whole_before = typed::has_rest(self.target.kind(), before.fields()).then(|| before.clone());
         let rest = Rest::take(self.target.kind(), &mut before);
