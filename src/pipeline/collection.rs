@@ -12,6 +12,7 @@ use super::{Exchange, negotiate};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::object::Object;
+use crate::object::selector::escape_field_value;
 use crate::request::accept::Agreed;
 use crate::request::body::MediaType;
 use crate::request::query::{query_pairs, query_value};
@@ -178,7 +179,7 @@ impl Write<'_> {
             false => ("", ""),
         };
         let is_pretty = self.agreed().is_some_and(|agreed| agreed.is_pretty);
-        let spared = spared.iter().map(|name| format!("metadata.name!={}", escaped(name)));
+        let spared = spared.iter().map(|name| format!("metadata.name!={}", escape_field_value(name)));
         let own = Some(self.own("fieldSelector")).filter(|own| !own.is_empty());
         self.selectors(&[
             ("fieldSelector", &own.into_iter().chain(spared).collect::<Vec<_>>().join(",")),
@@ -294,7 +295,7 @@ impl Write<'_> {
         // An item that changed meanwhile is deleted only if it is still one of the selected.
         let own = query_value(self.parts.uri.query().unwrap_or_default(), "fieldSelector").unwrap_or_default();
         let separator = if own.is_empty() { "" } else { "," };
-        let selector = format!("{own}{separator}metadata.name={}", escaped(name));
+        let selector = format!("{own}{separator}metadata.name={}", escape_field_value(name));
         let query = self.selectors(&[("fieldSelector", &selector)]);
         format!("{}?{query}", self.parts.uri.path()).parse().map_err(Status::internal_error)
     }
@@ -310,25 +311,6 @@ enum Item {
     Refused(Answer),
 }
 
-/// A value in a field selector (`fields.EscapeValue`): roles may have names with commas.
-fn escaped(value: &str) -> String {
-    value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=")
-}
-
 fn is_empty(items: &Value) -> bool {
     items.as_array().is_none_or(Vec::is_empty)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::request::query::exact_field;
-
-    #[test]
-    fn a_name_selects_just_itself() {
-        for name in ["plain", "a,metadata.name!=b", r"a\,b==c\"] {
-            let selector = format!("metadata.name={}", escaped(name));
-            assert_eq!(exact_field(&selector, "metadata.name"), Some(Some(name.to_owned())), "{selector}");
-        }
-    }
 }

@@ -1,6 +1,8 @@
 //! Request info: what a request asks for, from its method and URL alone.
 
 use super::query;
+use crate::names::is_path_segment;
+use crate::object::selector::{FieldSelector, LabelSelector};
 use http::{Method, Uri};
 
 /// What kube-apiserver's `request.RequestInfo` holds.
@@ -163,12 +165,10 @@ fn selected_name(query: &str) -> Option<String> {
     if !is_integer("timeoutSeconds") || !is_integer("limit") {
         return None;
     }
-    if !query::is_label_selector(&query::query_value(query, "labelSelector").unwrap_or_default()) {
-        return None;
-    }
-    let name = query::exact_field(&query::query_value(query, "fieldSelector")?, "metadata.name")??;
-    // `IsPathSegmentName`
-    (!matches!(&*name, "." | "..") && !name.contains(['/', '%'])).then_some(name)
+    LabelSelector::parse(&query::query_value(query, "labelSelector").unwrap_or_default()).ok()?;
+    let fields = FieldSelector::parse(&query::query_value(query, "fieldSelector")?).ok()?;
+    let name = fields.exact_match("metadata.name")?;
+    is_path_segment(name).then(|| name.to_owned())
 }
 
 /// Whether every parser reads the path of this URL the same way.

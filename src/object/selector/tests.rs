@@ -107,6 +107,104 @@ fn field_selectors_are_parsed_with_their_escapes() {
     }
 }
 
+#[test]
+fn a_field_selector_names_one_object_as_in_go() {
+    for (selector, expected) in [
+        ("", Some(None)),
+        ("metadata.name=a", Some(Some("a"))),
+        ("metadata.name==a", Some(Some("a"))),
+        ("metadata.name!=a", Some(None)),
+        ("metadata.name=b,metadata.name=a", Some(Some("a"))),
+        ("x=1,,metadata.name=a", Some(Some("a"))),
+        (r"metadata.name=a\,b\=c\\", Some(Some(r"a,b=c\"))),
+        (r"metadata.name=a\b", None),
+        ("metadata.name=a=b", None),
+        (r"metadata.name=a\", None),
+        ("metadata.name", None),
+        ("metadata.name=é,x", None),
+        ("metadata.name=", Some(Some(""))),
+    ] {
+        let parsed = FieldSelector::parse(selector).ok();
+        assert_eq!(parsed.as_ref().map(|parsed| parsed.exact_match("metadata.name")), expected, "{selector}");
+    }
+}
+
+#[test]
+fn a_label_selector_is_accepted_where_labels_parse_accepts_it() {
+    for selector in [
+        "",
+        " ",
+        "a",
+        "!a",
+        "a=b",
+        "a = b , c",
+        "a==",
+        "a=,b",
+        "a!=b",
+        "a in (b)",
+        "a in ()",
+        "a in (,)",
+        "a notin (b,,c)",
+        "x.y/a in (in,notin)",
+        "a>1",
+        "in",
+        "a\0",
+        "\0x",
+    ] {
+        assert!(LabelSelector::parse(selector).is_ok(), "{selector}");
+    }
+    for selector in [
+        "=",
+        "a,",
+        ",a",
+        "a b",
+        "a=b c",
+        "a in b",
+        "a in (b",
+        "a in (b c)",
+        "-a",
+        "a=-",
+        "a/b/c=d",
+        "a>x",
+        "a<-1",
+        "a===b",
+        "(a)",
+        "a in (=)",
+        "é",
+        "!",
+        "X/a",
+        "a\0b",
+        "!a=b",
+    ] {
+        assert!(LabelSelector::parse(selector).is_err(), "{selector}");
+    }
+}
+
+#[test]
+fn a_nul_ends_a_text_or_a_token_as_in_go() {
+    for (selector, expected) in
+        [("a=b\0,c", "a In b;c Exists "), ("a=b \0,c", "a In b"), ("a\0=\0b", "a In b"), ("\0(", "")]
+    {
+        let parsed = LabelSelector::parse(selector).unwrap();
+        let found: Vec<_> = parsed
+            .requirements()
+            .iter()
+            .map(|r| format!("{} {:?} {}", r.key, r.operator, r.values.join(",")))
+            .collect();
+        assert_eq!(found.join(";"), expected, "{selector:?}");
+    }
+}
+
+#[test]
+fn an_escaped_value_selects_just_itself() {
+    for name in ["plain", "a,metadata.name!=b", r"a\,b==c\"] {
+        let selector = format!("metadata.name={}", escape_field_value(name));
+        let parsed = FieldSelector::parse(&selector).unwrap();
+        assert_eq!(parsed.exact_match("metadata.name"), Some(name), "{selector}");
+        assert_eq!(parsed.requirements().len(), 1, "{selector}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_parsed_or_refused(text in "[ab=!(),<> \\\\innotİ]{0,24}") {
