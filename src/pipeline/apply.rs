@@ -132,16 +132,16 @@ impl Write<'_> {
             422 => None,
             _ => return Ok(rehearsed),
         };
+        let (asked, found) = (configuration.resource_version(), old.as_ref().map(Object::resource_version));
+        let is_stale = !names_no_version(asked) && found.is_some_and(|found| found != asked);
         let computed = match (&old, &first) {
-            (Some(old), Some(first)) => self.defaulted(first).filter(|_| first.fields() != old.fields()),
+            (Some(old), Some(first)) => self.defaulted(first).filter(|_| is_stale || first.fields() != old.fields()),
             // Nothing is known of its fields.
             _ if matches!(self.node(), Node::Resource) => None,
             (old, first) => self.applied(configuration, old.as_ref(), first.is_some(), options)?,
         };
         let Some(mut before) = unprepared(configuration, computed, first.as_ref(), old.as_ref()) else {
             // The version is compared before the object is validated (`Store.Update`).
-            let (asked, found) = (configuration.resource_version(), old.as_ref().map(Object::resource_version));
-            let is_stale = !names_no_version(asked) && found.is_some_and(|found| found != asked);
             return if is_stale { Err(self.conflict(MODIFIED)) } else { Ok(rehearsed) };
         };
         let whole_before = typed::has_rest(self.target.kind(), before.fields()).then(|| before.clone());
