@@ -324,9 +324,9 @@ fn pipeline(
     let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
     let of_plugins = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied();
     // Custom resources are decoded whatever plugins there are.
-    let mut needs: Vec<Need> = of_plugins.chain([Need::CustomResourceDefinitions]).collect();
-    if config.admission.routes_to_endpoints && needs.contains(&Need::Services) {
-        needs.push(Need::EndpointSlices);
+    let mut needs: Vec<Need> = of_plugins.chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
+    if config.admission.routes_to_endpoints && needs.contains(&Need::SERVICES) {
+        needs.push(Need::ENDPOINT_SLICES);
     }
     let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits(limits));
     let ready = (discovery.clone(), cluster.clone());

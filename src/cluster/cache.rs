@@ -469,7 +469,7 @@ mod tests {
     struct Map(String, Option<String>);
 
     impl Projection for Map {
-        const NEED: Need = Need::Services;
+        const NEED: Need = Need::SERVICES;
         const FIELDS: &'static [&'static str] = &["metadata.name", "data"];
         type Object = ConfigMap;
         fn project(object: ConfigMap) -> (String, Self) {

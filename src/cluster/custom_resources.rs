@@ -237,7 +237,7 @@ impl Definition {
 }
 
 impl Projection for Definition {
-    const NEED: Need = Need::CustomResourceDefinitions;
+    const NEED: Need = Need::CUSTOM_RESOURCE_DEFINITIONS;
     const MAY_BE_REFUSED: bool = true;
     const FIELDS: &'static [&'static str] = &["metadata.name", "spec", "status.acceptedNames"];
     type Object = Written;

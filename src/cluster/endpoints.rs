@@ -31,7 +31,7 @@ pub struct Ready {
 }
 
 impl Projection for Endpoints {
-    const NEED: Need = Need::EndpointSlices;
+    const NEED: Need = Need::ENDPOINT_SLICES;
     const FIELDS: &'static [&'static str] =
         &["metadata.name", "metadata.namespace", "metadata.labels", "addressType", "ports", "endpoints"];
     type Object = EndpointSlice;

@@ -72,12 +72,12 @@ impl Cluster {
         live.extend(state.live);
         let mut caches = state.cached;
         let cached = state.namespaces.into_iter().map(|namespace| (namespace.name.clone(), namespace));
-        caches.entry(Need::Namespaces).or_insert_with(|| Arc::new(Cache::fixed(cached, synced)));
+        caches.entry(Need::NAMESPACES).or_insert_with(|| Arc::new(Cache::fixed(cached, synced)));
         let mutating = || fixed::<MutatingWebhookConfiguration>(state.mutating_webhooks, synced);
-        caches.entry(Need::MutatingWebhooks).or_insert_with(|| Arc::new(mutating()));
+        caches.entry(Need::MUTATING_WEBHOOKS).or_insert_with(|| Arc::new(mutating()));
         let validating = || fixed::<ValidatingWebhookConfiguration>(state.validating_webhooks, synced);
-        caches.entry(Need::ValidatingWebhooks).or_insert_with(|| Arc::new(validating()));
-        caches.entry(Need::Services).or_insert_with(|| Arc::new(fixed::<Service>(state.services, synced)));
+        caches.entry(Need::VALIDATING_WEBHOOKS).or_insert_with(|| Arc::new(validating()));
+        caches.entry(Need::SERVICES).or_insert_with(|| Arc::new(fixed::<Service>(state.services, synced)));
         let (pods, parameters) = (state.pods, state.parameters);
         let live = Live::Fixed { namespaces: Mutex::new(namespaces), cached: live, pods, parameters };
         Arc::new(Self {

@@ -5,10 +5,8 @@ use super::custom_resources::Definition;
 use super::follow::Source;
 use super::quotas::OwnedClaim;
 use super::{Endpoints, Kept, Limits, Namespace, ServiceAccount};
-use crate::policies::Binding;
 use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy,
-    ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
+    MutatingAdmissionPolicy, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::{
     LimitRange, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota, Service,
@@ -20,69 +18,81 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use kube::Resource;
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use tokio_util::task::AbortOnDropHandle;
 
 /// A cache that a plugin reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Need {
-    /// Namespaces: labels, annotations, phase.
-    Namespaces,
-    /// MutatingWebhookConfigurations.
-    MutatingWebhooks,
-    /// ValidatingWebhookConfigurations.
-    ValidatingWebhooks,
-    /// Services, for webhooks' client configurations.
-    Services,
-    /// EndpointSlices, where Services are called at their endpoints.
-    EndpointSlices,
-    /// Pods: what binds them to nodes and what they mount.
-    Pods,
-    /// Nodes: labels, what they declare and what they can allocate.
-    Nodes,
-    /// ServiceAccounts.
-    ServiceAccounts,
-    /// LimitRanges.
-    LimitRanges,
-    /// ResourceQuotas.
-    ResourceQuotas,
-    /// PriorityClasses.
-    PriorityClasses,
-    /// StorageClasses.
-    StorageClasses,
-    /// IngressClasses.
-    IngressClasses,
-    /// RuntimeClasses.
-    RuntimeClasses,
-    /// PersistentVolumes.
-    PersistentVolumes,
-    /// PersistentVolumeClaims.
-    PersistentVolumeClaims,
-    /// CSIDrivers.
-    CsiDrivers,
-    /// Workloads, of an alpha API.
-    Workloads,
-    /// PodGroups, of an alpha API.
-    PodGroups,
-    /// CustomResourceDefinitions: what custom resources are decoded by.
-    CustomResourceDefinitions,
-    /// DeviceClasses: which resources of pods they stand for.
-    DeviceClasses,
-    /// ResourceClaims: whose they are.
-    ResourceClaims,
-    /// ValidatingAdmissionPolicies.
-    ValidatingPolicies,
-    /// ValidatingAdmissionPolicyBindings.
-    ValidatingBindings,
-    /// MutatingAdmissionPolicies.
-    MutatingPolicies,
-    /// MutatingAdmissionPolicyBindings.
-    MutatingBindings,
-    /// Objects of a kind that policies take their parameters from; started on demand.
-    Parameters,
+#[derive(Clone, Copy)]
+pub struct Need {
+    name: &'static str,
+    /// Starts the cache; none for a cache that is started on demand.
+    start: Option<Start>,
 }
 
+type Start = fn(&kube::Client, Limits, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn Kept>;
+
 impl Need {
+    /// Namespaces: labels, annotations, phase.
+    pub const NAMESPACES: Self = Self::of::<Namespace>("Namespaces");
+    /// MutatingWebhookConfigurations.
+    pub const MUTATING_WEBHOOKS: Self = Self::of::<MutatingWebhookConfiguration>("MutatingWebhooks");
+    /// ValidatingWebhookConfigurations.
+    pub const VALIDATING_WEBHOOKS: Self = Self::of::<ValidatingWebhookConfiguration>("ValidatingWebhooks");
+    /// Services, for webhooks' client configurations.
+    pub const SERVICES: Self = Self::of::<Service>("Services");
+    /// EndpointSlices, where Services are called at their endpoints.
+    pub const ENDPOINT_SLICES: Self = Self::of::<Endpoints>("EndpointSlices");
+    /// Pods: what binds them to nodes and what they mount.
+    pub const PODS: Self = Self::of::<Pod>("Pods");
+    /// Nodes: labels, what they declare and what they can allocate.
+    pub const NODES: Self = Self::of::<Node>("Nodes");
+    /// ServiceAccounts.
+    pub const SERVICE_ACCOUNTS: Self = Self::of::<ServiceAccount>("ServiceAccounts");
+    /// LimitRanges.
+    pub const LIMIT_RANGES: Self = Self::of::<LimitRange>("LimitRanges");
+    /// ResourceQuotas.
+    pub const RESOURCE_QUOTAS: Self = Self::of::<ResourceQuota>("ResourceQuotas");
+    /// PriorityClasses.
+    pub const PRIORITY_CLASSES: Self = Self::of::<PriorityClass>("PriorityClasses");
+    /// StorageClasses.
+    pub const STORAGE_CLASSES: Self = Self::of::<StorageClass>("StorageClasses");
+    /// IngressClasses.
+    pub const INGRESS_CLASSES: Self = Self::of::<IngressClass>("IngressClasses");
+    /// RuntimeClasses.
+    pub const RUNTIME_CLASSES: Self = Self::of::<RuntimeClass>("RuntimeClasses");
+    /// PersistentVolumes.
+    pub const PERSISTENT_VOLUMES: Self = Self::of::<PersistentVolume>("PersistentVolumes");
+    /// PersistentVolumeClaims.
+    pub const PERSISTENT_VOLUME_CLAIMS: Self = Self::of::<PersistentVolumeClaim>("PersistentVolumeClaims");
+    /// CSIDrivers.
+    pub const CSI_DRIVERS: Self = Self::of::<CSIDriver>("CsiDrivers");
+    /// Workloads, of an alpha API.
+    pub const WORKLOADS: Self = Self::of::<Workload>("Workloads");
+    /// PodGroups, of an alpha API.
+    pub const POD_GROUPS: Self = Self::of::<PodGroup>("PodGroups");
+    /// CustomResourceDefinitions: what custom resources are decoded by.
+    pub const CUSTOM_RESOURCE_DEFINITIONS: Self = Self::of::<Definition>("CustomResourceDefinitions");
+    /// DeviceClasses: which resources of pods they stand for.
+    pub const DEVICE_CLASSES: Self = Self::of::<DeviceClass>("DeviceClasses");
+    /// ResourceClaims: whose they are.
+    pub const RESOURCE_CLAIMS: Self = Self::of::<OwnedClaim>("ResourceClaims");
+    /// ValidatingAdmissionPolicies.
+    pub const VALIDATING_POLICIES: Self = Self::of::<ValidatingAdmissionPolicy>("ValidatingPolicies");
+    /// MutatingAdmissionPolicies.
+    pub const MUTATING_POLICIES: Self = Self::of::<MutatingAdmissionPolicy>("MutatingPolicies");
+    /// Objects of a kind that policies take their parameters from; started on demand.
+    pub const PARAMETERS: Self = Self { name: "Parameters", start: None };
+
+    /// The cache of what `P` keeps of its objects, under a name of its own.
+    pub(crate) const fn of<P: Projection>(name: &'static str) -> Self
+    where
+        P::Object: Resource<DynamicType = ()>,
+    {
+        Self { name, start: Some(spawn::<P>) }
+    }
+
     /// Starts its cache, unless that is started on demand.
     pub(super) fn start(
         self,
@@ -90,35 +100,27 @@ impl Need {
         limits: Limits,
         watches: &mut Vec<AbortOnDropHandle<()>>,
     ) -> Option<Arc<dyn Kept>> {
-        Some(match self {
-            Self::Namespaces => spawn::<Namespace>(client, limits, watches),
-            Self::MutatingWebhooks => spawn::<MutatingWebhookConfiguration>(client, limits, watches),
-            Self::ValidatingWebhooks => spawn::<ValidatingWebhookConfiguration>(client, limits, watches),
-            Self::Services => spawn::<Service>(client, limits, watches),
-            Self::EndpointSlices => spawn::<Endpoints>(client, limits, watches),
-            Self::Pods => spawn::<Pod>(client, limits, watches),
-            Self::Nodes => spawn::<Node>(client, limits, watches),
-            Self::ServiceAccounts => spawn::<ServiceAccount>(client, limits, watches),
-            Self::LimitRanges => spawn::<LimitRange>(client, limits, watches),
-            Self::ResourceQuotas => spawn::<ResourceQuota>(client, limits, watches),
-            Self::PriorityClasses => spawn::<PriorityClass>(client, limits, watches),
-            Self::StorageClasses => spawn::<StorageClass>(client, limits, watches),
-            Self::IngressClasses => spawn::<IngressClass>(client, limits, watches),
-            Self::RuntimeClasses => spawn::<RuntimeClass>(client, limits, watches),
-            Self::PersistentVolumes => spawn::<PersistentVolume>(client, limits, watches),
-            Self::PersistentVolumeClaims => spawn::<PersistentVolumeClaim>(client, limits, watches),
-            Self::CsiDrivers => spawn::<CSIDriver>(client, limits, watches),
-            Self::Workloads => spawn::<Workload>(client, limits, watches),
-            Self::PodGroups => spawn::<PodGroup>(client, limits, watches),
-            Self::CustomResourceDefinitions => spawn::<Definition>(client, limits, watches),
-            Self::DeviceClasses => spawn::<DeviceClass>(client, limits, watches),
-            Self::ResourceClaims => spawn::<OwnedClaim>(client, limits, watches),
-            Self::ValidatingPolicies => spawn::<ValidatingAdmissionPolicy>(client, limits, watches),
-            Self::ValidatingBindings => spawn::<Binding<ValidatingAdmissionPolicyBinding>>(client, limits, watches),
-            Self::MutatingPolicies => spawn::<MutatingAdmissionPolicy>(client, limits, watches),
-            Self::MutatingBindings => spawn::<Binding<MutatingAdmissionPolicyBinding>>(client, limits, watches),
-            Self::Parameters => return None,
-        })
+        self.start.map(|start| start(client, limits, watches))
+    }
+}
+
+impl PartialEq for Need {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Need {}
+
+impl Hash for Need {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl fmt::Debug for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }
 

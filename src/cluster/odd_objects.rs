@@ -79,7 +79,7 @@ fn object<P: Projection>(mut body: Value, name: &str, metadata: &Value) -> Strin
 fn is_kept<P: Projection>(body: Value, metadata: &Value, status: Option<&Value>) {
     let plain = |name: &str| object::<P>(body.clone(), name, &json!({}));
     let mut odd = body.clone();
-    if let Some(status) = status.filter(|_| P::NEED != Need::Namespaces) {
+    if let Some(status) = status.filter(|_| P::NEED != Need::NAMESPACES) {
         odd["status"] = status.clone();
     }
     let odd = object::<P>(odd, "odd", metadata);
@@ -184,30 +184,30 @@ impl Write for Lines {
 async fn no_content_of_an_object_is_logged_at_any_level() {
     let marker = "secret-marker";
     let needs = [
-        Need::Namespaces,
-        Need::MutatingWebhooks,
-        Need::ValidatingWebhooks,
-        Need::Services,
-        Need::EndpointSlices,
-        Need::Pods,
-        Need::Nodes,
-        Need::ServiceAccounts,
-        Need::LimitRanges,
-        Need::ResourceQuotas,
-        Need::PriorityClasses,
-        Need::StorageClasses,
-        Need::IngressClasses,
-        Need::RuntimeClasses,
-        Need::PersistentVolumes,
-        Need::PersistentVolumeClaims,
-        Need::CsiDrivers,
-        Need::CustomResourceDefinitions,
-        Need::DeviceClasses,
-        Need::ResourceClaims,
-        Need::ValidatingPolicies,
-        Need::ValidatingBindings,
-        Need::MutatingPolicies,
-        Need::MutatingBindings,
+        Need::NAMESPACES,
+        Need::MUTATING_WEBHOOKS,
+        Need::VALIDATING_WEBHOOKS,
+        Need::SERVICES,
+        Need::ENDPOINT_SLICES,
+        Need::PODS,
+        Need::NODES,
+        Need::SERVICE_ACCOUNTS,
+        Need::LIMIT_RANGES,
+        Need::RESOURCE_QUOTAS,
+        Need::PRIORITY_CLASSES,
+        Need::STORAGE_CLASSES,
+        Need::INGRESS_CLASSES,
+        Need::RUNTIME_CLASSES,
+        Need::PERSISTENT_VOLUMES,
+        Need::PERSISTENT_VOLUME_CLAIMS,
+        Need::CSI_DRIVERS,
+        Need::CUSTOM_RESOURCE_DEFINITIONS,
+        Need::DEVICE_CLASSES,
+        Need::RESOURCE_CLAIMS,
+        Need::VALIDATING_POLICIES,
+        VALIDATING_BINDINGS,
+        Need::MUTATING_POLICIES,
+        MUTATING_BINDINGS,
     ];
     for verbosity in [0, 6, 10] {
         let lines = Lines::default();

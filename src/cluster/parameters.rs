@@ -78,7 +78,7 @@ impl PartialEq for Parameter {
 }
 
 impl Projection for Parameter {
-    const NEED: Need = Need::Parameters;
+    const NEED: Need = Need::PARAMETERS;
     const FIELDS: &'static [&'static str] = &[];
     type Object = Value;
 

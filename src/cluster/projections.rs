@@ -77,7 +77,7 @@ struct Rest {
 }
 
 impl Projection for Namespace {
-    const NEED: Need = Need::Namespaces;
+    const NEED: Need = Need::NAMESPACES;
     const FIELDS: &'static [&'static str] = &[
         "metadata.name",
         "metadata.uid",
@@ -151,7 +151,7 @@ fn slim_with(mut metadata: ObjectMeta, annotation: &str) -> ObjectMeta {
 }
 
 impl Projection for MutatingWebhookConfiguration {
-    const NEED: Need = Need::MutatingWebhooks;
+    const NEED: Need = Need::MUTATING_WEBHOOKS;
     const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = Self;
 
@@ -162,7 +162,7 @@ impl Projection for MutatingWebhookConfiguration {
 }
 
 impl Projection for ValidatingWebhookConfiguration {
-    const NEED: Need = Need::ValidatingWebhooks;
+    const NEED: Need = Need::VALIDATING_WEBHOOKS;
     const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = Self;
 
@@ -173,7 +173,7 @@ impl Projection for ValidatingWebhookConfiguration {
 }
 
 impl Projection for ValidatingAdmissionPolicy {
-    const NEED: Need = Need::ValidatingPolicies;
+    const NEED: Need = Need::VALIDATING_POLICIES;
     const MAY_BE_REFUSED: bool = true;
     const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = Self;
@@ -186,7 +186,7 @@ impl Projection for ValidatingAdmissionPolicy {
 }
 
 impl Projection for MutatingAdmissionPolicy {
-    const NEED: Need = Need::MutatingPolicies;
+    const NEED: Need = Need::MUTATING_POLICIES;
     const MAY_BE_REFUSED: bool = true;
     const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = Self;
@@ -198,7 +198,7 @@ impl Projection for MutatingAdmissionPolicy {
 }
 
 impl Projection for Service {
-    const NEED: Need = Need::Services;
+    const NEED: Need = Need::SERVICES;
     const FIELDS: &'static [&'static str] = &["metadata.name", "metadata.namespace", "spec"];
     type Object = Self;
 
@@ -295,7 +295,7 @@ fn key_of(metadata: &ObjectMeta) -> String {
 }
 
 impl Projection for Pod {
-    const NEED: Need = Need::Pods;
+    const NEED: Need = Need::PODS;
     const FIELDS: &'static [&'static str] =
         &with_identity::<3, 10>(["spec.nodeName", "spec.serviceAccountName", "spec.volumes"]);
     type Object = Self;
@@ -317,7 +317,7 @@ impl Projection for Pod {
 }
 
 impl Projection for Node {
-    const NEED: Need = Need::Nodes;
+    const NEED: Need = Need::NODES;
     const FIELDS: &'static [&'static str] = &with_identity::<2, 9>(["status.allocatable", "status.declaredFeatures"]);
     type Object = Self;
 
@@ -333,7 +333,7 @@ impl Projection for Node {
 }
 
 impl Projection for ResourceQuota {
-    const NEED: Need = Need::ResourceQuotas;
+    const NEED: Need = Need::RESOURCE_QUOTAS;
     const FIELDS: &'static [&'static str] = QUOTA;
     type Object = Self;
 
@@ -345,7 +345,7 @@ impl Projection for ResourceQuota {
 }
 
 impl Projection for LimitRange {
-    const NEED: Need = Need::LimitRanges;
+    const NEED: Need = Need::LIMIT_RANGES;
     const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
@@ -356,7 +356,7 @@ impl Projection for LimitRange {
 }
 
 impl Projection for PriorityClass {
-    const NEED: Need = Need::PriorityClasses;
+    const NEED: Need = Need::PRIORITY_CLASSES;
     const FIELDS: &'static [&'static str] = &with_identity::<3, 10>(["value", "globalDefault", "preemptionPolicy"]);
     type Object = Self;
 
@@ -367,7 +367,7 @@ impl Projection for PriorityClass {
 }
 
 impl Projection for StorageClass {
-    const NEED: Need = Need::StorageClasses;
+    const NEED: Need = Need::STORAGE_CLASSES;
     const FIELDS: &'static [&'static str] = &with_identity::<7, 14>([
         "provisioner",
         "allowVolumeExpansion",
@@ -386,7 +386,7 @@ impl Projection for StorageClass {
 }
 
 impl Projection for IngressClass {
-    const NEED: Need = Need::IngressClasses;
+    const NEED: Need = Need::INGRESS_CLASSES;
     const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
@@ -397,7 +397,7 @@ impl Projection for IngressClass {
 }
 
 impl Projection for RuntimeClass {
-    const NEED: Need = Need::RuntimeClasses;
+    const NEED: Need = Need::RUNTIME_CLASSES;
     const FIELDS: &'static [&'static str] = &with_identity::<3, 10>(["handler", "overhead", "scheduling"]);
     type Object = Self;
 
@@ -408,7 +408,7 @@ impl Projection for RuntimeClass {
 }
 
 impl Projection for PersistentVolume {
-    const NEED: Need = Need::PersistentVolumes;
+    const NEED: Need = Need::PERSISTENT_VOLUMES;
     const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
@@ -420,7 +420,7 @@ impl Projection for PersistentVolume {
 }
 
 impl Projection for PersistentVolumeClaim {
-    const NEED: Need = Need::PersistentVolumeClaims;
+    const NEED: Need = Need::PERSISTENT_VOLUME_CLAIMS;
     const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
@@ -432,7 +432,7 @@ impl Projection for PersistentVolumeClaim {
 }
 
 impl Projection for Workload {
-    const NEED: Need = Need::Workloads;
+    const NEED: Need = Need::WORKLOADS;
     const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 
@@ -442,7 +442,7 @@ impl Projection for Workload {
 }
 
 impl Projection for PodGroup {
-    const NEED: Need = Need::PodGroups;
+    const NEED: Need = Need::POD_GROUPS;
     const FIELDS: &'static [&'static str] = &with_identity::<3, 10>(["metadata.ownerReferences", "spec", "status"]);
     type Object = Self;
 
@@ -452,7 +452,7 @@ impl Projection for PodGroup {
 }
 
 impl Projection for CSIDriver {
-    const NEED: Need = Need::CsiDrivers;
+    const NEED: Need = Need::CSI_DRIVERS;
     const FIELDS: &'static [&'static str] = &with_identity::<1, 8>(["spec"]);
     type Object = Self;
 

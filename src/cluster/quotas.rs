@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::sync::{Arc, PoisonError};
 
 impl Projection for DeviceClass {
-    const NEED: Need = Need::DeviceClasses;
+    const NEED: Need = Need::DEVICE_CLASSES;
     const MAY_BE_REFUSED: bool = true;
     const FIELDS: &'static [&'static str] = &["metadata.name", "spec.extendedResourceName"];
     type Object = Self;
@@ -32,7 +32,7 @@ impl Projection for DeviceClass {
 pub(crate) struct OwnedClaim(pub(crate) Object);
 
 impl Projection for OwnedClaim {
-    const NEED: Need = Need::ResourceClaims;
+    const NEED: Need = Need::RESOURCE_CLAIMS;
     const MAY_BE_REFUSED: bool = true;
     const FIELDS: &'static [&'static str] = &[
         "metadata.name",
@@ -59,7 +59,7 @@ impl Projection for OwnedClaim {
 pub(crate) struct WholePod(pub(crate) Object);
 
 impl Projection for WholePod {
-    const NEED: Need = Need::Pods;
+    const NEED: Need = Need::PODS;
     const FIELDS: &'static [&'static str] = &[
         "apiVersion",
         "kind",

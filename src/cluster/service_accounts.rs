@@ -20,7 +20,7 @@ pub(crate) struct ServiceAccount {
 }
 
 impl Projection for ServiceAccount {
-    const NEED: Need = Need::ServiceAccounts;
+    const NEED: Need = Need::SERVICE_ACCOUNTS;
     const FIELDS: &'static [&'static str] = &[
         "metadata.name",
         "metadata.namespace",

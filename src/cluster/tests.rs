@@ -41,7 +41,7 @@ async fn lists_what_is_needed_and_nothing_else() {
         )),
         url => panic!("nobody needs {url}"),
     });
-    let cluster = Cluster::start(client, &[Need::Namespaces], Limits::default());
+    let cluster = Cluster::start(client, &[Need::NAMESPACES], Limits::default());
     assert!(cluster.wait_synced().await && cluster.is_synced() && cluster.unsynced().is_empty());
     assert_eq!(cluster.namespace("a").unwrap().labels.get("l"), Some("1"));
     assert!(cluster.namespace("b").unwrap().terminating);
@@ -67,10 +67,10 @@ async fn a_clients_name_of_a_namespace_stays_one_segment() {
 #[tokio::test(start_paused = true)]
 async fn is_not_synced_while_a_list_is_refused_and_says_why() {
     let client = client(|_, _| Some((403, status(403, "Forbidden"))));
-    let cluster = Cluster::start(client, &[Need::Services], Limits::default());
+    let cluster = Cluster::start(client, &[Need::SERVICES], Limits::default());
     assert!(!cluster.wait_synced().await);
     let unsynced = cluster.unsynced();
-    assert_eq!(unsynced[0].0, Need::Services);
+    assert_eq!(unsynced[0].0, Need::SERVICES);
     assert!(unsynced[0].1.contains("it is Forbidden"), "{unsynced:?}");
 }
 
@@ -85,7 +85,7 @@ async fn a_list_that_stalls_is_begun_anew() {
         (!first && !url.contains("watch=true")).then_some((200, list))
     });
     let limits = Limits { ready_timeout: Duration::from_secs(1000), ..Limits::default() };
-    let cluster = Cluster::start(client, &[Need::Services], limits);
+    let cluster = Cluster::start(client, &[Need::SERVICES], limits);
     assert!(cluster.wait_synced().await);
 }
 
@@ -160,7 +160,7 @@ async fn its_watches_end_with_it() {
         let _ = &sender;
         None
     });
-    drop(Cluster::start(client, &[Need::Namespaces], Limits::default()));
+    drop(Cluster::start(client, &[Need::NAMESPACES], Limits::default()));
     // The last holder of the sender is the watching task.
     assert!(asked.recv().await.is_none());
 }
@@ -184,10 +184,10 @@ async fn a_resource_that_the_api_server_does_not_have_is_empty_until_it_appears(
         _ if seen.load(Ordering::SeqCst) => Some((200, list(json!([{"metadata": {"name": "c"}, "spec": {}}])))),
         _ => Some((404, json!("404 page not found"))),
     });
-    let cluster = Cluster::start(client, &[Need::DeviceClasses, Need::EndpointSlices], Limits::default());
+    let cluster = Cluster::start(client, &[Need::DEVICE_CLASSES, Need::ENDPOINT_SLICES], Limits::default());
     assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
     assert!(cluster.all::<k8s_openapi::api::resource::v1::DeviceClass>().is_empty() && cluster.stale().is_empty());
-    let mut changes = cluster.changes(&[Need::DeviceClasses]);
+    let mut changes = cluster.changes(&[Need::DEVICE_CLASSES]);
     appeared.store(true, Ordering::SeqCst);
     assert!(changes.next().await);
     assert!(cluster.find::<k8s_openapi::api::resource::v1::DeviceClass>("", "c").is_some());
@@ -199,7 +199,7 @@ async fn a_404_of_what_discovery_has_is_no_empty_list() {
         url if url.starts_with("/api/v1?") => Some((200, json!({"resources": [{"name": "services"}]}))),
         _ => Some((404, json!("404 page not found"))),
     });
-    let cluster = Cluster::start(client, &[Need::Services], Limits::default());
+    let cluster = Cluster::start(client, &[Need::SERVICES], Limits::default());
     assert!(!cluster.wait_synced().await);
     assert_eq!(cluster.unsynced()[0].1, "the API server answered 404: \"404 page not found\"");
 }
@@ -210,7 +210,7 @@ async fn a_watch_that_stays_broken_is_stale_and_what_it_held_counts() {
         true => Some((403, status(403, "Forbidden"))),
         false => Some((200, list(json!([{"metadata": {"name": "a", "namespace": "n"}}])))),
     });
-    let cluster = Cluster::start(client, &[Need::Services], Limits::default());
+    let cluster = Cluster::start(client, &[Need::SERVICES], Limits::default());
     assert!(cluster.wait_synced().await && cluster.stale().is_empty());
     tokio::time::sleep(Duration::from_secs(200)).await;
     assert!(cluster.stale().is_empty());
@@ -243,7 +243,7 @@ async fn pages_that_are_too_large_are_asked_for_again_with_fewer_items() {
         let next = if until < 20 { until.to_string() } else { String::new() };
         Some((200, json!({"metadata": {"resourceVersion": "1", "continue": next}, "items": items})))
     });
-    let cluster = Cluster::start(client, &[Need::Services], Limits::default());
+    let cluster = Cluster::start(client, &[Need::SERVICES], Limits::default());
     assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
     assert_eq!(cluster.all::<Service>().len(), 20);
 }
@@ -270,14 +270,14 @@ async fn events_that_cannot_be_decoded_delay_no_other() {
             Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes())))
         }
     });
-    let cluster = Cluster::start(kube::Client::new(service, "default"), &[Need::Services], Limits::default());
-    let mut changes = cluster.changes(&[Need::Services]);
+    let cluster = Cluster::start(kube::Client::new(service, "default"), &[Need::SERVICES], Limits::default());
+    let mut changes = cluster.changes(&[Need::SERVICES]);
     let begun = tokio::time::Instant::now();
     while cluster.service("n", "good").is_none() {
         assert!(changes.next().await);
     }
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    assert_eq!(cluster.check_decodable(&[Need::Services], "n").unwrap_err().code, 500);
-    assert!(cluster.check_decodable(&[Need::Services], "m").is_ok());
+    assert_eq!(cluster.check_decodable(&[Need::SERVICES], "n").unwrap_err().code, 500);
+    assert!(cluster.check_decodable(&[Need::SERVICES], "m").is_ok());
     assert!(cluster.check_known::<Service>("n", "odd").is_err() && cluster.check_known::<Service>("n", "good").is_ok());
 }

@@ -15,7 +15,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Mutating,
     operations: Operations::CREATE,
     resources: Resources::Only(&[("networking.k8s.io", "ingresses", "")]),
-    needs: &[Need::IngressClasses],
+    needs: &[Need::INGRESS_CLASSES],
     configuration: None,
     about: "Gives ingresses without an ingress class the default one.",
     build: |environment| Ok(Box::new(DefaultIngressClass(environment.cluster.clone()))),
@@ -35,7 +35,7 @@ impl Plugin for DefaultIngressClass {
         if by_annotation || by_field {
             return Ok(());
         }
-        self.0.check_decodable(&[Need::IngressClasses], "")?;
+        self.0.check_decodable(&[Need::INGRESS_CLASSES], "")?;
         let classes = self.0.all::<IngressClass>();
         let Some(class) = default_class(classes.iter().map(|class| &class.metadata), &[IS_DEFAULT]) else {
             return Ok(());

@@ -15,7 +15,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Mutating,
     operations: Operations::CREATE,
     resources: Resources::Only(&[("", "persistentvolumeclaims", "")]),
-    needs: &[Need::StorageClasses],
+    needs: &[Need::STORAGE_CLASSES],
     configuration: None,
     about: "Gives claims without a storage class the default one.",
     build: |environment| Ok(Box::new(DefaultStorageClass(environment.cluster.clone()))),
@@ -38,7 +38,7 @@ impl Plugin for DefaultStorageClass {
         if by_annotation || by_field {
             return Ok(());
         }
-        self.0.check_decodable(&[Need::StorageClasses], "")?;
+        self.0.check_decodable(&[Need::STORAGE_CLASSES], "")?;
         let classes = self.0.all::<StorageClass>();
         let Some(class) = default_class(classes.iter().map(|class| &class.metadata), &IS_DEFAULT) else {
             return Ok(());

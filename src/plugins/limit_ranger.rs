@@ -21,7 +21,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Both,
     operations: Operations::CREATE.or(Operations::UPDATE),
     resources: Resources::Only(&[("", "pods", ""), ("", "pods", "resize"), ("", "persistentvolumeclaims", "")]),
-    needs: &[Need::LimitRanges],
+    needs: &[Need::LIMIT_RANGES],
     configuration: None,
     about: "Gives containers the default resources of their namespace, and keeps pods and claims within its limits.",
     build: |environment| Ok(Box::new(LimitRanger::new(environment.cluster.clone()))),
@@ -96,7 +96,7 @@ impl LimitRanger {
 
     /// The namespace's ranges from the cache; where that has none, from the API server, which is believed for a while.
     async fn ranges(&self, namespace: &str) -> Result<Ranges, Denial> {
-        self.cluster.check_decodable(&[Need::LimitRanges], namespace)?;
+        self.cluster.check_decodable(&[Need::LIMIT_RANGES], namespace)?;
         let cached = self.cluster.in_namespace::<LimitRange>(namespace);
         if !cached.is_empty() {
             return Ok(Arc::new(cached));

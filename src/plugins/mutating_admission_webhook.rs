@@ -12,7 +12,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Mutating,
     operations: Operations::ALL,
     resources: Resources::All,
-    needs: &[Need::Namespaces, Need::MutatingWebhooks, Need::Services],
+    needs: &[Need::NAMESPACES, Need::MUTATING_WEBHOOKS, Need::SERVICES],
     configuration: Some("WebhookAdmissionConfiguration"),
     about: "Asks mutating webhooks, one after the other, and applies their patches.",
     build,

@@ -13,7 +13,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Mutating,
     operations: Operations::CREATE,
     resources: Resources::All,
-    needs: &[Need::Namespaces],
+    needs: &[Need::NAMESPACES],
     configuration: None,
     about: "Creates the namespace of a new object where it is missing.",
     build: |environment| Ok(Box::new(NamespaceAutoProvision { cluster: environment.cluster.clone() })),

@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Validating,
     operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
     resources: Resources::All,
-    needs: &[Need::Namespaces],
+    needs: &[Need::NAMESPACES],
     configuration: None,
     about: "Refuses requests in a namespace that does not exist.",
     build: |environment| Ok(Box::new(NamespaceExists { cluster: environment.cluster.clone() })),

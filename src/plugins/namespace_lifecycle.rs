@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Mutating,
     operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
     resources: Resources::All,
-    needs: &[Need::Namespaces],
+    needs: &[Need::NAMESPACES],
     configuration: None,
     about: "Refuses new objects in a missing or terminating namespace, and deletion of the first namespaces.",
     build: |environment| Ok(Box::new(NamespaceLifecycle::new(environment.cluster.clone()))),

@@ -15,7 +15,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Validating,
     operations: Operations::UPDATE,
     resources: Resources::Only(&[("", "pods", ""), ("", "pods", "resize")]),
-    needs: &[Need::Nodes],
+    needs: &[Need::NODES],
     configuration: None,
     about: "Refuses pod updates that need a feature which the pod's node does not declare.",
     build: |environment| {

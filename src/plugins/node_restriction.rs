@@ -30,12 +30,12 @@ pub static SPEC: Spec = Spec {
     // Any subresource of pods and nodes, which are not all known here.
     resources: Resources::All,
     needs: &[
-        Need::Pods,
-        Need::Nodes,
-        Need::ServiceAccounts,
-        Need::PersistentVolumes,
-        Need::PersistentVolumeClaims,
-        Need::CsiDrivers,
+        Need::PODS,
+        Need::NODES,
+        Need::SERVICE_ACCOUNTS,
+        Need::PERSISTENT_VOLUMES,
+        Need::PERSISTENT_VOLUME_CLAIMS,
+        Need::CSI_DRIVERS,
     ],
     configuration: None,
     about: "Lets kubelets change only their own node and the pods bound to it.",

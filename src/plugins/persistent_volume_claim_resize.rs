@@ -16,7 +16,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Validating,
     operations: Operations::UPDATE,
     resources: Resources::Only(&[("", "persistentvolumeclaims", "")]),
-    needs: &[Need::StorageClasses],
+    needs: &[Need::STORAGE_CLASSES],
     configuration: None,
     about: "Refuses to expand claims whose storage class does not allow it.",
     build: |environment| Ok(Box::new(PersistentVolumeClaimResize(environment.cluster.clone()))),

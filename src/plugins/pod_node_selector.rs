@@ -17,7 +17,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Both,
     operations: Operations::CREATE,
     resources: Resources::Only(&[("", "pods", "")]),
-    needs: &[Need::Namespaces],
+    needs: &[Need::NAMESPACES],
     configuration: Some("podNodeSelectorPluginConfig"),
     about: "Gives pods the node selector of their namespace, and refuses others.",
     build,

@@ -17,7 +17,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Validating,
     operations: Operations::UPDATE,
     resources: Resources::Only(&[("", "pods", "resize")]),
-    needs: &[Need::Nodes],
+    needs: &[Need::NODES],
     configuration: None,
     about: "Refuses to resize pods beyond what their node can allocate.",
     build: |environment| {

@@ -35,7 +35,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Validating,
     operations: Operations::CREATE.or(Operations::UPDATE),
     resources: Resources::All,
-    needs: &[Need::Namespaces],
+    needs: &[Need::NAMESPACES],
     configuration: Some(config::KIND),
     about: "Refuses pods that the namespace's Pod Security labels do not allow, and warns of templates of such pods.",
     build,

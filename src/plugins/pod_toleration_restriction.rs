@@ -21,7 +21,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Both,
     operations: Operations::CREATE.or(Operations::UPDATE),
     resources: Resources::Only(&[("", "pods", "")]),
-    needs: &[Need::Namespaces],
+    needs: &[Need::NAMESPACES],
     configuration: Some("podtolerationrestriction.admission.k8s.io/v1alpha1 Configuration"),
     about: "Adds a namespace's default tolerations to pods, and refuses those that are not on its whitelist.",
     build,

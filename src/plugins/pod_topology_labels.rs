@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Mutating,
     operations: Operations::CREATE,
     resources: Resources::Only(&[("", "pods", ""), ("", "pods", "binding")]),
-    needs: &[Need::Nodes],
+    needs: &[Need::NODES],
     configuration: None,
     about: "Copies zone and region of a node to the pods that are bound to it.",
     build: |environment| {

@@ -21,7 +21,7 @@ pub static SPEC: Spec = Spec {
         ("scheduling.k8s.io", "podgroups", ""),
         ("scheduling.k8s.io", "priorityclasses", ""),
     ]),
-    needs: &[Need::PriorityClasses],
+    needs: &[Need::PRIORITY_CLASSES],
     configuration: None,
     about: "Gives pods the priority of their priority class, and allows one default class.",
     build: |environment| {
@@ -114,7 +114,7 @@ impl Priority {
     fn establish(&self, object: &Object) -> Result<Established, Denial> {
         let name = object.str(&CLASS_NAME);
         if name.is_empty() {
-            self.cluster.check_decodable(&[Need::PriorityClasses], "")?;
+            self.cluster.check_decodable(&[Need::PRIORITY_CLASSES], "")?;
             let none = || Established {
                 class: String::new(),
                 priority: 0,

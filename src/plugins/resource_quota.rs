@@ -35,7 +35,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Validating,
     operations: Operations::CREATE.or(Operations::UPDATE),
     resources: Resources::All,
-    needs: &[Need::ResourceQuotas, Need::DeviceClasses],
+    needs: &[Need::RESOURCE_QUOTAS, Need::DEVICE_CLASSES],
     configuration: Some("apiserver.config.k8s.io/v1 ResourceQuotaConfiguration"),
     about: "Keeps what is in a namespace within its quotas, and counts it there.",
     build,

@@ -18,7 +18,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Both,
     operations: Operations::CREATE,
     resources: Resources::Only(&[("", "pods", "")]),
-    needs: &[Need::RuntimeClasses],
+    needs: &[Need::RUNTIME_CLASSES],
     configuration: None,
     about: "Gives pods the overhead, node selector and tolerations of their runtime class.",
     build: |environment| Ok(Box::new(RuntimeClass(environment.cluster.clone()))),

@@ -19,7 +19,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Both,
     operations: Operations::CREATE.or(Operations::UPDATE),
     resources: Resources::Only(&[("", "pods", ""), ("", "pods", "ephemeralcontainers")]),
-    needs: &[Need::ServiceAccounts],
+    needs: &[Need::SERVICE_ACCOUNTS],
     configuration: None,
     about: "Gives pods their service account, its token and its image pull secrets.",
     build: |environment| Ok(Box::new(ServiceAccount(environment.cluster.clone()))),

@@ -12,7 +12,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Validating,
     operations: Operations::ALL,
     resources: Resources::All,
-    needs: &[Need::Namespaces, Need::ValidatingWebhooks, Need::Services],
+    needs: &[Need::NAMESPACES, Need::VALIDATING_WEBHOOKS, Need::SERVICES],
     configuration: Some("WebhookAdmissionConfiguration"),
     about: "Asks validating webhooks, all at once.",
     build,

@@ -11,6 +11,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
+/// ValidatingAdmissionPolicyBindings.
+pub const VALIDATING_BINDINGS: Need = Need::of::<Binding<ValidatingAdmissionPolicyBinding>>("ValidatingBindings");
+/// MutatingAdmissionPolicyBindings.
+pub const MUTATING_BINDINGS: Need = Need::of::<Binding<MutatingAdmissionPolicyBinding>>("MutatingBindings");
+
 /// What becomes of a failed validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -114,7 +119,7 @@ impl<A> Binding<A> {
 }
 
 impl Projection for Binding<ValidatingAdmissionPolicyBinding> {
-    const NEED: Need = Need::ValidatingBindings;
+    const NEED: Need = VALIDATING_BINDINGS;
     const MAY_BE_REFUSED: bool = true;
     const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = ValidatingAdmissionPolicyBinding;
@@ -128,7 +133,7 @@ impl Projection for Binding<ValidatingAdmissionPolicyBinding> {
 }
 
 impl Projection for Binding<MutatingAdmissionPolicyBinding> {
-    const NEED: Need = Need::MutatingBindings;
+    const NEED: Need = MUTATING_BINDINGS;
     const MAY_BE_REFUSED: bool = true;
     const FIELDS: &'static [&'static str] = CONFIGURATION;
     type Object = MutatingAdmissionPolicyBinding;

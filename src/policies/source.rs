@@ -2,7 +2,7 @@
 //! Those from files come first.
 
 use super::Audience;
-use super::binding::Binding;
+use super::binding::{Binding, MUTATING_BINDINGS, VALIDATING_BINDINGS};
 use super::files::Files;
 use super::policy::{ParameterKind, Policy, Rules};
 use crate::admission::Attributes;
@@ -265,6 +265,6 @@ where
 }
 
 /// What the two plugins' policies need of the cluster.
-pub const VALIDATING_NEEDS: &[Need] = &[Need::Namespaces, Need::ValidatingPolicies, Need::ValidatingBindings];
+pub const VALIDATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::VALIDATING_POLICIES, VALIDATING_BINDINGS];
 /// The same of mutating ones.
-pub const MUTATING_NEEDS: &[Need] = &[Need::Namespaces, Need::MutatingPolicies, Need::MutatingBindings];
+pub const MUTATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::MUTATING_POLICIES, MUTATING_BINDINGS];

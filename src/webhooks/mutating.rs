@@ -110,7 +110,7 @@ impl Mutating {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         if !is_exempt {
-            self.cluster.check_decodable(&[Need::MutatingWebhooks], "")?;
+            self.cluster.check_decodable(&[Need::MUTATING_WEBHOOKS], "")?;
         }
         let hooks = self.hooks();
         let mut candidates = hooks.candidates(attributes, &self.cluster);

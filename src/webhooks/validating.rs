@@ -84,7 +84,7 @@ impl Validating {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         if !is_exempt {
-            self.cluster.check_decodable(&[Need::ValidatingWebhooks], "")?;
+            self.cluster.check_decodable(&[Need::VALIDATING_WEBHOOKS], "")?;
         }
         let hooks = self.hooks();
         let mut matcher = Matcher::new(&self.cluster, &self.converter);

@@ -84,7 +84,7 @@ impl Front {
         discovery.wait_synced().await;
         let on: Vec<_> = plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
         let needs: Vec<_> =
-            on.iter().flat_map(|spec| spec.needs).copied().chain([Need::CustomResourceDefinitions]).collect();
+            on.iter().flat_map(|spec| spec.needs).copied().chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
         let cluster = Cluster::start(client.clone(), &needs, cluster::Limits::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());

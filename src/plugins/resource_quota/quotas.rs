@@ -90,8 +90,8 @@ impl Quotas {
 
     /// Whether everything is known that the namespace's quotas depend on.
     fn check_decodable(&self, namespace: &str) -> Result<(), Status> {
-        self.cluster.check_decodable(&[Need::ResourceQuotas], namespace)?;
-        self.cluster.check_decodable(&[Need::DeviceClasses], "")
+        self.cluster.check_decodable(&[Need::RESOURCE_QUOTAS], namespace)?;
+        self.cluster.check_decodable(&[Need::DEVICE_CLASSES], "")
     }
 
     /// Whether the namespace is known to have none.

@@ -10,6 +10,7 @@ mod reinvocation;
 #[cfg(test)]
 mod tests;
 
+use super::binding::MUTATING_BINDINGS;
 use super::Audience;
 use super::files::{Files, follow};
 use super::metrics::Checks;
@@ -152,7 +153,7 @@ impl Mutating {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         if audience == Audience::All {
-            self.cluster.check_decodable(&[Need::MutatingPolicies, Need::MutatingBindings], "")?;
+            self.cluster.check_decodable(&[Need::MUTATING_POLICIES, MUTATING_BINDINGS], "")?;
         }
         let policies = self.source.policies();
         let mut hooks = policies.candidates(audience, attributes, &self.cluster);

@@ -6,6 +6,7 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
+use super::binding::VALIDATING_BINDINGS;
 use super::Audience;
 use super::binding::{Action, Binding};
 use super::files::{Files, follow};
@@ -191,7 +192,7 @@ impl Validating {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
         if audience == Audience::All {
-            self.cluster.check_decodable(&[Need::ValidatingPolicies, Need::ValidatingBindings], "")?;
+            self.cluster.check_decodable(&[Need::VALIDATING_POLICIES, VALIDATING_BINDINGS], "")?;
         }
         let policies: Arc<Policies<_, _>> = self.source.policies();
         let mut pass = None;
