@@ -1,5 +1,9 @@
 //! Wires everything together, runs it, and takes it down again.
 
+mod server_config;
+
+pub use server_config::{Admission, Config, enabled};
+
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment};
 use crate::audit::{self, Audit, Log, Policy};
@@ -9,7 +13,7 @@ use crate::body::{Body, BoxError};
 use crate::cluster::discovery::{self, Discovery};
 use crate::cluster::{self, Cluster, Loopback, Need};
 use crate::config::kubeconfig::Kubeconfig;
-use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Config, Limits, UpstreamIdentity};
+use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits, UpstreamIdentity};
 use crate::embedded;
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;

@@ -1,6 +1,6 @@
 //! The command line: arguments in, exit code out.
 //!
-//! `arguments.rs` says what can be typed, `serve.rs` makes a [`crate::config::Config`] of it, `check.rs` needs none.
+//! `arguments.rs` says what can be typed, `serve.rs` makes a [`crate::app::Config`] of it, `check.rs` needs none.
 
 mod arguments;
 mod check;

@@ -11,6 +11,7 @@ mod denial;
 mod effects;
 pub mod chain;
 pub mod metrics;
+mod options;
 pub mod shadow;
 mod spec;
 mod warnings;
@@ -22,8 +23,11 @@ pub use caller::CallerAuthorizer;
 pub use chain::Chain;
 pub use denial::Denial;
 pub use effects::Effects;
-pub use spec::{BuildError, Environment, Operations, Phases, Resources, Spec};
+pub use options::PolicyOptions;
+pub use spec::{Environment, Operations, Phases, Resources, Spec};
 pub use warnings::Warnings;
+
+pub use crate::config::BuildError;
 
 use async_trait::async_trait;
 

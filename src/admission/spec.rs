@@ -1,10 +1,10 @@
 //! A plugin's facts as data, so that the chain skips it without asking it.
 
+use super::options::PolicyOptions;
 use super::{Attributes, Operation, Plugin};
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
-use crate::config::FeatureGates;
-use crate::config::admission::DefaultTolerations;
+use crate::config::{BuildError, DefaultTolerations, FeatureGates};
 use std::sync::Arc;
 
 /// A set of operations.
@@ -111,15 +111,10 @@ pub struct Environment<'a> {
     /// The webhooks that decide nothing.
     pub shadow_webhooks: &'a super::shadow::Shadows,
     /// What the command line says of policies.
-    pub policies: &'a crate::policies::Options,
+    pub policies: &'a PolicyOptions,
     /// What resources there are.
     pub discovery: Arc<Discovery>,
 }
-
-/// Why a plugin could not be built: its configuration is wrong.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct BuildError(pub String);
 
 /// A plugin's facts and its constructor.
 pub struct Spec {

@@ -125,7 +125,7 @@ fn verifier<'a>(
 /// What a connection's certificates were found to be, once for each of the bundles that can vouch for them: refused ones too, so that
 /// an unauthenticated client causes the work of one verification only.
 #[derive(Debug, Default)]
-pub struct VerifiedCertificates {
+struct VerifiedCertificates {
     client: Slot,
     front_proxy: Slot,
 }
@@ -156,7 +156,7 @@ struct Identity {
 
 /// The user of the connection's certificate, if it has one (`x509.Authenticator.AuthenticateRequest`).
 pub(super) fn authenticate(authority: &Arc<CertificateAuthority>, connection: &Connection) -> Outcome {
-    let identity = verified(authority, connection, &connection.verified.client)?;
+    let identity = verified(authority, connection, |certificates| &certificates.client)?;
     Ok(identity.and_then(|identity| identity.user.clone()))
 }
 
@@ -165,20 +165,21 @@ pub(super) fn front_proxy(
     authority: &Arc<CertificateAuthority>,
     connection: &Connection,
 ) -> Result<Option<String>, String> {
-    let identity = verified(authority, connection, &connection.verified.front_proxy)?;
+    let identity = verified(authority, connection, |certificates| &certificates.front_proxy)?;
     Ok(identity.map(|identity| identity.common_name.clone()))
 }
 
 fn verified(
     authority: &Arc<CertificateAuthority>,
     connection: &Connection,
-    slot: &Slot,
+    slot: fn(&VerifiedCertificates) -> &Slot,
 ) -> Result<Option<Arc<Identity>>, String> {
     let Some(leaf) = connection.certificates.first() else {
         return Ok(None);
     };
     let now = UnixTime::now();
-    if let Some(known) = &*slot.load()
+    let slot = connection.kept().map(slot);
+    if let Some(known) = slot.and_then(|slot| slot.load_full())
         && Arc::ptr_eq(&known.authority, authority)
     {
         match &known.result {
@@ -188,7 +189,9 @@ fn verified(
         }
     }
     let result = verify(authority, leaf, &connection.certificates, now);
-    slot.store(Some(Arc::new(Verdict { authority: authority.clone(), result: result.clone() })));
+    if let Some(slot) = slot {
+        slot.store(Some(Arc::new(Verdict { authority: authority.clone(), result: result.clone() })));
+    }
     result.map(|verified| Some(verified.identity))
 }
 

@@ -48,7 +48,7 @@ fn connection(chain: &[&CertificateDer<'static>]) -> Connection {
     Connection {
         remote: ([127, 0, 0, 1], 1).into(),
         certificates: chain.iter().map(|certificate| (*certificate).clone()).collect(),
-        verified: VerifiedCertificates::default(),
+        kept: Default::default(),
         is_http2: false,
         state: Default::default(),
     }

@@ -12,7 +12,7 @@ pub mod static_tokens;
 mod token;
 mod token_review;
 
-pub use certificate::{CertificateAuthority, VerifiedCertificates};
+pub use certificate::CertificateAuthority;
 pub use places::ReviewBounds;
 pub use request_header::RequestHeaderConfig;
 pub use static_tokens::StaticTokens;

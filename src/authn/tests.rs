@@ -12,7 +12,7 @@ fn connection() -> Connection {
     Connection {
         remote: ([127, 0, 0, 1], 1).into(),
         certificates: Vec::new(),
-        verified: VerifiedCertificates::default(),
+        kept: Default::default(),
         is_http2: false,
         state: Default::default(),
     }

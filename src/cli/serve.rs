@@ -1,14 +1,15 @@
 //! From the arguments of `serve` to the configuration.
 
 use super::arguments::{self, Serve};
+use crate::admission::PolicyOptions;
 use crate::admission::Spec;
 use crate::admission::shadow::Shadows;
-use crate::config::admission::{self, Admission, DefaultTolerations};
+use crate::app::{self, Admission, Config};
+use crate::config::PolicyParameters;
 use crate::config::{
-    Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, Config, ConfigError,
-    FeatureGates, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
+    Audit, AuditLog, Authentication, Authorization, AuthorizationMode, CertificateFiles, ConfigError,
+    DefaultTolerations, FeatureGates, Limits, RequestHeader, Serving, Upstream, UpstreamIdentity,
 };
-use crate::policies::{self, Parameters};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,7 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
             return Err(ConfigError::flag(flag, "0s", "must be more than 0"));
         }
     }
-    let plugins = admission::enabled(
+    let plugins = app::enabled(
         all,
         &list(&flags.admission.enable_admission_plugins),
         &list(&flags.admission.disable_admission_plugins),
@@ -74,8 +75,12 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
     admission.routes_to_endpoints = flags.enable_aggregator_routing;
     let shadows = |names: &[String]| Shadows::new(list(names)).with_annotations(flags.shadow_annotations);
     admission.shadow_webhooks = shadows(&flags.shadow_webhooks);
-    admission.policies = policies::Options {
-        in_files: if flags.enable_static_policy_parameters { Parameters::Allowed } else { Parameters::Forbidden },
+    admission.policies = PolicyOptions {
+        in_files: if flags.enable_static_policy_parameters {
+            PolicyParameters::Allowed
+        } else {
+            PolicyParameters::Forbidden
+        },
         shadows: shadows(&flags.shadow_policies),
     };
     admission.default_tolerations = DefaultTolerations {

@@ -7,7 +7,7 @@ use super::follow::Follower;
 use super::quotas::OwnedClaim;
 use super::tests::client;
 use super::*;
-use crate::policies::Binding;
+use crate::policies::{Binding, MUTATING_BINDINGS, VALIDATING_BINDINGS};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
@@ -56,9 +56,18 @@ macro_rules! every_kind {
 }
 
 fn has_namespace<P: Projection>() -> bool {
-    use Need::*;
-    let namespaced = [Services, EndpointSlices, Pods, ServiceAccounts, LimitRanges, ResourceQuotas];
-    namespaced.contains(&P::NEED) || [PersistentVolumeClaims, ResourceClaims, Parameters].contains(&P::NEED)
+    let namespaced = [
+        Need::SERVICES,
+        Need::ENDPOINT_SLICES,
+        Need::PODS,
+        Need::SERVICE_ACCOUNTS,
+        Need::LIMIT_RANGES,
+        Need::RESOURCE_QUOTAS,
+        Need::PERSISTENT_VOLUME_CLAIMS,
+        Need::RESOURCE_CLAIMS,
+        Need::PARAMETERS,
+    ];
+    namespaced.contains(&P::NEED)
 }
 
 fn key<P: Projection>(name: &str) -> String {

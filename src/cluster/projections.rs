@@ -2,10 +2,6 @@
 
 use super::cache::{Projection, key, namespaced_key};
 use super::{Namespace, Need};
-use crate::admission::shadow;
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingAdmissionPolicy, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingWebhookConfiguration,
-};
 use k8s_openapi::api::core::v1::{
     LimitRange, Node, NodeStatus, PersistentVolume, PersistentVolumeClaim, Pod, PodSpec, ResourceQuota, Service,
     ServiceSpec,
@@ -145,56 +141,9 @@ fn slim(metadata: ObjectMeta) -> ObjectMeta {
 }
 
 /// Metadata with the one annotation that is looked at.
-fn slim_with(mut metadata: ObjectMeta, annotation: &str) -> ObjectMeta {
+pub(crate) fn slim_with(mut metadata: ObjectMeta, annotation: &str) -> ObjectMeta {
     let annotation = metadata.annotations.as_mut().and_then(|annotations| annotations.remove_entry(annotation));
     ObjectMeta { annotations: annotation.map(|annotation| BTreeMap::from([annotation])), ..slim(metadata) }
-}
-
-impl Projection for MutatingWebhookConfiguration {
-    const NEED: Need = Need::MUTATING_WEBHOOKS;
-    const FIELDS: &'static [&'static str] = CONFIGURATION;
-    type Object = Self;
-
-    fn project(mut object: Self) -> (String, Self) {
-        object.metadata = slim_with(object.metadata, shadow::HOOKS);
-        (object.metadata.name.clone().unwrap_or_default(), object)
-    }
-}
-
-impl Projection for ValidatingWebhookConfiguration {
-    const NEED: Need = Need::VALIDATING_WEBHOOKS;
-    const FIELDS: &'static [&'static str] = CONFIGURATION;
-    type Object = Self;
-
-    fn project(mut object: Self) -> (String, Self) {
-        object.metadata = slim_with(object.metadata, shadow::HOOKS);
-        (object.metadata.name.clone().unwrap_or_default(), object)
-    }
-}
-
-impl Projection for ValidatingAdmissionPolicy {
-    const NEED: Need = Need::VALIDATING_POLICIES;
-    const MAY_BE_REFUSED: bool = true;
-    const FIELDS: &'static [&'static str] = CONFIGURATION;
-    type Object = Self;
-
-    fn project(mut object: Self) -> (String, Self) {
-        object.metadata = slim_with(object.metadata, shadow::POLICY);
-        object.status = None;
-        (object.metadata.name.clone().unwrap_or_default(), object)
-    }
-}
-
-impl Projection for MutatingAdmissionPolicy {
-    const NEED: Need = Need::MUTATING_POLICIES;
-    const MAY_BE_REFUSED: bool = true;
-    const FIELDS: &'static [&'static str] = CONFIGURATION;
-    type Object = Self;
-
-    fn project(mut object: Self) -> (String, Self) {
-        object.metadata = slim_with(object.metadata, shadow::POLICY);
-        (object.metadata.name.clone().unwrap_or_default(), object)
-    }
 }
 
 impl Projection for Service {
@@ -465,7 +414,9 @@ impl Projection for CSIDriver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::shadow;
     use crate::cluster::decode::decode;
+    use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 
     #[test]
     fn a_pod_group_has_its_owners() {

@@ -15,7 +15,7 @@ const OPAQUE_PLUGINS: [&str; 2] = ["ImagePolicyWebhook", "PodNodeSelector"];
 
 /// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FileError {
+pub(crate) enum FileError {
     /// The file itself is not readable.
     #[error("unable to read admission control configuration from {path:?} [{reason}]")]
     Unreadable { path: PathBuf, reason: std::io::Error },
@@ -34,7 +34,7 @@ pub(super) enum FileError {
 }
 
 /// The configuration of each of `plugins` that the file has one for.
-pub(super) fn read(file: &Path, plugins: &[&str]) -> Result<Vec<(String, PluginConfiguration)>, FileError> {
+pub(crate) fn read(file: &Path, plugins: &[&str]) -> Result<Vec<(String, PluginConfiguration)>, FileError> {
     let text = fs::read_to_string(file).map_err(|reason| FileError::Unreadable { path: file.to_owned(), reason })?;
     let value = yaml(&text)?;
     let entries = match entries(&value, &text) {

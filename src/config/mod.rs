@@ -1,44 +1,21 @@
-//! The configuration, parsed and complete: what the command line and the files it names say.
+//! The configuration of each component, parsed and complete.
 //!
 //! One struct a component, and nothing of the command line's types in them. What is wrong with a value has been said
 //! before one of these exists, except for what only the component itself can judge.
 
-pub mod admission;
-mod admission_file;
+pub mod admission_file;
 mod feature_gates;
 pub mod kubeconfig;
 mod limits;
+mod plugin;
 
-pub use admission::PluginConfiguration;
 pub use feature_gates::FeatureGates;
 pub use limits::Limits;
+pub use plugin::{BuildError, DefaultTolerations, PluginConfiguration, PolicyParameters};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// The server's configuration.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// The listener.
-    pub serving: Serving,
-    /// Who callers are.
-    pub authentication: Authentication,
-    /// What callers may do.
-    pub authorization: Authorization,
-    /// The API server behind.
-    pub upstream: Upstream,
-    /// The plugins.
-    pub admission: admission::Admission,
-    /// What the validating phase sees.
-    pub validation_view: ValidationView,
-    /// Who owns the fields that admission changes.
-    pub field_ownership: FieldOwnership,
-    /// The audit log.
-    pub audit: Audit,
-    /// Every bound.
-    pub limits: Limits,
-}
 
 /// A certificate and its key as PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]

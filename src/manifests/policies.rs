@@ -3,6 +3,7 @@
 use super::set::Rules;
 use super::validation::policy::{binding, policy};
 use super::{LoadError, Loaded, SUFFIX, Set};
+use crate::config::PolicyParameters;
 use crate::go_text::go_quote;
 use crate::object::Object;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -41,21 +42,11 @@ pub struct Policies<P: Policy> {
     pub bindings: Arc<Vec<Arc<P::Binding>>>,
 }
 
-/// Whether policies from files may have parameters. kube-apiserver forbids them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Parameters {
-    /// `paramKind` and `paramRef` are errors.
-    #[default]
-    Forbidden,
-    /// They are as those of policies from the API.
-    Allowed,
-}
-
 /// Reads the policies and bindings of a folder.
 ///
 /// # Errors
 /// At the first thing that is wrong in it; also when a binding's policy is not there.
-pub fn load<P: Policy>(folder: &Path, parameters: Parameters) -> Result<Loaded<Policies<P>>, LoadError> {
+pub fn load<P: Policy>(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Policies<P>>, LoadError> {
     let [policies, bindings] = P::KINDS else { return Err(LoadError("a policy has two kinds".into())) };
     let validate = |kind: &str, object: &Object| match kind == *policies {
         true => policy(kind, object).0,
@@ -78,10 +69,10 @@ pub fn load<P: Policy>(folder: &Path, parameters: Parameters) -> Result<Loaded<P
 }
 
 /// `validatePolicyManifestConstraints`
-fn constrain(kind: &str, object: &Object, is_policy: bool, parameters: Parameters) -> Result<(), String> {
+fn constrain(kind: &str, object: &Object, is_policy: bool, parameters: PolicyParameters) -> Result<(), String> {
     let name = go_quote(object.name());
     let has = |field: &str| object.get(&["spec", field]).is_some_and(|value| !value.is_null());
-    let forbidden = parameters == Parameters::Forbidden;
+    let forbidden = parameters == PolicyParameters::Forbidden;
     if is_policy {
         return match forbidden && has("paramKind") {
             true => Err(format!("{kind} {name}: spec.paramKind is not supported for static manifests")),
@@ -123,7 +114,7 @@ mod tests {
         object("ValidatingAdmissionPolicyBinding", "b.static.k8s.io", spec)
     }
 
-    fn read(objects: &[Value], parameters: Parameters) -> Result<(usize, usize), String> {
+    fn read(objects: &[Value], parameters: PolicyParameters) -> Result<(usize, usize), String> {
         let folder = tempfile::tempdir().unwrap();
         for (index, object) in objects.iter().enumerate() {
             std::fs::write(folder.path().join(format!("{index}.json")), object.to_string()).unwrap();
@@ -138,17 +129,17 @@ mod tests {
     #[test]
     fn policies_and_bindings_are_read_together() {
         let bound = binding(&json!({"policyName": "p.static.k8s.io", "validationActions": ["Deny"]}));
-        assert_eq!(read(&[bound.clone(), validating(json!({}))], Parameters::Forbidden), Ok((1, 1)));
+        assert_eq!(read(&[bound.clone(), validating(json!({}))], PolicyParameters::Forbidden), Ok((1, 1)));
         let missing = "binding \"b.static.k8s.io\" references policy \"p.static.k8s.io\" which does not exist in the manifest directory";
-        assert_eq!(read(&[bound], Parameters::Forbidden), Err(missing.to_owned()));
+        assert_eq!(read(&[bound], PolicyParameters::Forbidden), Err(missing.to_owned()));
     }
 
     #[test]
     fn what_only_the_api_may_have_is_refused_unless_it_is_allowed() {
         let parameters = validating(json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}));
         let text = "error loading 0.json: ValidatingAdmissionPolicy \"p.static.k8s.io\": spec.paramKind is not supported for static manifests";
-        assert_eq!(read(std::slice::from_ref(&parameters), Parameters::Forbidden), Err(text.to_owned()));
-        assert_eq!(read(&[parameters], Parameters::Allowed), Ok((1, 0)));
+        assert_eq!(read(std::slice::from_ref(&parameters), PolicyParameters::Forbidden), Err(text.to_owned()));
+        assert_eq!(read(&[parameters], PolicyParameters::Allowed), Ok((1, 0)));
         for (spec, fault) in [
             (
                 json!({"policyName": "p", "validationActions": ["Deny"]}),
@@ -167,14 +158,17 @@ mod tests {
                  (repeating the same validation failure information in the API response and headers serves no purpose)]",
             ),
         ] {
-            assert_eq!(read(&[binding(&spec)], Parameters::Forbidden), Err(format!("error loading 0.json: {fault}")));
+            assert_eq!(
+                read(&[binding(&spec)], PolicyParameters::Forbidden),
+                Err(format!("error loading 0.json: {fault}"))
+            );
         }
     }
 
     #[test]
     fn what_does_not_compile_is_said() {
         let fault = |spec: Value| {
-            let why = read(&[validating(spec)], Parameters::Forbidden).unwrap_err();
+            let why = read(&[validating(spec)], PolicyParameters::Forbidden).unwrap_err();
             let before = "error loading 0.json: ValidatingAdmissionPolicy \"p.static.k8s.io\": ";
             why.strip_prefix(before).unwrap_or_else(|| panic!("{why}")).to_owned()
         };
@@ -225,7 +219,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let policy = object("MutatingAdmissionPolicy", "p.static.k8s.io", &spec);
         std::fs::write(folder.path().join("a.json"), policy.to_string()).unwrap();
-        let why = load::<MutatingAdmissionPolicy>(folder.path(), Parameters::Forbidden).unwrap_err().0;
+        let why = load::<MutatingAdmissionPolicy>(folder.path(), PolicyParameters::Forbidden).unwrap_err().0;
         for fault in [
             "spec.matchConstraints.resourceRules.operations: Unsupported value: \"DELETE\": supported values: \"*\", ",
             "spec.mutations[0].applyConfiguration: Invalid value: \"{applyConfiguration}\": must not be specified when patchType is JSONPatch",

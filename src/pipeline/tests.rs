@@ -15,7 +15,7 @@ use crate::admission::{Attributes, Denial, Environment, Operations, Phases, Plug
 use crate::authz::{self, Mode, Reviewer};
 use crate::body::full;
 use crate::cluster::{Cluster, FixedState, discovery};
-use crate::config::admission::DefaultTolerations;
+use crate::config::DefaultTolerations;
 use crate::impersonation::Impersonation;
 use crate::manifests::ReservedNames;
 use crate::processor::Processor;
@@ -209,7 +209,7 @@ impl Path {
         request.extensions_mut().insert(Arc::new(Connection {
             remote: SocketAddr::from(([127, 0, 0, 1], 1)),
             certificates: Vec::new(),
-            verified: Default::default(),
+            kept: Default::default(),
             is_http2: false,
             state: Default::default(),
         }));

@@ -1,7 +1,7 @@
 //! DefaultTolerationSeconds: how long a pod stays on a node that is not well.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
-use crate::config::admission::DefaultTolerations;
+use crate::config::DefaultTolerations;
 use crate::status::Status;
 use async_trait::async_trait;
 use serde_json::{Value, json};

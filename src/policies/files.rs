@@ -5,7 +5,8 @@ use super::policy::{Policy, Rules};
 use crate::admission::{BuildError, Environment};
 use crate::cel::work;
 use crate::cluster::Projection;
-use crate::manifests::policies::{self, Parameters, Policies, load};
+use crate::config::PolicyParameters;
+use crate::manifests::policies::{self, Policies, load};
 use crate::manifests::{LoadError, Loaded, Source};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ where
     ///
     /// # Errors
     /// At the first thing that is wrong in it; an expression that does not compile is.
-    pub fn load(folder: &Path, parameters: Parameters) -> Result<Loaded<Self>, LoadError> {
+    pub fn load(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Self>, LoadError> {
         let Loaded { value, hash } = load::<R::Source>(folder, parameters)?;
         let Policies { policies, bindings } = &*value;
         let bindings: Vec<_> = bindings.iter().map(|binding| Arc::new(Binding::project(A::clone(binding)).1)).collect();

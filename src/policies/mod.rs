@@ -5,6 +5,7 @@
 //! borrows the request; where it needs an access review it stops, and is begun again with the answer (`reviews.rs`).
 
 mod policy;
+mod cached;
 mod binding;
 mod source;
 mod files;
@@ -13,7 +14,6 @@ mod metrics;
 mod shadow;
 mod validating;
 mod mutating;
-mod options;
 pub mod config;
 #[cfg(test)]
 mod testing;
@@ -21,9 +21,10 @@ mod testing;
 mod tests;
 
 pub use binding::Binding;
+#[cfg(test)]
+pub use binding::{MUTATING_BINDINGS, VALIDATING_BINDINGS};
 pub use mutating::Mutating;
 pub(crate) use mutating::mutating_files;
-pub use options::{Options, Parameters};
 pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};
 pub use validating::Validating;
 pub(crate) use validating::validating_files;

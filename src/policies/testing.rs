@@ -1,15 +1,15 @@
 //! A cluster with policies in it that does not change.
 
+use crate::admission::PolicyOptions;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows;
 use crate::admission::{Attributes, CallerAuthorizer, Environment, Operation};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace, Texts};
-use crate::config::admission::DefaultTolerations;
+use crate::config::DefaultTolerations;
 use crate::config::{FeatureGates, Limits};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
-use crate::policies::Options;
 use crate::user::UserInfo;
 use prometheus::{Registry, TextEncoder};
 use serde::de::DeserializeOwned;
@@ -35,7 +35,7 @@ impl<P> World<P> {
 /// A plugin over this state, with what the command line says of policies.
 pub fn world_of<P>(
     state: FixedState,
-    policies: &Options,
+    policies: &PolicyOptions,
     build: impl FnOnce(&Environment<'_>) -> prometheus::Result<P>,
 ) -> World<P> {
     let (registry, metrics) = metrics();

@@ -2,7 +2,9 @@
 
 use super::testing::*;
 use super::*;
+use crate::admission::PolicyOptions;
 use crate::admission::shadow::{POLICY, Shadows};
+use crate::config::PolicyParameters;
 use crate::manifests::policies::Policy as Manifest;
 use crate::manifests::{LoadError, Source};
 use crate::status::Status;
@@ -17,8 +19,11 @@ fn marked<T: DeserializeOwned>(name: &str, annotation: &str, spec: &Value) -> T 
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
 }
 
-fn options(shadows: &[&str]) -> Options {
-    Options { shadows: Shadows::new(shadows.iter().map(|&name| name.to_owned()).collect()), ..Options::default() }
+fn options(shadows: &[&str]) -> PolicyOptions {
+    PolicyOptions {
+        shadows: Shadows::new(shadows.iter().map(|&name| name.to_owned()).collect()),
+        ..PolicyOptions::default()
+    }
 }
 
 /// What audit annotations say of shadows: the key's end, the binding, the decision, the code, message and paths.
@@ -34,7 +39,7 @@ fn reports(attributes: &Attributes) -> Vec<(String, Value)> {
 }
 
 /// A policy with this spec, with a binding of each of these actions.
-fn validating(annotation: &str, spec: Value, actions: &[&str], options: &Options) -> World<Validating> {
+fn validating(annotation: &str, spec: Value, actions: &[&str], options: &PolicyOptions) -> World<Validating> {
     let spec = with(json!({ "matchConstraints": constraints() }), spec);
     let bindings = actions.iter().enumerate().map(|(at, action)| {
         let spec = json!({"policyName": "p", "validationActions": action.split(',').collect::<Vec<_>>()});
@@ -47,7 +52,7 @@ fn validating(annotation: &str, spec: Value, actions: &[&str], options: &Options
 }
 
 /// Policies that apply these configurations, each with a binding of its name.
-fn mutating(policies: &[(&str, &str, Value)], options: &Options) -> World<Mutating> {
+fn mutating(policies: &[(&str, &str, Value)], options: &PolicyOptions) -> World<Mutating> {
     let all = policies.iter().map(|(name, expression, fields)| {
         let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
         let spec =
@@ -70,7 +75,7 @@ async fn what_a_validating_shadow_says_reaches_only_metrics_and_audit() {
     let fails = json!({"validations": [{"expression": "object.data.a == '2'", "message": "a must be 2", "reason": "Forbidden"}],
         "auditAnnotations": [{"key": "k", "valueExpression": "'told'"}]});
     let actions = ["Deny", "Warn,Audit"];
-    let enforced = validating("false", fails.clone(), &actions, &Options::default());
+    let enforced = validating("false", fails.clone(), &actions, &PolicyOptions::default());
     let attributes = create();
     assert_eq!(refusal(&enforced, &attributes).await.unwrap().code, 403);
     assert_eq!(attributes.annotations.take().len(), 2);
@@ -116,7 +121,7 @@ async fn what_goes_wrong_with_a_validating_shadow_is_told_by_its_failure_policy(
     ] {
         for (failure_policy, decision) in [("Fail", "failed-closed"), ("Ignore", "failed-open")] {
             let spec = json!({"failurePolicy": failure_policy, "validations": [{"expression": "object.data.b == ''"}]});
-            let world = validating("true", with(spec, fields.clone()), &["Deny"], &Options::default());
+            let world = validating("true", with(spec, fields.clone()), &["Deny"], &PolicyOptions::default());
             let attributes = create();
             assert_eq!(refusal(&world, &attributes).await, None);
             let mut told = reports(&attributes);
@@ -130,7 +135,8 @@ async fn what_goes_wrong_with_a_validating_shadow_is_told_by_its_failure_policy(
     }
     let mut attributes = create();
     attributes.namespace = "nowhere".into();
-    let world = validating("true", json!({"validations": [{"expression": "true"}]}), &["Deny"], &Options::default());
+    let world =
+        validating("true", json!({"validations": [{"expression": "true"}]}), &["Deny"], &PolicyOptions::default());
     assert_eq!(refusal(&world, &attributes).await, None);
     let why = "namespaces \"nowhere\" not found";
     assert_eq!(reports(&attributes)[0].1, json!(["b0", "failed-closed", 404, why, null]));
@@ -139,7 +145,7 @@ async fn what_goes_wrong_with_a_validating_shadow_is_told_by_its_failure_policy(
 #[tokio::test]
 async fn of_very_many_shadows_some_are_told_and_all_counted() {
     let fails = json!({"validations": [{"expression": "false"}]});
-    let world = validating("true", fails, &["Deny"; 60], &Options::default());
+    let world = validating("true", fails, &["Deny"; 60], &PolicyOptions::default());
     let attributes = create();
     assert_eq!(refusal(&world, &attributes).await, None);
     assert_eq!(reports(&attributes).len(), 50);
@@ -211,7 +217,7 @@ fn folder(kind: &str, fields: Value) -> tempfile::TempDir {
     folder
 }
 
-fn read<R, A>(folder: &Path, parameters: Parameters) -> Result<Source<files::Files<R, A>>, LoadError>
+fn read<R, A>(folder: &Path, parameters: PolicyParameters) -> Result<Source<files::Files<R, A>>, LoadError>
 where
     R: policy::Rules<Source: Manifest<Binding = A>>,
     A: Clone + 'static,
@@ -228,12 +234,13 @@ async fn a_policy_from_a_file_has_parameters_where_that_is_allowed() {
     let limits = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "limits", "namespace": "default"}, "data": {"x": "1"}});
     let says = json!({"validations": [{"expression": "false", "messageExpression": "string(params.metadata.name + params.data.x)"}]});
     let place = folder("ValidatingAdmissionPolicy", says);
-    let forbidden = read::<validating::Validations, _>(place.path(), Parameters::Forbidden).unwrap_err();
+    let forbidden = read::<validating::Validations, _>(place.path(), PolicyParameters::Forbidden).unwrap_err();
     assert!(forbidden.0.ends_with("spec.paramKind is not supported for static manifests"), "{forbidden}");
     let missing = "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction";
     for (parameters, message) in [(vec![limits.clone()], "limits1"), (Vec::new(), missing)] {
-        let files = read(place.path(), Parameters::Allowed).unwrap();
-        let world = world_of(state(parameters), &Options::default(), |environment| Validating::new(environment, files));
+        let files = read(place.path(), PolicyParameters::Allowed).unwrap();
+        let world =
+            world_of(state(parameters), &PolicyOptions::default(), |environment| Validating::new(environment, files));
         let status = refusal(&world, &create()).await.unwrap();
         let binding = "ValidatingAdmissionPolicy 'p.static.k8s.io' with binding 'p.static.k8s.io'";
         assert!(status.message.ends_with(&format!("{binding} denied request: {message}")), "{status}");
@@ -241,9 +248,10 @@ async fn a_policy_from_a_file_has_parameters_where_that_is_allowed() {
     let sets =
         json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{data: params.data}"}});
     let place = folder("MutatingAdmissionPolicy", json!({"reinvocationPolicy": "Never", "mutations": [sets]}));
-    assert!(read::<mutating::Mutations, _>(place.path(), Parameters::Forbidden).is_err());
-    let files = read(place.path(), Parameters::Allowed).unwrap();
-    let world = world_of(state(vec![limits]), &Options::default(), |environment| Mutating::new(environment, files));
+    assert!(read::<mutating::Mutations, _>(place.path(), PolicyParameters::Forbidden).is_err());
+    let files = read(place.path(), PolicyParameters::Allowed).unwrap();
+    let world =
+        world_of(state(vec![limits]), &PolicyOptions::default(), |environment| Mutating::new(environment, files));
     let mut attributes = create();
     world.plugin.admit(&mut attributes).await.unwrap();
     assert_eq!(attributes.object.unwrap().get(&["data"]), Some(&json!({"a": "1", "x": "1"})));

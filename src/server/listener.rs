@@ -252,8 +252,8 @@ impl Server {
         let is_http2 = session.alpn_protocol() == Some(b"h2");
         let certificates = session.peer_certificates().unwrap_or_default();
         let certificates = certificates.iter().map(|certificate| certificate.clone().into_owned()).collect();
-        let verified = Default::default();
-        let connection = Connection { remote, certificates, verified, is_http2, state };
+        let kept = Default::default();
+        let connection = Connection { remote, certificates, kept, is_http2, state };
         self.serve_requests(stream, Arc::new(connection), handler).await;
     }
 

@@ -23,9 +23,9 @@ async fn answer(request: Request<Incoming>) -> Response<Body> {
 /// Serves one connection. The task ends with it and returns how long it took.
 fn serve(is_http2: bool) -> (DuplexStream, JoinHandle<Duration>) {
     let (client, stream) = duplex(1 << 16);
-    let (certificates, verified, state) = Default::default();
+    let (certificates, kept, state) = Default::default();
     let remote = ([127, 0, 0, 1], 1).into();
-    let connection = Arc::new(Connection { remote, certificates, verified, is_http2, state });
+    let connection = Arc::new(Connection { remote, certificates, kept, is_http2, state });
     let begun = Instant::now();
     let serving = tokio::spawn(async move {
         // A peer that answers no PING is another test's.

@@ -16,10 +16,10 @@ pub use listener::{Bounds, Listener};
 pub use reload::Reloading;
 pub use state::ConnectionState;
 
-use crate::authn::VerifiedCertificates;
 use rustls_pki_types::CertificateDer;
+use std::any::Any;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What is known of the connection that a request came on; an extension of every request, in an `Arc`.
 #[derive(Debug)]
@@ -28,12 +28,24 @@ pub struct Connection {
     pub remote: SocketAddr,
     /// The certificates that the client presented, leaf first. It holds the leaf's key; nothing else is verified yet.
     pub certificates: Vec<CertificateDer<'static>>,
-    /// What authentication found these certificates to be, so that it verifies them once a connection; starts empty.
-    pub verified: VerifiedCertificates,
+    /// See [`Connection::kept`].
+    pub kept: Kept,
     /// Whether it speaks HTTP/2.
     pub is_http2: bool,
     /// What becomes of it.
     pub state: Arc<ConnectionState>,
+}
+
+/// A value of a layer above, kept as long as the connection.
+#[derive(Debug, Default)]
+pub struct Kept(OnceLock<Box<dyn Any + Send + Sync>>);
+
+impl Connection {
+    /// The value that another layer keeps with the connection, so that it verifies certificates once. There is one: `None` where a value
+    /// of another type was asked for first.
+    pub fn kept<T: Any + Default + Send + Sync>(&self) -> Option<&T> {
+        self.kept.0.get_or_init(|| Box::<T>::default()).downcast_ref()
+    }
 }
 
 #[cfg(test)]

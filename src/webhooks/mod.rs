@@ -5,6 +5,7 @@
 //! equivalent of it is shown the objects in that version, and its patch is taken back from there: `conversion/`.
 
 pub mod config;
+mod cached;
 mod hook;
 mod review;
 mod answer;

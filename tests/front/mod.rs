@@ -12,7 +12,7 @@ use kube_admission_proxy::authz::{self, Authorizer, Mode, Reviewer};
 use kube_admission_proxy::body::full;
 use kube_admission_proxy::cluster::discovery::{self, Discovery};
 use kube_admission_proxy::cluster::{self, Cluster, Need};
-use kube_admission_proxy::config::admission::DefaultTolerations;
+use kube_admission_proxy::config::DefaultTolerations;
 use kube_admission_proxy::config::{FieldOwnership, Limits, ValidationView};
 use kube_admission_proxy::embedded;
 use kube_admission_proxy::impersonation::Impersonation;
@@ -129,8 +129,8 @@ impl Front {
             limits,
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));
-        let (certificates, verified, state) = Default::default();
-        let connection = Arc::new(Connection { remote, certificates, verified, is_http2: false, state });
+        let (certificates, kept, state) = Default::default();
+        let connection = Arc::new(Connection { remote, certificates, kept, is_http2: false, state });
         Self { pipeline, connection, drain }
     }
 

@@ -10,8 +10,8 @@ mod reinvocation;
 #[cfg(test)]
 mod tests;
 
-use super::binding::MUTATING_BINDINGS;
 use super::Audience;
+use super::binding::MUTATING_BINDINGS;
 use super::files::{Files, follow};
 use super::metrics::Checks;
 use super::parameters::{Collected, Uncollected, check_kind, collect};

@@ -1,11 +1,12 @@
 //! Policies over a cluster that does not change.
 
 use super::*;
+use crate::admission::PolicyOptions;
 use crate::cluster::FixedState;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::normal;
+use crate::policies::Binding;
 use crate::policies::testing::*;
-use crate::policies::{Binding, Options};
 use k8s_openapi::api::admissionregistration::v1::MutatingAdmissionPolicy;
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ fn world_in(state: FixedState, policies: Vec<Value>) -> World<Mutating> {
     let bindings = (0..count).map(|at| api(&format!("b{at}"), json!({"policyName": format!("p{at}")}))).collect();
     let state =
         state.with::<MutatingAdmissionPolicy>(policies).with::<Binding<MutatingAdmissionPolicyBinding>>(bindings);
-    world_of(state, &Options::default(), |environment| Mutating::new(environment, manifests::Source::default()))
+    world_of(state, &PolicyOptions::default(), |environment| Mutating::new(environment, manifests::Source::default()))
 }
 
 fn applying(expressions: &[&str], fields: Value) -> Value {

@@ -6,8 +6,8 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
-use super::binding::VALIDATING_BINDINGS;
 use super::Audience;
+use super::binding::VALIDATING_BINDINGS;
 use super::binding::{Action, Binding};
 use super::files::{Files, follow};
 use super::metrics::{Checks, ErrorType};

@@ -1,9 +1,10 @@
 //! Policies over a cluster that does not change.
 
 use super::*;
+use crate::admission::PolicyOptions;
 use crate::cluster::FixedState;
+use crate::config::PolicyParameters;
 use crate::policies::testing::*;
-use crate::policies::{Options, Parameters};
 use crate::processor::{self, Processor};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ fn world_with(
     let bindings = bindings.map(|(at, spec)| api(&format!("b{at}"), spec)).collect();
     let state =
         state.with::<ValidatingAdmissionPolicy>(policies).with::<Binding<ValidatingAdmissionPolicyBinding>>(bindings);
-    world_of(state, &Options::default(), |environment| Validating::new(environment, files))
+    world_of(state, &PolicyOptions::default(), |environment| Validating::new(environment, files))
 }
 
 fn policy(fields: Value) -> Value {
@@ -266,7 +267,7 @@ fn file(folder: &std::path::Path, name: &str, message: &str) {
 
 fn followed(folder: &std::path::Path) -> Result<ValidatingFiles, manifests::LoadError> {
     let (_, metrics) = metrics();
-    let load = |folder: &std::path::Path| Files::load(folder, Parameters::Forbidden);
+    let load = |folder: &std::path::Path| Files::load(folder, PolicyParameters::Forbidden);
     manifests::Source::follow(folder.to_owned(), "ValidatingAdmissionPolicy", metrics.manifests().clone(), load)
 }
 

@@ -1,13 +1,39 @@
-//! Which plugins run, and the configuration of each.
+//! The configuration, parsed and complete: what the command line and the files it names say. Which plugins run, and the configuration
+//! of each.
 
-use super::{ConfigError, FeatureGates, admission_file};
 use crate::admission::shadow::Shadows;
-use crate::admission::{BuildError, Spec};
-use crate::policies;
+use crate::admission::{PolicyOptions, Spec};
+use crate::config::{
+    Audit, Authentication, Authorization, ConfigError, DefaultTolerations, FeatureGates, FieldOwnership, Limits,
+    PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
+};
 use crate::status::invalid::aggregate;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+/// The server's configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The listener.
+    pub serving: Serving,
+    /// Who callers are.
+    pub authentication: Authentication,
+    /// What callers may do.
+    pub authorization: Authorization,
+    /// The API server behind.
+    pub upstream: Upstream,
+    /// The plugins.
+    pub admission: Admission,
+    /// What the validating phase sees.
+    pub validation_view: ValidationView,
+    /// Who owns the fields that admission changes.
+    pub field_ownership: FieldOwnership,
+    /// The audit log.
+    pub audit: Audit,
+    /// Every bound.
+    pub limits: Limits,
+}
 
 /// The plugins.
 #[derive(Clone)]
@@ -24,49 +50,7 @@ pub struct Admission {
     /// The webhooks that decide nothing.
     pub shadow_webhooks: Shadows,
     /// What the command line says of policies.
-    pub policies: policies::Options,
-}
-
-/// `tolerationSeconds` of the tolerations that DefaultTolerationSeconds adds, in seconds; may be negative.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DefaultTolerations {
-    /// Of `node.kubernetes.io/not-ready`.
-    pub not_ready_seconds: i64,
-    /// Of `node.kubernetes.io/unreachable`.
-    pub unreachable_seconds: i64,
-}
-
-impl Default for DefaultTolerations {
-    fn default() -> Self {
-        Self { not_ready_seconds: 300, unreachable_seconds: 300 }
-    }
-}
-
-/// One plugin's configuration from the AdmissionConfiguration file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PluginConfiguration {
-    /// Where it stands, for messages: a file, or a file and the plugin's entry.
-    pub origin: String,
-    /// Relative paths inside it start here.
-    pub directory: PathBuf,
-    /// The configuration as JSON.
-    pub value: serde_json::Value,
-}
-
-impl PluginConfiguration {
-    /// Makes sure that it is of this apiVersion and kind.
-    ///
-    /// # Errors
-    /// When it is not; the error names the file.
-    pub fn expect_kind(&self, api_version: &str, kind: &str) -> Result<(), BuildError> {
-        let text = |field: &str| self.value.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
-        let given = (text("apiVersion"), text("kind"));
-        if given == (api_version, kind) {
-            return Ok(());
-        }
-        let (origin, (version, found)) = (&self.origin, given);
-        Err(BuildError(format!("{origin}: must be {api_version} {kind}, not {version:?} {found:?}")))
-    }
+    pub policies: PolicyOptions,
 }
 
 impl Admission {

@@ -1,0 +1,60 @@
+//! The configuration of one plugin, and what the command line says of plugins.
+
+use std::path::PathBuf;
+
+/// Why a plugin could not be built: its configuration is wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BuildError(pub String);
+
+/// One plugin's configuration from the AdmissionConfiguration file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginConfiguration {
+    /// Where it stands, for messages: a file, or a file and the plugin's entry.
+    pub origin: String,
+    /// Relative paths inside it start here.
+    pub directory: PathBuf,
+    /// The configuration as JSON.
+    pub value: serde_json::Value,
+}
+
+impl PluginConfiguration {
+    /// Makes sure that it is of this apiVersion and kind.
+    ///
+    /// # Errors
+    /// When it is not; the error names the file.
+    pub fn expect_kind(&self, api_version: &str, kind: &str) -> Result<(), BuildError> {
+        let text = |field: &str| self.value.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
+        let given = (text("apiVersion"), text("kind"));
+        if given == (api_version, kind) {
+            return Ok(());
+        }
+        let (origin, (version, found)) = (&self.origin, given);
+        Err(BuildError(format!("{origin}: must be {api_version} {kind}, not {version:?} {found:?}")))
+    }
+}
+
+/// `tolerationSeconds` of the tolerations that DefaultTolerationSeconds adds, in seconds; may be negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultTolerations {
+    /// Of `node.kubernetes.io/not-ready`.
+    pub not_ready_seconds: i64,
+    /// Of `node.kubernetes.io/unreachable`.
+    pub unreachable_seconds: i64,
+}
+
+impl Default for DefaultTolerations {
+    fn default() -> Self {
+        Self { not_ready_seconds: 300, unreachable_seconds: 300 }
+    }
+}
+
+/// Whether policies from files may have parameters. kube-apiserver forbids them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PolicyParameters {
+    /// `paramKind` and `paramRef` are errors.
+    #[default]
+    Forbidden,
+    /// They are as those of policies from the API.
+    Allowed,
+}

@@ -1,0 +1,30 @@
+//! What is kept of policies.
+
+use crate::admission::shadow;
+use crate::cluster::{CONFIGURATION, Need, Projection, slim_with};
+use k8s_openapi::api::admissionregistration::v1::{MutatingAdmissionPolicy, ValidatingAdmissionPolicy};
+
+impl Projection for ValidatingAdmissionPolicy {
+    const NEED: Need = Need::VALIDATING_POLICIES;
+    const MAY_BE_REFUSED: bool = true;
+    const FIELDS: &'static [&'static str] = CONFIGURATION;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = slim_with(object.metadata, shadow::POLICY);
+        object.status = None;
+        (object.metadata.name.clone().unwrap_or_default(), object)
+    }
+}
+
+impl Projection for MutatingAdmissionPolicy {
+    const NEED: Need = Need::MUTATING_POLICIES;
+    const MAY_BE_REFUSED: bool = true;
+    const FIELDS: &'static [&'static str] = CONFIGURATION;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = slim_with(object.metadata, shadow::POLICY);
+        (object.metadata.name.clone().unwrap_or_default(), object)
+    }
+}

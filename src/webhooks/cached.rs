@@ -1,0 +1,27 @@
+//! What is kept of webhook configurations.
+
+use crate::admission::shadow;
+use crate::cluster::{CONFIGURATION, Need, Projection, slim_with};
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+
+impl Projection for MutatingWebhookConfiguration {
+    const NEED: Need = Need::MUTATING_WEBHOOKS;
+    const FIELDS: &'static [&'static str] = CONFIGURATION;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = slim_with(object.metadata, shadow::HOOKS);
+        (object.metadata.name.clone().unwrap_or_default(), object)
+    }
+}
+
+impl Projection for ValidatingWebhookConfiguration {
+    const NEED: Need = Need::VALIDATING_WEBHOOKS;
+    const FIELDS: &'static [&'static str] = CONFIGURATION;
+    type Object = Self;
+
+    fn project(mut object: Self) -> (String, Self) {
+        object.metadata = slim_with(object.metadata, shadow::HOOKS);
+        (object.metadata.name.clone().unwrap_or_default(), object)
+    }
+}
