@@ -8,6 +8,7 @@ pub mod user;
 pub mod body;
 pub mod go_text;
 mod duration;
+pub mod metrics;
 pub mod shares;
 pub mod processor;
 

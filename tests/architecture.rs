@@ -8,12 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the ground up.
-const LAYERS: [&str; 29] = [
+const LAYERS: [&str; 30] = [
     "kind",
     "user",
     "body",
     "go_text",
     "duration",
+    "metrics",
     "shares",
     "processor",
     "status",

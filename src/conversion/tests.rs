@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::cluster::{Definition, FixedState};
+use crate::metrics::Registry;
 use crate::webhooks::tests::server::{HookServer, Reply};
-use prometheus::{Registry, TextEncoder};
+use prometheus::TextEncoder;
 use serde_json::{Value, json};
 use std::time::Duration;
 
