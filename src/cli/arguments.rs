@@ -112,8 +112,9 @@ pub(super) struct Admission {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = boolean, action = ArgAction::Set)]
     pub(super) enable_static_policy_parameters: bool,
-    /// The object that validating webhooks and policies see. stored: the object as the API server would store it, which the proxy
-    /// finds out by a dry run of the write (dryRun=All). submitted: the object after the mutating phase, without a dry run.
+    /// The object that the validating phase sees if a webhook, a policy or a ResourceQuota matches the request. stored: the object as
+    /// the API server would store it, which the proxy finds out by a dry run of the write (dryRun=All). submitted: the object after
+    /// the mutating phase, without a dry run.
     #[arg(long, value_name = "VIEW", value_parser = validation_view(), default_value = "stored")]
     pub(super) validation_view: ValidationView,
     /// The field manager of the fields that admission changes. exact: no field manager, as in kube-apiserver, by a second write of
