@@ -36,7 +36,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::ResourceQuotas, Need::DeviceClasses],
     configuration: Some("apiserver.config.k8s.io/v1 ResourceQuotaConfiguration"),
-    about: "Keeps what is in a namespace within its quotas, and counts it there.",
+    about: "Refuses requests that exceed a quota of the namespace, and charges the others to it.",
     build,
 };
 

@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::Namespaces, Need::ValidatingWebhooks, Need::Services],
     configuration: Some("WebhookAdmissionConfiguration"),
-    about: "Asks validating webhooks, all at once.",
+    about: "Calls validating webhooks, all at once.",
     build,
 };
 
