@@ -229,7 +229,7 @@ pub(super) struct Serving {
     /// Time after SIGTERM for which /readyz fails while the proxy still accepts connections.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(super) shutdown_delay_duration: Duration,
-    /// Time for the requests in flight to finish at the shutdown, after the proxy has stopped to accept connections.
+    /// Time for the requests in flight to finish at the shutdown, after the proxy has stopped accepting connections.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration::parse)]
     pub(super) shutdown_drain_timeout: Duration,
 }
