@@ -1,4 +1,4 @@
-# What CI runs is here, and nothing that a developer cannot run.
+# The targets that CI and developers run. `make help` lists them.
 
 CARGO ?= cargo
 GO ?= go
@@ -10,20 +10,25 @@ VENV := target/e2e-python
 CLIENTGO := target/e2e-assets/clientgo
 WEBHOOK := target/e2e-assets/agnhost-webhook
 KUBERNETES_VERSION := 1.36.3
+MDBOOK_VERSION := 0.5.2
+MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: build release run test check deny fuzz e2e-assets e2e integration soak bench
+.PHONY: help build release run test check docs deny fuzz e2e-assets e2e integration soak bench
 
-build: ## Build the binary, optimised, as target/release/kube-admission-proxy.
+help: ## List the targets.
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
+
+build: ## Build the optimised binary, target/release/kube-admission-proxy.
 	$(CARGO) build --release
 
-# What the compiler is told about where the time goes: the paths that bench takes.
+# The profile that the compiler uses for the layout: the paths that bench takes.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 PROFDATA = $(shell rustc --print sysroot)/lib/rustlib/$(HOST)/bin/llvm-profdata
 PROFILED := target/profiled
 PROFILED_BUILD = $(CARGO) build --release --locked --bin kube-admission-proxy --target $(HOST) --target-dir $(PROFILED)
 
-release: e2e-assets ## The same binary, laid out by a profile of what bench does: a fifth less CPU; needs what bench needs, and llvm-tools.
+release: e2e-assets ## Build the same binary with a profile of bench, which takes a fifth less CPU; needs the tools of bench, and llvm-tools.
 	@test -x "$(PROFDATA)" || { echo "release needs llvm-profdata: rustup component add llvm-tools" >&2; exit 1; }
 	rm -rf $(PROFILED)/raw
 	RUSTFLAGS="-Cprofile-generate=$(CURDIR)/$(PROFILED)/raw" $(PROFILED_BUILD)
@@ -33,20 +38,28 @@ release: e2e-assets ## The same binary, laid out by a profile of what bench does
 	RUSTFLAGS="-Cprofile-use=$(CURDIR)/$(PROFILED)/profile" $(PROFILED_BUILD)
 	mkdir -p target/release && cp $(PROFILED)/$(HOST)/release/kube-admission-proxy target/release/
 
-run: ## Serve the embedded API server on https://127.0.0.1:6443; ARGS adds flags.
+run: ## Run the proxy with the embedded API server on https://127.0.0.1:6443; ARGS adds flags.
 	@mkdir -p $(RUN_DIR)
 	$(CARGO) run -- serve --bind-address=127.0.0.1 --write-kubeconfig=$(RUN_DIR)/kubeconfig $(ARGS)
 
-test: ## Everything that needs no foreign binary.
+test: ## Run all tests that need no foreign binary.
 	$(CARGO) test --lib --bins --tests
 
-check: ## The gate: format, lints, documentation.
+check: ## Check format, lints and code documentation; warnings are errors.
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets --locked -- -D warnings
 	$(CARGO) clippy --test e2e --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --locked --document-private-items
 
-deny: ## Licences, advisories and sources of the dependencies; needs cargo-deny.
+docs: $(MDBOOK) ## Build the book of docs/ in target/book, and check its links, tables and examples.
+	$(MDBOOK) build docs
+	$(CARGO) test --test docs
+	$(CARGO) test --lib -- cli::documentation
+
+$(MDBOOK):
+	$(CARGO) install --locked --quiet --root target/tools/mdbook-$(MDBOOK_VERSION) mdbook --version $(MDBOOK_VERSION)
+
+deny: ## Check licences, advisories and sources of the dependencies; needs cargo-deny.
 	$(CARGO) deny check
 
 FUZZ_TARGETS := request_info json yaml protobuf body patch typed cel re2 quantity format
@@ -55,13 +68,13 @@ FUZZ_FLAGS := -rss_limit_mb=1024 -malloc_limit_mb=512 -timeout=10 -max_len=4096 
 
 FUZZ_REGEXP := target/fuzz/regexp
 
-# What the target re2 compares with; it goes without where there is no Go.
+# The target re2 compares patterns with Go's, if Go is installed.
 $(FUZZ_REGEXP): fuzz/regexp/main.go fuzz/regexp/go.mod
 	@mkdir -p $(@D)
 	@if command -v $(GO) >/dev/null; then cd fuzz/regexp && CGO_ENABLED=0 $(GO) build -o $(CURDIR)/$@ .; \
 		else echo "no Go: patterns are not compared with its own" >&2; fi
 
-fuzz: $(FUZZ_REGEXP) ## Whatever a client may send, to the parsers, FUZZ_SECONDS for each; needs g++. FUZZ_TARGETS names some of them.
+fuzz: $(FUZZ_REGEXP) ## Fuzz the parsers of clients' data, FUZZ_SECONDS each; needs g++. FUZZ_TARGETS selects parsers.
 	cd fuzz && $(CARGO) build
 	@if test -x $(FUZZ_REGEXP); then export FUZZ_REGEXP=$(FUZZ_REGEXP); fi; for target in $(FUZZ_TARGETS); do \
 		mkdir -p target/fuzz/$$target && echo "$$target, $(FUZZ_SECONDS) s:" && \
@@ -69,7 +82,7 @@ fuzz: $(FUZZ_REGEXP) ## Whatever a client may send, to the parsers, FUZZ_SECONDS
 			target/fuzz/$$target fuzz/corpus/$$target || exit 1; \
 	done
 
-# kube-apiserver, etcd and kubectl, where KUBEBUILDER_ASSETS does not name a folder that holds them.
+# kube-apiserver, etcd and kubectl are built here unless KUBEBUILDER_ASSETS names a folder with them.
 e2e-assets:
 ifdef KUBEBUILDER_ASSETS
 	@for binary in kube-apiserver etcd kubectl; do \
@@ -98,32 +111,32 @@ $(WEBHOOK): e2e/assets/go.mod e2e/assets/go.sum e2e/assets/webhook/main.go
 	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for a webhook server" >&2; exit 1; }
 	$(GO_BUILD) -ldflags "-s -w" -o $(CURDIR)/$@ ./webhook
 
-# What client-go is made to do.
+# The test client that uses client-go.
 $(CLIENTGO): e2e/clientgo/main.go e2e/clientgo/go.mod e2e/clientgo/go.sum
 	@command -v $(GO) >/dev/null || { echo "e2e needs Go 1.26 or newer, for client-go" >&2; exit 1; }
 	cd e2e/clientgo && CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $(CURDIR)/$@ .
 
-# The Python client's own place.
+# The virtual environment of the Python client.
 $(VENV)/ready: e2e/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --requirement e2e/requirements.txt
 	touch $@
 
-e2e: e2e-assets $(VENV)/ready $(CLIENTGO) $(WEBHOOK) ## Real clients through the proxy, in front of the embedded and of a real API server.
+e2e: e2e-assets $(VENV)/ready $(CLIENTGO) $(WEBHOOK) ## Run real clients through the proxy, in front of the embedded API server and of kube-apiserver.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" E2E_PYTHON="$(CURDIR)/$(VENV)/bin/python" \
 		E2E_CLIENTGO="$(CURDIR)/$(CLIENTGO)" E2E_WEBHOOK="$(CURDIR)/$(WEBHOOK)" $(CARGO) test --test e2e -- $(ARGS)
 
 SOAK_MINUTES ?= 30
 
-soak: e2e-assets ## A quiet tenant beside a hostile one for SOAK_MINUTES: latency, memory, freshness of caches; nothing else may run meanwhile.
+soak: e2e-assets ## Measure latency, memory and caches with a hostile tenant, for SOAK_MINUTES; nothing else may run on the machine.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" SOAK_MINUTES=$(SOAK_MINUTES) \
 		$(CARGO) test --release --test e2e -- --ignored --nocapture a_quiet_tenant_is_served_beside_a_hostile_one
 
 # The build of e2e is that of the binary too, so that CI compiles nothing twice.
-integration: e2e-assets ## Kubernetes' own integration tests through the proxy; ARGS names packages, or is --fast or --baseline.
+integration: e2e-assets ## Run Kubernetes' integration tests through the proxy; ARGS names packages, or is --fast or --baseline.
 	@command -v $(GO) >/dev/null || { echo "integration needs Go 1.26 or newer, for Kubernetes' tests" >&2; exit 1; }
 	$(CARGO) test --test e2e --no-run
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" GO="$(GO)" $(PYTHON) e2e/integration/run.py $(ARGS)
 
-bench: release ## The figures, as ratios in one run; needs nginx and h2load. ARGS names parts of it.
+bench: release ## Measure the binary, as ratios within one run; needs nginx and h2load. ARGS selects parts.
 	KUBEBUILDER_ASSETS="$(or $(KUBEBUILDER_ASSETS),$(CURDIR)/$(ASSETS))" $(PYTHON) e2e/bench.py $(ARGS)

@@ -19,6 +19,7 @@ mod collections;
 mod custom_resources;
 mod deletes;
 mod differential;
+mod documentation;
 mod odd_writes;
 mod off_by_default;
 mod expressions;

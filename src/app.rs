@@ -17,6 +17,7 @@ use crate::config::{self, AuditLog, AuthorizationMode, CallsWebhooks, Limits, Up
 use crate::embedded;
 use crate::impersonation::{self, Impersonation};
 use crate::manifests::ReservedNames;
+use crate::metrics::Registry;
 use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
 use crate::processor::Processor;
 use crate::request::body::MediaTypes;
@@ -30,7 +31,6 @@ use anyhow::{Context, Result};
 use http::{HeaderName, Request};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use prometheus::Registry;
 use rustls::ServerConfig;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

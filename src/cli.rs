@@ -7,7 +7,7 @@ mod check;
 mod serve;
 mod table;
 #[cfg(test)]
-mod readme;
+mod documentation;
 
 use crate::pipeline::REQUEST_LOG;
 use crate::server::descriptors;

@@ -11,6 +11,7 @@ pub mod names;
 mod answers;
 mod derived;
 mod duration;
+pub mod metrics;
 pub mod shares;
 pub mod processor;
 

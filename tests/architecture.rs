@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the ground up.
-const LAYERS: [&str; 36] = [
+const LAYERS: [&str; 37] = [
     "kind",
     "user",
     "body",
@@ -16,6 +16,7 @@ const LAYERS: [&str; 36] = [
     "answers",
     "derived",
     "duration",
+    "metrics",
     "shares",
     "processor",
     "status",
@@ -120,7 +121,7 @@ fn product() -> Vec<Line> {
     let tests = test_modules(&files);
     let is_test = |file: &str| {
         let at = file.trim_end_matches(".rs");
-        tests.iter().any(|test| at == test || at.starts_with(&format!("{test}/")))
+        at.ends_with("_tests") || tests.iter().any(|test| at == test || at.starts_with(&format!("{test}/")))
     };
     let mut lines = Vec::new();
     for (file, text) in files.iter().filter(|(file, _)| !is_test(file)) {

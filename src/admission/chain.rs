@@ -291,7 +291,7 @@ mod tests {
     };
 
     fn chain() -> Chain {
-        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
+        let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
         Chain { plugins: vec![Enabled::new(&SPEC, Box::new(Counter))], metrics, accepted: Default::default() }
     }
 
@@ -313,7 +313,7 @@ mod tests {
 
     #[tokio::test]
     async fn counts_a_plugin_of_the_operation_whatever_it_does_with_the_resource() {
-        let registry = prometheus::Registry::new();
+        let registry = crate::metrics::Registry::new();
         let chain = Chain { metrics: Arc::new(Metrics::new(&registry).unwrap()), ..chain() };
         for (operation, resource) in
             [(Operation::Create, "pods"), (Operation::Create, "secrets"), (Operation::Update, "secrets")]

@@ -5,11 +5,12 @@ mod quantiles;
 mod summary;
 
 use super::{Operation, shadow};
+use crate::metrics::Registry;
 use crate::{conversion, manifests};
 use passes::Controllers;
 pub use passes::Pass;
 use prometheus::core::Collector;
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use summary::{Summary, SummaryVec};
@@ -202,12 +203,12 @@ impl Metrics {
             )?,
             webhook_breakers: {
                 let name = "kube_admission_proxy_webhook_circuit_breaker_open";
-                let help = "Whether a webhook endpoint's circuit breaker is open, so that it is not called: 1 or 0.";
+                let help = "Whether the circuit breaker of a webhook endpoint is open (1) or closed (0), by endpoint and type.";
                 registered(registry, IntGaugeVec::new(Opts::new(name, help), breaker)?)?
             },
             webhook_breaker_rejections: {
                 let name = "kube_admission_proxy_webhook_circuit_breaker_rejected_calls_total";
-                let help = "Webhook calls that were not made, because the endpoint's circuit breaker is open.";
+                let help = "Number of webhook calls that were not made because the circuit breaker of the endpoint was open, by endpoint and type.";
                 registered(registry, IntCounterVec::new(Opts::new(name, help), breaker)?)?
             },
             condition_errors: counter(

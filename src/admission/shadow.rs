@@ -2,8 +2,9 @@
 //! audit log. kube-apiserver has nothing of the kind.
 
 use super::Attributes;
+use crate::metrics::Registry;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -232,13 +233,15 @@ impl Metrics {
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let decisions = Opts::new(
             "admission_proxy_shadow_decisions_total",
-            "What hooks in shadow mode would have decided, by name, type and operation.",
+            "Number of decisions that webhooks and policies in shadow mode would have made, by kind, name, type, operation and decision.",
         );
-        let seconds =
-            HistogramOpts::new("admission_proxy_shadow_duration_seconds", "How long hooks in shadow mode took.");
+        let seconds = HistogramOpts::new(
+            "admission_proxy_shadow_duration_seconds",
+            "Latency of webhooks and policies in shadow mode in seconds, by kind, name, type and operation.",
+        );
         let annotated = Opts::new(
             "admission_proxy_shadow_annotations",
-            "Hooks and policies that decide nothing because an annotation says so, by type.",
+            "Number of webhooks and policies that an annotation puts into shadow mode, by kind and type.",
         );
         let metrics = Self {
             decisions: IntCounterVec::new(decisions, &["kind", "name", "type", "operation", "decision"])?,

@@ -123,7 +123,7 @@ fn write_all(mut output: impl Write, lines: &Receiver<String>, waiting_bytes: &A
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prometheus::Registry;
+    use crate::metrics::Registry;
     use std::sync::mpsc;
 
     fn metrics() -> Metrics {

@@ -1,6 +1,7 @@
 //! `apiserver_audit_*`: kube-apiserver's names and labels.
 
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use crate::metrics::Registry;
+use prometheus::{IntCounter, IntCounterVec, Opts};
 
 /// The audit metrics.
 #[derive(Clone, Debug)]

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::admission::{Annotations, Level as AnnotationLevel};
+use crate::metrics::Registry;
 use crate::object::Object;
 use crate::request::{RequestInfo, request_info};
 use crate::status::{Details, Status};
-use prometheus::Registry;
 use serde_json::{Value, json};
 use std::sync::Mutex;
 

@@ -195,7 +195,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prometheus::{Registry, TextEncoder};
+    use crate::metrics::Registry;
+    use prometheus::TextEncoder;
 
     struct World {
         registry: Registry,

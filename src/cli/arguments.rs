@@ -1,4 +1,4 @@
-//! What can be typed. Names, defaults and syntax are kube-apiserver's where it has the flag.
+//! The arguments of the command line. A flag that kube-apiserver has too has its name, default and syntax.
 
 use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
 use crate::duration;
@@ -17,27 +17,27 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Serve the Kubernetes API: admit what clients write, forward it to an API server.
+    /// Serve the Kubernetes API: run admission for the writes of clients, and forward them to an API server.
     ///
-    /// Without --upstream-kubeconfig an API server inside this process is behind it, for trying and for tests.
+    /// Without --upstream-kubeconfig the proxy forwards to an embedded API server, for trials and tests.
     #[command(args_override_self = true, disable_help_flag = true)]
     Serve(Box<Serve>),
-    /// Check the expressions of policies, webhooks' matchConditions and custom resources' rules, without a cluster.
+    /// Check the CEL expressions of policies, match conditions of webhooks and rules of custom resources, without a cluster.
     ///
-    /// Says what kube-apiserver would refuse, what it would warn of in status.typeChecking, and what each expression may cost.
-    /// Kinds are the built-in ones and those that CustomResourceDefinitions among the files define. Exits with 1 if there is an
-    /// error.
+    /// Prints the errors for which kube-apiserver would refuse the object, the warnings that it would write to status.typeChecking, and
+    /// the estimated cost of each expression. Known kinds are the built-in kinds and those that CustomResourceDefinitions among the files
+    /// define. The exit code is 1 if there is an error.
     Check(Check),
-    /// List the admission plugins: name, phase, whether on by default, configuration kind, what it does.
+    /// List the admission plugins: name, phase, default, kind of the configuration, and effect.
     Plugins,
 }
 
 #[derive(Args, Debug)]
 pub(super) struct Check {
-    /// Files of manifests, YAML or JSON.
+    /// Manifest files, in YAML or JSON.
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
-    /// Files of custom resources, which are checked by the rules of their definitions.
+    /// Files of custom resources to validate by the rules of their CustomResourceDefinitions.
     #[arg(long, value_name = "FILE", action = ArgAction::Append)]
     pub(super) object: Vec<PathBuf>,
 }
@@ -57,7 +57,7 @@ pub(super) struct Serve {
     #[command(flatten)]
     pub(super) audit: Audit,
 
-    /// How much is logged, to stderr: 0 what an operator wants to know, 2 decisions, 6 every request.
+    /// Verbosity of the log on stderr. 0: events that concern an operator. 2: decisions about requests. 6: every request.
     #[arg(long = "v", short = 'v', value_name = "LEVEL", default_value_t = 0, help_heading = "Misc")]
     pub(super) verbosity: u8,
     /// Print help.
@@ -68,67 +68,72 @@ pub(super) struct Serve {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Admission")]
 pub(super) struct Admission {
-    /// Plugins to run besides those on by default (`kube-admission-proxy plugins` lists them). Their order does not matter.
+    /// Plugins to run in addition to those that are on by default; `kube-admission-proxy plugins` lists all. The order of the names
+    /// does not matter.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) enable_admission_plugins: Vec<String>,
     /// Plugins not to run although they are on by default.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) disable_admission_plugins: Vec<String>,
-    /// An AdmissionConfiguration file with plugins' configurations.
+    /// An AdmissionConfiguration file, which holds or names the configuration of single plugins.
     #[arg(long, value_name = "FILE")]
     pub(super) admission_control_config_file: Option<PathBuf>,
-    /// kube-apiserver's feature gates, AllAlpha and AllBeta too. Those that concern neither admission, CBOR nor
-    /// impersonation have no effect.
+    /// kube-apiserver's feature gates, AllAlpha and AllBeta included. A gate that concerns neither admission, CBOR, impersonation nor
+    /// the connections of unauthenticated clients has no effect.
     #[arg(long, value_name = "NAME=BOOL,…", action = ArgAction::Append)]
     pub(super) feature_gates: Vec<String>,
-    /// How long a pod stays on a node that is not ready, where it does not say itself.
+    /// Seconds that a pod stays on a node that is not ready, for pods without a toleration of their own for that taint.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, allow_negative_numbers = true)]
     pub(super) default_not_ready_toleration_seconds: i64,
-    /// How long a pod stays on a node that is unreachable, where it does not say itself.
+    /// Seconds that a pod stays on a node that is unreachable, for pods without a toleration of their own for that taint.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, allow_negative_numbers = true)]
     pub(super) default_unreachable_toleration_seconds: i64,
-    /// Time for the calls of webhooks in all phases on one object. Hooks that are still to be called then count as timed out:
-    /// their failurePolicy decides. 0 for as long as each of them may take.
+    /// Time that the calls of all webhooks for one object may take together, in all phases. After that time each webhook that is
+    /// still to be called counts as timed out, and its failurePolicy decides. With 0 only the timeout of each webhook applies.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(super) admission_timeout: Duration,
-    /// Webhooks that are called but decide nothing, by their configuration or as configuration/webhook: what they would
-    /// have decided is counted, logged and in the audit log. The annotation shadow.kube-admission-proxy.dev/hooks says the same.
+    /// Webhooks that are called without effect, named by their configuration or as configuration/webhook. The decision that each of
+    /// them would have made is counted, logged and written to the audit log. The annotation shadow.kube-admission-proxy.dev/hooks on
+    /// a configuration has the same meaning.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) shadow_webhooks: Vec<String>,
-    /// Admission policies that are evaluated but decide nothing, by their name or as policy/binding: what they would have decided
-    /// is counted, logged and in the audit log. The annotation shadow.kube-admission-proxy.dev/policy says the same.
+    /// Admission policies that are evaluated without effect, named by the policy or as policy/binding. The decision that each of them
+    /// would have made is counted, logged and written to the audit log. The annotation shadow.kube-admission-proxy.dev/policy on a
+    /// policy or a binding has the same meaning.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) shadow_policies: Vec<String>,
-    /// Whether the annotations shadow.kube-admission-proxy.dev/hooks and …/policy are obeyed. With false only the command line makes
-    /// shadows.
+    /// Whether the annotations shadow.kube-admission-proxy.dev/hooks and shadow.kube-admission-proxy.dev/policy have an effect. With
+    /// false, only --shadow-webhooks and --shadow-policies put webhooks and policies into shadow mode.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "true", value_parser = boolean, action = ArgAction::Set)]
     pub(super) shadow_annotations: bool,
-    /// Whether policies from files (staticManifestsDir) may have parameters, which are objects of the API behind; kube-apiserver
-    /// refuses such files.
+    /// Whether policies from files (staticManifestsDir) may have parameters. The parameters are objects of the upstream API server.
+    /// kube-apiserver refuses such files.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = boolean, action = ArgAction::Set)]
     pub(super) enable_static_policy_parameters: bool,
-    /// What the validating phase sees where a webhook looks: the object as it would be stored, for which the write is
-    /// tried first (dryRun=All); or the one that is submitted, without that round trip.
+    /// The object that the validating phase sees if a webhook, a policy or a ResourceQuota matches the request. stored: the object as
+    /// the API server would store it, which the proxy finds out by a dry run of the write (dryRun=All). submitted: the object after
+    /// the mutating phase, without a dry run.
     #[arg(long, value_name = "VIEW", value_parser = validation_view(), default_value = "stored")]
     pub(super) validation_view: ValidationView,
-    /// Who owns the fields that admission changes: nobody, as in kube-apiserver, for which every write that admission changes is
-    /// followed by one of metadata.managedFields (exact: not for pods and events; exact-all); or who writes the object (writer).
+    /// The field manager of the fields that admission changes. exact: no field manager, as in kube-apiserver, by a second write of
+    /// metadata.managedFields after every write that admission changes, except of pods and events. exact-all: the same, pods and
+    /// events included. writer: the client that writes the object, without a second write.
     #[arg(long, value_name = "OWNERSHIP", value_parser = field_ownership(), default_value = "exact")]
     pub(super) field_ownership: FieldOwnership,
-    /// Whether webhooks of a Service are called at its endpoints rather than at its cluster IP.
+    /// Whether the proxy calls a webhook of a Service at the Service's endpoints instead of its cluster IP.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = boolean, action = ArgAction::Set)]
     pub(super) enable_aggregator_routing: bool,
-    /// After so many calls in a row that a webhook did not answer, further ones fail at once, until one that tries is
-    /// answered. 0 for never, as in kube-apiserver; at most 1000.
+    /// Number of calls in a row without an answer after which the circuit breaker of a webhook endpoint opens: further calls fail at
+    /// once, until a probing call is answered. 0 disables circuit breakers, as in kube-apiserver. At most 1000.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(super) webhook_circuit_breaker_failures: u32,
-    /// The time in which these calls count.
+    /// Time within which the calls without an answer must follow each other to open a webhook's circuit breaker.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration::parse)]
     pub(super) webhook_circuit_breaker_window: Duration,
-    /// How long they fail before one tries, and then the next.
+    /// Time between two probing calls of a webhook endpoint whose circuit breaker is open, and before the first of them.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
     pub(super) webhook_circuit_breaker_probe_interval: Duration,
 }
@@ -136,37 +141,38 @@ pub(super) struct Admission {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Authentication")]
 pub(super) struct Authentication {
-    /// Who presents a certificate that one of these authorities signed is the user of its common name, with its
-    /// organizations as groups.
+    /// Certificate authorities for client certificates. A client with a certificate that one of them signed is the user of the
+    /// certificate's common name, in the groups of its organizations.
     #[arg(long, value_name = "FILE")]
     pub(super) client_ca_file: Option<PathBuf>,
-    /// Authorities of the front proxies whose request headers are believed.
+    /// Certificate authorities for the client certificates of front proxies, whose request headers name the user.
     #[arg(long, value_name = "FILE")]
     pub(super) requestheader_client_ca_file: Option<PathBuf>,
-    /// Common names of those front proxies. None: every one that the authorities signed.
+    /// Common names in the client certificates of trusted front proxies. Without this flag every certificate that an authority of
+    /// --requestheader-client-ca-file signed is accepted.
     #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
     pub(super) requestheader_allowed_names: Vec<String>,
-    /// Headers to look for user names. X-Remote-User is common.
+    /// Request headers of a front proxy that hold the user name. X-Remote-User is common.
     #[arg(long, value_name = "HEADER,…", action = ArgAction::Append)]
     pub(super) requestheader_username_headers: Vec<String>,
-    /// Headers to look for UIDs. X-Remote-Uid is suggested.
+    /// Request headers of a front proxy that hold the user's UID. X-Remote-Uid is suggested.
     #[arg(long, value_name = "HEADER,…", action = ArgAction::Append)]
     pub(super) requestheader_uid_headers: Vec<String>,
-    /// Headers to look for groups. X-Remote-Group is suggested.
+    /// Request headers of a front proxy that hold the user's groups. X-Remote-Group is suggested.
     #[arg(long, value_name = "HEADER,…", action = ArgAction::Append)]
     pub(super) requestheader_group_headers: Vec<String>,
-    /// Prefixes of headers to look for anything else. X-Remote-Extra- is suggested.
+    /// Prefixes of the request headers of a front proxy that hold the user's extra fields. X-Remote-Extra- is suggested.
     #[arg(long, value_name = "PREFIX,…", action = ArgAction::Append)]
     pub(super) requestheader_extra_headers_prefix: Vec<String>,
-    /// Whether who presents nothing may call as system:anonymous (kube-apiserver's default is true).
+    /// Whether requests without credentials are accepted, as the user system:anonymous. kube-apiserver's default is true.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           default_value = "false", value_parser = boolean, action = ArgAction::Set)]
     pub(super) anonymous_auth: bool,
-    /// Static bearer tokens: lines of token,user,uid,"group1,group2". Others are shown to the API server behind.
+    /// File of static bearer tokens, with lines of token,user,uid,"group1,group2". The upstream API server reviews every other token.
     #[arg(long, value_name = "FILE")]
     pub(super) token_auth_file: Option<PathBuf>,
-    /// How long the API server behind is believed that a bearer token is good: as long a revoked one may go on (kube-apiserver's
-    /// default for its webhook is 2m0s). 0 asks for each request. Refused tokens are asked about each time.
+    /// Time for which the proxy caches that the upstream API server accepts a bearer token. A revoked token can be used for as long.
+    /// 0 disables the cache. Rejected tokens are never cached. The default of kube-apiserver's flag of this name is 2m0s.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(super) authentication_token_webhook_cache_ttl: Duration,
 }
@@ -174,15 +180,17 @@ pub(super) struct Authentication {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Authorization")]
 pub(super) struct Authorization {
-    /// Webhook asks the API server behind (SubjectAccessReview) before anything else happens; AlwaysAllow lets it refuse
-    /// when the request gets there. Default: Webhook, and AlwaysAllow where that API server is the one in this process.
+    /// Webhook: the proxy authorizes each request by a SubjectAccessReview at the upstream API server before admission. AlwaysAllow:
+    /// the upstream API server authorizes the forwarded request. The default is Webhook, and AlwaysAllow with the embedded API
+    /// server.
     #[arg(long, value_name = "MODE", action = ArgAction::Append)]
     pub(super) authorization_mode: Vec<String>,
-    /// How long the API server behind is believed that a user may do something: as long a right that was revoked past the proxy may
-    /// go on (kube-apiserver's default for its webhook is 5m0s). 0 asks each time.
+    /// Time for which the proxy caches that a user may do something. A right that is revoked without the proxy's knowledge can be
+    /// used for as long. 0 disables the cache. The default of kube-apiserver's flag of this name is 5m0s.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(super) authorization_webhook_cache_authorized_ttl: Duration,
-    /// The same of what a user may not do (kube-apiserver's default for its webhook is 30s).
+    /// Time for which the proxy caches that a user may not do something. 0 disables the cache. The default of kube-apiserver's flag
+    /// of this name is 30s.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(super) authorization_webhook_cache_unauthorized_ttl: Duration,
 }
@@ -190,35 +198,38 @@ pub(super) struct Authorization {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Serving")]
 pub(super) struct Serving {
-    /// Address to serve the API on.
+    /// Address on which the proxy serves the Kubernetes API.
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
     pub(super) bind_address: IpAddr,
-    /// Port to serve the API on, over TLS. 0 takes a free one, which is printed.
+    /// Port on which the proxy serves the Kubernetes API, over TLS. With 0 the system chooses a free port, which is logged.
     #[arg(long, value_name = "PORT", default_value_t = 6443)]
     pub(super) secure_port: u16,
-    /// The server's certificate, its chain behind it. Without one, a self-signed one is made at start.
+    /// File of the serving certificate, followed by its chain. Without this flag the proxy makes a self-signed certificate at the
+    /// start.
     #[arg(long, value_name = "FILE")]
     pub(super) tls_cert_file: Option<PathBuf>,
-    /// Its private key.
+    /// File of the private key of the serving certificate.
     #[arg(long, value_name = "FILE")]
     pub(super) tls_private_key_file: Option<PathBuf>,
-    /// Where /livez, /readyz and /metrics are served, in plain HTTP. Port 0 takes a free one, which is printed.
+    /// Address and port on which the proxy serves /livez, /readyz and /metrics, over plain HTTP. With port 0 the system chooses a
+    /// free port, which is logged.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:10280")]
     pub(super) health_bind_address: SocketAddr,
-    /// Time for a request that is no watch and no upgrade.
+    /// Time for a request that is neither a watch nor an upgrade.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration::parse)]
     pub(super) request_timeout: Duration,
-    /// Reads in flight at a time; more get 429, and so does a user who has as many as are left. `system:masters` do not count. 0
-    /// for no limit.
+    /// Number of reads that the proxy handles at the same time. Further reads get 429, and so do the reads of a user who has as many
+    /// in flight as there are free places. Requests of the group system:masters do not count. 0 sets no bound.
     #[arg(long, value_name = "N", default_value_t = 400)]
     pub(super) max_requests_inflight: usize,
-    /// The same of writes.
+    /// Number of writes that the proxy handles at the same time. Further writes get 429, and so do the writes of a user who has as
+    /// many in flight as there are free places. Requests of the group system:masters do not count. 0 sets no bound.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(super) max_mutating_requests_inflight: usize,
-    /// On SIGTERM, how long /readyz fails before connections are no longer accepted.
+    /// Time after SIGTERM for which /readyz fails while the proxy still accepts connections.
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration::parse)]
     pub(super) shutdown_delay_duration: Duration,
-    /// After that, how long requests in flight may take.
+    /// Time for the requests in flight to finish at the shutdown, after the proxy has stopped accepting connections.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = duration::parse)]
     pub(super) shutdown_drain_timeout: Duration,
 }
@@ -226,21 +237,22 @@ pub(super) struct Serving {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Upstream")]
 pub(super) struct Upstream {
-    /// The API server behind, and the proxy's own credentials for it. Without it, the API server inside this process is
-    /// behind.
+    /// Kubeconfig that names the upstream API server and holds the proxy's own credentials for it. Without this flag the upstream is
+    /// the embedded API server, inside the process.
     #[arg(long, value_name = "FILE")]
     pub(super) upstream_kubeconfig: Option<PathBuf>,
-    /// As whom requests reach it: the proxy that impersonates the caller; a front proxy with request headers under the names
-    /// in ConfigMap kube-system/extension-apiserver-authentication (the kubeconfig has its client certificate, and a token for the
-    /// proxy's own requests); or the caller itself, with the
-    /// credentials it presented.
+    /// Identity of forwarded requests at the upstream API server. impersonate: the proxy, which impersonates the caller.
+    /// requestheader: a front proxy, which names the caller in the request headers that the ConfigMap
+    /// kube-system/extension-apiserver-authentication lists; the kubeconfig holds the front proxy's client certificate, and a token
+    /// for the proxy's own requests. passthrough: the caller, with the credentials of the request.
     #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
     pub(super) upstream_identity: UpstreamIdentity,
-    /// Whether it calls webhooks itself, which is warned of: each would be called twice. auto looks at its metrics.
+    /// Whether the upstream API server calls webhooks itself, so that each webhook is called twice; the proxy warns of it. With auto
+    /// the proxy reads the metrics of the upstream API server.
     #[arg(long, value_name = "WHETHER", value_parser = calls_webhooks(), default_value = "auto")]
     pub(super) upstream_calls_webhooks: CallsWebhooks,
-    /// Where a kubeconfig for the API server inside this process is written, if the server's certificate and the
-    /// clients' authority are its own [default: ./kube-admission-proxy.kubeconfig].
+    /// File to which the proxy writes a kubeconfig for the embedded API server, if the proxy makes the serving certificate and the
+    /// client authority itself [default: ./kube-admission-proxy.kubeconfig].
     #[arg(long, value_name = "FILE")]
     pub(super) write_kubeconfig: Option<PathBuf>,
 }
@@ -248,10 +260,10 @@ pub(super) struct Upstream {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Audit")]
 pub(super) struct Audit {
-    /// File that audit events are appended to, as lines of JSON. - is standard output.
+    /// File to which audit events are appended, one JSON object a line. - is the standard output.
     #[arg(long, value_name = "FILE")]
     pub(super) audit_log_path: Option<PathBuf>,
-    /// The audit policy (audit.k8s.io/v1 Policy).
+    /// File of the audit policy (audit.k8s.io/v1 Policy).
     #[arg(long, value_name = "FILE")]
     pub(super) audit_policy_file: Option<PathBuf>,
 }

@@ -28,27 +28,33 @@ impl Families {
             last_event: GaugeVec::new(
                 options(
                     "last_event_seconds",
-                    "Seconds since the API server last answered to the list or watch of a cache.",
+                    "Seconds since the API server last answered the list or watch of a cache, by kind of object.",
                 ),
                 kind,
             )?,
             undecodable: IntGaugeVec::new(
-                options("undecodable_objects", "Objects of a cache that cannot be decoded as they are now."),
+                options(
+                    "undecodable_objects",
+                    "Number of objects of a cache whose current state cannot be decoded, by kind of object.",
+                ),
                 kind,
             )?,
             undecodable_total: IntCounterVec::new(
-                options("undecodable_objects_total", "Objects and events of a cache that could not be decoded."),
+                options(
+                    "undecodable_objects_total",
+                    "Number of objects and watch events of a cache that could not be decoded, by kind of object.",
+                ),
                 kind,
             )?,
             full: IntGaugeVec::new(
                 options(
                     "full",
-                    "Caches of policies' parameters that hold nothing, for there is more than they may hold.",
+                    "Number of caches of policy parameters that hold nothing because the objects exceed the bound in bytes, by kind of object.",
                 ),
                 kind,
             )?,
             bytes: IntGaugeVec::new(
-                options("bytes", "About how many bytes caches of policies' parameters hold."),
+                options("bytes", "Estimated number of bytes in the caches of policy parameters, by kind of object."),
                 kind,
             )?,
         })

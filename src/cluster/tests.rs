@@ -218,7 +218,7 @@ async fn a_watch_that_stays_broken_is_stale_and_what_it_held_counts() {
     let stale = cluster.stale();
     assert!(stale[0].1.contains("it is Forbidden"), "{stale:?}");
     assert!(cluster.is_synced() && cluster.service("n", "a").is_some());
-    let registry = prometheus::Registry::new();
+    let registry = crate::metrics::Registry::new();
     registry.register(Box::new(Metrics::new(cluster).unwrap())).unwrap();
     let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
     assert!(text.contains("kube_admission_proxy_watch_last_event_seconds{kind=\"Services\"} 3"), "{text}");

@@ -1,164 +1,171 @@
-//! Every bound of the program, by name.
+//! The bounds of the program that depend on the machine and the cluster, by name.
 
 use std::time::Duration;
 
-/// What the program takes, keeps and waits for at most.
+/// Upper bounds of sizes, numbers and times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Connections open at a time; further ones wait in the kernel's queue.
+    /// Number of clients' connections. Further connections wait in the kernel's queue.
     pub connections: usize,
-    /// Connections of which no request has authenticated yet; for a further one the oldest that has no open request ends.
+    /// Number of connections without an authenticated request. For a further connection the proxy closes the oldest one without an
+    /// open request.
     pub unauthenticated_connections: usize,
-    /// TLS handshakes at a time; further connections wait in the kernel's queue, for a second at most: then the oldest handshake
-    /// ends.
+    /// Number of TLS handshakes. Further connections wait in the kernel's queue for a second at most; then the proxy ends the
+    /// oldest handshake.
     pub handshakes: usize,
     /// Time for a TLS handshake.
     pub handshake_timeout: Duration,
-    /// Time for a request's head to arrive over HTTP/1.1 (`http.Server.ReadHeaderTimeout`).
+    /// Time for the head of an HTTP/1.1 request to arrive (`http.Server.ReadHeaderTimeout`).
     pub head_timeout: Duration,
-    /// Time without an open request after which an HTTP/2 connection is closed (`http.Server.IdleTimeout`); over HTTP/1.1
+    /// Time without an open request after which the proxy closes an HTTP/2 connection (`http.Server.IdleTimeout`). For HTTP/1.1,
     /// `head_timeout` includes it.
     pub idle_timeout: Duration,
-    /// Time for a client to leave a connection that is closed: after a GOAWAY without an open request, and for new requests.
+    /// Time after a GOAWAY for a client to leave the connection.
     pub goaway_timeout: Duration,
-    /// Connections of probes and scrapers to the health port; for a further one the oldest ends.
+    /// Number of connections to the health address. For a further connection the proxy closes the oldest one.
     pub health_connections: usize,
-    /// Bytes of a request's head (`http.DefaultMaxHeaderBytes`).
+    /// Size of the head of a request (`http.DefaultMaxHeaderBytes`).
     pub head_bytes: u32,
-    /// HTTP/2 streams of one connection (`--http2-max-streams-per-connection`).
+    /// Number of HTTP/2 streams of one connection (`--http2-max-streams-per-connection` of kube-apiserver).
     pub http2_streams: u32,
-    /// Bytes of a request's body (`MaxRequestBodyBytes`).
+    /// Size of the body of a request (`MaxRequestBodyBytes`).
     pub body_bytes: usize,
-    /// Bytes of an answer that the proxy itself has to read: an old object, a review, a dry run.
+    /// Size of an answer of the upstream API server that the proxy reads itself: a stored object, a review, a dry run.
     pub response_bytes: usize,
-    /// Time for a request that is no watch and no upgrade (`--request-timeout`).
+    /// Time for a request that is neither a watch nor an upgrade (`--request-timeout`).
     pub request_timeout: Duration,
-    /// Time for a write, whatever it asks for (`requestTimeoutUpperBound`).
+    /// Time for a write, whatever its `timeout` parameter (`requestTimeoutUpperBound`).
     pub mutating_timeout: Duration,
-    /// Time for the calls of webhooks in all phases on one object (`--admission-timeout`); none for as long as each may take.
+    /// Time for the calls of all webhooks for one object, in all phases (`--admission-timeout`). Without a value only the timeout
+    /// of each webhook applies.
     pub admission_timeout: Option<Duration>,
-    /// Reads in flight (`--max-requests-inflight`); 0 for any number.
+    /// Number of reads in flight (`--max-requests-inflight`). 0 sets no bound.
     pub requests_inflight: usize,
-    /// Writes in flight (`--max-mutating-requests-inflight`); 0 for any number.
+    /// Number of writes in flight (`--max-mutating-requests-inflight`). 0 sets no bound.
     pub mutating_requests_inflight: usize,
-    /// Requests of which something large is decoded, patched or evaluated at the same time; half of them at most are one user's.
-    /// 0 for one less than there are processors.
+    /// Number of requests for which the proxy decodes, patches or evaluates something large at the same time. One user has at most
+    /// half of them. 0 stands for one less than the number of processors.
     pub long_work: usize,
-    /// Watches, logs and other long-running requests at a time that are not upgraded; `system:masters` do not count, here and below.
+    /// Number of watches, logs and other long-running requests that are not upgraded. Requests of `system:masters` do not count,
+    /// here and in the bounds of upgrades.
     pub long_running_requests: usize,
-    /// How many of them are one user's; no more than are left to others, as of all requests.
+    /// Number of long-running requests of one user, who never has more of them than are free.
     pub user_long_running_requests: usize,
-    /// Upgraded connections, but watches: exec, attach, port-forward. They no longer count as `connections`.
+    /// Number of upgraded connections (exec, attach, port-forward). Watches over WebSocket do not count. An upgraded connection no
+    /// longer counts as one of `connections`.
     pub upgrades: usize,
-    /// How many of them are one user's.
+    /// Number of upgraded connections of one user.
     pub user_upgrades: usize,
-    /// Access reviews about callers that are asked at the same time; further ones wait.
+    /// Number of SubjectAccessReviews about callers at the same time. Further ones wait.
     pub access_reviews: usize,
-    /// How many of them are about one user.
+    /// Number of SubjectAccessReviews about one user at the same time. Further ones wait.
     pub user_access_reviews: usize,
-    /// Bytes of answers of the API server that the proxy holds at the same time to read them as a whole, lists and old objects of more
-    /// than 256 KiB; half of them at most are one user's. Further ones wait, as long as for a connection.
+    /// Size of the answers of the upstream API server that the proxy holds in memory at the same time: lists, and stored objects of
+    /// more than 256 KiB. One user has at most half of it. Further requests wait, for `connection_wait_timeout` at most.
     pub whole_answers_bytes: usize,
-    /// Bytes of a page of the list of what a deletecollection deletes.
+    /// Size of a page of the list of objects that a deletecollection deletes.
     pub page_bytes: usize,
-    /// Bytes of an answer that the API server may send ahead of a client that does not read.
+    /// Size of the part of an answer that the upstream API server may send before the client reads it.
     pub answer_window_bytes: u32,
-    /// The same of a watch or another long-running request.
+    /// Size of the part of a watch, or of another long-running request, that the upstream API server may send before the client
+    /// reads it.
     pub watch_window_bytes: u32,
-    /// HTTP/2 connections to the API server behind, of each kind: for short and for long-running requests, of clients and of the proxy.
+    /// Number of HTTP/2 connections to the upstream API server of each of four kinds: short and long-running requests, of clients
+    /// and of the proxy.
     pub upstream_connections: usize,
-    /// HTTP/1.1 connections with a request on them, to an API server that speaks nothing newer.
+    /// Number of HTTP/1.1 connections in use to an upstream API server without HTTP/2.
     pub upstream_http1_connections: usize,
-    /// Idle HTTP/1.1 connections kept to the API server behind; to one that speaks HTTP/2 as many at most for short requests.
+    /// Number of idle HTTP/1.1 connections to the upstream API server. With an upstream API server that has HTTP/2, also the number
+    /// of HTTP/1.1 connections for short requests.
     pub idle_connections: usize,
-    /// Time to connect to the API server behind.
+    /// Time to connect to the upstream API server.
     pub connect_timeout: Duration,
-    /// Wait for a place on a connection to the API server behind.
+    /// Time that a request waits for a place on a connection to the upstream API server.
     pub connection_wait_timeout: Duration,
-    /// Time for a call that the proxy makes for itself, all attempts included: discovery, a review of a token or of
-    /// an access, a namespace that the cache lacks.
+    /// Time for a request of the proxy itself, all attempts included: discovery, a TokenReview, a SubjectAccessReview, a namespace
+    /// that the cache does not have.
     pub call_timeout: Duration,
-    /// Between two questions whether the API server behind still answers, for readiness.
+    /// Time between two probes of the upstream API server, for readiness.
     pub probe_interval: Duration,
-    /// Time for its answer to one.
+    /// Time for the answer to a probe of the upstream API server.
     pub probe_timeout: Duration,
-    /// Between two reads of the names of the headers in which the API server behind takes a front proxy's word.
+    /// Time between two reads of the header names in the ConfigMap `extension-apiserver-authentication`.
     pub front_proxy_headers_interval: Duration,
-    /// Time for a page of a list that fills a cache.
+    /// Time for a page of the list that fills a cache.
     pub list_timeout: Duration,
-    /// Bytes of a single object that a cache lists or watches.
+    /// Size of one object in the list or watch of a cache.
     pub object_bytes: usize,
-    /// How long the watch of a cache may fail before the proxy is not ready; what the cache holds goes on counting.
+    /// Time for which the watch of a cache may fail before the proxy is not ready. The content of the cache stays in use.
     pub broken_watch_timeout: Duration,
-    /// Bytes of a discovery document.
+    /// Size of a discovery document.
     pub discovery_bytes: usize,
-    /// Reviews of clients' credentials at a time (TokenReview, SelfSubjectReview). Requests that need a further one wait, then get
-    /// 429.
+    /// Number of reviews of clients' credentials at the same time (TokenReview, SelfSubjectReview). Further requests wait, and then
+    /// get 429.
     pub credential_reviews: usize,
-    /// The same for the requests of one connection.
+    /// Number of reviews of credentials for the requests of one connection at the same time.
     pub credential_reviews_per_connection: usize,
-    /// Wait for a place for such a review.
+    /// Time that a request waits for a review of its credentials to begin.
     pub credential_review_wait_timeout: Duration,
-    /// Bytes of a client's token.
+    /// Size of a client's bearer token.
     pub token_bytes: usize,
-    /// Tokens whose review is remembered.
+    /// Number of cached TokenReviews.
     pub token_cache_entries: u64,
-    /// How long it is remembered that a token is good (`--authentication-token-webhook-cache-ttl`); that it is not is never
-    /// remembered.
+    /// Time for which an accepted token is cached (`--authentication-token-webhook-cache-ttl`). Rejected tokens are not cached.
     pub token_cache_ttl: Duration,
-    /// Access reviews that are remembered.
+    /// Number of cached SubjectAccessReviews.
     pub authorization_cache_entries: u64,
-    /// How long a yes is remembered (`--authorization-webhook-cache-authorized-ttl`).
+    /// Time for which an allowed request is cached (`--authorization-webhook-cache-authorized-ttl`).
     pub authorized_ttl: Duration,
-    /// How long a no is remembered (`--authorization-webhook-cache-unauthorized-ttl`).
+    /// Time for which a refused request is cached (`--authorization-webhook-cache-unauthorized-ttl`).
     pub unauthorized_ttl: Duration,
-    /// Access reviews that the impersonation headers of one request may cause.
+    /// Number of SubjectAccessReviews for the impersonation headers of one request.
     pub impersonation_checks: usize,
-    /// Times that a write starts over because the object changed meanwhile: as many as there may be writers of one object.
+    /// Number of times that a write starts over because the stored object changed: as many as there may be writers of one object.
     /// In kube-apiserver only the deadline ends this (`GuaranteedUpdate`).
     pub conflict_retries: usize,
-    /// Times that a write starts over although the object is the one that was admitted before: then the conflict is about something
-    /// else, and another attempt only asks webhooks again.
+    /// Number of times that a write starts over after a conflict although the stored object did not change. The reason of the
+    /// conflict is another one then, and further attempts only call webhooks again.
     pub unexplained_retries: usize,
-    /// Wait for caches to hold their first list (`admission.Handler.WaitForReady`).
+    /// Time that a request waits for the first list of a cache (`admission.Handler.WaitForReady`).
     pub cache_sync_timeout: Duration,
-    /// How long it is remembered what the API server said of a CustomResourceDefinition that is not in the cache yet.
+    /// Time for which the proxy keeps the answer about a CustomResourceDefinition that the cache does not have yet.
     pub definition_ttl: Duration,
-    /// Kinds that policies take parameters from; each is watched as long as a policy names it.
+    /// Number of kinds of policy parameters. Each is watched as long as a policy names it.
     pub policy_parameter_kinds: usize,
-    /// Bytes of the objects that policies take parameters from, of one kind, or of one kind in a namespace where bindings
-    /// name it. Where there are more, none is kept, and requests that need one are refused.
+    /// Size of the policy parameters of one kind, or of one kind in one namespace if bindings name the namespace. If there are
+    /// more, the cache keeps none, and requests that need a parameter are refused.
     pub policy_parameter_bytes: usize,
-    /// Webhook clients that are kept.
+    /// Number of webhook clients that the proxy keeps.
     pub webhook_clients: u64,
-    /// Bytes of a webhook's answer, also after decompression.
+    /// Size of the answer of a webhook, after decompression too.
     pub webhook_response_bytes: usize,
-    /// Calls in a row without an answer after which a webhook is not called for a while
-    /// (`--webhook-circuit-breaker-failures`); 0 for never.
+    /// Number of calls in a row without an answer after which the circuit breaker of a webhook endpoint opens
+    /// (`--webhook-circuit-breaker-failures`). 0 for never.
     pub webhook_breaker_failures: usize,
-    /// The time in which they count (`--webhook-circuit-breaker-window`).
+    /// Time within which these calls must follow each other (`--webhook-circuit-breaker-window`).
     pub webhook_breaker_window: Duration,
-    /// Between two calls that try whether it answers again (`--webhook-circuit-breaker-probe-interval`).
+    /// Time between two probing calls of an endpoint with an open circuit breaker (`--webhook-circuit-breaker-probe-interval`).
     pub webhook_breaker_probe_interval: Duration,
-    /// Webhook endpoints of a plugin that have a circuit breaker.
+    /// Number of webhook endpoints of one plugin that have a circuit breaker.
     pub webhook_breakers: usize,
-    /// Bytes of the answers that ImagePolicyWebhook remembers.
+    /// Size of the cached answers of ImagePolicyWebhook's backend.
     pub image_review_cache_bytes: usize,
-    /// Namespaces whose quotas are charged at the same time.
+    /// Number of namespaces whose ResourceQuotas are charged at the same time.
     pub quota_workers: usize,
-    /// Requests that wait for their quotas to be charged; further ones are refused.
+    /// Number of requests that wait until a ResourceQuota is charged. Further requests are refused.
     pub quota_waiting_requests: usize,
-    /// Wait for the quotas to be charged.
+    /// Time that a request waits until a ResourceQuota is charged.
     pub quota_timeout: Duration,
-    /// Quotas that are remembered as they were last written, and namespaces whose quotas were asked of the API server.
+    /// Number of ResourceQuotas that are kept as last written, and of namespaces whose ResourceQuotas were read from the upstream
+    /// API server.
     pub quota_cache_entries: u64,
-    /// How long it is remembered what quotas the API server says a namespace has, before the cache knows.
+    /// Time for which the ResourceQuotas of a namespace that the cache does not have yet are kept.
     pub quota_lookup_ttl: Duration,
-    /// Audit events waiting to be written; what comes on top is dropped and counted.
+    /// Number of audit events in the queue. Further events are dropped and counted.
     pub audit_queue_events: usize,
-    /// Bytes of audit events waiting to be written.
+    /// Size of the audit events in the queue.
     pub audit_queue_bytes: usize,
-    /// Time to write what waits in the audit queue, at the end.
+    /// Time to write the audit queue at the shutdown.
     pub audit_flush_timeout: Duration,
 }
 
@@ -246,8 +253,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same limits for a process with so many file descriptors: clients' connections take three quarters of them at most, and the
-    /// health port, upgrades, connections to the API server and files share the rest.
+    /// Lowers the bounds of connections for a process with this number of file descriptors: clients' connections take three quarters of
+    /// them at most, and the health port, upgrades, connections to the API server and files share the rest.
     #[must_use]
     pub fn within_descriptors(self, descriptors: u64) -> Self {
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);

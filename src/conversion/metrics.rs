@@ -2,7 +2,8 @@
 //! `converterMetric`).
 
 use crate::kind::GroupVersionKind;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
+use crate::metrics::Registry;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
 use std::time::Duration;
 
 /// The buckets of calls.

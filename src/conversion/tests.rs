@@ -3,7 +3,8 @@
 use super::*;
 use crate::backend::testing::{HookServer, Reply};
 use crate::cluster::{Definition, FixedState};
-use prometheus::{Registry, TextEncoder};
+use crate::metrics::Registry;
+use prometheus::TextEncoder;
 use serde_json::{Value, json};
 use std::time::Duration;
 

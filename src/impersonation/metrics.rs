@@ -1,6 +1,7 @@
 //! `apiserver_impersonation_*`: kube-apiserver's names, labels and buckets.
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
+use crate::metrics::Registry;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
 use std::time::Duration;
 
 /// Of one thing that is allowed or denied.

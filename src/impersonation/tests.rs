@@ -268,7 +268,7 @@ async fn without_the_gate_only_the_old_verb_counts() {
 
 #[tokio::test]
 async fn attempts_and_checks_are_counted_by_mode() {
-    let registry = prometheus::Registry::new();
+    let registry = crate::metrics::Registry::new();
     let mut case = Case::new(&[
         "new impersonate:user-info authentication.k8s.io/users bob",
         "new impersonate-on:user-info:list /pods ",

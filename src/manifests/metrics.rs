@@ -2,8 +2,9 @@
 //! (`admission/plugin/manifest/metrics`).
 
 use super::folder::sha256_text;
+use crate::metrics::Registry;
 use jiff::Timestamp;
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts};
 use sha2::{Digest, Sha256};
 
 const PREFIX: &str = "apiserver_manifest_admission_config_controller_";

@@ -186,7 +186,7 @@ mod tests {
 
     fn one_read() -> InFlight {
         let limits = Limits { requests_inflight: 1, ..Limits::default() };
-        InFlight::new(&limits, &prometheus::Registry::new()).unwrap()
+        InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap()
     }
 
     fn enter(in_flight: &InFlight) -> Option<Seat> {

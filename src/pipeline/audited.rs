@@ -241,7 +241,7 @@ mod tests {
 
     fn begin(lines: &Arc<Lines>) -> EventInProgress {
         let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
-        let audit = Audit::new(policy, lines.clone(), Metrics::register(&prometheus::Registry::new()).unwrap());
+        let audit = Audit::new(policy, lines.clone(), Metrics::register(&crate::metrics::Registry::new()).unwrap());
         let info = request_info(&Method::GET, &"/api/v1/pods".parse().unwrap());
         let request = Request {
             info: &info,

@@ -3,11 +3,12 @@
 
 use super::connect;
 use crate::config::Limits;
+use crate::metrics::Registry;
 use crate::request::RequestInfo;
 use crate::status::Status;
 use crate::user::UserInfo;
 use http::Method;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -54,15 +55,19 @@ impl InFlight {
     /// # Errors
     /// When the registry has the metrics already.
     pub fn new(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
-        let opts =
-            Opts::new("kube_admission_proxy_requests_inflight", "Requests that have a seat, by the kind of seat.");
+        let opts = Opts::new(
+            "kube_admission_proxy_requests_inflight",
+            "Number of requests in flight, by kind (read, write, long_running or upgrade).",
+        );
         let taken = IntGaugeVec::new(opts, &["kind"])?;
-        let opts =
-            Opts::new("kube_admission_proxy_requests_refused_total", "Requests that got no seat, by the kind of seat.");
+        let opts = Opts::new(
+            "kube_admission_proxy_requests_refused_total",
+            "Number of requests that were refused because too many of their kind were in flight, by kind.",
+        );
         let refused = IntCounterVec::new(opts, &["kind"])?;
         let unread = IntCounter::new(
             "kube_admission_proxy_answers_given_up_total",
-            "Answers of which nothing could be written to the client for as long as --request-timeout.",
+            "Number of answers that the proxy gave up because the client read nothing for --request-timeout.",
         )?;
         registry.register(Box::new(taken.clone()))?;
         registry.register(Box::new(refused.clone()))?;

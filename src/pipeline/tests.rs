@@ -144,7 +144,7 @@ impl Path {
         let client = kube_client(Arc::new(server.clone()));
         let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), discovery::Limits::default());
         discovery.wait_synced().await;
-        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
+        let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
         let cluster = Cluster::fixed(FixedState::default());
         // What a test asks for has a seat, and what is asked of it has room for a page of 1 MiB.
         let limits = Limits { page_bytes: 1 << 20, ..Limits::default() };
@@ -181,7 +181,7 @@ impl Path {
             },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
-            in_flight: InFlight::new(&limits, &prometheus::Registry::new()).unwrap(),
+            in_flight: InFlight::new(&limits, &crate::metrics::Registry::new()).unwrap(),
             processor: Processor::new(0),
             limits,
         };
@@ -469,10 +469,10 @@ async fn who_waits_for_an_answer_to_be_audited_has_a_seat() {
     });
     let mut path = Path::over(embedded::Server::new(embedded::Limits::default()), endless).await;
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n".parse().unwrap();
-    let metrics = audit::Metrics::register(&prometheus::Registry::new()).unwrap();
+    let metrics = audit::Metrics::register(&crate::metrics::Registry::new()).unwrap();
     path.pipeline.audit = Audit::new(policy, Arc::new(Nowhere), metrics);
     let one = Limits { requests_inflight: 1, ..Limits::default() };
-    path.pipeline.in_flight = InFlight::new(&one, &prometheus::Registry::new()).unwrap();
+    path.pipeline.in_flight = InFlight::new(&one, &crate::metrics::Registry::new()).unwrap();
     let mut waiting = Box::pin(path.ask("GET", CONFIG_MAPS, "", ""));
     for _ in 0..20 {
         assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());

@@ -12,7 +12,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[],
     configuration: None,
-    about: "Refuses every request that changes something; deprecated.",
+    about: "Refuses every write; deprecated.",
     build: |_| Ok(Box::new(AlwaysDeny)),
 };
 

@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("certificates.k8s.io", "certificatesigningrequests", "status")]),
     needs: &[],
     configuration: None,
-    about: "Refuses certificates and conditions by who may not sign for the request's signer.",
+    about: "Refuses certificates and conditions from users who may not sign for the signer of the request.",
     build: |_| Ok(Box::new(CertificateSigning)),
 };
 

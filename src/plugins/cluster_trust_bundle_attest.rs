@@ -16,7 +16,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[(GROUP, "clustertrustbundles", "")]),
     needs: &[],
     configuration: None,
-    about: "Refuses trust bundles by who may not attest for their signer (feature gate ClusterTrustBundle).",
+    about: "Refuses trust bundles from users who may not attest for their signer (feature gate ClusterTrustBundle).",
     build: |environment| {
         Ok(Box::new(ClusterTrustBundleAttest { is_on: environment.feature_gates.is_on("ClusterTrustBundle") }))
     },

@@ -20,7 +20,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "events", "")]),
     needs: &[],
     configuration: Some("eventratelimit.admission.k8s.io/v1alpha1 Configuration"),
-    about: "Limits how many events there are, by server, namespace, user or source.",
+    about: "Limits the rate of events, by server, namespace, user or source.",
     build,
 };
 

@@ -26,7 +26,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", ""), ("", "pods", "ephemeralcontainers")]),
     needs: &[],
     configuration: Some("imagePolicy"),
-    about: "Asks a backend whether a pod may run its images.",
+    about: "Calls a backend that decides whether a pod may run its images.",
     build,
 };
 

@@ -18,7 +18,7 @@ pub static SPEC: Spec = Spec {
     // Alpha kinds are served in few clusters: they are asked for when they are needed.
     needs: &[],
     configuration: None,
-    about: "Refuses to change the parallelism of gang-scheduled jobs (feature gates GenericWorkload, WorkloadWithJob).",
+    about: "Refuses changes of the parallelism of gang-scheduled jobs (feature gates GenericWorkload, WorkloadWithJob).",
     build: |environment| {
         let is_on = ["GenericWorkload", "WorkloadWithJob"].iter().any(|gate| environment.feature_gates.is_on(gate));
         Ok(Box::new(JobValidation { cluster: environment.cluster.clone(), is_on }))

@@ -13,7 +13,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: MUTATING_NEEDS,
     configuration: Some("MutatingAdmissionPolicyConfiguration"),
-    about: "Changes objects as mutating admission policies say.",
+    about: "Changes objects by mutating admission policies.",
     build,
 };
 

@@ -15,7 +15,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::NAMESPACES],
     configuration: None,
-    about: "Creates the namespace of a new object where it is missing.",
+    about: "Creates the missing namespace of a new object.",
     build: |environment| Ok(Box::new(NamespaceAutoProvision { cluster: environment.cluster.clone() })),
 };
 

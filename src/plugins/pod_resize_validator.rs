@@ -19,7 +19,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", "resize")]),
     needs: &[Need::NODES],
     configuration: None,
-    about: "Refuses to resize pods beyond what their node can allocate.",
+    about: "Refuses to resize pods beyond the allocatable resources of their node.",
     build: |environment| {
         let is_on = environment.feature_gates.is_on("InPlacePodVerticalScaling");
         Ok(Box::new(PodResizeValidator { cluster: environment.cluster.clone(), is_on }))

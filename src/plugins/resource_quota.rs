@@ -37,7 +37,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::RESOURCE_QUOTAS, Need::DEVICE_CLASSES],
     configuration: Some("apiserver.config.k8s.io/v1 ResourceQuotaConfiguration"),
-    about: "Keeps what is in a namespace within its quotas, and counts it there.",
+    about: "Refuses requests that exceed a quota of the namespace, and charges the others to it.",
     build,
 };
 

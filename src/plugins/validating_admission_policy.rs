@@ -13,7 +13,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: VALIDATING_NEEDS,
     configuration: Some("ValidatingAdmissionPolicyConfiguration"),
-    about: "Refuses, warns of and audits what validating admission policies do not allow.",
+    about: "Refuses, warns of and audits requests that violate validating admission policies.",
     build,
 };
 

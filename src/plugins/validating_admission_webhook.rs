@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::NAMESPACES, Need::VALIDATING_WEBHOOKS, Need::SERVICES],
     configuration: Some("WebhookAdmissionConfiguration"),
-    about: "Asks validating webhooks, all at once.",
+    about: "Calls validating webhooks, all at once.",
     build,
 };
 

@@ -1,6 +1,7 @@
 //! `apiserver_validating_admission_policy_*` and `apiserver_mutating_admission_policy_*`: kube-apiserver's names, labels and buckets.
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use crate::metrics::Registry;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
 use std::time::Duration;
 
 const BUCKETS: [f64; 5] = [0.000_000_5, 0.001, 0.01, 0.1, 1.0];

@@ -3,13 +3,14 @@
 use super::listener::accept;
 use super::state::Budget;
 use super::{ConnectionState, Drain, Listener};
+use crate::metrics::Registry;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use prometheus::{Encoder, Registry, TextEncoder};
+use prometheus::{Encoder, TextEncoder};
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::io;

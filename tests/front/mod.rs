@@ -87,7 +87,7 @@ impl Front {
             on.iter().flat_map(|spec| spec.needs).copied().chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
         let cluster = Cluster::start(client.clone(), &needs, cluster::Limits::default());
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
-        let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).unwrap());
+        let metrics = Arc::new(Metrics::new(&kube_admission_proxy::metrics::Registry::new()).unwrap());
         let (gates, shadows, policies) = Default::default();
         // One client asks for more at a time than one user gets.
         let limits = Limits { requests_inflight: 0, mutating_requests_inflight: 0, ..Limits::default() };
@@ -124,7 +124,7 @@ impl Front {
             },
             dry_runs: DryRuns::default(),
             audit: Audit::off(),
-            in_flight: InFlight::new(&limits, &prometheus::Registry::new()).unwrap(),
+            in_flight: InFlight::new(&limits, &kube_admission_proxy::metrics::Registry::new()).unwrap(),
             processor: Processor::new(0),
             limits,
         };

@@ -106,7 +106,8 @@ impl Collector for Controllers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prometheus::{HistogramOpts, Registry, TextEncoder};
+    use crate::metrics::Registry;
+    use prometheus::{HistogramOpts, TextEncoder};
 
     #[test]
     fn who_is_left_out_is_counted_with_who_is_asked() {

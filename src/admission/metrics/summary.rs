@@ -191,7 +191,7 @@ mod tests {
     fn is_written_as_prometheus_reads_it() {
         let summaries = SummaryVec::new("a_seconds_summary", "[ALPHA] What it is.", ["type", "operation"]).unwrap();
         summaries.with(["admit", "CREATE"]).observe(0.25);
-        let registry = prometheus::Registry::new();
+        let registry = crate::metrics::Registry::new();
         registry.register(Box::new(summaries)).unwrap();
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let want = "# HELP a_seconds_summary [ALPHA] What it is.\n# TYPE a_seconds_summary summary\n\

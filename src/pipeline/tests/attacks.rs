@@ -392,6 +392,20 @@ async fn what_is_nested_as_deep_as_may_be_can_be_changed_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_conflict_of_a_uid_names_no_key_in_etcd() {
+    let path = Path::new().await;
+    path.json("POST", CONFIG_MAPS, &config_map("unique")).await;
+    let uid = path.stored(&at("unique")).await["metadata"]["uid"].as_str().unwrap().to_owned();
+    let mut object = config_map("unique");
+    object["metadata"]["uid"] = json!("other");
+    let (code, status) = path.json("PUT", &at("unique"), &object).await;
+    let message = format!(
+        "Operation cannot be fulfilled on configmaps \"unique\": Precondition failed: UID in precondition: other, UID in object meta: {uid}"
+    );
+    assert_eq!((code, &status["message"]), (409, &json!(message)));
+}
+
+#[tokio::test]
 async fn headers_without_number_are_refused() {
     let path = Path::new().await;
     let names: Vec<String> = (0..1_001).map(|number| format!("x-{number}")).collect();

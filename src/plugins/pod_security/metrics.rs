@@ -2,7 +2,8 @@
 
 use super::policy::{Level, LevelVersion, Version};
 use crate::admission::{Attributes, Operation};
-use prometheus::{IntCounterVec, Opts, Registry};
+use crate::metrics::Registry;
+use prometheus::{IntCounterVec, Opts};
 use std::borrow::Cow;
 
 /// The version of Kubernetes whose policies these are; later ones are counted as `future`.

@@ -5,9 +5,10 @@ mod namespaces;
 use super::*;
 use crate::cluster::FixedState;
 use crate::config::PluginConfiguration;
+use crate::metrics::Registry;
 use crate::plugins::checker;
 use crate::user::UserInfo;
-use prometheus::{Registry, TextEncoder};
+use prometheus::TextEncoder;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! `workqueue_*` of `admission_quota_controller`: kube-apiserver's names, labels and buckets. What waits are namespaces.
 
+use crate::metrics::Registry;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Gauge, Histogram, HistogramOpts, IntCounter, IntGauge, Opts, Registry, exponential_buckets};
+use prometheus::{Gauge, Histogram, HistogramOpts, IntCounter, IntGauge, Opts, exponential_buckets};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -252,7 +252,7 @@ mod tests {
         let status = json!({"hard": {"configmaps": "9"}, "used": {"configmaps": "0"}});
         let quota = serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap();
         let cluster = Cluster::fixed(FixedState::default().with::<ResourceQuota>(vec![quota]));
-        let queue = Queue::new(&prometheus::Registry::new()).unwrap();
+        let queue = Queue::new(&crate::metrics::Registry::new()).unwrap();
         Arc::new(Rounds::new(cluster, Gates::new(&FeatureGates::default()), limits, queue))
     }
 

@@ -24,7 +24,7 @@ fn plugin(cluster: &Arc<Cluster>, limited: Value) -> ResourceQuota {
     let (origin, directory) = ("test".to_owned(), "/".into());
     let configuration = Configuration::read(Some(&PluginConfiguration { origin, directory, value })).unwrap();
     let gates = Gates::new(&FeatureGates::default());
-    let queue = Queue::new(&prometheus::Registry::new()).unwrap();
+    let queue = Queue::new(&crate::metrics::Registry::new()).unwrap();
     ResourceQuota::new(cluster.clone(), gates, configuration, &Limits::default(), queue)
 }
 

@@ -464,6 +464,17 @@ fn cbor_that_is_cut_or_changed_is_refused_or_the_object_that_is_sent_on() {
 }
 
 #[test]
+fn a_byte_string_in_cbor_that_is_not_utf8_has_replacement_characters() {
+    let object = json!({"apiVersion": "lab.dev/v1", "kind": "Foo", "metadata": {"name": "a"}, "x": "Q"});
+    let mut body = crate::object::cbor::encode(&object);
+    let at = body.iter().rposition(|byte| *byte == b'Q').unwrap();
+    body[at - 1..=at].copy_from_slice(b"\x41\xff");
+    let foo = GroupVersionKind::new("lab.dev", "v1", "Foo");
+    let decoded = decode_object(&body, MediaType::Cbor, &foo).unwrap();
+    assert_eq!(decoded.object.get(&["x"]), Some(&json!("\u{fffd}")));
+}
+
+#[test]
 fn an_api_server_of_a_later_release_loses_nothing_that_comes_in_cbor() {
     let body = crate::object::cbor::encode(&json!({"metadata": {"name": "a"}, "data": {"a": "b"}, "later": {"x": 1}}));
     let decoded = super::decode_object(&body, MediaType::Cbor, &config_map(), Form::Carrying(None)).unwrap();

@@ -1,0 +1,169 @@
+//! The reference tables of `docs/` have the content of the program.
+
+use super::arguments::Arguments;
+use super::table;
+use crate::admission::metrics::Metrics;
+use crate::admission::shadow::Shadows;
+use crate::admission::{Chain, Environment};
+use crate::cluster::discovery::Discovery;
+use crate::cluster::{self, Cluster, FixedState};
+use crate::config::DefaultTolerations;
+use crate::config::{FeatureGates, Limits};
+use crate::metrics::Registry;
+use crate::pipeline::InFlight;
+use crate::admission::PolicyOptions;
+use crate::{audit, authn, impersonation};
+use clap::CommandFactory;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::{fs, io};
+
+/// Panics with the lines that should be in the page, unless it has them one after the other.
+#[track_caller]
+fn is_in_the_page(page: &str, lines: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src").join(page);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(lines), "{} should have:\n\n{lines}", path.display());
+}
+
+#[test]
+fn the_table_of_plugins_is_that_of_the_program() {
+    let mut rows = String::new();
+    for row in table::rows(crate::plugins::ALL) {
+        rows += &format!("| {} |\n", row.join(" | "));
+    }
+    is_in_the_page("plugins.md", &rows);
+}
+
+#[test]
+fn the_tables_of_flags_are_those_of_the_program() {
+    let command = Arguments::command();
+    let serve = command.find_subcommand("serve").expect("the subcommand serve");
+    let (mut tables, mut heading) = (String::new(), None);
+    for flag in serve.get_arguments().filter(|flag| !flag.is_hide_set() && flag.get_id() != "help") {
+        if flag.get_help_heading() != heading {
+            heading = flag.get_help_heading();
+            let title = heading.expect("every flag has a heading");
+            tables += &format!("\n### {title}\n\n| flag | default | meaning |\n| --- | --- | --- |\n");
+        }
+        let name = flag.get_long().expect("every flag has a long name");
+        let default = flag.get_default_values().first().map(|value| format!("`{}`", value.to_string_lossy()));
+        let help = flag.get_help().expect("every flag has help").to_string().replace('\n', " ");
+        tables += &format!("| `--{name}` | {} | {help} |\n", default.unwrap_or_default());
+    }
+    is_in_the_page("configuration.md", &tables);
+}
+
+/// The product code of `src`, but for the parser of the flag.
+fn product(folder: &Path, text: &mut String) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            product(&path, text)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs")
+            && !path.ends_with("feature_gates.rs")
+            && !path.ends_with("tests.rs")
+        {
+            let code = fs::read_to_string(path)?;
+            text.push_str(code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_tables_of_feature_gates_are_those_of_the_program() {
+    let mut code = String::new();
+    product(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut code).unwrap();
+    let asked: Vec<&str> = code.lines().filter(|line| line.contains("is_on(") || line.contains("GATE: &str")).collect();
+    let (mut others, mut page) = (String::new(), String::new());
+    for line in include_str!("../config/feature_gates.txt").lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (name, default) = (words[0], if words[1] == "true" { "on" } else { "off" });
+        let stage = words[2..].join(", ");
+        let row = format!("| {name} | {default} | {stage} |");
+        let has_effect = asked.iter().any(|line| line.contains(&format!("\"{name}\"")));
+        let into = if has_effect { &mut page } else { &mut others };
+        let _ = writeln!(into, "{row}");
+    }
+    for row in page.lines() {
+        is_in_the_page("feature-gates.md", &format!("{row} "));
+    }
+    is_in_the_page("feature-gates.md", &format!("| feature gate | default | stage |\n| --- | --- | --- |\n{others}"));
+}
+
+/// A bound as the source writes it: `32_768`, `seconds(10)`, `3 * MEBIBYTE`, `None`.
+fn amount(value: &str) -> String {
+    let value = value.replace('_', "");
+    if let Some(seconds) = value.strip_prefix("seconds(").and_then(|rest| rest.strip_suffix(')')) {
+        return format!("{seconds} s");
+    }
+    match value.as_str() {
+        "None" => "none".to_owned(),
+        "MEBIBYTE" | "1024 * 1024" => "1 MiB".to_owned(),
+        _ => match (value.strip_suffix(" * MEBIBYTE"), value.strip_suffix(" * 1024")) {
+            (Some(mebibytes), _) => format!("{mebibytes} MiB"),
+            (_, Some(kibibytes)) => format!("{kibibytes} KiB"),
+            _ => value,
+        },
+    }
+}
+
+#[test]
+fn the_table_of_bounds_is_that_of_the_program() {
+    let source = include_str!("../config/limits.rs");
+    let (fields, defaults) = source.split_once("impl Default for Limits").unwrap();
+    let (mut table, mut about) = ("| bound | value | meaning |\n| --- | --- | --- |\n".to_owned(), Vec::new());
+    for line in fields.split_once("pub struct Limits {").unwrap().1.lines().map(str::trim) {
+        if let Some(text) = line.strip_prefix("/// ") {
+            about.push(text);
+        } else if let Some((name, _)) = line.strip_prefix("pub ").and_then(|field| field.split_once(':')) {
+            let start = format!(" {name}: ");
+            let value = defaults.lines().find_map(|line| line.split_once(&*start)).unwrap().1.trim_end_matches(',');
+            table += &format!("| `{name}` | {} | {} |\n", amount(value), about.join(" "));
+            about.clear();
+        }
+    }
+    is_in_the_page("bounds.md", &table);
+}
+
+/// Everything that registers metrics when the server starts.
+fn all_metrics() -> Registry {
+    let (registry, limits, gates) = (Registry::new(), Limits::default(), FeatureGates::default());
+    let (shadows, policies) = (Shadows::default(), PolicyOptions::default());
+    let cluster = Cluster::fixed(FixedState::default());
+    let metrics = Arc::new(Metrics::new(&registry).unwrap());
+    let plugins: Vec<_> = crate::plugins::ALL.iter().copied().filter(|spec| spec.default_on).collect();
+    Chain::build(&plugins, metrics.clone(), |_| Environment {
+        cluster: cluster.clone(),
+        configuration: None,
+        limits: &limits,
+        metrics: metrics.clone(),
+        feature_gates: &gates,
+        default_tolerations: DefaultTolerations::default(),
+        shadow_webhooks: &shadows,
+        policies: &policies,
+        discovery: Discovery::fixed([]),
+    })
+    .unwrap();
+    registry.register(Box::new(cluster::Metrics::new(cluster).unwrap())).unwrap();
+    audit::Metrics::register(&registry).unwrap();
+    impersonation::Metrics::register(&registry).unwrap();
+    InFlight::new(&limits, &registry).unwrap();
+    registry
+}
+
+#[tokio::test]
+async fn the_table_of_metrics_is_that_of_the_program() {
+    let mut table = "| metric | type | labels | stability | help |\n| --- | --- | --- | --- | --- |\n".to_owned();
+    for (name, metric) in all_metrics().descriptions() {
+        let (stability, help) = match metric.help.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
+            Some((stability, help)) => (stability, help),
+            None => ("", metric.help.as_str()),
+        };
+        let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
+        table += &format!("| `{name}` | {} | {} | {stability} | {help} |\n", metric.kind, labels.join(", "));
+    }
+    is_in_the_page("metrics.md", &table);
+}

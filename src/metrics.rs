@@ -1,0 +1,93 @@
+//! The registry of metrics: Prometheus' own, which leaves out metrics without a value, and a list of all of them.
+
+use prometheus::core::Collector;
+use prometheus::proto::{MetricFamily, MetricType};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The metrics that `/metrics` serves. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    metrics: prometheus::Registry,
+    descriptions: Arc<Mutex<BTreeMap<String, Description>>>,
+}
+
+/// The parts of a metric that are known before it has a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// `counter`, `gauge`, `histogram` or `summary`.
+    pub kind: &'static str,
+    /// The names of the labels.
+    pub labels: Vec<String>,
+    /// The help text, which begins with the stability level in brackets if kube-apiserver has the metric.
+    pub help: String,
+}
+
+impl Registry {
+    /// Creates a registry without metrics.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a metric.
+    ///
+    /// # Errors
+    /// When a metric of this name is registered already.
+    pub fn register(&self, collector: Box<dyn Collector>) -> prometheus::Result<()> {
+        let kinds: BTreeMap<String, &'static str> =
+            collector.collect().iter().map(|family| (family.name().to_owned(), kind(family))).collect();
+        let described = collector.desc().into_iter().map(|desc| {
+            let constant = desc.const_label_pairs.iter().map(|pair| pair.name().to_owned());
+            let labels = constant.chain(desc.variable_labels.iter().cloned()).collect();
+            let kind = kinds.get(&desc.fq_name).copied().unwrap_or_default();
+            (desc.fq_name.clone(), Description { kind, labels, help: desc.help.clone() })
+        });
+        let described: Vec<_> = described.collect();
+        self.metrics.register(collector)?;
+        self.descriptions.lock().unwrap_or_else(PoisonError::into_inner).extend(described);
+        Ok(())
+    }
+
+    /// The metrics that have a value.
+    #[must_use]
+    pub fn gather(&self) -> Vec<MetricFamily> {
+        self.metrics.gather()
+    }
+
+    /// All metrics by name.
+    #[must_use]
+    pub fn descriptions(&self) -> BTreeMap<String, Description> {
+        self.descriptions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn kind(family: &MetricFamily) -> &'static str {
+    match family.get_field_type() {
+        MetricType::COUNTER => "counter",
+        MetricType::GAUGE => "gauge",
+        MetricType::SUMMARY => "summary",
+        MetricType::HISTOGRAM => "histogram",
+        MetricType::UNTYPED => "untyped",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus::{IntCounterVec, IntGauge, Opts};
+
+    #[test]
+    fn a_metric_without_a_value_is_described_but_not_gathered() {
+        let registry = Registry::new();
+        let counter = IntCounterVec::new(Opts::new("calls_total", "Calls.").const_label("of", "us"), &["to"]).unwrap();
+        registry.register(Box::new(counter.clone())).unwrap();
+        registry.register(Box::new(IntGauge::new("depth", "Depth.").unwrap())).unwrap();
+        assert!(registry.register(Box::new(counter)).is_err());
+        let described = registry.descriptions();
+        let labels = vec!["of".to_owned(), "to".to_owned()];
+        assert_eq!(described["calls_total"], Description { kind: "counter", labels, help: "Calls.".to_owned() });
+        assert_eq!(described["depth"].kind, "gauge");
+        assert_eq!(registry.gather().iter().map(MetricFamily::name).collect::<Vec<_>>(), ["depth"]);
+    }
+}
