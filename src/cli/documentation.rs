@@ -12,7 +12,7 @@ use crate::config::{FeatureGates, Limits};
 use crate::metrics::Registry;
 use crate::pipeline::InFlight;
 use crate::admission::PolicyOptions;
-use crate::{audit, authn, impersonation};
+use crate::{audit, impersonation};
 use clap::CommandFactory;
 use std::fmt::Write as _;
 use std::path::Path;
