@@ -7,6 +7,7 @@ pub mod kind;
 pub mod user;
 pub mod body;
 pub mod go_text;
+pub mod names;
 mod duration;
 pub mod shares;
 pub mod processor;

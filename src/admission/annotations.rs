@@ -1,5 +1,6 @@
 //! Audit annotations that plugins add (`admission.Attributes.AddAnnotation`).
 
+use crate::names::is_qualified_name;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
@@ -55,7 +56,8 @@ impl Annotations {
             return;
         }
         let (key, value) = (key.into(), value.into());
-        if !is_qualified(&key) {
+        // `checkKeyFormat`
+        if !(key.contains('/') && is_qualified_name(&key)) {
             tracing::warn!(key, "audit annotation left out: its key must be <dns-prefix>/<name>");
             return;
         }
@@ -77,25 +79,6 @@ impl Annotations {
     }
 }
 
-/// `checkKeyFormat` of the admission package: a DNS subdomain, a slash, a qualified name.
-fn is_qualified(key: &str) -> bool {
-    let Some((prefix, name)) = key.split_once('/') else { return false };
-    let label = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-' || c == b'.';
-    let inner = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
-    let ends = |s: &str| {
-        s.as_bytes()
-            .first()
-            .zip(s.as_bytes().last())
-            .is_some_and(|(a, b)| a.is_ascii_alphanumeric() && b.is_ascii_alphanumeric())
-    };
-    prefix.len() <= 253
-        && prefix.bytes().all(label)
-        && ends(prefix)
-        && name.len() <= 63
-        && name.bytes().all(inner)
-        && ends(name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +89,8 @@ mod tests {
         annotations.add("a.io/k", "1");
         annotations.add("a.io/k", "2");
         annotations.add("no-prefix", "3");
+        annotations.add("a..io/k", "4");
+        annotations.add("a.io/k/l", "5");
         assert_eq!(annotations.take(), [("a.io/k".to_owned(), "1".to_owned(), Level::Metadata)]);
     }
 

@@ -1,12 +1,9 @@
 //! `ValidatePolicy`: what makes an audit policy invalid, in kube-apiserver's words.
 
 use super::policy::{File, GroupResources, Level, Rule, Stage};
+use crate::names::dns_1123_subdomain_errors;
 use crate::status::invalid::aggregate;
 use serde_json::Value;
-
-const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and \
-    end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 /// All that is wrong, as an `ErrorList`'s aggregate prints it.
 pub(super) fn validate(file: &File) -> Result<(), String> {
@@ -50,13 +47,7 @@ fn validate_rule(rule: &Rule, path: &str, errors: &mut Vec<String>) {
 fn validate_resources(resources: &GroupResources, path: &str, errors: &mut Vec<String>) {
     let group = &resources.group;
     if !group.is_empty() && group != "*" {
-        let mut why = Vec::new();
-        if group.len() > 253 {
-            why.push("must be no more than 253 characters");
-        }
-        if !group.split('.').all(is_dns_label) {
-            why.push(SUBDOMAIN);
-        }
+        let why = dns_1123_subdomain_errors(group);
         if !why.is_empty() {
             errors.push(invalid(&format!("{path}.group"), group, &why.join(",")));
         }
@@ -65,13 +56,6 @@ fn validate_resources(resources: &GroupResources, path: &str, errors: &mut Vec<S
         let why = "using resourceNames requires at least one resource";
         errors.push(invalid(&format!("{path}.resourceNames"), &resources.resource_names, why));
     }
-}
-
-fn is_dns_label(label: &str) -> bool {
-    !label.is_empty()
-        && !label.starts_with('-')
-        && !label.ends_with('-')
-        && label.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 fn omit_stages(stages: &[String], path: &str, errors: &mut Vec<String>) {

@@ -4,8 +4,8 @@ use super::metrics::Failure;
 use crate::go_text::go_quote;
 use crate::go_text::go_type;
 use crate::kind::GroupVersionKind;
+use crate::names::{label_value_errors, qualified_name_errors};
 use crate::object::Object;
-use crate::object::selector::{label_key_errors, label_value_errors};
 use crate::object::structural::numbers;
 use crate::status::invalid::aggregate;
 use crate::webhooks::backend::{Answer, response};
@@ -167,12 +167,12 @@ fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), String> {
     let texts = || entries.iter().map(|(key, value)| (key, value.as_str().unwrap_or_default()));
     if name == "labels" {
         for (key, value) in texts() {
-            invalid("metadata.labels", key, label_key_errors(key));
+            invalid("metadata.labels", key, qualified_name_errors(key));
             invalid("metadata.labels", value, label_value_errors(value));
         }
     } else {
         for (key, _) in texts() {
-            invalid("metadata.annotation", key, label_key_errors(&key.to_lowercase()));
+            invalid("metadata.annotation", key, qualified_name_errors(key.to_lowercase()));
         }
         if texts().map(|(key, value)| key.len() + value.len()).sum::<usize>() > MAX_ANNOTATION_BYTES {
             errors.push(format!("metadata.annotation: Too long: may not be more than {MAX_ANNOTATION_BYTES} bytes"));

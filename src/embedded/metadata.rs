@@ -1,6 +1,8 @@
 //! Metadata that the server, not the client, decides.
 
 use super::catalog::Resource;
+use crate::go_text::go_quote;
+use crate::names::path_segment_errors;
 use crate::object::Object;
 use crate::status::Cause;
 use crate::status::invalid;
@@ -58,13 +60,8 @@ pub fn timestamp(time: jiff::Timestamp) -> String {
 
 /// What is wrong with a name that is to be a segment of a path (`path.ValidatePathSegmentName`).
 pub fn name_causes(name: &str) -> Vec<Cause> {
-    let why = match name {
-        "." | ".." => format!("may not be '{name}'"),
-        _ if name.contains('/') => "may not contain '/'".to_owned(),
-        _ if name.contains('%') => "may not contain '%'".to_owned(),
-        _ => return Vec::new(),
-    };
-    vec![invalid::invalid("metadata.name", &crate::go_text::go_quote(name), &why)]
+    let cause = |why: String| invalid::invalid("metadata.name", &go_quote(name), &why);
+    path_segment_errors(name).into_iter().map(cause).collect()
 }
 
 /// The metadata of a new object (`rest.BeforeCreate`).

@@ -1,5 +1,7 @@
 //! Names that are drawn, and names that no URL can have.
 
+use crate::names::path_segment_errors;
+
 /// Letters and digits of generated names (`rand.alphanums`): nothing that makes a word or is taken for another.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// `names.randomLength`.
@@ -22,14 +24,7 @@ pub fn check_path_segment(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("resource name may not be empty".to_owned());
     }
-    let faults: Vec<String> = match name {
-        "." | ".." => vec![format!("may not be '{name}'")],
-        _ => ["/", "%"]
-            .into_iter()
-            .filter(|part| name.contains(*part))
-            .map(|part| format!("may not contain '{part}'"))
-            .collect(),
-    };
+    let faults = path_segment_errors(name);
     if faults.is_empty() { Ok(()) } else { Err(format!("invalid resource name {name:?}: [{}]", faults.join(" "))) }
 }
 

@@ -3,13 +3,12 @@
 mod field;
 mod parse;
 mod set;
-mod syntax;
 
 pub use field::{FieldRequirement, FieldSelector, escape_field_value};
 pub use set::{Matching, SelectorSet};
-pub use syntax::{label_key_errors, label_value_errors, subdomain_errors};
 
 use crate::go_text::go_quote;
+use crate::names::{label_value_errors, qualified_name_errors};
 use crate::status::invalid::aggregate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde_json::{Map, Value};
@@ -155,7 +154,7 @@ impl LabelRequirement {
     /// `labels.NewRequirement`.
     fn new(key: &str, operator: Operator, values: Vec<String>, origin: Origin) -> Result<Self, String> {
         let mut errors = Vec::new();
-        let why = label_key_errors(key);
+        let why = qualified_name_errors(key);
         if !why.is_empty() {
             errors.push(invalid("key", key, &why.join("; ")));
         }

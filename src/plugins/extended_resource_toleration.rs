@@ -1,8 +1,8 @@
 //! ExtendedResourceToleration: who asks for a device tolerates the taint of the nodes that have it.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
+use crate::names::is_qualified_name;
 use crate::object::pod::{WrongType, spec_list};
-use crate::object::selector::label_key_errors;
 use crate::object::toleration::{are_about_the_same, are_equal};
 use crate::status::Status;
 use async_trait::async_trait;
@@ -72,7 +72,7 @@ impl Plugin for ExtendedResourceToleration {
 /// Whether a resource is none of Kubernetes' own (`helper.IsExtendedResourceName`).
 pub(crate) fn is_extended(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
-    !is_native && !name.starts_with("requests.") && label_key_errors(&format!("requests.{name}")).is_empty()
+    !is_native && !name.starts_with("requests.") && is_qualified_name(&format!("requests.{name}"))
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
+use crate::names::{label_value_errors, qualified_name_errors};
 use crate::object::Object;
-use crate::object::selector::{label_key_errors, label_value_errors};
 use crate::status::Status;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -133,7 +133,7 @@ fn parse(selector: &str) -> Result<BTreeMap<String, String>, Denial> {
             return Err(Denial::Plain(format!("invalid selector: [{}]", words.join(" "))));
         };
         let (key, value) = (key.trim(), value.trim());
-        let faults = label_key_errors(key);
+        let faults = qualified_name_errors(key);
         if !faults.is_empty() {
             return Err(Denial::Plain(format!("<nil>: Invalid value: {key:?}: {}", faults.join("; "))));
         }

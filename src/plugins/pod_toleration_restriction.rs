@@ -68,7 +68,7 @@ fn fault(field: &str, index: usize, toleration: &Value) -> Option<String> {
     let text = |field: &str| toleration.get(field).and_then(Value::as_str).unwrap_or_default();
     let (key, operator, effect) = (text("key"), text("operator"), text("effect"));
     if !key.is_empty()
-        && let Some(error) = crate::object::selector::label_key_errors(key).first()
+        && let Some(error) = crate::names::qualified_name_errors(key).first()
     {
         return Some(format!("{path}.key: Invalid value: {key:?}: {error}"));
     }

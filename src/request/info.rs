@@ -1,6 +1,7 @@
 //! Request info: what a request asks for, from its method and URL alone.
 
 use super::query;
+use crate::names::is_path_segment;
 use crate::object::selector::{FieldSelector, LabelSelector};
 use http::{Method, Uri};
 
@@ -167,8 +168,7 @@ fn selected_name(query: &str) -> Option<String> {
     LabelSelector::parse(&query::query_value(query, "labelSelector").unwrap_or_default()).ok()?;
     let fields = FieldSelector::parse(&query::query_value(query, "fieldSelector")?).ok()?;
     let name = fields.exact_match("metadata.name")?;
-    // `IsPathSegmentName`
-    (!matches!(name, "." | "..") && !name.contains(['/', '%'])).then(|| name.to_owned())
+    is_path_segment(name).then(|| name.to_owned())
 }
 
 /// Whether every parser reads the path of this URL the same way.

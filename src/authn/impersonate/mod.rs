@@ -5,8 +5,6 @@ mod metrics;
 mod modes;
 mod names;
 
-pub(crate) use names::is_subdomain;
-
 use super::answers::{Key, Secret};
 use crate::authz::{Attributes, Authorizer};
 use crate::request::RequestInfo;

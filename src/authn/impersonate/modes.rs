@@ -4,7 +4,9 @@
 
 use super::{Metrics, names};
 use crate::authz::{Attributes, Authorizer, quote};
+use crate::names::domain_prefixed_path_errors;
 use crate::status::Status;
+use crate::status::invalid::aggregate;
 use crate::upstream::ClientCredentials;
 use crate::user::{ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo};
 use std::collections::BTreeMap;
@@ -272,27 +274,14 @@ fn add_implied_group(user: &mut UserInfo) {
 
 /// `impersonation.validateExtra`, with the texts of `validation.IsDomainPrefixedPath`.
 fn extra_is_valid(extra: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
-    const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
-                             and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
-                             validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-    const PATH: &str = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
-    let invalid = |value: &str, why: &str| {
-        let value = quote(value);
-        Err(format!("impersonating an invalid key in extra is not allowed: extra.key: Invalid value: {value}: {why}"))
-    };
     for (key, values) in extra {
         if key.is_empty() {
             return Err("impersonating the empty string key in extra is not allowed".into());
         }
-        let Some((host, path)) = key.split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty()) else {
-            return invalid(key, "must be a domain-prefixed path (such as \"acme.io/foo\")");
-        };
-        if !names::is_subdomain(host) {
-            return invalid(host, SUBDOMAIN);
-        }
-        let in_path = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
-        if !path.bytes().all(in_path) {
-            return invalid(path, PATH);
+        let invalid = domain_prefixed_path_errors(key).into_iter();
+        let invalid = invalid.map(|(part, why)| format!("extra.key: Invalid value: {}: {why}", quote(part)));
+        if let Some(why) = aggregate(invalid) {
+            return Err(format!("impersonating an invalid key in extra is not allowed: {why}"));
         }
         if key.to_lowercase() != *key {
             return Err(format!("impersonating a non-lowercase key in extra is not allowed: {}", quote(key)));

@@ -3,11 +3,12 @@
 //! Nothing is asked here: an answer is there already, or the expression comes to an [`Error::Review`] that says what is to be
 //! asked for, and is evaluated again when the answer is there.
 
-use super::{Result, names, opaque, overload, size};
+use super::{Result, opaque, overload, size};
 use crate::authz::{Attributes, Decision};
 use crate::cel::function::Function;
 use crate::cel::types::Type;
 use crate::cel::value::{Error, Opaque, Review, Value};
+use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use std::fmt;
 use std::sync::Arc;
 
@@ -271,10 +272,10 @@ fn service_account<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         return Err(Error::NoSuchOverload);
     };
     let authorizer: &Question<Authorizer> = opaque(authorizer).ok_or(Error::NoSuchOverload)?;
-    if !names::subdomain(name.as_bytes()).is_empty() {
+    if !is_dns_1123_subdomain(name) {
         return Err(Error::new("Invalid service account name"));
     }
-    if !names::label(namespace.as_bytes()).is_empty() {
+    if !is_dns_1123_label(namespace) {
         return Err(Error::new("Invalid service account namespace"));
     }
     let service_account = Some((namespace.to_string(), name.to_string()));

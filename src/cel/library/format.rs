@@ -1,9 +1,10 @@
 //! Named formats of text, `library.Format` of Kubernetes.
 
-use super::{Result, matching, names, opaque, overload, same, size, url};
+use super::{Result, matching, opaque, overload, same, size, url};
 use crate::cel::function::Function;
 use crate::cel::types::Type;
 use crate::cel::value::{Error, Opaque, Value};
+use crate::names;
 use std::sync::Arc;
 
 /// What names formats and checks text against them.
@@ -92,22 +93,26 @@ const UUID_PATTERN: u64 = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{
 
 /// `ConstantFormats`.
 const FORMATS: [Format; 13] = [
-    Format { name: "dns1123Label", pattern_size: 30, check: |text| names::label(text.as_bytes()) },
-    Format { name: "dns1123Subdomain", pattern_size: 60, check: |text| names::subdomain(text.as_bytes()) },
-    Format { name: "dns1035Label", pattern_size: 30, check: |text| names::label_1035(text.as_bytes()) },
-    Format { name: "qualifiedName", pattern_size: 60, check: |text| names::qualified(text.as_bytes()) },
-    Format { name: "dns1123LabelPrefix", pattern_size: 30, check: |text| names::prefix(text.as_bytes(), names::label) },
+    Format { name: "dns1123Label", pattern_size: 30, check: |text| names::dns_1123_label_errors(text) },
+    Format { name: "dns1123Subdomain", pattern_size: 60, check: |text| names::dns_1123_subdomain_errors(text) },
+    Format { name: "dns1035Label", pattern_size: 30, check: |text| names::dns_1035_label_errors(text) },
+    Format { name: "qualifiedName", pattern_size: 60, check: |text| names::qualified_name_errors(text) },
+    Format {
+        name: "dns1123LabelPrefix",
+        pattern_size: 30,
+        check: |text| names::dns_1123_label_errors(names::mask_trailing_dash(text)),
+    },
     Format {
         name: "dns1123SubdomainPrefix",
         pattern_size: 60,
-        check: |text| names::prefix(text.as_bytes(), names::subdomain),
+        check: |text| names::dns_1123_subdomain_errors(names::mask_trailing_dash(text)),
     },
     Format {
         name: "dns1035LabelPrefix",
         pattern_size: 30,
-        check: |text| names::prefix(text.as_bytes(), names::label_1035),
+        check: |text| names::dns_1035_label_errors(names::mask_trailing_dash(text)),
     },
-    Format { name: "labelValue", pattern_size: 40, check: |text| names::label_value(text.as_bytes()) },
+    Format { name: "labelValue", pattern_size: 40, check: |text| names::label_value_errors(text) },
     Format { name: "uri", pattern_size: 1103, check: |text| url::check(text).err().into_iter().collect() },
     Format {
         name: "uuid",

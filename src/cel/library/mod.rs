@@ -17,7 +17,6 @@ pub mod standard;
 pub mod strings;
 pub mod url;
 
-mod names;
 mod net;
 
 use super::function::{Function, Overload};

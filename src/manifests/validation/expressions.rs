@@ -3,7 +3,7 @@
 use super::{Faults, given, items, text};
 use crate::cel::Type;
 use crate::cel::schema::is_reserved;
-use crate::object::selector::label_key_errors;
+use crate::names::qualified_name_errors;
 use crate::policies::{Compiler, Declarations};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -151,7 +151,7 @@ fn check_annotation(
         faults.invalid(&field, key, "requires metadata.name be non-empty");
     } else {
         let key = format!("{policy}/{key}");
-        label_key_errors(&key).iter().for_each(|error| faults.invalid(&field, &key, error));
+        qualified_name_errors(&key).iter().for_each(|error| faults.invalid(&field, &key, error));
     }
     let (field, text) = (&*format!("{path}.valueExpression"), given.trim());
     if text.is_empty() {

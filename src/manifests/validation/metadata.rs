@@ -1,7 +1,7 @@
 //! Metadata of objects of the cluster's scope (`genericvalidation.ValidateObjectMeta`).
 
 use super::{Faults, items, text};
-use crate::object::selector::{label_key_errors, label_value_errors, subdomain_errors};
+use crate::names::{dns_1123_subdomain_errors, label_value_errors, mask_trailing_dash, qualified_name_errors};
 use serde_json::{Map, Value};
 
 /// How many bytes annotations may have in all (`TotalAnnotationSizeLimitB`).
@@ -11,16 +11,14 @@ const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
 pub(super) fn check(metadata: &Value, faults: &mut Faults) {
     let (name, prefix) = (text(metadata, "name"), text(metadata, "generateName"));
     if !prefix.is_empty() {
-        // Something is put behind it.
-        let masked = prefix.strip_suffix('-').map(|head| format!("{head}a"));
-        for error in subdomain_errors(masked.as_deref().unwrap_or(prefix)) {
+        for error in dns_1123_subdomain_errors(mask_trailing_dash(prefix)) {
             faults.invalid("metadata.generateName", prefix, &error);
         }
     }
     if name.is_empty() {
         faults.required("metadata.name", "name or generateName is required");
     } else {
-        subdomain_errors(name).iter().for_each(|error| faults.invalid("metadata.name", name, error));
+        dns_1123_subdomain_errors(name).iter().for_each(|error| faults.invalid("metadata.name", name, error));
     }
     if !text(metadata, "namespace").is_empty() {
         faults.forbidden("metadata.namespace", "not allowed on this type");
@@ -37,7 +35,9 @@ pub(super) fn check(metadata: &Value, faults: &mut Faults) {
     }
     for finalizer in items(metadata, "finalizers") {
         let finalizer = finalizer.as_str().unwrap_or_default();
-        label_key_errors(finalizer).iter().for_each(|error| faults.invalid("metadata.finalizers", finalizer, error));
+        qualified_name_errors(finalizer)
+            .iter()
+            .for_each(|error| faults.invalid("metadata.finalizers", finalizer, error));
     }
     for (index, entry) in items(metadata, "managedFields").iter().enumerate() {
         let operation = text(entry, "operation");
@@ -52,7 +52,7 @@ pub(super) fn check(metadata: &Value, faults: &mut Faults) {
 pub(super) fn labels(labels: &Map<String, Value>, field: &str, faults: &mut Faults) {
     for (key, value) in labels {
         let value = value.as_str().unwrap_or_default();
-        label_key_errors(key).iter().for_each(|error| faults.invalid(field, key, error));
+        qualified_name_errors(key).iter().for_each(|error| faults.invalid(field, key, error));
         label_value_errors(value).iter().for_each(|error| faults.invalid(field, value, error));
     }
 }
@@ -62,7 +62,7 @@ fn annotations(annotations: &Map<String, Value>, faults: &mut Faults) {
     let mut bytes = 0;
     for (key, value) in annotations {
         bytes += key.len() + value.as_str().map_or(0, str::len);
-        label_key_errors(&key.to_lowercase()).iter().for_each(|error| faults.invalid(FIELD, key, error));
+        qualified_name_errors(key.to_lowercase()).iter().for_each(|error| faults.invalid(FIELD, key, error));
     }
     if bytes > MAX_ANNOTATION_BYTES {
         faults.add(FIELD, "Too long", &format!("may not be more than {MAX_ANNOTATION_BYTES} bytes"));

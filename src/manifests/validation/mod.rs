@@ -89,25 +89,3 @@ fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
 fn texts<'a>(value: &'a Value, field: &str) -> Vec<&'a str> {
     items(value, field).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }
-
-/// `content.IsDNS1035Label`
-fn dns_1035_label_errors(label: &str) -> Vec<String> {
-    const MAX_BYTES: usize = 63;
-    let mut errors = Vec::new();
-    if label.len() > MAX_BYTES {
-        errors.push(format!("must be no more than {MAX_BYTES} bytes"));
-    }
-    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let is_label = label.bytes().all(is_inner)
-        && label.starts_with(|first: char| first.is_ascii_lowercase())
-        && !label.ends_with('-');
-    if !is_label {
-        errors.push(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, \
-             and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
-             '[a-z]([-a-z0-9]*[a-z0-9])?')"
-                .to_owned(),
-        );
-    }
-    errors
-}

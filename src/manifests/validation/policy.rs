@@ -1,9 +1,9 @@
 //! Policies and their bindings.
 
 use super::webhook::match_conditions;
-use super::{Faults, dns_1035_label_errors, expressions, given, items, metadata, rules, selector, text, texts};
+use super::{Faults, expressions, given, items, metadata, rules, selector, text, texts};
+use crate::names::{dns_1035_label_errors, dns_1123_subdomain_errors, path_segment_errors};
 use crate::object::Object;
-use crate::object::selector::subdomain_errors;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -51,7 +51,7 @@ pub fn binding(kind: &str, object: &Object) -> Faults {
     if name.is_empty() {
         faults.required("spec.policyName", "");
     } else {
-        subdomain_errors(name).iter().for_each(|error| faults.invalid("spec.policyName", name, error));
+        dns_1123_subdomain_errors(name).iter().for_each(|error| faults.invalid("spec.policyName", name, error));
     }
     if let Some(reference) = spec.get("paramRef").filter(|reference| !reference.is_null()) {
         param_ref(reference, &mut faults);
@@ -81,7 +81,8 @@ fn param_ref(reference: &Value, faults: &mut Faults) {
     const FIELD: &str = "spec.paramRef";
     const BOTH: &str = "name and selector are mutually exclusive";
     let (name, has_selector) = (text(reference, "name"), reference.get("selector").is_some_and(|it| !it.is_null()));
-    path_segment(name, &format!("{FIELD}.name"), faults);
+    let field = format!("{FIELD}.name");
+    path_segment_errors(name).iter().for_each(|error| faults.invalid(&field, name, error));
     if has_selector && !name.is_empty() {
         faults.forbidden(&format!("{FIELD}.name"), BOTH);
     }
@@ -100,16 +101,6 @@ fn param_ref(reference: &Value, faults: &mut Faults) {
     }
 }
 
-/// `content.IsPathSegmentName`
-fn path_segment(name: &str, field: &str, faults: &mut Faults) {
-    if matches!(name, "." | "..") {
-        faults.invalid(field, name, &format!("may not be '{name}'"));
-    }
-    for part in ["/", "%"].into_iter().filter(|part| name.contains(part)) {
-        faults.invalid(field, name, &format!("may not contain '{part}'"));
-    }
-}
-
 /// `validateParamKind`
 fn param_kind(kind: &Value, faults: &mut Faults) {
     const FIELD: &str = "spec.paramKind.apiVersion";
@@ -119,7 +110,7 @@ fn param_kind(kind: &Value, faults: &mut Faults) {
         ["", ""] | [_, ""] => faults.invalid(FIELD, api_version, "version must be specified"),
         [version] => joined(FIELD, version, &dns_1035_label_errors(version), "", faults),
         [group, version] => {
-            let errors = if group.is_empty() { Vec::new() } else { subdomain_errors(group) };
+            let errors = if group.is_empty() { Vec::new() } else { dns_1123_subdomain_errors(group) };
             joined(FIELD, group, &errors, "", faults);
             joined(FIELD, version, &dns_1035_label_errors(version), "", faults);
         }
@@ -129,7 +120,7 @@ fn param_kind(kind: &Value, faults: &mut Faults) {
     if name.is_empty() {
         return faults.required("spec.paramKind.kind", "");
     }
-    let errors = dns_1035_label_errors(&name.to_lowercase());
+    let errors = dns_1035_label_errors(name.to_lowercase());
     joined("spec.paramKind.kind", name, &errors, "may have mixed case, but should otherwise match: ", faults);
 }
 
@@ -163,7 +154,7 @@ fn named_rule(rule: &Value, path: &str, faults: &mut Faults) {
     let mut seen = HashSet::new();
     for (index, name) in texts(rule, "resourceNames").into_iter().enumerate() {
         let field = format!("{path}.resourceNames[{index}]");
-        path_segment(name, &field, faults);
+        path_segment_errors(name).iter().for_each(|error| faults.invalid(&field, name, error));
         if !seen.insert(name) {
             faults.duplicate(&field, name);
         }

@@ -1,7 +1,7 @@
 //! Label selectors (`metav1validation.ValidateLabelSelector`).
 
 use super::{Faults, items, metadata, text, texts};
-use crate::object::selector::{label_key_errors, label_value_errors};
+use crate::names::{label_value_errors, qualified_name_errors};
 use serde_json::Value;
 
 /// Says what is wrong with the selector in a field of an object, if there is one.
@@ -30,7 +30,7 @@ fn requirement(requirement: &Value, field: &str, faults: &mut Faults) {
         ("In" | "NotIn" | "Exists" | "DoesNotExist", _) => {}
         _ => faults.invalid(&format!("{field}.operator"), operator, "not a valid selector operator"),
     }
-    label_key_errors(key).iter().for_each(|error| faults.invalid(&format!("{field}.key"), key, error));
+    qualified_name_errors(key).iter().for_each(|error| faults.invalid(&format!("{field}.key"), key, error));
     for (index, value) in values.into_iter().enumerate() {
         let field = format!("{field}.values[{index}]");
         label_value_errors(value).iter().for_each(|error| faults.invalid(&field, value, error));

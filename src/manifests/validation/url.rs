@@ -2,7 +2,7 @@
 
 use super::{Faults, given, text};
 use crate::go_text::go_quote;
-use crate::object::selector::subdomain_errors;
+use crate::names::dns_1123_subdomain_errors;
 use serde_json::Value;
 
 const FORM: &str = "; desired format: https://host[/path]";
@@ -66,7 +66,7 @@ fn service(service: &Value, field: &str, faults: &mut Faults) {
             faults.invalid(&field, path, &format!("segment[{index}] may not be empty"));
             continue;
         }
-        for error in subdomain_errors(segment) {
+        for error in dns_1123_subdomain_errors(segment) {
             faults.invalid(&field, path, &format!("segment[{index}]: {error}"));
         }
     }

@@ -1,8 +1,8 @@
 //! Webhook configurations (`ValidateValidatingWebhookConfiguration`, `ValidateMutatingWebhookConfiguration`).
 
-use super::{Faults, dns_1035_label_errors, expressions, given, items, metadata, rules, selector, text, texts, url};
+use super::{Faults, expressions, given, items, metadata, rules, selector, text, texts, url};
+use crate::names::{dns_1035_label_errors, dns_1123_subdomain_errors, qualified_name_errors};
 use crate::object::Object;
-use crate::object::selector::{label_key_errors, subdomain_errors};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
@@ -62,7 +62,7 @@ fn check(hook: &Value, path: &str, faults: &mut Faults) {
 
 /// `utilvalidation.IsFullyQualifiedName`
 fn full_name(name: &str, field: &str, faults: &mut Faults) {
-    let errors = subdomain_errors(name);
+    let errors = dns_1123_subdomain_errors(name);
     if name.is_empty() {
         faults.required(field, "");
     } else if !errors.is_empty() {
@@ -112,7 +112,7 @@ pub(super) fn match_conditions(parent: &Value, field: &str, has_parameters: bool
             faults.required(&path, "");
             continue;
         }
-        label_key_errors(name).iter().for_each(|error| faults.invalid(&path, name, error));
+        qualified_name_errors(name).iter().for_each(|error| faults.invalid(&path, name, error));
         if !names.insert(name) {
             faults.duplicate(&path, name);
         }

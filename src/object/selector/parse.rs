@@ -1,6 +1,7 @@
 //! The syntax of label selectors in query strings (`labels.Parse`).
 
-use super::{LabelRequirement, Operator, Origin, invalid, label_key_errors};
+use super::{LabelRequirement, Operator, Origin, invalid};
+use crate::names::qualified_name_errors;
 
 const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
@@ -84,7 +85,7 @@ impl<'a> Parser<'a> {
         if !Self::is_word(key) {
             return Err(format!("found '{key}', expected: identifier"));
         }
-        let why = label_key_errors(key);
+        let why = qualified_name_errors(key);
         if !why.is_empty() {
             return Err(invalid("<nil>", key, &why.join("; ")));
         }

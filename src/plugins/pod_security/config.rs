@@ -4,15 +4,13 @@ use super::policy::{AUDIT, ENFORCE, Level, LevelVersion, ModeLabels, Policy, Ver
 use crate::admission::BuildError;
 use crate::config::PluginConfiguration;
 use crate::go_text::go_quote;
-use crate::object::selector::subdomain_errors;
+use crate::names::{dns_1123_label_errors, dns_1123_subdomain_errors};
 use serde_json::{Map, Value};
 
 pub(super) const KIND: &str = "PodSecurityConfiguration";
 const GROUP: &str = "pod-security.admission.config.k8s.io";
 /// All three say the same.
 const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
-/// How long a namespace's name may be.
-const MAX_LABEL_BYTES: usize = 63;
 static EMPTY: Value = Value::String(String::new());
 
 /// What holds where no label says otherwise, and for whom nothing does.
@@ -97,8 +95,8 @@ impl Reader {
         self.unknown("exemptions", exemptions, &["usernames", "namespaces", "runtimeClasses"]);
         Configuration {
             defaults: Policy { enforce, audit, warn },
-            namespaces: self.exempt(exemptions, "namespaces", label_errors),
-            runtime_classes: self.exempt(exemptions, "runtimeClasses", subdomain_errors),
+            namespaces: self.exempt(exemptions, "namespaces", |name| dns_1123_label_errors(name)),
+            runtime_classes: self.exempt(exemptions, "runtimeClasses", |name| dns_1123_subdomain_errors(name)),
             usernames: self.exempt(exemptions, "usernames", |name| {
                 if name.is_empty() { vec!["username must not be empty".to_owned()] } else { Vec::new() }
             }),
@@ -183,25 +181,6 @@ impl Reader {
         }
         names
     }
-}
-
-/// What is wrong with a namespace's name (`content.IsDNS1123Label`).
-fn label_errors(name: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if name.len() > MAX_LABEL_BYTES {
-        errors.push(format!("must be no more than {MAX_LABEL_BYTES} bytes"));
-    }
-    // A subdomain of one part, of any length.
-    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if name.is_empty() || !name.bytes().all(is_part) || name.starts_with('-') || name.ends_with('-') {
-        errors.push(
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
-             with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
-             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-                .to_owned(),
-        );
-    }
-    errors
 }
 
 #[cfg(test)]
@@ -328,14 +307,16 @@ mod tests {
              exemptions.usernames[0]: Invalid value: \"\": username must not be empty, \
              exemptions.usernames[2]: Duplicate value: \"a\""
         );
-        for name in ["A", "a.b", "-a", "a-", ""] {
+        for name in ["A", "-a", "a-", ""] {
             let problem = problem("exemptions", json!({"namespaces": [name]}));
             let start =
                 format!("ps.yaml: exemptions.namespaces[0]: Invalid value: \"{name}\": a lowercase RFC 1123 label");
             assert!(problem.starts_with(&start), "{problem}");
         }
+        let dots = problem("exemptions", json!({"namespaces": ["a.b"]}));
+        assert!(dots.ends_with("\"a.b\": must not contain dots"), "{dots}");
         let long = problem("exemptions", json!({"namespaces": ["a".repeat(64)]}));
-        assert!(long.ends_with(": must be no more than 63 bytes"), "{long}");
+        assert!(long.ends_with(": must be no more than 63 characters"), "{long}");
         let class = problem("exemptions", json!({"runtimeClasses": ["A"]}));
         assert!(class.contains("runtimeClasses[0]: Invalid value: \"A\": a lowercase RFC 1123 subdomain"), "{class}");
     }
