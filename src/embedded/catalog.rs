@@ -3,6 +3,7 @@
 //! Custom resources and the groups `apiextensions.k8s.io` and `apiregistration.k8s.io` are not part of it.
 
 use crate::kind::GroupVersionKind;
+use crate::object::kinds::{self, BuiltIn};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -47,6 +48,12 @@ impl Resource {
     /// Group, version and kind of the objects.
     pub fn gvk(&self) -> GroupVersionKind {
         GroupVersionKind::new(self.group, self.version, self.kind)
+    }
+
+    /// What the resource is in Kubernetes.
+    pub fn facts(&self) -> &'static BuiltIn {
+        static NONE: LazyLock<BuiltIn> = LazyLock::new(BuiltIn::default);
+        kinds::of_resource(self.group, self.name).unwrap_or_else(|| &NONE)
     }
 
     /// The subresource of that name.
@@ -197,6 +204,17 @@ mod tests {
         assert_eq!(resources().len(), top);
         assert_eq!(top + resources().iter().map(|r| r.subresources.len()).sum::<usize>(), names.len());
         assert!(top > 60, "{top}");
+    }
+
+    #[test]
+    fn is_served_as_the_table_of_kinds_has_it() {
+        for resource in resources() {
+            let Resource { group, name, kind, namespaced, .. } = *resource;
+            let facts = kinds::of_resource(group, name).unwrap();
+            let subresources = (resource.subresource("status").is_some(), resource.subresource("scale").is_some());
+            assert_eq!((facts.kind, facts.is_namespaced), (kind, namespaced), "{group} {name}");
+            assert_eq!((facts.has_status, facts.has_scale), subresources, "{group} {name}");
+        }
     }
 
     #[test]

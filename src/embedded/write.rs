@@ -1,7 +1,7 @@
 //! Create, update and patch.
 
 use super::call::Call;
-use super::catalog::{self, Resource};
+use super::catalog::Resource;
 use super::store::{self, Collection, State};
 use super::{body, convert, delete, initial, metadata, respond};
 use crate::body::Body;
@@ -20,37 +20,6 @@ const NAME_ATTEMPTS: usize = 8;
 
 const OPTIMISTIC_LOCK: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
-
-/// Kinds that an update creates where there is nothing (`AllowCreateOnUpdate`), by group and plural name.
-const CREATED_BY_UPDATE: [(&str, &str); 10] = [
-    ("", "endpoints"),
-    ("", "events"),
-    ("", "limitranges"),
-    ("", "services"),
-    ("events.k8s.io", "events"),
-    ("coordination.k8s.io", "leases"),
-    ("rbac.authorization.k8s.io", "clusterroles"),
-    ("rbac.authorization.k8s.io", "clusterrolebindings"),
-    ("rbac.authorization.k8s.io", "roles"),
-    ("rbac.authorization.k8s.io", "rolebindings"),
-];
-
-/// Kinds whose updates must say a resourceVersion (`AllowUnconditionalUpdate` is false), by group and plural name.
-const UPDATED_CONDITIONALLY: [(&str, &str); 13] = [
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
-    ("coordination.k8s.io", "leases"),
-    ("node.k8s.io", "runtimeclasses"),
-    ("policy", "poddisruptionbudgets"),
-    ("storage.k8s.io", "csidrivers"),
-    ("storage.k8s.io", "csinodes"),
-    ("storage.k8s.io", "csistoragecapacities"),
-    ("storage.k8s.io", "volumeattachments"),
-];
 
 /// Answers a create.
 ///
@@ -74,7 +43,7 @@ pub fn update(call: &Call) -> Result<Response<Body>, Status> {
     check_name(call, &object)?;
     let (code, stored) = call.store.with(|state| {
         let Some(current) = state.object(call.collection(), &call.key()) else {
-            if !listed(&CREATED_BY_UPDATE, call.resource) || !call.info.subresource.is_empty() {
+            if !call.resource.facts().created_by_put || !call.info.subresource.is_empty() {
                 return Err(call.not_found());
             }
             // A resourceVersion says that the client saw an object that is gone.
@@ -274,7 +243,7 @@ fn part(call: &Call, object: Object, current: &Object) -> Object {
 fn check_version(resource: &Resource, object: &Object, current: &Object) -> Result<(), Status> {
     let (group, name) = (resource.group, resource.name);
     match object.resource_version() {
-        "" | "0" if listed(&UPDATED_CONDITIONALLY, resource) => {
+        "" | "0" if resource.facts().updated_by_version => {
             Err(invalid::without_version(&GroupVersionResource::new(group, resource.version, name), current.name()))
         }
         "" | "0" => Ok(()),
@@ -311,8 +280,4 @@ pub fn check_name(call: &Call, object: &Object) -> Result<(), Status> {
     Err(Status::bad_request(format!(
         "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
     )))
-}
-
-fn listed(list: &[(&str, &str)], resource: &catalog::Resource) -> bool {
-    list.contains(&(resource.group, resource.name))
 }
