@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::catalog::Resource;
 use super::store::{self, Collection, State};
-use super::{body, convert, delete, initial, metadata, respond};
+use super::{body, delete, initial, metadata, respond};
 use crate::body::Body;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::patch::{self, PatchType};
@@ -55,7 +55,7 @@ pub fn update(call: &Call) -> Result<Response<Body>, Status> {
             return Ok((StatusCode::CREATED, create_in(state, call, object, dry_run)?));
         };
         check_uid(call, &object, &current)?;
-        let object = convert::stored(call.resource, object);
+        let object = call.resource.stored(object)?;
         Ok((StatusCode::OK, replace(state, call, &current, object, dry_run)?))
     })?;
     Ok(respond::object(call, code, &stored))
@@ -71,10 +71,10 @@ pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
     let kind = call.resource.gvk();
     let stored = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        let shown = convert::shown(call.resource, &current).into_owned();
+        let shown = call.resource.shown(&current).into_owned();
         let object = apply(patch_type, shown, &patch, &kind)?;
         check_name(call, &object)?;
-        let object = convert::stored(call.resource, object);
+        let object = call.resource.stored(object)?;
         replace(state, call, &current, object, dry_run)
     })?;
     Ok(respond::object(call, StatusCode::OK, &stored))
@@ -114,7 +114,7 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     if !matches!(object.resource_version(), "" | "0") {
         return Err(Status::plain("resourceVersion should not be set on objects to be created"));
     }
-    let mut object = convert::stored(resource, object);
+    let mut object = resource.stored(object)?;
     let collection = call.collection();
     metadata::begin(resource, &mut object);
     name_object(state, call, collection, &mut object)?;
