@@ -8,7 +8,6 @@ pub mod user;
 pub mod body;
 pub mod go_text;
 pub mod names;
-mod duration;
 pub mod shares;
 pub mod processor;
 

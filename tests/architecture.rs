@@ -8,13 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the ground up.
-const LAYERS: [&str; 30] = [
+const LAYERS: [&str; 29] = [
     "kind",
     "user",
     "body",
     "go_text",
     "names",
-    "duration",
     "shares",
     "processor",
     "status",

@@ -1,7 +1,7 @@
 //! What can be typed. Names, defaults and syntax are kube-apiserver's where it has the flag.
 
 use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
-use crate::duration;
+use crate::go_text::duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! What policies tell the audit log.
 
 use crate::admission::Annotations;
+use crate::go_text::json;
 use crate::policies::binding::Action;
-use crate::webhooks::patch::go_json;
 
 /// Says which validation failed.
 const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
@@ -46,9 +46,9 @@ pub fn publish_failure(
         FAILURE,
         format!(
             "[{{\"message\":{},\"policy\":{},\"binding\":{},\"expressionIndex\":{index},\"validationActions\":[{}]}}]",
-            go_json(message),
-            go_json(policy),
-            go_json(binding),
+            json::string(message),
+            json::string(policy),
+            json::string(binding),
             actions.join(",")
         ),
     );
