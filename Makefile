@@ -84,7 +84,7 @@ endif
 
 VERSION_PACKAGE := k8s.io/component-base/version
 LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=v$(KUBERNETES_VERSION) -X $(VERSION_PACKAGE).gitMajor=1 \
-	-X $(VERSION_PACKAGE).gitMinor=36 -X $(VERSION_PACKAGE).gitTreeState=clean
+	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) -X $(VERSION_PACKAGE).gitTreeState=clean
 GO_BUILD = cd e2e/assets && CGO_ENABLED=0 $(GO) build -trimpath
 
 $(ASSETS)/kube-apiserver $(ASSETS)/kubectl: $(ASSETS)/%: e2e/assets/go.mod e2e/assets/go.sum
