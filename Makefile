@@ -12,7 +12,7 @@ WEBHOOK := target/e2e-assets/agnhost-webhook
 KUBERNETES_VERSION := 1.36.3
 
 .DEFAULT_GOAL := build
-.PHONY: build release run test check deny fuzz e2e-assets e2e integration soak bench
+.PHONY: build release run test check record deny fuzz e2e-assets e2e integration soak bench
 
 build: ## Build the binary, optimised, as target/release/kube-admission-proxy.
 	$(CARGO) build --release
@@ -45,6 +45,25 @@ check: ## The gate: format, lints, documentation.
 	$(CARGO) clippy --all-targets --locked -- -D warnings
 	$(CARGO) clippy --test e2e --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --locked --document-private-items
+
+# One recording: the tool's folder, its arguments, what its output goes through, and the file.
+define recording
+	@mkdir -p target
+	cd tools/$(1) && CGO_ENABLED=0 $(GO) run -trimpath $(2) >$(CURDIR)/target/recording
+	$(3) <target/recording >target/recorded && mv target/recorded $(4)
+endef
+WITH_ASSETS := -modfile=../../e2e/assets/go.mod
+
+record: ## Record again what the program knows of Kubernetes' Go code, in KUBERNETES_VERSION.
+	$(call recording,kinds,$(WITH_ASSETS) .,cat,src/object/kinds.txt)
+	$(call recording,protobuf-table,.,cat,src/object/protobuf/messages.txt.gz)
+	$(call recording,protobuf-table,. -objects 1,cat,src/object/protobuf/objects.gz)
+	$(call recording,protobuf-table,. -types,cat,src/object/typed/types.txt)
+	$(call recording,protobuf-table,. -cases 1,gzip -9n,src/object/typed/cases.gz)
+	$(call recording,default-vectors,$(WITH_ASSETS) . <manifests.yaml,gzip -9n,src/object/defaults/vectors.gz)
+	cd e2e/assets && $(GO) mod download
+	$(PYTHON) tools/record-feature-gates.py $(shell $(GO) env GOMODCACHE)/k8s.io $(KUBERNETES_VERSION) >target/recorded
+	mv target/recorded src/config/feature_gates.txt
 
 deny: ## Licences, advisories and sources of the dependencies; needs cargo-deny.
 	$(CARGO) deny check
