@@ -14,7 +14,7 @@ MDBOOK_VERSION := 0.5.2
 MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 
 .DEFAULT_GOAL := build
-.PHONY: help build release run test check docs deny fuzz e2e-assets e2e integration soak bench
+.PHONY: help build release run test check record docs deny fuzz e2e-assets e2e integration soak bench
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1: \2/p' $(MAKEFILE_LIST) | awk -F': ' '{ name = $$1; sub(/^[^:]*: /, ""); printf "%-12s %s\n", name, $$0 }'
@@ -59,6 +59,25 @@ docs: $(MDBOOK) ## Build the book of docs/ in target/book, and check its links, 
 $(MDBOOK):
 	$(CARGO) install --locked --quiet --root target/tools/mdbook-$(MDBOOK_VERSION) mdbook --version $(MDBOOK_VERSION)
 
+# One recording: the tool's folder, its arguments, what its output goes through, and the file.
+define recording
+	@mkdir -p target
+	cd tools/$(1) && CGO_ENABLED=0 $(GO) run -trimpath $(2) >$(CURDIR)/target/recording
+	$(3) <target/recording >target/recorded && mv target/recorded $(4)
+endef
+WITH_ASSETS := -modfile=../../e2e/assets/go.mod
+
+record: ## Record again what the program knows of Kubernetes' Go code, in KUBERNETES_VERSION.
+	$(call recording,kinds,$(WITH_ASSETS) .,cat,src/object/kinds.txt)
+	$(call recording,protobuf-table,.,cat,src/object/protobuf/messages.txt.gz)
+	$(call recording,protobuf-table,. -objects 1,cat,src/object/protobuf/objects.gz)
+	$(call recording,protobuf-table,. -types,cat,src/object/typed/types.txt)
+	$(call recording,protobuf-table,. -cases 1,gzip -9n,src/object/typed/cases.gz)
+	$(call recording,default-vectors,$(WITH_ASSETS) . <manifests.yaml,gzip -9n,src/object/defaults/vectors.gz)
+	cd e2e/assets && $(GO) mod download
+	$(PYTHON) tools/record-feature-gates.py $(shell $(GO) env GOMODCACHE)/k8s.io $(KUBERNETES_VERSION) >target/recorded
+	mv target/recorded src/config/feature_gates.txt
+
 deny: ## Check licences, advisories and sources of the dependencies; needs cargo-deny.
 	$(CARGO) deny check
 
@@ -97,7 +116,7 @@ endif
 
 VERSION_PACKAGE := k8s.io/component-base/version
 LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=v$(KUBERNETES_VERSION) -X $(VERSION_PACKAGE).gitMajor=1 \
-	-X $(VERSION_PACKAGE).gitMinor=36 -X $(VERSION_PACKAGE).gitTreeState=clean
+	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) -X $(VERSION_PACKAGE).gitTreeState=clean
 GO_BUILD = cd e2e/assets && CGO_ENABLED=0 $(GO) build -trimpath
 
 $(ASSETS)/kube-apiserver $(ASSETS)/kubectl: $(ASSETS)/%: e2e/assets/go.mod e2e/assets/go.sum

@@ -1,5 +1,12 @@
 //! Values in the text forms of Go, which messages of kube-apiserver contain.
 
+pub mod duration;
+pub mod json;
+pub mod time;
+mod print;
+
+pub use print::go_print;
+
 use serde_json::Value;
 
 /// Go's `%q`.

@@ -10,7 +10,6 @@ pub mod go_text;
 pub mod names;
 mod answers;
 mod derived;
-mod duration;
 pub mod metrics;
 pub mod shares;
 pub mod processor;

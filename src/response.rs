@@ -3,6 +3,7 @@
 mod yaml;
 
 use crate::body::{Body, full};
+use crate::go_text::json::escape_html;
 use crate::object::{cbor, protobuf};
 use crate::request::accept::{self, Agreed, Answer};
 use crate::request::body::{MediaType, MediaTypes};
@@ -69,13 +70,7 @@ fn text(status: &Status) -> Response<Body> {
 fn json(status: &Status, is_pretty: bool) -> Vec<u8> {
     // A Status holds nothing that cannot be serialized: strings, numbers and a JSON map.
     let text = if is_pretty { serde_json::to_string_pretty(status) } else { serde_json::to_string(status) };
-    let mut written = String::new();
-    for character in text.unwrap_or_default().chars() {
-        match character {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => written.push_str(&format!("\\u{:04x}", character as u32)),
-            character => written.push(character),
-        }
-    }
+    let mut written = escape_html(&text.unwrap_or_default());
     if !is_pretty {
         written.push('\n');
     }

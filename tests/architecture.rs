@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the ground up.
-const LAYERS: [&str; 37] = [
+const LAYERS: [&str; 36] = [
     "kind",
     "user",
     "body",
@@ -15,7 +15,6 @@ const LAYERS: [&str; 37] = [
     "names",
     "answers",
     "derived",
-    "duration",
     "metrics",
     "shares",
     "processor",

@@ -2,7 +2,7 @@
 
 use super::{Decision, Level, Parts, Stage};
 use crate::admission::{Annotation, Level as AnnotationLevel};
-use crate::duration;
+use crate::go_text::duration;
 use crate::object::Object;
 use crate::object::structural::numbers;
 use crate::request::RequestInfo;

@@ -3,7 +3,6 @@
 mod attributes;
 mod selectors;
 
-pub(crate) use crate::go_text::go_quote as quote;
 pub use attributes::Attributes;
 
 use crate::answers::AnswerCache;

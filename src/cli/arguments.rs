@@ -1,7 +1,7 @@
 //! The arguments of the command line. A flag that kube-apiserver has too has its name, default and syntax.
 
 use crate::config::{CallsWebhooks, FieldOwnership, UpstreamIdentity, ValidationView};
-use crate::duration;
+use crate::go_text::duration;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -2,6 +2,7 @@
 
 use super::arguments::Arguments;
 use super::table;
+use crate::admission::PolicyOptions;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows;
 use crate::admission::{Chain, Environment};
@@ -11,7 +12,6 @@ use crate::config::DefaultTolerations;
 use crate::config::{FeatureGates, Limits};
 use crate::metrics::Registry;
 use crate::pipeline::InFlight;
-use crate::admission::PolicyOptions;
 use crate::{audit, impersonation};
 use clap::CommandFactory;
 use std::fmt::Write as _;

@@ -3,6 +3,7 @@
 use super::Converter;
 use crate::cluster::{CustomResource, Definition};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
+use crate::object::kinds::is_built_in_group;
 use crate::object::version::newness;
 use crate::status::Status;
 use std::sync::Arc;
@@ -15,33 +16,6 @@ pub struct Equivalent {
     /// Kind of its objects; of the subresource's body, if it is asked for that.
     pub kind: GroupVersionKind,
 }
-
-/// The groups of built-in kinds. A resource of any other group is a custom one or an aggregated API's.
-const BUILT_IN_GROUPS: &[&str] = &[
-    "",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "apps",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-];
 
 /// The groups that share a resource's storage; of those that are served still, only events have several
 /// (`AddCohabitatingResources`).
@@ -78,7 +52,7 @@ impl Converter {
     /// The same without asking anybody; `None` where that cannot be told.
     pub fn known_equivalents(&self, resource: &GroupVersionResource, subresource: &str) -> Option<Vec<Equivalent>> {
         let group = &*resource.group;
-        if BUILT_IN_GROUPS.contains(&group) {
+        if is_built_in_group(group) {
             let groups = cohabiting_groups(group, &resource.resource);
             return Some(groups.flat_map(|group| self.served(group, resource, subresource)).collect());
         }

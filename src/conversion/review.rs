@@ -171,7 +171,7 @@ fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), String> {
         }
     } else {
         for (key, _) in texts() {
-            invalid("metadata.annotation", key, qualified_name_errors(&key.to_lowercase()));
+            invalid("metadata.annotation", key, qualified_name_errors(key.to_lowercase()));
         }
         if texts().map(|(key, value)| key.len() + value.len()).sum::<usize>() > MAX_ANNOTATION_BYTES {
             errors.push(format!("metadata.annotation: Too long: may not be more than {MAX_ANNOTATION_BYTES} bytes"));

@@ -1,9 +1,9 @@
 //! One request on a resource, as far as method, URL and headers tell.
 
+use super::Limits;
 use super::catalog::Resource;
 use super::negotiate::Form;
 use super::store::{self, Collection, Store};
-use super::{Limits, convert};
 use crate::request::body::{OptionsKind, WriteOptions};
 use crate::request::{RequestInfo, query};
 use crate::status::Status;
@@ -42,7 +42,7 @@ impl Call {
 
     /// The collection of the resource.
     pub fn collection(&self) -> Collection {
-        convert::collection(self.resource)
+        self.resource.collection()
     }
 
     /// The key of the object that the URL names.

@@ -2,8 +2,13 @@
 //!
 //! Custom resources and the groups `apiextensions.k8s.io` and `apiregistration.k8s.io` are not part of it.
 
+use super::store::Collection;
 use crate::kind::GroupVersionKind;
+use crate::object::kinds::{self, BuiltIn};
+use crate::object::{Object, convert, normal};
+use crate::status::Status;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -49,6 +54,48 @@ impl Resource {
         GroupVersionKind::new(self.group, self.version, self.kind)
     }
 
+    /// What the resource is in Kubernetes.
+    pub fn facts(&self) -> &'static BuiltIn {
+        static NONE: LazyLock<BuiltIn> = LazyLock::new(BuiltIn::default);
+        kinds::of_resource(self.group, self.name).unwrap_or_else(|| &NONE)
+    }
+
+    /// Where objects are stored: resources that are stored as one have one place.
+    pub fn collection(&self) -> Collection {
+        // `AddCohabitatingResources`
+        let group = if (self.group, self.name) == ("events.k8s.io", "events") { "" } else { self.group };
+        Collection { group, resource: self.name }
+    }
+
+    /// The kind in which objects are stored, where it is another one than the resource's.
+    fn other_stored_kind(&self) -> Option<GroupVersionKind> {
+        match (self.group, self.version, self.name) {
+            ("events.k8s.io", _, "events") => Some(GroupVersionKind::new("", "v1", "Event")),
+            ("autoscaling", "v1", "horizontalpodautoscalers") => {
+                Some(GroupVersionKind::new("autoscaling", "v2", "HorizontalPodAutoscaler"))
+            }
+            _ => None,
+        }
+    }
+
+    /// An object of this resource as it is stored.
+    ///
+    /// # Errors
+    /// 400 for what no object of the kind holds.
+    pub fn stored(&self, object: Object) -> Result<Object, Status> {
+        match self.other_stored_kind() {
+            Some(kind) => converted(object, &self.gvk(), &kind).map_err(Status::bad_request),
+            None => Ok(object),
+        }
+    }
+
+    /// A stored object as this resource shows it.
+    pub fn shown<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
+        let shown = self.other_stored_kind().map(|kind| converted(object.clone(), &kind, &self.gvk()));
+        // What does not convert was refused before it was stored.
+        shown.and_then(Result::ok).map_or(Cow::Borrowed(object), Cow::Owned)
+    }
+
     /// The subresource of that name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
@@ -63,6 +110,15 @@ impl Resource {
     pub fn path(&self) -> String {
         format!("{}/{}", group_version_path(self.group, self.version), self.name)
     }
+}
+
+/// An object of a kind in another version of it, with the defaults of the first.
+fn converted(object: Object, from: &GroupVersionKind, to: &GroupVersionKind) -> Result<Object, String> {
+    let normal = match normal::built_in(from, object.into_value()) {
+        Some(normal) => normal?.object,
+        None => return Err(format!("{} is not known", from.kind)),
+    };
+    convert::built_in(&normal, from, to).ok_or_else(|| format!("{} is not known in {}", from.kind, to.api_version()))
 }
 
 /// Every resource, groups and resources in the order of discovery.
@@ -181,6 +237,7 @@ fn resources_of(group: &'static str, version: &Version<'static>) -> Vec<Resource
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn holds_every_recorded_resource_and_subresource() {
@@ -200,6 +257,17 @@ mod tests {
     }
 
     #[test]
+    fn is_served_as_the_table_of_kinds_has_it() {
+        for resource in resources() {
+            let Resource { group, name, kind, namespaced, .. } = *resource;
+            let facts = kinds::of_resource(group, name).unwrap();
+            let subresources = (resource.subresource("status").is_some(), resource.subresource("scale").is_some());
+            assert_eq!((facts.kind, facts.is_namespaced), (kind, namespaced), "{group} {name}");
+            assert_eq!((facts.has_status, facts.has_scale), subresources, "{group} {name}");
+        }
+    }
+
+    #[test]
     fn finds_a_resource_by_group_version_and_name() {
         let pods = resource("", "v1", "pods").unwrap();
         assert_eq!((pods.kind, pods.singular, pods.namespaced), ("Pod", "pod", true));
@@ -214,6 +282,58 @@ mod tests {
         assert_eq!(deployments.path(), "/apis/apps/v1/deployments");
         assert!(resource("apps", "v1", "pods").is_none());
         assert!(resource("autoscaling", "v2", "horizontalpodautoscalers").is_some());
+    }
+
+    #[test]
+    fn an_autoscaler_survives_the_way_through_v1() {
+        let v1 = resource("autoscaling", "v1", "horizontalpodautoscalers").unwrap();
+        let stored = Object::from_value(json!({
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"},
+            "spec": {
+                "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "minReplicas": 1, "maxReplicas": 3, "metrics": [
+                    {"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 60}}},
+                    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}],
+                "behavior": {"scaleUp": {
+                    "stabilizationWindowSeconds": 5, "selectPolicy": "Max",
+                    "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}]}}},
+        }))
+        .unwrap();
+        let shown = v1.shown(&stored).into_owned();
+        assert_eq!(shown.get(&["spec", "targetCPUUtilizationPercentage"]), Some(&json!(50)));
+        let again = v1.stored(shown).unwrap();
+        assert_eq!(again.api_version(), "autoscaling/v2");
+        for field in ["scaleTargetRef", "minReplicas", "maxReplicas", "metrics"] {
+            assert_eq!(again.get(&["spec", field]), stored.get(&["spec", field]), "{field}");
+        }
+        let policies = |object: &Object| object.get(&["spec", "behavior", "scaleUp", "policies"]).cloned();
+        assert_eq!(policies(&again), policies(&stored));
+    }
+
+    #[test]
+    fn an_event_has_other_names_in_its_own_group() {
+        let events = resource("events.k8s.io", "v1", "events").unwrap();
+        assert_eq!(events.collection(), resource("", "v1", "events").unwrap().collection());
+        let core = Object::from_value(json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "a"}, "message": "m",
+            "involvedObject": {"name": "x"}, "reportingComponent": "c",
+        }))
+        .unwrap();
+        let event = events.shown(&core).into_owned();
+        assert_eq!(event.get(&["note"]), Some(&json!("m")));
+        assert_eq!(event.get(&["regarding", "name"]), Some(&json!("x")));
+        assert_eq!(event.api_version(), "events.k8s.io/v1");
+        let again = events.stored(event).unwrap();
+        assert_eq!(again.api_version(), "v1");
+        for field in ["message", "involvedObject", "reportingComponent"] {
+            assert_eq!(again.get(&[field]), core.get(&[field]), "{field}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_its_kind_cannot_hold_is_not_stored() {
+        let events = resource("events.k8s.io", "v1", "events").unwrap();
+        let wrong = Object::from_value(json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": 1})).unwrap();
+        assert_eq!(events.stored(wrong).unwrap_err().code, 400);
     }
 
     #[test]

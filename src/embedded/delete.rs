@@ -24,27 +24,6 @@ const DEFAULT_GRACE_SECONDS: i64 = 30;
 /// The longest grace that a timestamp is computed for; nobody waits a hundred years.
 const MAX_GRACE_SECONDS: i64 = 100 * 365 * 24 * 3600;
 
-/// Kinds whose deletion is answered with the object rather than a Status (`ReturnDeletedObject`), by group and name.
-const RETURNED: [(&str, &str); 17] = [
-    ("", "namespaces"),
-    ("", "persistentvolumeclaims"),
-    ("", "persistentvolumes"),
-    ("", "pods"),
-    ("", "podtemplates"),
-    ("", "resourcequotas"),
-    ("", "serviceaccounts"),
-    ("", "services"),
-    ("resource.k8s.io", "deviceclasses"),
-    ("resource.k8s.io", "resourceclaims"),
-    ("resource.k8s.io", "resourceclaimtemplates"),
-    ("resource.k8s.io", "resourceslices"),
-    ("storage.k8s.io", "csidrivers"),
-    ("storage.k8s.io", "csinodes"),
-    ("storage.k8s.io", "storageclasses"),
-    ("storage.k8s.io", "volumeattachments"),
-    ("storage.k8s.io", "volumeattributesclasses"),
-];
-
 /// `metav1.DeleteOptions`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -75,7 +54,7 @@ pub fn delete(call: &Call) -> Result<Response<Body>, Status> {
     // `DeleteResource`: the old way to ask for a cascade has an answer of its own.
     let code = if !outcome.is_deleted && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
     let Resource { group, name, .. } = *call.resource;
-    if !outcome.is_deleted || RETURNED.contains(&(group, name)) {
+    if !outcome.is_deleted || call.resource.facts().is_returned {
         return Ok(respond::object(call, code, &outcome.object));
     }
     let mut details = json!({"name": outcome.object.name(), "kind": name, "uid": outcome.object.uid()});

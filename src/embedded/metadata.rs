@@ -8,32 +8,6 @@ use crate::status::{Cause, invalid};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Kinds whose `metadata.generation` counts changes of what is wanted, by group and plural name: those whose strategies
-/// set it. Where the name is `*`, all of the group.
-const GENERATIONS: [(&str, &str); 21] = [
-    ("", "pods"),
-    ("", "podtemplates"),
-    ("", "replicationcontrollers"),
-    ("apps", "daemonsets"),
-    ("apps", "deployments"),
-    ("apps", "replicasets"),
-    ("apps", "statefulsets"),
-    ("batch", "cronjobs"),
-    ("batch", "jobs"),
-    ("admissionregistration.k8s.io", "*"),
-    ("apiextensions.k8s.io", "customresourcedefinitions"),
-    ("discovery.k8s.io", "endpointslices"),
-    ("flowcontrol.apiserver.k8s.io", "*"),
-    ("networking.k8s.io", "ingresses"),
-    ("networking.k8s.io", "ingressclasses"),
-    ("networking.k8s.io", "networkpolicies"),
-    ("policy", "poddisruptionbudgets"),
-    ("resource.k8s.io", "deviceclasses"),
-    ("resource.k8s.io", "devicetaintrules"),
-    ("resource.k8s.io", "resourceslices"),
-    ("scheduling.k8s.io", "priorityclasses"),
-];
-
 /// What only the server may set.
 const SERVERS: [&str; 9] = [
     "uid",
@@ -70,7 +44,7 @@ pub fn begin(resource: &Resource, object: &mut Object) {
     }
     let _ = object.set(&["metadata", "uid"], Value::from(uuid::Uuid::new_v4().to_string()));
     let _ = object.set(&["metadata", "creationTimestamp"], Value::from(now()));
-    if counts_generations(resource) {
+    if resource.facts().has_generation {
         let _ = object.set(&["metadata", "generation"], Value::from(1));
     }
     drop_empty(object);
@@ -129,7 +103,7 @@ pub fn count_generation(resource: &Resource, object: &mut Object, current: &Obje
         }
         fields
     };
-    if counts_generations(resource) && wanted(object) != wanted(current) {
+    if resource.facts().has_generation && wanted(object) != wanted(current) {
         next_generation(object);
     }
 }
@@ -144,10 +118,6 @@ pub fn next_generation(object: &mut Object) {
 /// Whether an object is being deleted.
 pub fn is_deleting(object: &Object) -> bool {
     object.get(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
-}
-
-fn counts_generations(resource: &Resource) -> bool {
-    GENERATIONS.iter().any(|(group, name)| *group == resource.group && (*name == "*" || *name == resource.name))
 }
 
 fn copy(object: &mut Object, current: &Object, field: &str) {

@@ -23,7 +23,6 @@ mod write;
 mod delete;
 mod metadata;
 mod initial;
-mod convert;
 mod pods;
 mod scale;
 mod review;

@@ -2,7 +2,6 @@
 
 use super::call::Call;
 use super::catalog::Resource;
-use super::convert;
 use super::negotiate::Form;
 use super::table::{self, IncludeObject};
 use crate::body::{Body, full};
@@ -86,8 +85,7 @@ pub fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Respon
     let bytes = match call.form {
         Form::Table(_) => bytes(&table_of(call, objects, Some(metadata))),
         Form::Metadata(version) => {
-            let items: Vec<_> =
-                objects.iter().map(|object| metadata_of(&convert::shown(resource, object), version)).collect();
+            let items: Vec<_> = objects.iter().map(|object| metadata_of(&resource.shown(object), version)).collect();
             let list = json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": items,
             });
@@ -110,7 +108,7 @@ pub struct Shown<'a> {
 
 impl Serialize for Shown<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let shown = convert::shown(self.call.resource, self.object);
+        let shown = self.call.resource.shown(self.object);
         match self.call.form {
             Form::Object => shown.serialize(serializer),
             Form::Metadata(version) => metadata_of(&shown, version).serialize(serializer),
@@ -132,8 +130,7 @@ fn metadata_of(object: &Object, version: &str) -> Value {
 
 fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -> Value {
     let resource = call.resource;
-    let values: Vec<_> =
-        objects.iter().map(|object| convert::shown(resource, object).into_owned().into_value()).collect();
+    let values: Vec<_> = objects.iter().map(|object| resource.shown(object).into_owned().into_value()).collect();
     let include = call.parameter("includeObject").and_then(|text| IncludeObject::parse(&text)).unwrap_or_default();
     let metadata = metadata.and_then(|metadata| serde_json::to_value(metadata).ok());
     let metadata = metadata.as_ref().and_then(Value::as_object);
@@ -175,7 +172,7 @@ struct Item<'a>(&'static Resource, &'a Object);
 
 impl Serialize for Item<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let shown = convert::shown(self.0, self.1);
+        let shown = self.0.shown(self.1);
         let fields = shown.fields().iter().filter(|(field, _)| !matches!(field.as_str(), "kind" | "apiVersion"));
         serializer.collect_map(fields)
     }

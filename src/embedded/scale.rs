@@ -1,7 +1,7 @@
 //! The `scale` subresource: an `autoscaling/v1` Scale, seen of an object and written back to it.
 
 use super::call::Call;
-use super::{body, convert, respond, write};
+use super::{body, respond, write};
 use crate::body::Body;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
@@ -61,7 +61,6 @@ fn change(call: &Call, wanted: impl FnOnce(&Object) -> Result<Object, Status>) -
         let mut object = Object::clone(&current);
         let _ = object.set(&["spec", "replicas"], replicas);
         let _ = object.set(&["metadata", "resourceVersion"], Value::from(scale.resource_version()));
-        let object = convert::stored(call.resource, object);
         write::replace(state, call, &current, object, dry_run)
     })?;
     Ok(respond::value(StatusCode::OK, &scale(&stored).into_value()))

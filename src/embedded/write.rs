@@ -1,9 +1,9 @@
 //! Create, update and patch.
 
 use super::call::Call;
-use super::catalog::{self, Resource};
+use super::catalog::Resource;
 use super::store::{self, Collection, State};
-use super::{body, convert, delete, initial, metadata, respond};
+use super::{body, delete, initial, metadata, respond};
 use crate::body::Body;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::patch::{self, PatchType};
@@ -19,37 +19,6 @@ const NAME_ATTEMPTS: usize = 8;
 
 const OPTIMISTIC_LOCK: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
-
-/// Kinds that an update creates where there is nothing (`AllowCreateOnUpdate`), by group and plural name.
-const CREATED_BY_UPDATE: [(&str, &str); 10] = [
-    ("", "endpoints"),
-    ("", "events"),
-    ("", "limitranges"),
-    ("", "services"),
-    ("events.k8s.io", "events"),
-    ("coordination.k8s.io", "leases"),
-    ("rbac.authorization.k8s.io", "clusterroles"),
-    ("rbac.authorization.k8s.io", "clusterrolebindings"),
-    ("rbac.authorization.k8s.io", "roles"),
-    ("rbac.authorization.k8s.io", "rolebindings"),
-];
-
-/// Kinds whose updates must say a resourceVersion (`AllowUnconditionalUpdate` is false), by group and plural name.
-const UPDATED_CONDITIONALLY: [(&str, &str); 13] = [
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
-    ("coordination.k8s.io", "leases"),
-    ("node.k8s.io", "runtimeclasses"),
-    ("policy", "poddisruptionbudgets"),
-    ("storage.k8s.io", "csidrivers"),
-    ("storage.k8s.io", "csinodes"),
-    ("storage.k8s.io", "csistoragecapacities"),
-    ("storage.k8s.io", "volumeattachments"),
-];
 
 /// Answers a create.
 ///
@@ -73,7 +42,7 @@ pub fn update(call: &Call) -> Result<Response<Body>, Status> {
     check_name(call, &object)?;
     let (code, stored) = call.store.with(|state| {
         let Some(current) = state.object(call.collection(), &call.key()) else {
-            if !listed(&CREATED_BY_UPDATE, call.resource) || !call.info.subresource.is_empty() {
+            if !call.resource.facts().created_by_put || !call.info.subresource.is_empty() {
                 return Err(call.not_found());
             }
             // A resourceVersion says that the client saw an object that is gone.
@@ -85,7 +54,7 @@ pub fn update(call: &Call) -> Result<Response<Body>, Status> {
             return Ok((StatusCode::CREATED, create_in(state, call, object, dry_run)?));
         };
         check_uid(call, &object, &current)?;
-        let object = convert::stored(call.resource, object);
+        let object = call.resource.stored(object)?;
         Ok((StatusCode::OK, replace(state, call, &current, object, dry_run)?))
     })?;
     Ok(respond::object(call, code, &stored))
@@ -101,10 +70,10 @@ pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
     let kind = call.resource.gvk();
     let stored = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
-        let shown = convert::shown(call.resource, &current).into_owned();
+        let shown = call.resource.shown(&current).into_owned();
         let object = apply(patch_type, shown, &patch, &kind)?;
         check_name(call, &object)?;
-        let object = convert::stored(call.resource, object);
+        let object = call.resource.stored(object)?;
         replace(state, call, &current, object, dry_run)
     })?;
     Ok(respond::object(call, StatusCode::OK, &stored))
@@ -144,7 +113,7 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     if !matches!(object.resource_version(), "" | "0") {
         return Err(Status::plain("resourceVersion should not be set on objects to be created"));
     }
-    let mut object = convert::stored(resource, object);
+    let mut object = resource.stored(object)?;
     let collection = call.collection();
     metadata::begin(resource, &mut object);
     name_object(state, call, collection, &mut object)?;
@@ -273,7 +242,7 @@ fn part(call: &Call, object: Object, current: &Object) -> Object {
 fn check_version(resource: &Resource, object: &Object, current: &Object) -> Result<(), Status> {
     let (group, name) = (resource.group, resource.name);
     match object.resource_version() {
-        "" | "0" if listed(&UPDATED_CONDITIONALLY, resource) => {
+        "" | "0" if resource.facts().updated_by_version => {
             Err(invalid::without_version(&GroupVersionResource::new(group, resource.version, name), current.name()))
         }
         "" | "0" => Ok(()),
@@ -310,8 +279,4 @@ pub fn check_name(call: &Call, object: &Object) -> Result<(), Status> {
     Err(Status::bad_request(format!(
         "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
     )))
-}
-
-fn listed(list: &[(&str, &str)], resource: &catalog::Resource) -> bool {
-    list.contains(&(resource.group, resource.name))
 }

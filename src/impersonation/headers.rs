@@ -1,7 +1,7 @@
 //! Whom the `Impersonate-*` headers ask for (`impersonation.processImpersonationHeaders`).
 
 use crate::authn::{text, unescape_extra_key};
-use crate::authz::quote;
+use crate::go_text::go_quote;
 use crate::user::UserInfo;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::BTreeMap;
@@ -62,8 +62,8 @@ pub(super) fn wanted_user(taken: &[(HeaderName, HeaderValue)]) -> Result<Option<
 fn in_go_syntax(user: &UserInfo) -> String {
     format!(
         "&user.DefaultInfo{{Name:{}, UID:{}, Groups:{}, Extra:{}}}",
-        quote(&user.username),
-        quote(&user.uid),
+        go_quote(&user.username),
+        go_quote(&user.uid),
         strings(&user.groups),
         map(&user.extra)
     )
@@ -73,7 +73,7 @@ fn strings(values: &[String]) -> String {
     if values.is_empty() {
         return "[]string(nil)".into();
     }
-    let values: Vec<_> = values.iter().map(|value| quote(value)).collect();
+    let values: Vec<_> = values.iter().map(|value| go_quote(value)).collect();
     format!("[]string{{{}}}", values.join(", "))
 }
 
@@ -81,6 +81,6 @@ fn map(extra: &BTreeMap<String, Vec<String>>) -> String {
     if extra.is_empty() {
         return "map[string][]string(nil)".into();
     }
-    let entries: Vec<_> = extra.iter().map(|(key, values)| format!("{}:{}", quote(key), strings(values))).collect();
+    let entries: Vec<_> = extra.iter().map(|(key, values)| format!("{}:{}", go_quote(key), strings(values))).collect();
     format!("map[string][]string{{{}}}", entries.join(", "))
 }

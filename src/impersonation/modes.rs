@@ -3,7 +3,8 @@
 //! Their answers are not cached here: each rests on access reviews, which are.
 
 use super::{Metrics, names};
-use crate::authz::{Attributes, Authorizer, quote};
+use crate::authz::{Attributes, Authorizer};
+use crate::go_text::go_quote;
 use crate::names::domain_prefixed_path_errors;
 use crate::status::Status;
 use crate::status::invalid::aggregate;
@@ -279,12 +280,12 @@ fn extra_is_valid(extra: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
             return Err("impersonating the empty string key in extra is not allowed".into());
         }
         let invalid = domain_prefixed_path_errors(key).into_iter();
-        let invalid = invalid.map(|(part, why)| format!("extra.key: Invalid value: {}: {why}", quote(part)));
+        let invalid = invalid.map(|(part, why)| format!("extra.key: Invalid value: {}: {why}", go_quote(part)));
         if let Some(why) = aggregate(invalid) {
             return Err(format!("impersonating an invalid key in extra is not allowed: {why}"));
         }
         if key.to_lowercase() != *key {
-            return Err(format!("impersonating a non-lowercase key in extra is not allowed: {}", quote(key)));
+            return Err(format!("impersonating a non-lowercase key in extra is not allowed: {}", go_quote(key)));
         }
         if values.iter().any(String::is_empty) {
             return Err("impersonating the empty string value in extra is not allowed".into());

@@ -12,6 +12,7 @@ pub mod cbor;
 pub mod quantity;
 pub mod selector;
 pub mod schema;
+pub mod kinds;
 pub mod pod;
 mod name;
 pub mod resources;

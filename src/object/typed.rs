@@ -8,7 +8,6 @@ mod table;
 mod path;
 mod decode;
 mod scalar;
-mod time;
 mod base64;
 mod text;
 mod cbor;
@@ -21,6 +20,7 @@ pub use rest::{Rest, Unplaced, has_rest};
 
 use super::decode::Decoded;
 use super::{Object, Unwritten};
+use crate::go_text::time;
 use crate::kind::GroupVersionKind;
 use decode::Decoder;
 use serde_json::Value;

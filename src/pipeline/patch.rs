@@ -12,9 +12,10 @@ use super::view::{as_answer, take_metadata};
 use super::write::{Attempts, MODIFIED, Outgoing, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::body::Body;
+use crate::go_text::go_print;
 use crate::go_text::go_quote;
 use crate::object::decode::{self, Decoded};
-use crate::object::patch::{self, NO_FIELD, PatchType, go_print, merge_diff};
+use crate::object::patch::{self, NO_FIELD, PatchType, merge_diff};
 use crate::object::{Object, typed};
 use crate::processor;
 use crate::request::body::{

@@ -9,53 +9,12 @@ use super::write::{
 };
 use crate::admission::Operation;
 use crate::body::Body;
-use crate::object::Object;
+use crate::object::{Object, kinds};
 use crate::request::body::{OptionsKind, WriteOptions, check_name, ensure_namespace};
 use crate::status::{Status, invalid};
 use http::{Method, Response, StatusCode};
 use serde_json::Value;
 use std::sync::Arc;
-
-/// Kinds that a PUT may create (`rest.RESTUpdateStrategy.AllowCreateOnUpdate`), as group and resource.
-const CREATED_BY_PUT: [(&str, &str); 12] = [
-    ("", "endpoints"),
-    ("", "events"),
-    ("", "limitranges"),
-    ("", "services"),
-    ("coordination.k8s.io", "leasecandidates"),
-    ("coordination.k8s.io", "leases"),
-    ("events.k8s.io", "events"),
-    ("node.k8s.io", "runtimeclasses"),
-    ("rbac.authorization.k8s.io", "clusterrolebindings"),
-    ("rbac.authorization.k8s.io", "clusterroles"),
-    ("rbac.authorization.k8s.io", "rolebindings"),
-    ("rbac.authorization.k8s.io", "roles"),
-];
-
-/// Kinds of Kubernetes' own whose updates must say a resourceVersion (`AllowUnconditionalUpdate` is false).
-const UPDATED_CONDITIONALLY: [(&str, &str); 21] = [
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
-    ("apiextensions.k8s.io", "customresourcedefinitions"),
-    ("apiregistration.k8s.io", "apiservices"),
-    ("certificates.k8s.io", "clustertrustbundles"),
-    ("certificates.k8s.io", "podcertificaterequests"),
-    ("coordination.k8s.io", "leasecandidates"),
-    ("coordination.k8s.io", "leases"),
-    ("internal.apiserver.k8s.io", "storageversions"),
-    ("node.k8s.io", "runtimeclasses"),
-    ("policy", "poddisruptionbudgets"),
-    ("resource.k8s.io", "resourcepoolstatusrequests"),
-    ("storage.k8s.io", "csidrivers"),
-    ("storage.k8s.io", "csinodes"),
-    ("storage.k8s.io", "csistoragecapacities"),
-    ("storage.k8s.io", "volumeattachments"),
-    ("storagemigration.k8s.io", "storageversionmigrations"),
-];
 
 const VERSION: [&str; 2] = ["metadata", "resourceVersion"];
 
@@ -146,7 +105,7 @@ impl Write<'_> {
 
     fn minds_the_version(&self) -> bool {
         let resource = &self.target.resource;
-        UPDATED_CONDITIONALLY.contains(&(&*resource.group, &*resource.resource))
+        kinds::of_resource(&resource.group, &resource.resource).is_some_and(|built_in| built_in.updated_by_version)
     }
 
     /// A patched object must say which version it is of, where the kind is known to mind.
@@ -167,8 +126,9 @@ impl Write<'_> {
         sent: &Sent,
         exchange: &mut Exchange,
     ) -> Result<Outcome, Status> {
-        let on = (&*self.target.resource.group, &*self.target.resource.resource);
-        if !self.target.subresource.is_empty() || !CREATED_BY_PUT.contains(&on) {
+        let resource = &self.target.resource;
+        let built_in = kinds::of_resource(&resource.group, &resource.resource);
+        if !self.target.subresource.is_empty() || !built_in.is_some_and(|built_in| built_in.created_by_put) {
             return Err(self.not_found());
         }
         check_uid(self, object, "")?;

@@ -14,8 +14,8 @@ mod references;
 mod tokens;
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
-use crate::authz::quote;
 use crate::cluster::{Cluster, Need};
+use crate::go_text::go_quote;
 use crate::status::Status;
 use crate::user::UserInfo;
 use async_trait::async_trait;
@@ -63,7 +63,7 @@ impl Plugin for NodeRestriction {
         let attributes = &*attributes;
         let Some(node) = node_of(&attributes.user) else { return Ok(()) };
         if node.is_empty() {
-            let user = quote(&attributes.user.username);
+            let user = go_quote(&attributes.user.username);
             return Err(Denial::forbidden(format!("could not determine node from user {user}")));
         }
         match (attributes.resource.group.as_str(), attributes.resource.resource.as_str()) {

@@ -1,7 +1,7 @@
 //! `?timeout=`: how long a client wants to wait.
 
 use super::query::query_value;
-use crate::duration;
+use crate::go_text::duration;
 use crate::status::Status;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What a hook's patch made of an object: decoded again, with defaults, and compared with what it was.
 
+use crate::go_text::json::escape_html;
 use crate::go_text::{go_quote, go_type};
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::object::patch::admission;
 use crate::object::structural::numbers;
 use crate::object::typed::{self, Typed};
 use crate::object::{Object, convert, normal, structural};
@@ -97,7 +97,7 @@ fn decode_custom(before: &Object, mut object: Object, kind: &GroupVersionKind) -
     let now = said_kind(&object);
     let (wanted, found) = (kind.api_version(), object.api_version());
     if now.kind.is_empty() {
-        let text = admission::compact(&Value::Object(object.fields().clone()).to_string());
+        let text = escape_html(&Value::Object(object.fields().clone()).to_string());
         return Err(Status::internal_error(format!("Object 'Kind' is missing in '{text}'")).into());
     }
     if found != wanted {

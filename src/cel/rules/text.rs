@@ -1,8 +1,8 @@
 //! What stands in a rule beside its expressions, and how kube-apiserver writes of rules.
 
 use super::REASONS;
-use crate::go_text::go_quote;
-use serde_json::{Value, json};
+use crate::go_text::{go_quote, json};
+use serde_json::Value;
 
 /// What is wrong with a rule of a schema before anything is compiled.
 pub fn faults(schema: &Value, rule: &Value, path: &str, faults: &mut Vec<String>) {
@@ -66,11 +66,7 @@ pub fn field_path(mut schema: &Value, path: &str) -> Option<String> {
 
 /// A rule as Go writes it in an error: JSON of its internal type.
 pub fn rule(rule: &Value) -> String {
-    let text = |name: &str| {
-        let text = json!(rule.get(name).and_then(Value::as_str).unwrap_or_default()).to_string();
-        // So that it could stand in HTML.
-        text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
-    };
+    let text = |name: &str| json::string(rule.get(name).and_then(Value::as_str).unwrap_or_default());
     let given = |name: &str| rule.get(name).unwrap_or(&Value::Null);
     format!(
         "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{},\"FieldPath\":{},\"OptionalOldSelf\":{}}}",

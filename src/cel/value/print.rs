@@ -175,7 +175,7 @@ impl fmt::Display for Value<'_> {
                 }
                 f.write_char(']')
             }
-            Self::Duration(value) => f.write_str(&crate::duration::go(*value)),
+            Self::Duration(value) => f.write_str(&crate::go_text::duration::go(*value)),
             Self::Timestamp(seconds, nanoseconds, offset) => f.write_str(&go_time(*seconds, *nanoseconds, *offset)),
             Self::List(list) => {
                 f.write_char('[')?;

@@ -62,7 +62,7 @@ fn annotations(annotations: &Map<String, Value>, faults: &mut Faults) {
     let mut bytes = 0;
     for (key, value) in annotations {
         bytes += key.len() + value.as_str().map_or(0, str::len);
-        qualified_name_errors(&key.to_lowercase()).iter().for_each(|error| faults.invalid(FIELD, key, error));
+        qualified_name_errors(key.to_lowercase()).iter().for_each(|error| faults.invalid(FIELD, key, error));
     }
     if bytes > MAX_ANNOTATION_BYTES {
         faults.add(FIELD, "Too long", &format!("may not be more than {MAX_ANNOTATION_BYTES} bytes"));

@@ -120,7 +120,7 @@ fn param_kind(kind: &Value, faults: &mut Faults) {
     if name.is_empty() {
         return faults.required("spec.paramKind.kind", "");
     }
-    let errors = dns_1035_label_errors(&name.to_lowercase());
+    let errors = dns_1035_label_errors(name.to_lowercase());
     joined("spec.paramKind.kind", name, &errors, "may have mixed case, but should otherwise match: ", faults);
 }
 

@@ -2,12 +2,15 @@
 
 use super::set::Path;
 use crate::kind::GroupVersionKind;
+use crate::object::kinds;
 
 /// What is taken out of a comparison.
 #[derive(Debug)]
 pub(super) enum Reset {
     /// These paths and all below them.
-    Fields(&'static [&'static [&'static str]]),
+    Fields(&'static [kinds::FieldPath]),
+    /// The same, of custom resources.
+    Custom(&'static [&'static [&'static str]]),
     /// All but these and what is below them; `*` stands for any element.
     AllBut(&'static [&'static [&'static str]]),
 }
@@ -15,36 +18,22 @@ pub(super) enum Reset {
 impl Reset {
     pub(super) fn takes(&self, path: &Path) -> bool {
         let fits = |pattern: &&[&str]| {
-            pattern.iter().zip(path).all(|(pattern, element)| *pattern == "*" || pattern == element)
+            pattern.len() <= path.len()
+                && pattern.iter().zip(path).all(|(pattern, element)| *pattern == "*" || pattern == element)
         };
         match self {
-            Self::Fields(fields) => fields.iter().any(|field| field.len() <= path.len() && fits(field)),
-            Self::AllBut(fields) => !fields.iter().any(|field| field.len() <= path.len() && fits(field)),
+            Self::Fields(fields) => fields.iter().any(|field| path.starts_with(field)),
+            Self::Custom(fields) => fields.iter().any(fits),
+            Self::AllBut(fields) => !fields.iter().any(fits),
         }
     }
 }
 
-const SPEC: &[&str] = &["f:spec"];
-const STATUS: &[&str] = &["f:status"];
-const METADATA: &[&str] = &["f:metadata"];
-
 /// What a write of the kind, or of a subresource of it, does not change.
 pub(super) fn fields(kind: &GroupVersionKind, subresource: &str, has_status: bool) -> Reset {
-    let is_request = kind.group == "certificates.k8s.io";
-    let names = (kind.group.as_str(), kind.kind.as_str());
-    Reset::Fields(match (subresource, names) {
-        ("", _) if is_request => &[SPEC, STATUS],
-        ("" | "finalize", _) if has_status => &[STATUS],
-        ("approval", _) => &[SPEC, &["f:status", "f:certificate"]],
-        ("status", _) if is_request => &[SPEC, &["f:status", "f:conditions"]],
-        ("status", ("apps", "Deployment")) => &[SPEC, &["f:metadata", "f:labels"]],
-        ("status", ("", "Pod")) => {
-            &[SPEC, &["f:metadata", "f:deletionTimestamp"], &["f:metadata", "f:ownerReferences"]]
-        }
-        ("status", _) if keeps_metadata(kind) => &[METADATA, SPEC],
-        ("status", _) => &[SPEC],
-        ("ephemeralcontainers", _) => return Reset::AllBut(&[&["f:spec", "f:ephemeralContainers"]]),
-        ("resize", _) => {
+    match subresource {
+        "ephemeralcontainers" => return Reset::AllBut(&[&["f:spec", "f:ephemeralContainers"]]),
+        "resize" => {
             return Reset::AllBut(&[
                 &["f:spec", "f:containers", "*", "f:resources"],
                 &["f:spec", "f:containers", "*", "f:resizePolicy"],
@@ -52,22 +41,51 @@ pub(super) fn fields(kind: &GroupVersionKind, subresource: &str, has_status: boo
                 &["f:spec", "f:initContainers", "*", "f:resizePolicy"],
             ]);
         }
-        _ => &[],
-    })
+        _ => {}
+    }
+    match (kinds::of_kind(&kind.group, &kind.kind), subresource) {
+        (Some(built_in), _) => Reset::Fields(built_in.resets(subresource)),
+        // `customResourceStrategy.GetResetFields`, `statusStrategy.GetResetFields`
+        (None, "") if has_status => Reset::Custom(&[&["f:status"]]),
+        (None, "status") => Reset::Custom(&[&["f:metadata"], &["f:spec"]]),
+        (None, _) => Reset::Custom(&[]),
+    }
 }
 
-/// Kinds whose status is written without their metadata.
-fn keeps_metadata(kind: &GroupVersionKind) -> bool {
-    let is_custom = || crate::object::schema::of(kind).is_none();
-    match (&*kind.group, &*kind.kind) {
-        ("networking.k8s.io", "ServiceCIDR") | ("storage.k8s.io", "VolumeAttachment") => true,
-        (
-            "admissionregistration.k8s.io"
-            | "apiregistration.k8s.io"
-            | "flowcontrol.apiserver.k8s.io"
-            | "resource.k8s.io",
-            _,
-        ) => true,
-        _ => is_custom(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_owns_nothing_that_its_strategy_resets() {
+        // A path that each write takes, and one that it leaves.
+        for (group, kind, subresource, taken, left) in [
+            ("", "Pod", "", "status", "spec"),
+            ("", "Pod", "status", "metadata.deletionTimestamp", "metadata.labels"),
+            ("", "Pod", "resize", "spec.nodeName", "spec.containers.x.resources.limits"),
+            ("", "Pod", "ephemeralcontainers", "spec.containers", "spec.ephemeralContainers"),
+            ("", "Namespace", "finalize", "status.phase", "spec.finalizers"),
+            ("apps", "Deployment", "status", "metadata.labels.a", "metadata.annotations"),
+            ("certificates.k8s.io", "CertificateSigningRequest", "", "spec.request", "metadata"),
+            ("certificates.k8s.io", "CertificateSigningRequest", "approval", "status.certificate", "status.conditions"),
+            ("certificates.k8s.io", "CertificateSigningRequest", "status", "status.conditions", "status.certificate"),
+            ("certificates.k8s.io", "PodCertificateRequest", "status", "spec.nodeName", "status.conditions"),
+            ("scheduling.k8s.io", "PodGroup", "status", "metadata.labels", "status"),
+            ("storagemigration.k8s.io", "StorageVersionMigration", "status", "metadata.labels", "status"),
+            ("e.com", "Widget", "", "status.a", "spec"),
+            ("e.com", "Widget", "status", "metadata.labels", "status"),
+        ] {
+            let reset = fields(&GroupVersionKind::new(group, "v1", kind), subresource, true);
+            let path = |text: &str| -> Path { text.split('.').map(|name| format!("f:{name}")).collect() };
+            assert!(reset.takes(&path(taken)), "{kind}/{subresource} {taken}");
+            assert!(!reset.takes(&path(left)), "{kind}/{subresource} {left}");
+        }
+        for (kind, path) in [("ClusterTrustBundle", "f:spec"), ("PodCertificateRequest", "f:spec")] {
+            let reset = fields(&GroupVersionKind::new("certificates.k8s.io", "v1beta1", kind), "", true);
+            assert!(!reset.takes(&vec![path.to_owned()]), "{kind}");
+        }
+        assert!(
+            !fields(&GroupVersionKind::new("e.com", "v1", "Widget"), "", false).takes(&vec!["f:status".to_owned()])
+        );
     }
 }

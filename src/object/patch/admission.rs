@@ -2,7 +2,7 @@
 //!
 //! `object::patch` applies it. Here is only what a webhook's patch has beside: each failure's own text.
 
-use crate::go_text::go_type;
+use crate::go_text::{go_type, json};
 use crate::object::patch::{Failure, apply_operations, operation_fields};
 use crate::object::structural::numbers;
 use crate::object::{Object, decode};
@@ -178,7 +178,7 @@ fn index_error(key: &str, before: String) -> String {
 
 /// What both annotations below say of a hook, as JSON.
 pub fn of_hook(configuration: &str, webhook: &str) -> String {
-    format!("\"configuration\":{},\"webhook\":{}", go_json(configuration), go_json(webhook))
+    format!("\"configuration\":{},\"webhook\":{}", json::string(configuration), json::string(webhook))
 }
 
 /// `MutationAuditAnnotation` as JSON.
@@ -189,29 +189,6 @@ pub fn mutation_annotation(of_hook: &str, mutated: bool) -> String {
 /// `PatchAuditAnnotation` as JSON: the operations as the hook wrote them, their fields sorted.
 pub fn patch_annotation(of_hook: &str, patch: &[u8]) -> Option<String> {
     let operations: Vec<BTreeMap<String, &RawValue>> = serde_json::from_slice(patch).ok()?;
-    let operations = compact(&serde_json::to_string(&operations).ok()?);
+    let operations = json::compact(&serde_json::to_string(&operations).ok()?);
     Some(format!("{{{of_hook},\"patch\":{operations},\"patchType\":\"JSONPatch\"}}"))
-}
-
-/// A text as Go writes it into JSON.
-pub fn go_json(text: &str) -> String {
-    compact(&Value::from(text).to_string())
-}
-
-/// JSON without white space, `<`, `>` and `&` escaped, as Go's `encoding/json` writes it.
-pub fn compact(json: &str) -> String {
-    let mut compacted = String::with_capacity(json.len());
-    let (mut in_string, mut escaped) = (false, false);
-    for c in json.chars() {
-        match c {
-            ' ' | '\t' | '\n' | '\r' if !in_string => continue,
-            '<' => compacted.push_str("\\u003c"),
-            '>' => compacted.push_str("\\u003e"),
-            '&' => compacted.push_str("\\u0026"),
-            c => compacted.push(c),
-        }
-        in_string ^= c == '"' && !escaped;
-        escaped = in_string && c == '\\' && !escaped;
-    }
-    compacted
 }

@@ -9,7 +9,7 @@ mod strategic;
 
 pub use json::{Failure, apply_operations, operation_fields};
 pub use merge::merge_diff;
-pub use strategic::{NO_FIELD, go_print};
+pub use strategic::NO_FIELD;
 
 use super::decode::{self, Decoded};
 use super::{cbor, schema};

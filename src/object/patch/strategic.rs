@@ -4,6 +4,7 @@
 mod lists;
 
 use super::unprocessable;
+use crate::go_text::go_print;
 use crate::go_text::go_type;
 use crate::object::discard_nulls;
 use crate::object::schema::{Field, Shape, Type};
@@ -107,34 +108,6 @@ fn reflected(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
-    }
-}
-
-/// A decoded value as Go's `%v` prints it.
-pub fn go_print(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) if number.as_i64().is_none() => go_print_float(number.as_f64().unwrap_or_default()),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_print).collect::<Vec<_>>().join(" ")),
-        Value::Object(map) => {
-            let mut fields: Vec<_> = map.iter().collect();
-            fields.sort_unstable_by_key(|(key, _)| key.as_str());
-            let fields: Vec<_> = fields.into_iter().map(|(key, value)| format!("{key}:{}", go_print(value))).collect();
-            format!("map[{}]", fields.join(" "))
-        }
-        other => other.to_string(),
-    }
-}
-
-fn go_print_float(float: f64) -> String {
-    let scientific = format!("{float:e}");
-    match scientific.split_once('e').and_then(|(digits, exponent)| Some((digits, exponent.parse::<i32>().ok()?))) {
-        Some((digits, exponent @ (..-4 | 6..))) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
-        }
-        _ => float.to_string(),
     }
 }
 

@@ -7,6 +7,7 @@ use super::MAGIC;
 use super::special::SECONDS_PER_DAY;
 use super::table::{self, Field, Message, Shape, Special};
 use super::wire::{DELIMITED, FIXED64, VARINT};
+use crate::go_text::time::{date, days_since_1970};
 use crate::object::Object;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -201,19 +202,14 @@ fn timestamp(text: &str, has_micros: bool) -> Option<(i64, i64)> {
         return None;
     }
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
-    let days = days(number(0, 4)?, number(5, 7)?, number(8, 10)?)?;
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let days = days_since_1970(year, month, day);
+    if date(days) != (year, month, day) {
+        return None;
+    }
     let second = number(11, 13)? * 3600 + number(14, 16)? * 60 + number(17, 19)?;
     let nanos = if has_micros { number(20, 26)? * 1000 } else { 0 };
     (second < SECONDS_PER_DAY).then_some((days * SECONDS_PER_DAY + second, nanos))
-}
-
-/// The inverse of [`super::special::date`]; none for what is no date.
-fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    let (shifted_year, shifted_month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (cycle, year_of_cycle) = (shifted_year.div_euclid(400), shifted_year.rem_euclid(400));
-    let day_of_year = (153 * shifted_month + 2) / 5 + day - 1;
-    let days = cycle * 146_097 + 365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100 + day_of_year - 719_468;
-    (super::special::date(days) == (year, month, day)).then_some(days)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::Losses;
 use super::wire::{DELIMITED, Reader, VARINT};
+use crate::go_text::time::date;
 use crate::object::{decode, quantity};
 use serde_json::Value;
 
@@ -60,18 +61,6 @@ fn date_and_time(seconds: i64) -> Result<String, String> {
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     Ok(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"))
-}
-
-/// The date of a day since 1970-01-01, counted in cycles of 400 years that begin in March.
-pub(in crate::object) fn date(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (cycle * 400 + year + i64::from(month <= 2), month, day)
 }
 
 /// `resource.Quantity`, in its canonical form.

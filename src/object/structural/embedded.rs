@@ -3,6 +3,7 @@
 use super::unknown::Unknown;
 use super::{Schema, metadata, numbers};
 use crate::go_text::go_quote;
+use crate::go_text::json::escape_html;
 use serde_json::{Map, Value};
 
 /// Makes the metadata of every embedded resource well-typed, and notes its unknown fields, sorted (`CoerceWithOptions`).
@@ -110,13 +111,7 @@ impl Coercer<'_> {
         let shown = match value {
             Value::String(text) => go_quote(text),
             Value::Number(number) => numbers::text(number),
-            // `encoding/json` escapes what would mean something in HTML.
-            other => (other.to_string())
-                .replace('<', "\\u003c")
-                .replace('>', "\\u003e")
-                .replace('&', "\\u0026")
-                .replace('\u{2028}', "\\u2028")
-                .replace('\u{2029}', "\\u2029"),
+            other => escape_html(&other.to_string()),
         };
         format!("{}{dot}{key}: Invalid value: {shown}: {why}", self.path)
     }

@@ -2,8 +2,9 @@
 //!
 //! Other than JSON, a duplicate key is an error, and errors name the outermost field only.
 
+use super::base64;
 use super::table::{self, Field, Holds, Shape, Type};
-use super::{base64, time};
+use crate::go_text::time;
 use crate::object::cbor::{FALSE, Failure, First, NULL, Reader, TRUE, UNDEFINED, integer, unknown_simple};
 use crate::object::quantity;
 use ciborium_ll::Header;

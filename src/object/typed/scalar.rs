@@ -1,10 +1,10 @@
 //! Decoding single values, and types that decode themselves (`decodeState.literalStore`, `UnmarshalJSON`).
 
+use super::base64;
 use super::decode::{Decoder, Fatal, Held};
 use super::path::Path;
 use super::table::{Holds, Shape};
-use super::{base64, time};
-use crate::go_text::go_type;
+use crate::go_text::{go_type, time};
 use crate::object::quantity;
 use serde_json::{Map, Number, Value};
 use std::borrow::Cow;

@@ -2,8 +2,9 @@
 
 use super::{drivers, not_found};
 use crate::admission::Attributes;
-use crate::authz::{self, ReviewError, quote};
+use crate::authz::{self, ReviewError};
 use crate::cluster::Cluster;
+use crate::go_text::go_quote;
 use crate::status::invalid::aggregate;
 use k8s_openapi::api::core::v1::{Pod, Volume};
 use k8s_openapi::api::storage::v1::CSIDriver;
@@ -21,7 +22,7 @@ pub(super) async fn check(
         _ => return Err("node may only request 0 or 1 audiences".to_owned()),
     };
     if is_asked_for(cluster, pod, audience)
-        .map_err(|why| format!("error validating audience {}: {why}", quote(audience)))?
+        .map_err(|why| format!("error validating audience {}: {why}", go_quote(audience)))?
     {
         return Ok(());
     }
@@ -34,7 +35,7 @@ pub(super) async fn check(
         name: attributes.name.clone(),
         ..authz::Attributes::default()
     };
-    let (audience, user) = (quote(audience), &attributes.user.username);
+    let (audience, user) = (go_quote(audience), &attributes.user.username);
     match attributes.authorizer.check(&question).await {
         Ok(decision) if decision.allowed => Ok(()),
         Ok(_) => Err(format!(

@@ -3,6 +3,7 @@
 mod unified;
 
 use super::claims::Claim;
+use crate::go_text::json;
 use crate::object::quantity;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, PersistentVolumeClaimStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -58,7 +59,7 @@ impl Json {
             }
             Self::Fields(fields) => {
                 for (index, (name, value)) in fields.iter().enumerate() {
-                    value.write(depth + 1, &format!("{}: ", escaped(name)), comma(index), lines);
+                    value.write(depth + 1, &format!("{}: ", json::string(name)), comma(index), lines);
                 }
             }
         }
@@ -66,16 +67,8 @@ impl Json {
     }
 }
 
-/// A JSON string as Go's `encoding/json` escapes it.
-fn escaped(text: &str) -> String {
-    let text = serde_json::Value::from(text).to_string();
-    [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")]
-        .into_iter()
-        .fold(text, |text, (character, escape)| text.replace(character, escape))
-}
-
 fn text(text: &str) -> Json {
-    Json::Plain(escaped(text))
+    Json::Plain(json::string(text))
 }
 
 fn optional(value: &Option<String>) -> Json {

@@ -2,7 +2,7 @@
 
 use super::{claim_diff, no_object, read};
 use crate::admission::{Attributes, Denial, Operation};
-use crate::authz::quote;
+use crate::go_text::go_quote;
 use crate::object::Object;
 use crate::object::quantity::Quantity;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaimSpec, PersistentVolumeClaimStatus, VolumeResourceRequirements};
@@ -24,7 +24,7 @@ pub(super) fn check(node: &str, attributes: &Attributes) -> Result<(), Denial> {
         return Err(Denial::forbidden("may only update PVC status"));
     }
     if attributes.operation != Operation::Update {
-        return Err(Denial::forbidden(format!("unexpected operation {}", quote(attributes.operation.as_str()))));
+        return Err(Denial::forbidden(format!("unexpected operation {}", go_quote(attributes.operation.as_str()))));
     }
     let (old, new) = (attributes.old_object.as_deref(), attributes.object.as_ref());
     let (Some(old), Some(new)) = (old, new) else { return Err(no_object()) };
@@ -33,7 +33,7 @@ pub(super) fn check(node: &str, attributes: &Attributes) -> Result<(), Denial> {
         true => Ok(()),
         false => Err(Denial::forbidden(format!(
             "node {} is not allowed to update fields other than status.quantity and status.conditions: {}",
-            quote(node),
+            go_quote(node),
             claim_diff::of(&old, &new)
         ))),
     }

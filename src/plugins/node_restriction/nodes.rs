@@ -2,7 +2,7 @@
 
 use super::{no_object, read};
 use crate::admission::{Attributes, Denial, Operation};
-use crate::authz::quote;
+use crate::go_text::go_quote;
 use crate::object::Object;
 use k8s_openapi::api::core::v1::{ConfigMapNodeConfigSource, NodeConfigSource, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -27,9 +27,9 @@ const KUBELET_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io
 
 /// A request about a node or one of its subresources (`admitNode`).
 pub(super) fn check(node: &str, attributes: &Attributes) -> Result<(), Denial> {
-    let name = quote(node);
+    let name = go_quote(node);
     if attributes.name != node {
-        let other = quote(&attributes.name);
+        let other = go_quote(&attributes.name);
         return Err(Denial::forbidden(format!("node {name} is not allowed to modify node {other}")));
     }
     match attributes.operation {

@@ -2,7 +2,7 @@
 
 use super::{no_object, read};
 use crate::admission::{Attributes, Denial, Operation};
-use crate::authz::quote;
+use crate::go_text::go_quote;
 use crate::object::Object;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
@@ -10,7 +10,7 @@ const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// `admitLease`.
 pub(super) fn check_lease(node: &str, attributes: &Attributes) -> Result<(), Denial> {
     if attributes.namespace != LEASE_NAMESPACE {
-        let namespace = quote(LEASE_NAMESPACE);
+        let namespace = go_quote(LEASE_NAMESPACE);
         return Err(Denial::forbidden(format!("can only access leases in the {namespace} system namespace")));
     }
     match name(attributes)? == node {

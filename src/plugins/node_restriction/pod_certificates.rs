@@ -4,8 +4,8 @@
 
 use super::{no_object, not_found, pods, read};
 use crate::admission::{Attributes, Denial, Operation};
-use crate::authz::quote;
 use crate::cluster::{Cluster, ServiceAccount};
+use crate::go_text::go_quote;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
 /// `admitPodCertificateRequest`.
@@ -22,13 +22,13 @@ pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> R
     if named != node {
         return Err(Denial::forbidden(format!(
             "PodCertificateRequest.Spec.NodeName={}, which is not the requesting node {}",
-            quote(&named),
-            quote(node)
+            go_quote(&named),
+            go_quote(node)
         )));
     }
     let namespace = &attributes.namespace;
     let pod_name = field("podName")?;
-    let subject = quote(&format!("{namespace}/{pod_name}"));
+    let subject = go_quote(&format!("{namespace}/{pod_name}"));
     check_node(cluster, node, &field("nodeUID")?, &subject)?;
     let Some(pod) = cluster.find::<Pod>(namespace, &pod_name) else {
         let why = not_found("", "pod", &pod_name).message;
@@ -36,13 +36,13 @@ pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> R
     };
     let (uid, known) = (field("podUID")?, pod.metadata.uid.as_deref().unwrap_or_default());
     if uid != known {
-        let (uid, known) = (quote(&uid), quote(known));
+        let (uid, known) = (go_quote(&uid), go_quote(known));
         return Err(Denial::Plain(format!(
             "PodCertificateRequest for pod {subject} contains pod UID ({uid}) which differs from running pod {known}"
         )));
     }
     if pods::node_name(&pod) != node {
-        let node = quote(node);
+        let node = go_quote(node);
         return Err(Denial::forbidden(format!(
             "pod {subject} is not running on node {node} named in the PodCertificateRequest"
         )));
@@ -53,7 +53,7 @@ pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> R
     let account = field("serviceAccountName")?;
     let known = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or_default();
     if account != known {
-        let (account, known) = (quote(&account), quote(known));
+        let (account, known) = (go_quote(&account), go_quote(known));
         return Err(Denial::forbidden(format!(
             "PodCertificateRequest for pod {subject} contains serviceAccountName ({account}) that differs from running pod ({known})"
         )));
@@ -63,7 +63,7 @@ pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> R
 
 fn check_node(cluster: &Cluster, node: &str, uid: &str, subject: &str) -> Result<(), Denial> {
     let Some(known) = cluster.find::<Node>("", node) else {
-        let (name, why) = (quote(node), not_found("", "node", node).message);
+        let (name, why) = (go_quote(node), not_found("", "node", node).message);
         return Err(Denial::Plain(format!("while retrieving node {name} named in the PodCertificateRequest: {why}")));
     };
     let known = known.metadata.uid.as_deref().unwrap_or_default();
@@ -71,15 +71,15 @@ fn check_node(cluster: &Cluster, node: &str, uid: &str, subject: &str) -> Result
         true => Ok(()),
         false => Err(Denial::Plain(format!(
             "PodCertificateRequest for pod {subject} names node UID {}, inconsistent with the running node ({})",
-            quote(uid),
-            quote(known)
+            go_quote(uid),
+            go_quote(known)
         ))),
     }
 }
 
 fn check_account(cluster: &Cluster, namespace: &str, name: &str, uid: &str, subject: &str) -> Result<(), Denial> {
     let Some(known) = cluster.find::<ServiceAccount>(namespace, name) else {
-        let (account, why) = (quote(&format!("{namespace}/{name}")), not_found("", "serviceaccount", name).message);
+        let (account, why) = (go_quote(&format!("{namespace}/{name}")), not_found("", "serviceaccount", name).message);
         return Err(Denial::Plain(format!(
             "while retrieving service account {account} named in the PodCertificateRequest: {why}"
         )));
@@ -89,8 +89,8 @@ fn check_account(cluster: &Cluster, namespace: &str, name: &str, uid: &str, subj
         true => Ok(()),
         false => Err(Denial::Plain(format!(
             "PodCertificateRequest for pod {subject} names service account UID {}, which differs from the running service account ({})",
-            quote(uid),
-            quote(known)
+            go_quote(uid),
+            go_quote(known)
         ))),
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{no_object, not_found, read, references};
 use crate::admission::{Attributes, Denial, Operation};
-use crate::authz::quote;
 use crate::cluster::Cluster;
+use crate::go_text::go_quote;
 use crate::object::Object;
 use k8s_openapi::api::core::v1::{Node, Pod, PodExtendedResourceClaimStatus, PodResourceClaimStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -19,7 +19,7 @@ pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> R
         "eviction" => check_eviction(cluster, node, attributes),
         other => Err(Denial::forbidden(format!(
             "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
-            quote(other)
+            go_quote(other)
         ))),
     }
 }
@@ -39,12 +39,12 @@ fn check_pod(cluster: &Cluster, node: &str, attributes: &Attributes) -> Result<(
     match attributes.operation {
         Operation::Create => check_mirror(cluster, node, attributes.object.as_ref().ok_or_else(no_object)?),
         Operation::Delete => must_be_bound(cluster, node, &attributes.namespace, &attributes.name, || {
-            format!("node {} can only delete pods with spec.nodeName set to itself", quote(node))
+            format!("node {} can only delete pods with spec.nodeName set to itself", go_quote(node))
         }),
         other => Err(Denial::forbidden(format!(
             "unexpected operation {}, node {} can only create and delete mirror pods",
-            quote(other.as_str()),
-            quote(node)
+            go_quote(other.as_str()),
+            go_quote(node)
         ))),
     }
 }
@@ -68,11 +68,11 @@ fn must_be_bound(
 
 /// `admitPodCreate`.
 fn check_mirror(cluster: &Cluster, node: &str, pod: &Object) -> Result<(), Denial> {
-    let name = quote(node);
+    let name = go_quote(node);
     if read::value(pod, &["metadata", "annotations"])?.is_none_or(|annotations| annotations.get(MIRROR).is_none()) {
         return Err(Denial::forbidden(format!(
             "pod does not have {} annotation, node {name} can only create mirror pods",
-            quote(MIRROR)
+            go_quote(MIRROR)
         )));
     }
     if read::text(pod, &NODE_NAME)? != node {
@@ -88,7 +88,7 @@ fn check_mirror(cluster: &Cluster, node: &str, pod: &Object) -> Result<(), Denia
 
 /// The pod belongs to its node, and to nobody else.
 fn check_owner(cluster: &Cluster, node: &str, pod: &Object) -> Result<(), Denial> {
-    let name = quote(node);
+    let name = go_quote(node);
     let mut owners: Vec<OwnerReference> = read::part(pod, &["metadata", "ownerReferences"])?;
     // The API server drops what is said twice before any plugin sees it (`dedupOwnerReferences`).
     let mut seen: Vec<OwnerReference> = Vec::new();
@@ -133,11 +133,11 @@ fn check_owner(cluster: &Cluster, node: &str, pod: &Object) -> Result<(), Denial
 /// `admitPodStatus`.
 fn check_status(node: &str, attributes: &Attributes) -> Result<(), Denial> {
     if attributes.operation != Operation::Update {
-        return Err(Denial::forbidden(format!("unexpected operation {}", quote(attributes.operation.as_str()))));
+        return Err(Denial::forbidden(format!("unexpected operation {}", go_quote(attributes.operation.as_str()))));
     }
     let (old, new) = (attributes.old_object.as_ref(), attributes.object.as_ref());
     let (Some(old), Some(new)) = (old, new) else { return Err(no_object()) };
-    let name = quote(node);
+    let name = go_quote(node);
     if read::text(old, &NODE_NAME)? != node {
         return Err(Denial::forbidden(format!(
             "node {name} can only update pod status for pods with spec.nodeName set to itself"

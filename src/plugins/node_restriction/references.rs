@@ -1,6 +1,7 @@
 //! What of the API a pod refers to (`podutil.HasAPIObjectReference`): a mirror pod must not refer to anything.
 
 use super::read;
+use crate::go_text::go_quote;
 use crate::object::Object;
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, PodSpec, Volume, VolumeProjection};
 use serde_json::Value;
@@ -122,7 +123,7 @@ fn in_volume(volume: &Volume, stated: &Value) -> Result<Option<&'static str>, St
     let says_more =
         stated.as_object().is_none_or(|fields| fields.iter().any(|(key, value)| key != "name" && !value.is_null()));
     match says_more {
-        true => Err(format!("unknown volume type for volume  {}", crate::authz::quote(&volume.name))),
+        true => Err(format!("unknown volume type for volume  {}", go_quote(&volume.name))),
         false => Ok(None),
     }
 }
@@ -167,7 +168,7 @@ fn in_projections(volume: &Volume) -> Result<Option<&'static str>, String> {
         match found.into_iter().find(|(is_that, _)| *is_that) {
             Some((_, what)) => return Ok(Some(what)),
             None if source.downward_api.is_some() => {}
-            None => return Err(format!("unknown source for projected volume {}", crate::authz::quote(&volume.name))),
+            None => return Err(format!("unknown source for projected volume {}", go_quote(&volume.name))),
         }
     }
     Ok(None)

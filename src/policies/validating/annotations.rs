@@ -1,7 +1,7 @@
 //! What policies tell the audit log.
 
 use crate::admission::Annotations;
-use crate::object::patch::admission::go_json;
+use crate::go_text::json;
 use crate::policies::binding::Action;
 
 /// Says which validation failed.
@@ -46,9 +46,9 @@ pub fn publish_failure(
         FAILURE,
         format!(
             "[{{\"message\":{},\"policy\":{},\"binding\":{},\"expressionIndex\":{index},\"validationActions\":[{}]}}]",
-            go_json(message),
-            go_json(policy),
-            go_json(binding),
+            json::string(message),
+            json::string(policy),
+            json::string(binding),
             actions.join(",")
         ),
     );

@@ -1,8 +1,7 @@
 //! Strategic merge of lists: by merge key or, for scalars, by value; and the order of what comes out.
 
-use super::{
-    DIRECTIVE, Failure, Fields, Place, SET_ORDER, go_print, merge_fields, remove_directives, unknown_directive,
-};
+use super::{DIRECTIVE, Failure, Fields, Place, SET_ORDER, merge_fields, remove_directives, unknown_directive};
+use crate::go_text::go_print;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 

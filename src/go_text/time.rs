@@ -1,6 +1,5 @@
 //! Times as Go's `time.Parse` reads them by the layouts of `metav1.Time` and `metav1.MicroTime`, errors and all.
 
-use crate::object::protobuf::special::date;
 use std::borrow::Cow;
 
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -9,7 +8,7 @@ const ZERO_DAY: i64 = -719_162;
 
 /// How a time is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layout {
+pub enum Layout {
     /// `time.RFC3339`
     Seconds,
     /// `metav1.RFC3339Micro`
@@ -20,7 +19,7 @@ pub(super) enum Layout {
 ///
 /// # Errors
 /// `time.ParseError`
-pub(super) fn canonical(text: &str, layout: Layout) -> Result<Option<Cow<'_, str>>, String> {
+pub fn canonical(text: &str, layout: Layout) -> Result<Option<Cow<'_, str>>, String> {
     let time = parse(text.as_bytes(), layout)
         .map_err(|wrong| format!("parsing time {}{}", quote(text.as_bytes()), wrong.describe(layout)))?;
     let (days, second) = (time.seconds.div_euclid(SECONDS_PER_DAY), time.seconds.rem_euclid(SECONDS_PER_DAY));
@@ -42,7 +41,7 @@ pub(super) fn canonical(text: &str, layout: Layout) -> Result<Option<Cow<'_, str
 ///
 /// # Errors
 /// `time.ParseError`
-pub(super) fn rfc3339_nano(text: &str) -> Result<String, String> {
+pub fn rfc3339_nano(text: &str) -> Result<String, String> {
     canonical(text, Layout::Seconds)?;
     // It is in ASCII, and an hour may have one digit.
     let (date, time) = text.split_at(11);
@@ -224,15 +223,27 @@ fn days_in(month: i64, year: i64) -> i64 {
     }
 }
 
-/// Counted in years that begin in March.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+/// The date of a day since 1970-01-01, counted in cycles of 400 years that begin in March.
+pub fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (cycle * 400 + year + i64::from(month <= 2), month, day)
+}
+
+/// The inverse of [`date`], counted in years that begin in March. A day that the month does not have is one of the next month.
+pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
 }
 
-/// How `time` quotes: bytes that are not ASCII or not printable by number.
-fn quote(text: &[u8]) -> String {
+/// `time.quote`: bytes that are not ASCII or not printable by number.
+pub(super) fn quote(text: &[u8]) -> String {
     let mut quoted = String::from("\"");
     for byte in text {
         match byte {
@@ -243,4 +254,39 @@ fn quote(text: &[u8]) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_count_from_1970_and_back() {
+        for (days, expected) in [
+            (0, (1970, 1, 1)),
+            (11_016, (2000, 2, 29)),
+            (ZERO_DAY, (1, 1, 1)),
+            (-719_163, (0, 12, 31)),
+            (2_932_896, (9999, 12, 31)),
+        ] {
+            let (year, month, day) = expected;
+            assert_eq!(date(days), expected);
+            assert_eq!(days_since_1970(year, month, day), days);
+        }
+        assert_eq!(date(days_since_1970(2023, 2, 29)), (2023, 3, 1));
+    }
+
+    #[test]
+    fn times_are_read_by_their_layout() {
+        for (text, layout, expected) in [
+            ("2024-02-29T1:02:03.9+01:30", Layout::Seconds, Ok(Some("2024-02-28T23:32:03Z"))),
+            ("2024-01-02T03:04:05.000006Z", Layout::Micros, Ok(Some("2024-01-02T03:04:05.000006Z"))),
+            ("0001-01-01T00:00:00Z", Layout::Seconds, Ok(None)),
+            ("2023-02-29T00:00:00Z", Layout::Seconds, Err("parsing time \"2023-02-29T00:00:00Z\": day out of range")),
+        ] {
+            let found = canonical(text, layout);
+            let found = found.as_ref().map(|time| time.as_deref()).map_err(String::as_str);
+            assert_eq!(found, expected, "{text}");
+        }
+    }
 }

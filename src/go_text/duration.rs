@@ -1,5 +1,6 @@
 //! Durations as Go writes them: `1m0s`, `1.5h`, `300ms`.
 
+use super::time::quote;
 use std::time::Duration;
 
 /// Reads a duration that is not negative.
@@ -44,7 +45,7 @@ pub fn go(nanoseconds: i64) -> String {
 /// # Errors
 /// With the text of Go's error, for what is none.
 pub fn nanoseconds(text: &str) -> Result<i64, String> {
-    let invalid = || format!("time: invalid duration {}", quote(text));
+    let invalid = || format!("time: invalid duration {}", quote(text.as_bytes()));
     let (is_negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
@@ -72,10 +73,11 @@ pub fn nanoseconds(text: &str) -> Result<i64, String> {
             return Err(invalid());
         }
         if unit.is_empty() {
-            return Err(format!("time: missing unit in duration {}", quote(text)));
+            return Err(format!("time: missing unit in duration {}", quote(text.as_bytes())));
         }
-        let scale =
-            of_unit(unit).ok_or_else(|| format!("time: unknown unit {} in duration {}", quote(unit), quote(text)))?;
+        let scale = of_unit(unit).ok_or_else(|| {
+            format!("time: unknown unit {} in duration {}", quote(unit.as_bytes()), quote(text.as_bytes()))
+        })?;
         let fraction = format!("0.{fraction}").parse::<f64>().unwrap_or_default() * scale as f64;
         let part = whole.checked_mul(scale).and_then(|part| part.checked_add(fraction as u64));
         sum = part.and_then(|part| sum.checked_add(part)).filter(|sum| *sum <= 1 << 63).ok_or_else(invalid)?;
@@ -98,20 +100,6 @@ fn of_unit(unit: &str) -> Option<u64> {
         "h" => 3_600_000_000_000,
         _ => return None,
     })
-}
-
-/// `time.quote`: what is not ASCII, byte by byte.
-fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
-            b' '..0x80 => quoted.push(char::from(byte)),
-            byte => quoted.push_str(&format!("\\x{byte:02x}")),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 #[cfg(test)]

@@ -1,0 +1,153 @@
+//! What each built-in resource is: facts of kube-apiserver's storages and strategies, which `tools/kinds` records.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("kinds.txt")));
+
+/// A built-in resource.
+#[derive(Debug, Default)]
+pub struct BuiltIn {
+    /// Kind of the objects.
+    pub kind: &'static str,
+    /// Whether the objects live in namespaces.
+    pub is_namespaced: bool,
+    /// Whether the API server stores objects.
+    pub is_stored: bool,
+    /// Whether a PUT creates an object that does not exist (`AllowCreateOnUpdate`).
+    pub created_by_put: bool,
+    /// Whether an update must name a resourceVersion (`AllowUnconditionalUpdate` is false).
+    pub updated_by_version: bool,
+    /// Whether a delete is answered with the object rather than a Status (`ReturnDeletedObject`).
+    pub is_returned: bool,
+    /// Whether the strategy sets `metadata.generation`.
+    pub has_generation: bool,
+    /// Whether there is a subresource `status`.
+    pub has_status: bool,
+    /// Whether there is a subresource `scale`.
+    pub has_scale: bool,
+    resets: Vec<(&'static str, Vec<FieldPath>)>,
+}
+
+/// The elements of a path as FieldsV1 writes them: `f:metadata`, `f:labels`.
+pub type FieldPath = Vec<String>;
+
+impl BuiltIn {
+    /// Fields that a write of the resource, or of a subresource of it, resets to what is stored (`GetResetFields`). The resource itself
+    /// is the empty subresource.
+    pub fn resets(&self, subresource: &str) -> &[FieldPath] {
+        self.resets.iter().find(|(name, _)| *name == subresource).map_or(&[], |(_, fields)| fields)
+    }
+}
+
+/// The built-in resource of this group and plural name; of all versions, which do not differ in these facts.
+pub fn of_resource(group: &str, resource: &str) -> Option<&'static BuiltIn> {
+    TABLE.rows.get(*TABLE.by_resource.get(&(group, resource))?)
+}
+
+/// The built-in resource whose objects have this group and kind.
+pub fn of_kind(group: &str, kind: &str) -> Option<&'static BuiltIn> {
+    TABLE.rows.get(*TABLE.by_kind.get(&(group, kind))?)
+}
+
+/// Whether a group has built-in resources. A resource of any other group is a custom one or an aggregated API's.
+pub fn is_built_in_group(group: &str) -> bool {
+    TABLE.by_resource.keys().any(|(known, _)| *known == group)
+}
+
+struct Table {
+    rows: Vec<BuiltIn>,
+    by_resource: HashMap<(&'static str, &'static str), usize>,
+    by_kind: HashMap<(&'static str, &'static str), usize>,
+}
+
+impl Table {
+    /// A row without its four columns and a fact of an unknown name are left out; a test refuses both.
+    fn parse(text: &'static str) -> Self {
+        let mut table = Self { rows: Vec::new(), by_resource: HashMap::new(), by_kind: HashMap::new() };
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let mut columns = line.split(' ');
+            let (Some(group), Some(resource), Some(kind), Some(scope)) =
+                (columns.next(), columns.next(), columns.next(), columns.next())
+            else {
+                continue;
+            };
+            let group = if group == r#""""# { "" } else { group };
+            let is_namespaced = scope == "namespaced";
+            let mut row = BuiltIn { kind, is_namespaced, is_stored: true, ..BuiltIn::default() };
+            columns.for_each(|fact| _ = row.add(fact));
+            table.by_resource.insert((group, resource), table.rows.len());
+            table.by_kind.insert((group, kind), table.rows.len());
+            table.rows.push(row);
+        }
+        table
+    }
+}
+
+impl BuiltIn {
+    /// Adds a fact; false if it has no known name.
+    fn add(&mut self, fact: &'static str) -> bool {
+        match fact {
+            "not-stored" => self.is_stored = false,
+            "created-by-put" => self.created_by_put = true,
+            "updated-by-version" => self.updated_by_version = true,
+            "returned" => self.is_returned = true,
+            "generation" => self.has_generation = true,
+            "status" => self.has_status = true,
+            "scale" => self.has_scale = true,
+            _ => {
+                let Some((name, fields)) = fact.strip_prefix("resets").and_then(|fact| fact.split_once('=')) else {
+                    return false;
+                };
+                let path = |field: &str| field.split('.').map(|name| format!("f:{name}")).collect();
+                self.resets.push((name.trim_start_matches('/'), fields.split(',').map(path).collect()));
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_read_whole() {
+        let mut rows = 0;
+        for line in include_str!("kinds.txt").lines().filter(|line| !line.starts_with('#')) {
+            let columns: Vec<_> = line.split(' ').collect();
+            let (group, resource, kind) = (columns[0].trim_matches('"'), columns[1], columns[2]);
+            let found = of_resource(group, resource).unwrap();
+            assert!(std::ptr::eq(found, of_kind(group, kind).unwrap()), "{line}");
+            assert_eq!(found.kind, kind);
+            assert!(["cluster", "namespaced"].contains(&columns[3]), "{line}");
+            let mut read = BuiltIn::default();
+            assert!(columns[4..].iter().all(|fact| read.add(fact)), "{line}");
+            rows += 1;
+        }
+        assert_eq!(rows, TABLE.rows.len());
+        assert_eq!(rows, TABLE.by_kind.len());
+    }
+
+    #[test]
+    fn facts_are_those_of_the_strategies() {
+        let class = of_resource("node.k8s.io", "runtimeclasses").unwrap();
+        assert!(class.created_by_put && class.updated_by_version && !class.is_namespaced && !class.is_returned);
+        let pod = of_kind("", "Pod").unwrap();
+        assert!(pod.is_namespaced && pod.is_stored && pod.is_returned && pod.has_generation && pod.has_status);
+        assert!(!pod.created_by_put && !pod.updated_by_version && !pod.has_scale);
+        assert!(of_kind("apps", "Deployment").unwrap().has_scale);
+        assert!(!of_resource("authentication.k8s.io", "tokenreviews").unwrap().is_stored);
+        assert!(of_resource("e.com", "widgets").is_none() && of_kind("e.com", "Widget").is_none());
+        assert!(is_built_in_group("") && is_built_in_group("authorization.k8s.io") && !is_built_in_group("e.com"));
+    }
+
+    #[test]
+    fn resets_are_paths_by_subresource() {
+        let deployment = of_kind("apps", "Deployment").unwrap();
+        assert_eq!(deployment.resets(""), [["f:status"]]);
+        assert_eq!(deployment.resets("status"), [vec!["f:metadata", "f:labels"], vec!["f:spec"]]);
+        assert!(deployment.resets("scale").is_empty());
+        assert_eq!(of_kind("", "Namespace").unwrap().resets("finalize"), [["f:status"]]);
+    }
+}

@@ -1,0 +1,110 @@
+//! The version of Kubernetes, which the Makefile has, is the same in every file that repeats it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Modules of Kubernetes that have versions of their own.
+const OTHER_MODULES: [&str; 3] = ["k8s.io/gengo", "k8s.io/klog", "k8s.io/system-validators"];
+
+/// Files that speak of another release on purpose.
+const OF_OTHER_RELEASES: [&str; 1] = ["e2e/newer_server.rs"];
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
+}
+
+/// `KUBERNETES_VERSION` of the Makefile, `1.36.3`, and its minor, `36`.
+fn version() -> (String, u64) {
+    let makefile = read("Makefile");
+    let version = makefile.lines().find_map(|line| line.strip_prefix("KUBERNETES_VERSION := ")).unwrap();
+    (version.to_owned(), version.split('.').nth(1).unwrap().parse().unwrap())
+}
+
+/// The repository's files with one of these endings, by their paths.
+fn files(endings: &[&str]) -> Vec<(String, String)> {
+    fn below(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() && name != "target" && !name.starts_with('.') {
+                below(&path, endings, found);
+            } else if path.is_file() && endings.iter().any(|ending| name.ends_with(ending)) {
+                found.push(path);
+            }
+        }
+    }
+    let mut paths = Vec::new();
+    below(Path::new(ROOT), endings, &mut paths);
+    paths.sort();
+    let name = |path: &PathBuf| path.strip_prefix(ROOT).unwrap().to_str().unwrap().to_owned();
+    paths.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
+}
+
+#[test]
+fn constants_are_of_the_version() {
+    let (version, minor) = version();
+    let before = minor - 1;
+    for (file, expected) in [
+        ("Cargo.toml", format!("features = [\"v1_{minor}\"]")),
+        ("src/upstream/release.rs", format!("const KNOWN: (u64, u64) = (1, {minor});")),
+        ("src/plugins/pod_security/metrics.rs", format!("const API_MINOR: u64 = {minor};")),
+        ("src/embedded/discovery.rs", format!("git_version: \"v{version}+embedded\"")),
+        ("src/embedded/discovery.rs", format!(" minor: \"{minor}\"")),
+        ("src/embedded/discovery.rs", format!("emulation_minor: \"{minor}\"")),
+        ("src/embedded/discovery.rs", format!("min_compatibility_minor: \"{before}\"")),
+    ] {
+        assert!(read(file).contains(&expected), "{file} has no {expected}");
+    }
+}
+
+#[test]
+fn go_modules_are_of_the_version() {
+    let (version, _) = version();
+    let staging = version.replacen("1.", "v0.", 1);
+    let mut count = 0;
+    for (file, text) in files(&["go.mod"]) {
+        for line in text.lines() {
+            // A requirement, or the right side of a replacement.
+            let line = line.split("=>").last().unwrap();
+            let mut words = line.split_whitespace().filter(|word| *word != "require");
+            let (Some(module), Some(found)) = (words.next(), words.next()) else { continue };
+            // Modules without releases have a time and a commit; a module that is replaced has no version of its own.
+            let is_other = OTHER_MODULES.iter().any(|other| module.starts_with(other)) || found.starts_with("v0.0.0");
+            if !module.starts_with("k8s.io/") || is_other {
+                continue;
+            }
+            let expected = if module == "k8s.io/kubernetes" { format!("v{version}") } else { staging.clone() };
+            assert_eq!(found, expected, "{file}: {module}");
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count} requirements are not all that there are");
+}
+
+#[test]
+fn texts_speak_of_the_version() {
+    let (version, _) = version();
+    let mut count = 0;
+    for (file, text) in files(&[".md", ".rs", ".py", ".go", ".toml", ".yaml"]) {
+        if OF_OTHER_RELEASES.contains(&&*file) {
+            continue;
+        }
+        for (number, line) in (1..).zip(text.lines()) {
+            for said in ["kube-apiserver ", "Kubernetes "].into_iter().flat_map(|name| line.split(name).skip(1)) {
+                let end = said.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(said.len());
+                let said = said[..end].trim_end_matches('.');
+                if !said.starts_with("1.") {
+                    continue;
+                }
+                let is_right = said == version || version.starts_with(&format!("{said}."));
+                assert!(is_right, "{file}:{number} speaks of {said}");
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 20, "{count} places are not all that there are");
+}

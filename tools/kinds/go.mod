@@ -1,0 +1,3 @@
+module kube-admission-proxy/tools/kinds
+
+go 1.26.0
