@@ -1,8 +1,8 @@
-//! CBOR as kube-apiserver reads and writes it with the feature gate `CBORServingAndStorage`
-//! (`apimachinery/pkg/runtime/serializer/cbor`): its decoder is `fxamacker/cbor`, whose rules and error texts are here.
+//! CBOR as kube-apiserver reads and writes it with the feature gate `CBORServingAndStorage` (`apimachinery/pkg/runtime/serializer/cbor`).
+//! Its decoder is `fxamacker/cbor`, whose rules and error texts this module follows.
 //!
-//! A body is first checked as a whole, so that nothing is read or allocated for a length that it only declares. What the items
-//! become without a type is in `cbor/any.rs`, what they become in a Go type in `typed/cbor.rs`.
+//! The reader first checks a body as a whole, so that a length that a body only declares costs neither time nor memory. `cbor/any.rs`
+//! decodes items without a type, `typed/cbor.rs` decodes items into a Go type.
 
 mod failure;
 mod check;
@@ -22,11 +22,11 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ciborium_ll::{Decoder, Error, Header};
 use std::borrow::Cow;
 
-/// `tagNumSelfDescribedCBOR`, and its bytes.
+/// `tagNumSelfDescribedCBOR` and the bytes of the tag.
 const SELF_DESCRIBED: u64 = 55799;
 const SELF_DESCRIBED_BYTES: [u8; 3] = [0xd9, 0xd9, 0xf7];
-/// How many items a body may have in any case, and how many bytes more of them take at least: what JSON takes. A map of one entry
-/// has three bytes, and takes some hundred in memory.
+/// The number of items that every body may have, and the least number of bytes for each further item, which JSON needs too. A map of one
+/// entry has three bytes and takes some hundred bytes in memory.
 const MAX_ITEMS: usize = 500_000;
 const BYTES_PER_ITEM: usize = 2;
 
@@ -66,11 +66,11 @@ fn type_of_byte(byte: u8) -> &'static str {
     }
 }
 
-/// Reads items one after the other. Each is read to its end, whether it is what is wanted or not.
+/// Reads items one after the other. Reads each item to its end, whether the caller wants the item or not.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// How many items there are.
+    /// The number of items so far.
     items: usize,
     /// The tags around the next item that convert byte strings to text; the last one counts.
     later_encodings: Vec<u64>,
@@ -79,10 +79,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// For one item, which is all there is (`decMode.Wellformed`).
+    /// Makes a reader for a body of exactly one item (`decMode.Wellformed`).
     ///
     /// # Errors
-    /// When it is no item, or not just one, or nests too deep.
+    /// If the bytes are not exactly one item, or if the item nests too deep.
     pub(super) fn new(bytes: &'a [u8]) -> Result<Self, Failure> {
         let mut reader = Self::unchecked(bytes, 0);
         if bytes.is_empty() {
@@ -148,12 +148,12 @@ impl<'a> Reader<'a> {
         ends
     }
 
-    /// The next header of what was checked before.
+    /// Reads the next header of bytes that were checked before.
     pub(super) fn head(&mut self) -> Header {
         self.checked_head().unwrap_or(Header::Break)
     }
 
-    /// The next header, to be read again.
+    /// Returns the next header without consuming it.
     pub(super) fn peek(&mut self) -> Header {
         let at = self.at;
         let header = self.head();
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
         header
     }
 
-    /// Whether an array or map has another element. `length` counts the elements that are left; `None` is an indefinite length.
+    /// Whether an array or map has another element. `length` counts the elements left; `None` is an indefinite length.
     pub(super) fn has_next(&mut self, length: &mut Option<usize>) -> bool {
         match length {
             Some(0) => false,
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Leaves out the next item, tags included.
+    /// Skips the next item, tags included.
     fn leave_out(&mut self) {
         let mut open: Vec<Option<usize>> = vec![Some(1)];
         while let Some(left) = open.last_mut() {
@@ -192,14 +192,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Leaves out so many items.
+    /// Skips `count` items.
     pub(super) fn skip(&mut self, count: usize) {
         for _ in 0..count {
             self.leave_out();
         }
     }
 
-    /// Leaves out the rest of a map.
+    /// Skips the rest of a map.
     pub(super) fn skip_pairs(&mut self, length: &mut Option<usize>) {
         while self.has_next(length) {
             self.skip(2);
@@ -227,7 +227,7 @@ impl<'a> Reader<'a> {
     pub(super) fn text(&mut self, length: Option<usize>) -> Result<String, Failure> {
         let start = self.at;
         let bytes = self.string(length);
-        // Each chunk is a text of its own.
+        // Each chunk must be valid UTF-8 by itself.
         let is_valid = match length {
             Some(_) => std::str::from_utf8(&bytes).is_ok(),
             None => Self::unchecked(self.bytes, start).chunks_are_texts(),
@@ -268,7 +268,7 @@ impl<'a> Reader<'a> {
         !self.later_encodings.is_empty()
     }
 
-    /// Reads what follows the tag whose header was read.
+    /// Reads the item after the tag whose header was read.
     fn tagged<T>(&mut self, tag: u64, read: impl FnOnce(&mut Self) -> T) -> T {
         let is_encoding = self.begin_tag(tag);
         let value = read(self);
@@ -297,7 +297,7 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.later_encodings)
     }
 
-    /// Leaves the item of [`Reader::begin_item`].
+    /// Leaves the item of [`Reader::begin_item`] and restores the tags around it.
     pub(super) fn end_item(&mut self, around: Vec<u64>) {
         self.later_encodings = around;
     }
@@ -360,7 +360,7 @@ pub(super) fn unknown_simple(value: u8) -> Failure {
     Failure::unacceptable("primitives", &format!("simple value {value} is not recognized"))
 }
 
-/// An integer, whose header this is, as Go's int64.
+/// Converts an integer's header to Go's int64.
 pub(super) fn integer(header: Header) -> Result<i64, i128> {
     match header {
         Header::Positive(number) => i64::try_from(number).map_err(|_| i128::from(number)),
@@ -381,7 +381,7 @@ mod tests {
         let encoded = serde_json::json!(["AQ", "AQ", "AQ"]);
         let found = decode(&in_map(&[chain(&[0x41, 1]), chain(&[0x41, 1]), chain(&[0x41, 1])]));
         assert_eq!(found.unwrap().unwrap()["a"], encoded);
-        // Tag 0, which a text follows, is the last of the second chain.
+        // Tag 0 must be followed by a text; here it is the last tag of the second chain.
         let found = decode(&in_map(&[chain(&[0x41, 1]), chain(&[0xc0, 1])]));
         assert_eq!(found, Err("cbor: tag number 0 must be followed by text string, got positive integer".to_owned()));
     }

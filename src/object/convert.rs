@@ -1,8 +1,8 @@
-//! Built-in objects in another version: what kube-apiserver makes of one on the way to the internal version and from there
-//! to the other, as it converts what webhooks and policies want in a version that is not the request's.
+//! Conversion of built-in objects to another version: kube-apiserver converts by way of the internal version, for webhooks and policies
+//! that want another version than the request's.
 //!
-//! Nearly all versions of 1.36 that are stored as one have the same fields. Those that do not are horizontal pod
-//! autoscalers, events, and what resource.k8s.io/v1beta1 says of devices.
+//! In 1.36 nearly all versions of one kind have the same fields. The exceptions are horizontal pod autoscalers, events, and the devices of
+//! resource.k8s.io/v1beta1.
 
 mod autoscaling;
 mod events;
@@ -13,8 +13,8 @@ use super::{Object, typed};
 use crate::kind::GroupVersionKind;
 use serde_json::Value;
 
-/// The object, which is `from` in its normal form, as `to`, in the normal form of that but without its defaults. `None`
-/// when the two are not versions of one kind.
+/// Converts the object, which is in the normal form of `from`, to the normal form of `to` without defaults. `None` if `from` and `to` are
+/// not versions of one kind.
 pub fn built_in(object: &Object, from: &GroupVersionKind, to: &GroupVersionKind) -> Option<Object> {
     if !is_stored_alike(from, to) || !typed::is_known(to) {
         return None;
@@ -33,13 +33,13 @@ pub fn built_in(object: &Object, from: &GroupVersionKind, to: &GroupVersionKind)
     Object::from_value(value)
 }
 
-/// Whether both are versions of one kind. Events are the one kind that two groups have.
+/// Whether both are versions of one kind. Events are the only kind that two groups have.
 fn is_stored_alike(one: &GroupVersionKind, other: &GroupVersionKind) -> bool {
     let is_event = |kind: &GroupVersionKind| kind.kind == "Event" && matches!(&*kind.group, "" | "events.k8s.io");
     one.kind == other.kind && one.group == other.group || is_event(one) && is_event(other)
 }
 
-/// Gives a field another name.
+/// Renames a field.
 fn rename(fields: &mut Fields, from: &str, to: &str) {
     if let Some(value) = fields.remove(from) {
         fields.insert(to.to_owned(), value);

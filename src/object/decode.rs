@@ -1,8 +1,8 @@
-//! Bytes to JSON values as kube-apiserver's decoders do it: JSON here, YAML in `decode/yaml.rs`.
+//! Decodes bytes into JSON values as kube-apiserver's decoders do: JSON here, YAML in `decode/yaml.rs`.
 //!
-//! The parser is our own because two things of `sigs.k8s.io/json` are visible to clients and no serde parser has them: the
-//! texts of its errors, and that broken UTF-8 and lone surrogates become U+FFFD rather than an error. It also notes
-//! duplicate keys, which `fieldValidation` reports.
+//! The parser is our own because clients see two features of `sigs.k8s.io/json` that no serde parser has: the texts of its errors, and
+//! U+FFFD instead of an error for broken UTF-8 and lone surrogates. The parser also records duplicate keys, which `fieldValidation`
+//! reports.
 
 mod yaml;
 
@@ -12,13 +12,13 @@ use crate::go_text::{go_quote, quote_character};
 use memchr::memchr2;
 use serde_json::{Map, Number, Value};
 
-/// How deep a document may nest. Everything that walks a value does so by recursion; this keeps all of it within a stack.
+/// The number of levels that a document may nest. All code that walks a value is recursive; this limit bounds its stack.
 ///
-/// Answers of the API server are read to 127 levels. In a list of objects, the managedFields of one are up to seven levels
-/// deeper than the object; what was let in must be read again to be changed, or deleted.
+/// The proxy reads responses of the API server to 127 levels. In a list of objects, the managedFields of an object are up to seven levels
+/// deeper than the object. The proxy must be able to read every accepted object again, to change or delete it.
 pub const MAX_DEPTH: usize = 120;
 
-/// How many duplicate keys are noted (`sigs.k8s.io/json` stops at 100 strict errors).
+/// The number of duplicate keys to record (`sigs.k8s.io/json` stops at 100 strict errors).
 const MAX_DUPLICATES: usize = 100;
 
 /// A decoded document.
@@ -26,35 +26,35 @@ const MAX_DUPLICATES: usize = 100;
 pub struct Decoded {
     /// The document.
     pub value: Value,
-    /// Paths of keys that occur more than once (the last one counts), as Kubernetes' strict decoding names them:
-    /// `spec.containers[0].image`. In YAML the whole text that `goyaml` writes about them.
+    /// Paths of keys that occur more than once (the last value counts), as Kubernetes' strict decoding names them:
+    /// `spec.containers[0].image`. For YAML the whole texts of `goyaml`.
     pub duplicates: Vec<String>,
 }
 
 /// Decodes one JSON document.
 ///
 /// # Errors
-/// When the bytes are no JSON, with the text of Go's `encoding/json`; or when the document is nested too deep.
+/// If the bytes are no JSON, with the text of Go's `encoding/json`; or if the document nests too deep.
 pub fn json(bytes: &[u8]) -> Result<Decoded, String> {
     let mut parser = Parser { bytes, ..Parser::default() };
     let value = parser.document()?;
     if !parser.has_duplicates {
         return Ok(Decoded { value, duplicates: Vec::new() });
     }
-    // Where every value stands is written down only for a document that needs it.
+    // Only a document with duplicate keys is parsed again, with the paths of its values.
     let mut parser = Parser { bytes, path: Some(Vec::new()), ..Parser::default() };
     let value = parser.document()?;
     Ok(Decoded { value, duplicates: parser.duplicates })
 }
 
-/// What strict decoding says of a JSON patch whose operations have these fields, in the order of the text: `duplicate field "…"` and
-/// `unknown field "…"`, each once. Nothing is said of what [`json()`] does not read.
+/// The strict decoding errors of a JSON patch whose operations have these fields, in the order of the text: `duplicate field "…"` and
+/// `unknown field "…"`, each once. Empty for a document that [`json()`] does not read.
 pub fn strict_operations(bytes: &[u8], fields: &'static [&'static str]) -> Vec<String> {
     let mut parser = Parser { bytes, path: Some(Vec::new()), operation_fields: Some(fields), ..Parser::default() };
     parser.document().map(|_| parser.duplicates).unwrap_or_default()
 }
 
-/// Whether a value nests deeper than this.
+/// Whether a value nests deeper than `limit` levels.
 pub fn is_deeper(value: &Value, limit: usize) -> bool {
     match value {
         Value::Array(items) => limit == 0 || items.iter().any(|item| is_deeper(item, limit - 1)),
@@ -74,9 +74,9 @@ struct Parser<'a> {
     at: usize,
     depth: usize,
     has_duplicates: bool,
-    /// Where the value stands that is read; none where duplicates are not to be named.
+    /// The path of the current value; `None` if the parser does not record paths.
     path: Option<Vec<Step>>,
-    /// The fields of an operation where the document is a JSON patch. What is noted says then what is wrong.
+    /// The fields of an operation if the document is a JSON patch. `duplicates` then holds complete error texts.
     operation_fields: Option<&'static [&'static str]>,
     duplicates: Vec<String>,
     seen_duplicates: usize,
@@ -102,7 +102,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The error of Go's scanner for the byte that stands here.
+    /// The error of Go's scanner for the byte at the current position.
     fn invalid(&self, context: &str) -> String {
         match self.peek() {
             None => "unexpected end of JSON input".to_owned(),
@@ -166,7 +166,7 @@ impl Parser<'_> {
                 path.push(Step::Key(key.clone()));
                 if self.is_unknown() {
                     self.note("unknown");
-                    // Nobody looks into the value of an unknown field.
+                    // Go decodes no value of an unknown field, so that duplicate keys in it are not reported.
                     outside = self.path.take();
                 } else if map.contains_key(&key) {
                     self.note("duplicate");
@@ -221,7 +221,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the key that was read is a field that no operation has.
+    /// Whether the current key is a field that no operation has.
     fn is_unknown(&self) -> bool {
         match (self.operation_fields, self.path.as_deref()) {
             (Some(fields), Some([Step::Index(_), Step::Key(key)])) => !fields.contains(&key.as_str()),
@@ -230,7 +230,7 @@ impl Parser<'_> {
     }
 
     fn note(&mut self, what: &str) {
-        // Repeated ones count too: writing down a long path again and again would take long.
+        // Repeated duplicates count too, since each one would build its path again.
         if self.seen_duplicates >= MAX_DUPLICATES {
             return;
         }
@@ -402,14 +402,14 @@ impl Parser<'_> {
     }
 }
 
-/// How many bytes at the start are printable ASCII and neither a quote nor a backslash: eight are looked at at once.
+/// The number of bytes at the start that are printable ASCII and neither a quote nor a backslash. Checks eight bytes at a time.
 fn plain_length(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 0xff;
     const HIGHS: u64 = ONES << 7;
     let (chunks, rest) = bytes.as_chunks::<8>();
     for (at, chunk) in chunks.iter().enumerate() {
         let eight = u64::from_le_bytes(*chunk);
-        // The lowest high bit that is left is right; those above it may be carried there.
+        // The lowest high bit is exact; the bits above it may come from a carry.
         let zeros = |eight: u64| eight.wrapping_sub(ONES) & !eight;
         let controls = eight.wrapping_sub(ONES * 0x20) & !eight;
         let found = (zeros(eight ^ (ONES * 0x22)) | zeros(eight ^ (ONES * 0x5c)) | controls | eight) & HIGHS;
@@ -421,7 +421,7 @@ fn plain_length(bytes: &[u8]) -> usize {
     bytes.len() - rest.len() + rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len())
 }
 
-/// As Go does: every byte that is no part of a character becomes one U+FFFD.
+/// Appends bytes as Go does: every byte that is no part of a character becomes one U+FFFD.
 pub(super) fn push_lossy(text: &mut String, bytes: &[u8]) {
     if let Ok(valid) = std::str::from_utf8(bytes) {
         return text.push_str(valid);
@@ -523,7 +523,7 @@ mod tests {
             let ours = json(text.as_bytes());
             prop_assert_eq!(ours.is_ok(), theirs.is_ok(), "{:?}", ours);
             if let (Ok(ours), Ok(theirs)) = (ours, theirs) {
-                // -0 is the one number that differs: an integer in Go, a float there.
+                // -0 is the only number that differs: an integer in Go, a float in serde_json.
                 prop_assert!(ours.value == theirs || text.contains("-0"));
             }
         }

@@ -1,8 +1,8 @@
-//! What a kube-apiserver 1.36 makes of a built-in object once it is decoded: the defaulting functions of its kind
-//! (`SetObjectDefaults_*`). What the way to the internal version and back adds and takes away is in `round_trip`.
+//! The defaults that kube-apiserver 1.36 sets in a built-in object after decoding: the defaulting functions of its kind
+//! (`SetObjectDefaults_*`). The changes by the conversion to the internal version and back are in `round_trip`.
 //!
-//! The object is as `typed::decode` leaves it: no unknown fields, and absent means Go's zero value. What the strategies of
-//! the registry set later (names, generations, allocated addresses) is not here.
+//! The object is a result of `typed::decode`: without unknown fields, and an absent field is Go's zero value. Values that the registry's
+//! strategies set later (names, generations, allocated addresses) are not set here.
 
 mod admissionregistration;
 mod apiextensions;
@@ -30,7 +30,7 @@ mod volume;
 use crate::kind::GroupVersionKind;
 use serde_json::Value;
 
-/// Sets the defaults of the kind, in place. Of other kinds, and of what has another type than it should, nothing is touched.
+/// Sets the defaults of the kind, in place. Leaves other kinds and values of a wrong type alone.
 pub fn apply(kind: &GroupVersionKind, value: &mut Value) {
     let Value::Object(object) = value else { return };
     let (version, name) = (kind.version.as_str(), kind.kind.as_str());
@@ -55,7 +55,7 @@ pub fn apply(kind: &GroupVersionKind, value: &mut Value) {
     }
 }
 
-/// Whether [`apply`] makes the object's labels the same map as those of its template, into which the API server writes later.
+/// Whether [`apply`] gives the object and its template one map of labels, into which the API server writes later.
 pub fn shares_labels(kind: &GroupVersionKind, value: &Value) -> bool {
     (&*kind.group, &*kind.kind) == ("batch", "Job") && batch::shares_labels(value)
 }

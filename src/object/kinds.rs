@@ -1,4 +1,4 @@
-//! What each built-in resource is: facts of kube-apiserver's storages and strategies, which `tools/kinds` records.
+//! The built-in resources: facts of kube-apiserver's storages and strategies, which `tools/kinds` records.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -33,14 +33,14 @@ pub struct BuiltIn {
 pub type FieldPath = Vec<String>;
 
 impl BuiltIn {
-    /// Fields that a write of the resource, or of a subresource of it, resets to what is stored (`GetResetFields`). The resource itself
-    /// is the empty subresource.
+    /// Fields that a write of the resource, or of a subresource, resets to their stored values (`GetResetFields`). The empty subresource is
+    /// the resource itself.
     pub fn resets(&self, subresource: &str) -> &[FieldPath] {
         self.resets.iter().find(|(name, _)| *name == subresource).map_or(&[], |(_, fields)| fields)
     }
 }
 
-/// The built-in resource of this group and plural name; of all versions, which do not differ in these facts.
+/// The built-in resource of this group and plural name. These facts are equal in all versions.
 pub fn of_resource(group: &str, resource: &str) -> Option<&'static BuiltIn> {
     TABLE.rows.get(*TABLE.by_resource.get(&(group, resource))?)
 }
@@ -62,7 +62,7 @@ struct Table {
 }
 
 impl Table {
-    /// A row without its four columns and a fact of an unknown name are left out; a test refuses both.
+    /// Skips a row with fewer than four columns, and unknown facts; a test rejects both.
     fn parse(text: &'static str) -> Self {
         let mut table = Self { rows: Vec::new(), by_resource: HashMap::new(), by_kind: HashMap::new() };
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -85,7 +85,7 @@ impl Table {
 }
 
 impl BuiltIn {
-    /// Adds a fact; false if it has no known name.
+    /// Adds a fact; returns false if the name is unknown.
     fn add(&mut self, fact: &'static str) -> bool {
         match fact {
             "not-stored" => self.is_stored = false,

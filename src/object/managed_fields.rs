@@ -1,6 +1,5 @@
-//! Who owns which fields: `metadata.managedFields` as kube-apiserver writes it on create, update and patch
-//! (`managedfields.FieldManager.Update`), before admission sees the object, and on an apply that only admission could make
-//! a valid one.
+//! Field ownership: `metadata.managedFields` as kube-apiserver writes it on create, update and patch (`managedfields.FieldManager.Update`)
+//! before admission, and on an apply whose object only admission made valid.
 
 mod apply;
 mod compare;
@@ -21,14 +20,14 @@ use jiff::Timestamp;
 pub use own::owned_as;
 use serde_json::Value;
 
-/// The longest name of a manager that is taken from a user agent (`validation.FieldManagerMaxLength`).
+/// The number of bytes of a manager name that comes from a user agent (`validation.FieldManagerMaxLength`).
 const NAME_BYTES: usize = 128;
-/// How many steps the paths to all fields of an object may have, which is what their sets take: a body of many fields deep
-/// down stands for far more of them than it has bytes.
+/// The number of steps that the paths to all fields of an object may have together, since field sets take memory in proportion to it. A
+/// body with many deeply nested fields has far more steps than bytes.
 const MAX_STEPS: usize = 2_000_000;
-/// How many bytes the paths of all fields may have together.
+/// The number of bytes that the paths of all fields may have together.
 const MAX_PATH_BYTES: usize = 64 << 20;
-/// What no manager owns (`NewStripMetaManager`).
+/// Fields that no manager owns (`NewStripMetaManager`).
 const NOBODYS: [&[&str]; 11] = [
     &["f:apiVersion"],
     &["f:kind"],
@@ -46,17 +45,17 @@ const NOBODYS: [&[&str]; 11] = [
 /// A write that is about to change an object.
 #[derive(Debug)]
 pub struct Change<'a> {
-    /// The kind in whose version the write is made.
+    /// The kind; the write is in its version.
     pub kind: &'a GroupVersionKind,
-    /// What is known of the kind's fields.
+    /// The schema of the kind's fields.
     pub schema: Node<'a>,
     /// Whether the kind has a subresource `status`.
     pub has_status: bool,
     /// Empty for the object itself.
     pub subresource: &'a str,
-    /// Who makes it; see [`manager_name`].
+    /// The field manager that writes; see [`manager_name`].
     pub manager: &'a str,
-    /// When.
+    /// The time of the write.
     pub now: Timestamp,
 }
 
@@ -76,27 +75,27 @@ pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
     if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
-/// Whether what stands in `metadata.managedFields` can be read (`ValidateManagedFields`).
+/// Checks that the value of `metadata.managedFields` can be decoded (`ValidateManagedFields`).
 ///
 /// # Errors
-/// When it cannot, in the words of kube-apiserver where those say what is wrong.
+/// If decoding fails, with kube-apiserver's text where that text explains the fault.
 pub fn check(list: &Value) -> Result<(), String> {
     entries::decode(list).map(drop)
 }
 
-/// Whether an object has so many fields so deep down that nobody keeps books of them here.
+/// Whether an object has too many, or too deeply nested, fields to compute their managedFields here.
 pub fn is_too_large(object: &Value) -> bool {
     !Room { steps: MAX_STEPS, bytes: MAX_PATH_BYTES }.holds(object, 1, 0)
 }
 
-/// What the paths of an object's fields may still take, each with the names of all that it is within.
+/// The steps and bytes that are left for the paths of an object's fields. Each path counts with all its parents.
 struct Room {
     steps: usize,
     bytes: usize,
 }
 
 impl Room {
-    /// Whether there is room for what is within a value that stands at a path of so many bytes.
+    /// Whether the fields within a value fit, if the value's path has `path_bytes` bytes.
     fn holds(&mut self, value: &Value, depth: usize, path_bytes: usize) -> bool {
         match value {
             Value::Object(fields) => {
@@ -115,7 +114,7 @@ impl Room {
     }
 }
 
-/// The most that an item of a list is called by, written in JSON: what it is, or its keys.
+/// An upper bound of an item's path element in JSON: the item's value, or its keys.
 fn key_bytes(item: &Value) -> usize {
     match item {
         Value::Object(fields) => fields.iter().map(|(name, value)| text_bytes(name) + scalar_bytes(value) + 2).sum(),
@@ -131,7 +130,7 @@ fn scalar_bytes(value: &Value) -> usize {
     }
 }
 
-/// The bytes of a string in JSON.
+/// The number of bytes of a string in JSON.
 fn text_bytes(text: &str) -> usize {
     let of = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
@@ -142,13 +141,13 @@ fn text_bytes(text: &str) -> usize {
 }
 
 impl Change<'_> {
-    /// `metadata.managedFields` of `new` once it replaces `old`, none where nobody owns anything; and whether `now` is in
-    /// them. On a create `old` is what Go's empty object looks like.
+    /// Returns `metadata.managedFields` of `new` once it replaces `old`, `None` if no field has an owner; and whether they contain `now`.
+    /// On a create, `old` is Go's empty object.
     pub fn managed_fields(&self, old: &Value, new: &Value) -> (Option<Value>, bool) {
         let mut entries = self.entries_before(old, new);
         let is_create = old.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().is_empty();
         if entries.is_empty() && !is_create {
-            // Nobody kept books so far (`skipNonAppliedManager`).
+            // The stored object has no managedFields (`skipNonAppliedManager`).
             return (None, false);
         }
         let mut changed = compare(self.schema, &without_managed_fields(old), &without_managed_fields(new));
@@ -156,7 +155,7 @@ impl Change<'_> {
         changed.retain(|path| !reset.takes(path));
         let api_version = self.kind.api_version();
         for entry in &mut entries {
-            // Entries of other versions would need both objects in those; they stay as they are.
+            // Entries of other versions would need both objects in those versions; these entries stay unchanged.
             if entry.api_version == api_version {
                 entry.fields.retain(|path| !changed.contains(path));
             }
@@ -186,7 +185,7 @@ impl Change<'_> {
         (entries::encode(entries), is_renewed)
     }
 
-    /// The entries that the write starts with (`decodeLiveOrNew`).
+    /// The managedFields entries before the write (`decodeLiveOrNew`).
     fn entries_before(&self, old: &Value, new: &Value) -> Vec<Entry> {
         let of = |object: &Value| object.pointer("/metadata/managedFields").cloned().unwrap_or_default();
         let (live, sent) = (of(old), of(new));
@@ -203,8 +202,8 @@ impl Change<'_> {
     }
 }
 
-/// `metadata.managedFields` of a scale, from those of its parent: who owns the replicas there, at the path that they have
-/// in each version (`ScaleHandler.ToSubresource`).
+/// Derives `metadata.managedFields` of a scale from its parent's: the owners of the replicas, which `replicas` locates in each version
+/// (`ScaleHandler.ToSubresource`).
 pub fn of_scale<'p>(parent: &Value, replicas: impl Fn(&str) -> Option<&'p str>) -> Option<Value> {
     let mut entries = entries::decode(parent).ok()?;
     entries.retain_mut(|entry| {
@@ -218,7 +217,7 @@ pub fn of_scale<'p>(parent: &Value, replicas: impl Fn(&str) -> Option<&'p str>) 
     entries::encode(entries)
 }
 
-/// As it is compared: without who owns it, and with numbers that are equal written alike.
+/// Prepares an object for comparison: removes its managedFields and writes equal numbers alike.
 fn without_managed_fields(object: &Value) -> Value {
     let mut object = object.clone();
     canonicalize(&mut object);

@@ -1,4 +1,4 @@
-//! Merging by the types of fields (`typed.mergingWalker`): what an apply configuration makes of an object.
+//! Merging by the types of fields (`typed.mergingWalker`): applies an apply configuration to an object.
 
 mod element;
 mod node;
@@ -9,7 +9,7 @@ pub use node::{Atom, FieldType, Items, ListType, MapType, Node, Scalar};
 use serde_json::{Map, Value as Json};
 use std::collections::{HashMap, HashSet};
 
-/// What a patch makes of a value. Both are of the type.
+/// Merges a patch into a value. Both are of the node's type.
 pub fn merge(node: Node<'_>, before: Json, patch: Json) -> Json {
     let atom = node.atom();
     match (before, patch) {
@@ -25,7 +25,7 @@ pub fn merge(node: Node<'_>, before: Json, patch: Json) -> Json {
             Some(list) if !matches!(list.items, Items::Atomic) && !before.is_empty() => Json::Array(before),
             _ => Json::Array(patch),
         },
-        // What is owned by item is not taken away as a whole.
+        // A null removes no map or list whose items have owners of their own.
         (Json::Object(before), Json::Null)
             if !before.is_empty() && atom.map.as_ref().is_some_and(|map| !map.is_atomic) =>
         {
@@ -51,14 +51,14 @@ fn merge_fields(map: &MapType<'_>, mut before: Map<String, Json>, patch: Map<Str
     before
 }
 
-/// Items that are in both keep the order of the patch, others stay where they are.
+/// Merges two lists. Items of both keep the patch's order, other items stay in place.
 fn merge_items(list: &ListType<'_>, before: Vec<Json>, patch: Vec<Json>) -> Vec<Json> {
     let named = |items: Vec<Json>| -> Vec<(Option<String>, Json)> {
         items.into_iter().map(|item| (element(list, &item).ok().map(|element| element.field()), item)).collect()
     };
     let (before, patch) = (named(before), named(patch));
     let in_patch: HashSet<_> = patch.iter().map(|(element, _)| element).collect();
-    // An item that is there several times is none to merge with.
+    // An item that occurs several times is not merged.
     let mut in_before: HashMap<_, Option<&Json>> = HashMap::new();
     for (element, item) in &before {
         in_before.entry(element).and_modify(|one| *one = None).or_insert(Some(item));
@@ -83,7 +83,7 @@ fn merge_items(list: &ListType<'_>, before: Vec<Json>, patch: Vec<Json>) -> Vec<
                 continue;
             }
             if in_patch.contains(old) && next_shared.is_some_and(|next| next != old) {
-                // Shared, but not the one that comes next.
+                // The item is in both lists, but is not the next item of the patch.
                 left += 1;
                 continue;
             }

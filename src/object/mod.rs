@@ -1,4 +1,4 @@
-//! The dynamic Kubernetes object and what is done with it: checked access, decoding, patches, selectors.
+//! The dynamic Kubernetes object and the operations on objects: checked access, decoding, patches, selectors.
 
 pub mod decode;
 pub mod merge;
@@ -32,16 +32,16 @@ use std::borrow::Cow;
 
 /// A Kubernetes object of any kind: a JSON object with access that neither panics nor inserts.
 ///
-/// Readers answer `None` (or an empty string) for what is missing or of another type.
-/// It remembers whether it is still what a request's bytes say, so that it can be forwarded as those.
+/// Readers return `None` (or an empty string) for a value that is missing or of another type. The object remembers whether it still equals
+/// the request's bytes, so that the proxy can forward those bytes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Object {
     fields: Map<String, Value>,
-    /// Never of itself: whatever takes the object's place counts as changed.
+    /// Whether the object still equals the request's bytes. Private, so that a value that replaces the object counts as changed.
     #[serde(skip)]
     settled: bool,
-    /// What is not among the fields, and yet not nil.
+    /// Empty values of the Go object that are not nil although no field shows them.
     #[serde(skip)]
     unwritten: Unwritten,
 }
@@ -53,7 +53,7 @@ impl PartialEq for Object {
 }
 
 impl Object {
-    /// The object in a JSON value; `None` if the value is no JSON object.
+    /// Converts a JSON value to an object; `None` if the value is no JSON object.
     pub fn from_value(value: Value) -> Option<Self> {
         match value {
             Value::Object(fields) => Some(Self { fields, ..Self::default() }),
@@ -61,32 +61,33 @@ impl Object {
         }
     }
 
-    /// Whether it may differ from what was [`Self::settle`]d.
+    /// Whether the object may differ from its state at the last [`Self::settle`].
     pub fn is_changed(&self) -> bool {
         !self.settled
     }
 
-    /// Counts as unchanged from here on: what was done to it so far, the API server does itself.
+    /// Marks the object as unchanged: the API server makes the changes up to now itself.
     pub fn settle(&mut self) {
         self.settled = true;
     }
 
-    /// Says what it holds although its fields do not say it.
+    /// Sets the empty values that the Go object has but no field shows.
     pub fn hold(&mut self, unwritten: Unwritten) {
         self.unwritten = unwritten;
     }
 
-    /// What it holds although its fields do not say it.
+    /// The empty values that the Go object has but no field shows.
     pub fn unwritten(&self) -> &Unwritten {
         &self.unwritten
     }
 
-    /// Whether Go sees an empty list, map or bytes here, which no field says, and not nil.
+    /// Whether the Go value at the path is an empty list, map or byte slice that no field shows, rather than nil.
     pub fn is_empty_but_not_nil(&self, path: &[&str]) -> bool {
         self.get(path).is_none() && self.unwritten.contains(path)
     }
 
-    /// With everything it holds, for whoever decodes it as Go does: the API server. Not as Go writes it.
+    /// Returns the object with its unwritten empty values as fields, for a decoder that works as Go's does: the API server. Go itself does
+    /// not write these fields.
     pub fn whole(&self) -> Cow<'_, Self> {
         if self.unwritten.is_empty() {
             return Cow::Borrowed(self);
@@ -96,7 +97,7 @@ impl Object {
         Cow::Owned(whole)
     }
 
-    /// As a JSON value.
+    /// Returns the object as a JSON value.
     pub fn into_value(self) -> Value {
         Value::Object(self.fields)
     }
@@ -122,7 +123,7 @@ impl Object {
         map.get(*last)
     }
 
-    /// The value at a path of field names, to change; nothing is inserted.
+    /// The value at a path of field names, mutable; inserts nothing.
     pub fn get_mut(&mut self, path: &[&str]) -> Option<&mut Value> {
         let (last, parents) = path.split_last()?;
         let mut map = self.fields_mut();
@@ -132,8 +133,8 @@ impl Object {
         map.get_mut(*last)
     }
 
-    /// Sets the value at a path, creating the objects on the way. Answers whether it could: not if something on the
-    /// way is neither missing, null nor an object.
+    /// Sets the value at a path, and creates the objects on the way. Returns `false` if a value on the way is neither missing, null nor an
+    /// object.
     #[must_use]
     pub fn set(&mut self, path: &[&str], value: Value) -> bool {
         let Some((last, parents)) = path.split_last() else { return false };
@@ -150,7 +151,7 @@ impl Object {
         true
     }
 
-    /// Appends to the list at a path, which is made if it is missing or null. Answers whether it could, as [`Self::set`].
+    /// Appends to the list at a path, and creates the list if it is missing or null. Returns `false` as [`Self::set`] does.
     #[must_use]
     pub fn append(&mut self, path: &[&str], item: Value) -> bool {
         match self.get_mut(path) {
@@ -176,7 +177,7 @@ impl Object {
         self.get(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The items of the array at a path; none if it is no array.
+    /// The items of the array at a path; empty if the value is no array.
     pub fn items(&self, path: &[&str]) -> &[Value] {
         self.get(path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
@@ -221,7 +222,7 @@ impl Object {
         self.get(&["metadata", "labels"]).and_then(Value::as_object)
     }
 
-    /// Each label with its text: one that is null decodes to the empty string in Go.
+    /// Each label with its text. A label that is null decodes to the empty string in Go.
     pub fn label_texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.labels().into_iter().flatten().map(|(key, value)| (&**key, value.as_str().unwrap_or_default()))
     }

@@ -1,25 +1,25 @@
-//! Names that are drawn, and names that no URL can have.
+//! Generated names, and names that no URL path can have.
 
 use crate::names::path_segment_errors;
 
-/// Letters and digits of generated names (`rand.alphanums`): nothing that makes a word or is taken for another.
+/// Letters and digits of generated names (`rand.alphanums`), without vowels and without characters that look alike.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// `names.randomLength`.
 const RANDOM_LENGTH: usize = 5;
-/// How much is kept of what the name begins with (`names.MaxGeneratedNameLength`).
+/// The number of bytes of the prefix that are kept (`names.MaxGeneratedNameLength`).
 const MAX_GENERATED_PREFIX: usize = 63 - RANDOM_LENGTH;
 
-/// A name that begins so (`names.SimpleNameGenerator.GenerateName`).
+/// Generates a name with this prefix (`names.SimpleNameGenerator.GenerateName`).
 pub fn generate_name(prefix: &str) -> String {
     let prefix = &prefix[..prefix.floor_char_boundary(MAX_GENERATED_PREFIX)];
     let letter = |_| char::from(ALPHABET[rand::random_range(0..ALPHABET.len())]);
     prefix.chars().chain((0..RANDOM_LENGTH).map(letter)).collect()
 }
 
-/// What client-go says to a name that no URL can have (`rest.Request.Name`).
+/// Checks a name as client-go checks the names in its URLs (`rest.Request.Name`).
 ///
 /// # Errors
-/// The text of client-go's error.
+/// If no URL path can have the name, with the text of client-go's error.
 pub fn check_path_segment(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("resource name may not be empty".to_owned());

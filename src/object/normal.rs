@@ -1,4 +1,4 @@
-//! Built-in objects as kube-apiserver hands them to admission: decoded into their types, defaulted, converted to the internal
+//! Built-in objects in the form that kube-apiserver hands to admission: decoded into their types, defaulted, converted to the internal
 //! version and back, encoded again.
 
 use super::decode::Decoded;
@@ -9,25 +9,25 @@ use crate::kind::GroupVersionKind;
 use serde_json::{Map, Value};
 use std::convert::Infallible;
 
-/// An object that was decoded, in its normal form or with its defaults only.
+/// A decoded object, in its normal form or with its defaults only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Normal {
     /// The object.
     pub object: Object,
-    /// What strict decoding says of it, one text each: `unknown field "spec.foo"`.
+    /// The errors of strict decoding, one text each: `unknown field "spec.foo"`.
     pub unknown: Vec<String>,
 }
 
-/// The normal form of a value of a built-in kind; `None` of others.
+/// Returns the normal form of a value of a built-in kind; `None` for other kinds.
 ///
 /// # Errors
-/// With the text of Go's decoder, for what no object of this kind holds.
+/// If the value is no object of this kind, with the text of Go's decoder.
 pub fn built_in(kind: &GroupVersionKind, value: Value) -> Option<Result<Normal, String>> {
     Some(typed::decode(kind, value)?.and_then(|typed| finish(kind, typed)))
 }
 
-/// The same of JSON text that was read already; fields that are there twice are among the strict errors, in the order of
-/// the text.
+/// Returns the normal form of JSON text whose value is decoded already. Duplicate fields are among the strict errors, in the order of the
+/// text.
 ///
 /// # Errors
 /// As [`built_in`].
@@ -35,7 +35,7 @@ pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> 
     Some(typed::decode_json(kind, decoded, text)?.and_then(|typed| finish(kind, typed)))
 }
 
-/// The same of CBOR.
+/// Returns the normal form of CBOR.
 ///
 /// # Errors
 /// As [`built_in`].
@@ -43,16 +43,17 @@ pub fn built_in_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Nor
     Some(typed::decode_cbor(kind, bytes)?.and_then(|typed| finish(kind, typed)))
 }
 
-/// What is decoded, with its defaults, but not yet what the internal version makes of it: [`round_trip()`].
+/// Sets the defaults of a decoded object, but does not convert the object to the internal version and back: see [`round_trip()`].
 pub fn defaulted(kind: &GroupVersionKind, typed: Typed) -> Normal {
     let Ok(normal) = defaulted_and(kind, typed, |_| Ok::<(), Infallible>(()));
     normal
 }
 
-/// Brings what is defaulted into its normal form, by way of the internal version that has `kept`. What nobody changed has it.
+/// Converts a defaulted object to the internal version, which has `kept`, and back: to its normal form. An unchanged object is in its
+/// normal form already.
 ///
 /// # Errors
-/// For what kube-apiserver's conversions refuse.
+/// If kube-apiserver's conversions refuse the object.
 pub fn round_trip(kind: &GroupVersionKind, object: &mut Object, kept: &Kept) -> Result<(), String> {
     if !object.is_changed() && *kept == Kept::default() {
         return Ok(());

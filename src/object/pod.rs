@@ -1,20 +1,20 @@
-//! Walking a pod's containers.
+//! Access to a pod's containers.
 
 use super::Object;
 use super::quantity::Quantity;
 use serde_json::{Map, Value};
 
-/// The container lists of a pod spec in `VisitContainersWithPath`'s order.
+/// The container lists of a pod spec in the order of `VisitContainersWithPath`.
 pub const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// What was to be a list of objects is not.
+/// The error for a value that should be a list of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongType;
 
-/// The objects in the list at `spec.<field>`; none where it is missing or null.
+/// The objects in the list at `spec.<field>`; empty if the list is missing or null.
 ///
 /// # Errors
-/// When the list, or the spec around it, is of another type.
+/// If the list, or the spec around it, is of another type.
 pub fn spec_list<'a>(pod: &'a Object, field: &str) -> Result<Vec<&'a Map<String, Value>>, WrongType> {
     let spec = match pod.get(&["spec"]) {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -27,7 +27,7 @@ pub fn spec_list<'a>(pod: &'a Object, field: &str) -> Result<Vec<&'a Map<String,
     }
 }
 
-/// Whether the pod asks for no processor time and no memory (`qos.GetPodQOS`). A class in its status is believed.
+/// Whether the pod requests neither CPU nor memory (`qos.GetPodQOS`). A class in the pod's status takes precedence.
 pub fn is_best_effort(pod: &Object) -> bool {
     let class = pod.str(&["status", "qosClass"]);
     if !class.is_empty() {
@@ -36,7 +36,7 @@ pub fn is_best_effort(pod: &Object) -> bool {
     asks_for_nothing(pod)
 }
 
-/// Whether its containers, or the pod as a whole, ask for no processor time and no memory (`qos.ComputePodQOS`).
+/// Whether the pod's containers, or the pod as a whole, request neither CPU nor memory (`qos.ComputePodQOS`).
 pub fn asks_for_nothing(pod: &Object) -> bool {
     let asks = |resources: Option<&Value>| {
         let lists = ["requests", "limits"].into_iter().filter_map(|list| resources?.get(list));
@@ -51,7 +51,7 @@ pub fn asks_for_nothing(pod: &Object) -> bool {
     !containers("containers").chain(containers("initContainers")).any(|container| asks(container.get("resources")))
 }
 
-/// Where the name of a secret is in a source of a volume, of which the first one counts.
+/// The field of a secret's name in each source of a volume. Only a volume's first source counts.
 const SECRET_SOURCES: [(&str, &str); 11] = [
     ("azureFile", "/secretName"),
     ("cephfs", "/secretRef/name"),
@@ -93,7 +93,7 @@ pub fn references_secrets(pod: &Object) -> bool {
 /// Calls `change` with each object in the list at `spec.<field>`.
 ///
 /// # Errors
-/// As [`spec_list`]; some objects may have been changed then.
+/// As [`spec_list`]; `change` may have changed some objects before the error.
 pub fn change_spec_list(
     pod: &mut Object,
     field: &str,

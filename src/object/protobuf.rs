@@ -1,9 +1,9 @@
-//! Kubernetes' protobuf encoding to JSON values: what Go's `encoding/json` would write of the object that
+//! Decodes Kubernetes' protobuf encoding into JSON values: the values that Go's `encoding/json` would write of the object that
 //! kube-apiserver decodes (`runtime/serializer/protobuf`).
 //!
-//! Decoding is here; the way back is in `protobuf/encode.rs`. Which fields there are is in `protobuf/table.rs`; how Go's pointers,
-//! `omitempty` and embedded structs show in JSON is here. Where generated code would merge two halves of one message,
-//! the body is refused: no encoder writes that.
+//! Decoding is here; encoding is in `protobuf/encode.rs`. The table of fields is in `protobuf/table.rs`; the effects of Go's pointers,
+//! `omitempty` and embedded structs on JSON are here. Go's generated code merges two halves of one message; this decoder rejects such a
+//! body, since no encoder writes one.
 
 mod encode;
 pub(in crate::object) mod special;
@@ -21,21 +21,21 @@ use serde_json::{Map, Number, Value};
 use table::{Field, Shape, Special};
 use wire::{DELIMITED, FIXED64, Reader, Tag, VARINT};
 
-/// What every body begins with.
+/// The first bytes of every body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// How many JSON values a body may stand for. An empty message of two bytes can stand for a whole object of zeros, so
-/// that the length of the body alone does not bound the memory.
+/// The number of JSON values that a body may stand for. An empty message of two bytes can stand for a whole object of zeros, so that the
+/// length of the body alone does not bound the memory.
 const MAX_VALUES: usize = 500_000;
 
 const TOO_DEEP: &str = "exceeded max depth";
 
-/// A body: what it says that it holds (`runtime.Unknown`).
+/// A body with its declared type (`runtime.Unknown`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
-    /// `apiVersion`, empty where it is left out.
+    /// `apiVersion`; empty if the body has none.
     pub api_version: String,
-    /// `kind`, empty where it is left out.
+    /// `kind`; empty if the body has none.
     pub kind: String,
     raw: &'a [u8],
     losses: Losses,
@@ -44,21 +44,21 @@ pub struct Envelope<'a> {
 /// An object in a body.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Message {
-    /// Its fields, without `apiVersion` and `kind`, which are no part of the message.
+    /// The fields of the object, without `apiVersion` and `kind`, which are no part of the message.
     pub fields: Map<String, Value>,
-    /// Whether the fields say all that the bytes say, but for fields that the table does not know. Whoever reads the bytes
-    /// could otherwise find in them what nobody has seen here: text that is no UTF-8, the other half of a union.
+    /// Whether the fields hold all facts of the bytes, except for fields that the table does not know. Otherwise the API server could read
+    /// values from the bytes that the proxy has not checked: text that is no UTF-8, the other half of a union.
     pub is_complete: bool,
     /// Whether there are fields that the table does not know.
     pub has_unknown_fields: bool,
 }
 
-/// What of the bytes is not in what they were decoded to.
+/// Parts of the bytes that the decoded value does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Losses {
     /// Fields that a message of the table does not have.
     unknown_fields: bool,
-    /// Anything else.
+    /// Any other loss.
     others: bool,
 }
 
@@ -67,7 +67,7 @@ impl Losses {
         self.others = true;
     }
 
-    /// As Go's `encoding/json` writes a string, which may be no UTF-8.
+    /// Converts a string as Go's `encoding/json` does; the bytes may be no UTF-8.
     fn text(&mut self, bytes: &[u8]) -> String {
         let mut text = String::new();
         push_lossy(&mut text, bytes);
@@ -77,17 +77,17 @@ impl Losses {
         text
     }
 
-    /// Leaves out an unknown field.
+    /// Skips an unknown field.
     fn skip(&mut self, reader: &mut Reader<'_>, tag: Tag) -> Result<(), String> {
         self.note();
         reader.skip(tag)
     }
 }
 
-/// Opens a body.
+/// Reads the envelope of a body.
 ///
 /// # Errors
-/// When this is no such body, in the words of kube-apiserver.
+/// If the bytes are no such body, with kube-apiserver's text.
 pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, String> {
     if bytes.is_empty() {
         return Err("empty data".to_owned());
@@ -113,7 +113,7 @@ pub fn open(bytes: &[u8]) -> Result<Envelope<'_>, String> {
             }
             3 | 4 => {
                 tag.expect(DELIMITED, if tag.number == 3 { "ContentEncoding" } else { "ContentType" })?;
-                // What it says of the rest is not looked at, here or there.
+                // Neither kube-apiserver nor the proxy reads contentEncoding and contentType.
                 if !reader.delimited()?.is_empty() {
                     envelope.losses.note();
                 }
@@ -146,7 +146,7 @@ impl Envelope<'_> {
     /// Decodes the object as this kind.
     ///
     /// # Errors
-    /// When the bytes are no such object, or the kind is not built in.
+    /// If the bytes are no object of this kind, or if the kind is not built in.
     pub fn object(&self, group: &str, version: &str, kind: &str) -> Result<Message, String> {
         let message = table::message(group, version, kind).ok_or("the kind has no protobuf encoding")?;
         let mut fields = Map::new();
@@ -168,7 +168,7 @@ impl Decoder {
         if self.values > MAX_VALUES { Err("the object has too many fields".to_owned()) } else { Ok(()) }
     }
 
-    /// Decodes into the fields of a JSON object.
+    /// Decodes a message into the fields of a JSON object.
     fn message(
         &mut self,
         message: &'static table::Message,
@@ -212,7 +212,7 @@ impl Decoder {
     ) -> Result<(), String> {
         let value = match &field.shape {
             Shape::List(items) => {
-                // Go takes numbers one by one and packed.
+                // Go accepts numbers one by one and packed.
                 if is_number(items) && tag.wire_type == DELIMITED {
                     let mut packed = Reader(reader.delimited()?);
                     while !packed.is_empty() {
@@ -255,7 +255,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// One value, with its length where it has one.
+    /// Decodes one value, with its length prefix if the wire type has one.
     fn value(
         &mut self,
         shape: &'static Shape,
@@ -307,7 +307,7 @@ impl Decoder {
         Ok(Value::Array(list))
     }
 
-    /// An entry of a map; what it leaves out is zero.
+    /// Decodes an entry of a map; a missing key or value is zero.
     fn entry(
         &mut self,
         values: &'static Shape,
@@ -328,7 +328,7 @@ impl Decoder {
             }
         }
         let value = match (values, value) {
-            // Generated code makes these before it reads them, so that they are never nil.
+            // Go's generated code allocates these values before it reads them, so that they are never nil.
             (Shape::Bytes, None) => "".into(),
             (Shape::Wrapped(_), None) => Value::Array(Vec::new()),
             (_, Some(value)) => value,
@@ -350,7 +350,7 @@ impl Decoder {
         }
     }
 
-    /// `JSONSchemaPropsOrBool` and its like: a schema, or something else in its place.
+    /// Decodes `JSONSchemaPropsOrBool` or a similar union: a schema, or another value in its place.
     fn schema_or(&mut self, special: Special, bytes: &[u8], depth: usize) -> Result<Value, String> {
         let (mut schema, mut is_allowed, mut list) = (None, false, Vec::new());
         let schema_number = if special == Special::SchemaOrBool { 2 } else { 1 };
@@ -382,7 +382,7 @@ impl Decoder {
                 _ => self.losses.skip(&mut reader, tag)?,
             }
         }
-        // Go keeps both and writes one of them as JSON; a schema is always allowed.
+        // Go keeps both and writes only one of them as JSON; a schema is always allowed.
         let is_hidden = schema.is_some() && (!list.is_empty() || special == Special::SchemaOrBool && !is_allowed);
         if is_hidden {
             self.losses.note();
@@ -395,7 +395,7 @@ impl Decoder {
         })
     }
 
-    /// What Go writes of a field that the message does not have.
+    /// Adds the JSON that Go writes for a field that the message does not have.
     fn absent(&mut self, field: &'static Field, into: &mut Map<String, Value>) -> Result<(), String> {
         if field.is_inline {
             if let (false, Shape::Message(index)) = (field.is_pointer, &field.shape) {
@@ -420,7 +420,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Go's zero value.
+    /// Returns Go's zero value.
     fn zero(&mut self, shape: &'static Shape) -> Result<Value, String> {
         Ok(match shape {
             Shape::String => "".into(),
@@ -461,7 +461,7 @@ fn wire_type(shape: &Shape) -> u8 {
     }
 }
 
-/// What `omitempty` leaves out. Structs are never empty to it.
+/// Whether `omitempty` omits the value. A struct is never empty.
 fn is_empty(shape: &Shape, value: &Value) -> bool {
     match shape {
         Shape::Message(_) | Shape::Special(_) => false,
@@ -476,7 +476,7 @@ fn is_empty(shape: &Shape, value: &Value) -> bool {
     }
 }
 
-/// Go writes whole numbers without a fraction, and cannot write what is no number.
+/// Converts a double as Go does: whole numbers have no fraction, and NaN and infinity are errors.
 fn double(value: f64) -> Result<Value, String> {
     if value.fract() == 0.0 && value.abs() < 1e18 && !(value == 0.0 && value.is_sign_negative()) {
         return Ok((value as i64).into());

@@ -1,5 +1,4 @@
-//! Quantities as they come out of `resource.ParseQuantity`, which Go's decoders send them through, and its printers with
-//! them (`resource.Quantity.String`).
+//! Quantities as `resource.ParseQuantity` reads them in Go's decoders, and as Go prints them (`resource.Quantity.String`).
 
 mod amount;
 mod digits;
@@ -19,9 +18,9 @@ const BINARY: [(&str, i32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40)
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
-/// The smallest step is a nano; everything is counted in it.
+/// The number of nano units in one. A nano is the smallest step, and the unit of all sums.
 const NANO: i128 = 1_000_000_000;
-/// So many digits always fit 64 bits (`maxInt64Factors`).
+/// The number of digits that always fit 64 bits (`maxInt64Factors`).
 const SAFE_DIGITS: usize = 18;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +30,7 @@ enum Format {
     Binary,
 }
 
-/// The text that Go keeps or makes of a quantity.
+/// The text that Go keeps or writes for a quantity.
 pub(crate) fn canonical(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err(FORMAT_WRONG.to_owned());
@@ -52,9 +51,9 @@ pub(crate) fn canonical(text: &str) -> Result<String, String> {
 
 struct Parts<'a> {
     is_negative: bool,
-    /// Whether there is a number at all, which Go does not always ask for.
+    /// Whether the quantity has digits, which Go does not always require.
     has_digits: bool,
-    /// Without leading zeros; `0` if nothing is left.
+    /// The digits before the point without leading zeros; `0` if no digit is left.
     whole: &'a str,
     fraction: &'a str,
     suffix: &'a str,
@@ -80,10 +79,10 @@ impl<'a> Parts<'a> {
         Ok(Self { is_negative, has_digits, whole: if whole.is_empty() { "0" } else { whole }, fraction, suffix })
     }
 
-    /// Whether `ParseQuantity` reads it without big numbers.
+    /// Whether `ParseQuantity` reads the quantity without big numbers.
     fn is_small(&self, exponent: i32, format: Format) -> bool {
         match format {
-            // One digit less than three for ten bits, for safety.
+            // One digit less than three digits for ten bits, as a safety margin.
             Format::Binary => self.fraction.is_empty() && self.whole.len() + (exponent * 3 / 10) as usize <= 14,
             _ => self.whole.len() + self.fraction.len() <= SAFE_DIGITS && self.scale(exponent) >= -9,
         }
@@ -93,7 +92,7 @@ impl<'a> Parts<'a> {
         i64::from(exponent) - self.fraction.len() as i64
     }
 
-    /// Whether `ParseQuantity` takes the text for canonical.
+    /// Whether `ParseQuantity` regards the text as canonical.
     fn is_kept(&self, exponent: i32, format: Format) -> bool {
         let shifted = || [self.whole, self.fraction].concat();
         self.is_small(exponent, format)
@@ -106,7 +105,7 @@ impl<'a> Parts<'a> {
             }
     }
 
-    /// As `Quantity.CanonicalizeBytes` writes it: no fraction, and the largest suffix that leaves none.
+    /// Writes the quantity as `Quantity.CanonicalizeBytes` does: with the largest suffix that leaves no fraction.
     fn rewritten(&self, exponent: i32, format: Format) -> String {
         let number = self.rounded(exponent, format);
         let sign = if self.is_negative { "-" } else { "" };
@@ -116,7 +115,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Its size in billionths; none for what has more digits than 128 bits hold.
+    /// The quantity in billionths; `None` if it has more digits than 128 bits hold.
     fn nanos(&self, exponent: i32, format: Format) -> Option<i128> {
         let nanos = self.rounded(exponent, format).nanos()?;
         Some(if format == Format::Binary { nanos.min(i128::from(i64::MAX) * NANO) } else { nanos })
@@ -143,7 +142,7 @@ fn interpret(suffix: &str) -> Result<(i32, Format), String> {
         return Ok((*bits, Format::Binary));
     }
     let exponent: Option<i64> = suffix.strip_prefix(['e', 'E']).and_then(|exponent| exponent.parse().ok());
-    // Go cuts it to 32 bits too.
+    // Go truncates the exponent to 32 bits too.
     let exponent = exponent.ok_or(SUFFIX_WRONG)? as i32;
     Ok((exponent, Format::Exponent))
 }
@@ -159,7 +158,7 @@ fn decimal(nanos: i128, is_exponential: bool) -> String {
         value /= 1000;
         exponent += 3;
     }
-    // Go has no suffix for what is larger than `E`, and leaves it out.
+    // Go has no suffix for values above `E`, and omits it.
     let suffix = DECIMAL.iter().find(|(_, each)| *each == exponent).map_or("", |(name, _)| *name);
     if is_exponential && exponent != 0 { format!("{value}e{exponent}") } else { format!("{value}{suffix}") }
 }

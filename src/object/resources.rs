@@ -1,4 +1,4 @@
-//! Lists of resources, and what a pod asks for as a whole.
+//! Lists of resources, and the requests of a pod as a whole.
 
 use super::Object;
 use super::quantity::Quantity;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Quantities by resource.
 pub type ResourceList = BTreeMap<String, Quantity>;
 
-/// The list in a field of an object; empty where there is none.
+/// The resource list in a field of an object; empty if the field is missing.
 pub fn resource_list(value: Option<&Value>) -> ResourceList {
     let fields = value.and_then(Value::as_object).into_iter().flat_map(Map::iter);
     fields.map(|(name, quantity)| (name.clone(), Quantity::of(Some(quantity)))).collect()
@@ -21,7 +21,7 @@ pub fn add(to: &mut ResourceList, other: &ResourceList) {
     }
 }
 
-/// Takes over each quantity that is larger (`maxResourceList`).
+/// Raises each quantity to the larger one of the two lists (`maxResourceList`).
 pub fn raise(to: &mut ResourceList, other: &ResourceList) {
     for (name, quantity) in other {
         let most = to.entry(name.clone()).or_insert(*quantity);
@@ -31,13 +31,13 @@ pub fn raise(to: &mut ResourceList, other: &ResourceList) {
     }
 }
 
-/// Whether an init container runs along with the others.
+/// Whether an init container runs beside the other containers.
 pub fn is_sidecar(container: &Value) -> bool {
     container.get("restartPolicy").is_some_and(|policy| policy == "Always")
 }
 
-/// What all containers of a pod need: those that run at the same time together, and an init container alone beside the
-/// sidecars before it (`AggregateContainerRequests`). `of` says what a container needs.
+/// The resources that all containers of a pod need: the sum of the containers that run at the same time, or an init container with the
+/// sidecars before it, if that is more (`AggregateContainerRequests`). `of` returns the needs of a container.
 pub fn aggregate(pod: &Object, of: impl Fn(&Value) -> ResourceList) -> ResourceList {
     let mut total = ResourceList::new();
     for container in pod.items(&["spec", "containers"]) {
@@ -59,7 +59,7 @@ pub fn aggregate(pod: &Object, of: impl Fn(&Value) -> ResourceList) -> ResourceL
     total
 }
 
-/// What a pod requests: what it says of itself before the sum of its containers, and its overhead on top
+/// The requests of a pod: pod-level requests take precedence over the sum of the containers; the pod's overhead is added
 /// (`resource.PodRequests`).
 pub fn pod_requests(pod: &Object) -> ResourceList {
     let of =
@@ -71,7 +71,7 @@ pub fn pod_requests(pod: &Object) -> ResourceList {
     total
 }
 
-/// Whether a pod can say it of itself (`resource.IsSupportedPodLevelResource`).
+/// Whether a pod-level request may have this resource (`resource.IsSupportedPodLevelResource`).
 pub fn is_pod_level(name: &str) -> bool {
     ["cpu", "memory"].contains(&name) || name.starts_with("hugepages-")
 }

@@ -1,8 +1,8 @@
-//! What a built-in object loses and gets on its way to the internal version and back (`Convert_v1_*_To_core_*` and its
-//! inverse). kube-apiserver makes that way with what it decodes from a request, and with what webhooks or policies have
-//! changed once all of a plugin's have been asked; until then their changes are only decoded and have defaults.
+//! The changes to a built-in object by its conversion to the internal version and back (`Convert_v1_*_To_core_*` and its inverse).
+//! kube-apiserver converts an object after decoding a request, and after all webhooks or policies of a plugin have changed the object;
+//! between two of them it only decodes and defaults the object.
 //!
-//! The object has its defaults already.
+//! The object must have its defaults already.
 
 mod apiextensions;
 mod apps;
@@ -15,17 +15,17 @@ use super::defaults::fields::{Fields, each, embedded, pointer};
 use crate::kind::GroupVersionKind;
 use autoscaling::Annotated;
 
-/// What the internal version of an object keeps of what it was, where the versioned one says nothing of it.
+/// Values that an object's internal version keeps although the versioned object has no fields for them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kept {
     /// `spec.templateGeneration` of a DaemonSet.
     template_generation: Option<i64>,
-    /// What autoscaling/v1 has no fields for, and the metrics.
+    /// The values that autoscaling/v1 has no fields for, and the metrics.
     autoscaler: Annotated,
 }
 
 impl Kept {
-    /// Of this object, which has been through the internal version.
+    /// Returns the kept values of an object that has been through the internal version.
     pub fn of(kind: &GroupVersionKind, object: &Fields) -> Self {
         let mut kept = Self::default();
         match (&*kind.group, &*kind.version, &*kind.kind) {
@@ -37,11 +37,10 @@ impl Kept {
     }
 }
 
-/// Makes the round trip, in place: into the internal version that has `kept`, and back. Of other kinds, and of what has another
-/// type than it should, nothing is touched.
+/// Converts the object, in place: to the internal version, which has `kept`, and back. Leaves other kinds and values of a wrong type alone.
 ///
 /// # Errors
-/// When a conversion refuses the object, though its fields have the right types.
+/// If a conversion refuses the object, though its fields have the right types.
 pub fn make(kind: &GroupVersionKind, object: &mut Fields, kept: &Kept) -> Result<(), String> {
     let name = kind.kind.as_str();
     match (kind.group.as_str(), kind.version.as_str()) {
@@ -69,7 +68,8 @@ fn batch(kind: &str, object: &mut Fields) {
     }
 }
 
-/// The internal version has no `basic`, and v1beta1 always writes one (`Convert_resource_Device_To_v1beta1_Device`).
+/// Adds `basic` to each device: the internal version has no `basic`, and v1beta1 always writes one
+/// (`Convert_resource_Device_To_v1beta1_Device`).
 fn resource_slice(object: &mut Fields) {
     let Some(spec) = pointer(object, "spec") else { return };
     for device in each(spec, "devices") {

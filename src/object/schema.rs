@@ -1,7 +1,7 @@
-//! What the built-in kinds of Kubernetes 1.36 look like: the fields of every type, and how lists and maps are merged.
+//! The schemas of the built-in kinds of Kubernetes 1.36: the fields of every type, and the merge strategies of lists and maps.
 //!
-//! The table is recorded from a kube-apiserver's OpenAPI documents by `tools/record-schema.py`. It is text within the
-//! binary, read once when first asked for; nothing of it is copied.
+//! `tools/record-schema.py` records the table from a kube-apiserver's OpenAPI documents. The text is part of the binary and is parsed once,
+//! at the first use; the parsed table borrows from it.
 
 use crate::kind::GroupVersionKind;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("schema/types.txt")));
 
-/// The type of a built-in kind; none of others.
+/// The type of a built-in kind; `None` for other kinds.
 pub fn of(kind: &GroupVersionKind) -> Option<&'static Type> {
     let table = &*TABLE;
     let key = (kind.group.as_str(), kind.version.as_str(), kind.kind.as_str());
@@ -33,9 +33,9 @@ pub fn types() -> impl Iterator<Item = &'static Type> {
 /// A type of the API: a JSON object with known fields.
 #[derive(Debug)]
 pub struct Type {
-    /// Its name with package and version: `core.v1.Pod`.
+    /// The name with package and version: `core.v1.Pod`.
     pub name: &'static str,
-    /// Whether apply owns it as a whole (`+structType=atomic`), where the field that holds it does not say otherwise.
+    /// Whether apply owns the object as a whole (`+structType=atomic`), unless the field that holds the object sets another type.
     pub is_atomic: bool,
     fields: Box<[Field]>,
 }
@@ -43,15 +43,15 @@ pub struct Type {
 /// A field of a [`Type`].
 #[derive(Debug)]
 pub struct Field {
-    /// Its JSON name.
+    /// The JSON name.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of the value.
     pub shape: Shape,
-    /// The rest of its line in the table; the methods read it.
+    /// The rest of the field's line in the table, which the methods parse.
     words: &'static str,
 }
 
-/// What a field, an item of a list, or a value of a map holds.
+/// The type of a field, of an item of a list, or of a value of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A single value.
@@ -62,11 +62,11 @@ pub enum Shape {
     List(Box<Shape>),
     /// An object with any keys.
     Map(Box<Shape>),
-    /// Anything: raw extensions, JSON schemas' values.
+    /// Any value: raw extensions, values in JSON schemas.
     Any,
 }
 
-/// Which single value.
+/// The type of a single value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// A string.
@@ -91,30 +91,30 @@ pub enum Scalar {
     IntOrString,
 }
 
-/// Stands for a type, as types may contain themselves.
+/// The index of a type, since types may contain themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeReference(u16);
 
 impl TypeReference {
-    /// The type.
+    /// The referenced type.
     pub fn resolve(self) -> Option<&'static Type> {
         TABLE.types.get(usize::from(self.0))
     }
 }
 
 impl Type {
-    /// The field of a JSON name.
+    /// The field with a JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         let at = self.fields.binary_search_by(|field| field.name.cmp(name)).ok()?;
         self.fields.get(at)
     }
 
-    /// Its fields, sorted by name.
+    /// The fields, sorted by name.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// The name without package and version, as Go calls it: `Pod`.
+    /// The name without package and version, as in Go: `Pod`.
     pub fn go_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
@@ -133,7 +133,7 @@ impl Field {
         }
     }
 
-    /// Whether objects must have it.
+    /// Whether the field is required.
     pub fn is_required(&self) -> bool {
         self.settings().any(|word| word == "required")
     }
@@ -152,7 +152,7 @@ impl Field {
         self.setting("strategy").unwrap_or_default().split(',')
     }
 
-    /// The field that tells the items of a merged list apart (`patchMergeKey`).
+    /// The field that identifies the items of a merged list (`patchMergeKey`).
     pub fn merge_key(&self) -> Option<&'static str> {
         self.setting("key")
     }
@@ -162,7 +162,7 @@ impl Field {
         self.setting("list")
     }
 
-    /// The fields that tell the items of a list of type `map` apart.
+    /// The fields that identify the items of a list of type `map`.
     pub fn list_map_keys(&self) -> impl Iterator<Item = &'static str> {
         self.setting("keys").into_iter().flat_map(|keys| keys.split(','))
     }
@@ -172,8 +172,7 @@ impl Field {
         self.setting("map")
     }
 
-    /// The value that the OpenAPI document gives as default. It is a default of the Go type at most; kube-apiserver's
-    /// defaulting functions set others.
+    /// The default in the OpenAPI document: at most a default of the Go type. kube-apiserver's defaulting functions set other defaults.
     pub fn documented_default(&self) -> Option<Value> {
         let at = self.words.find("default=")?;
         serde_json::from_str(self.words.get(at + "default=".len()..)?).ok()
@@ -183,7 +182,7 @@ impl Field {
         self.settings().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     }
 
-    /// What comes before the values that may hold blanks.
+    /// The words before the values that may contain spaces.
     fn settings(&self) -> impl Iterator<Item = &'static str> {
         self.words.split(' ').take_while(|word| !word.starts_with("enum=") && !word.starts_with("default="))
     }
@@ -195,7 +194,7 @@ struct Table {
 }
 
 impl Table {
-    /// Reads the recorded text; a line that cannot be read is left out, which a test makes sure of.
+    /// Parses the recorded text. Skips a line that is malformed; a test checks that there is none.
     fn parse(text: &'static str) -> Self {
         let names = || text.lines().filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
         let indices: HashMap<&str, u16> = names().zip(0..).collect();

@@ -1,4 +1,4 @@
-//! Label and field selectors: from query strings and from `metav1.LabelSelector`s, and whether labels match them.
+//! Label and field selectors: parsed from query strings and from `metav1.LabelSelector`s, and matched against labels.
 
 mod field;
 mod parse;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// Requirements on labels, all of which must hold (`labels.Selector`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
-    /// Whether it matches nothing at all: the selector of a missing `LabelSelector`.
+    /// Whether the selector matches nothing at all: the selector of a missing `LabelSelector`.
     nothing: bool,
     requirements: Vec<LabelRequirement>,
 }
@@ -27,9 +27,9 @@ pub struct LabelSelector {
 pub struct LabelRequirement {
     /// The label's key.
     pub key: String,
-    /// What is asked of its value.
+    /// The comparison with the label's value.
     pub operator: Operator,
-    /// What the operator compares with.
+    /// The values that the operator compares with.
     pub values: Vec<String>,
 }
 
@@ -51,30 +51,30 @@ pub enum Operator {
 }
 
 impl LabelSelector {
-    /// Matches everything.
+    /// A selector that matches everything.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Matches nothing.
+    /// A selector that matches nothing.
     pub fn nothing() -> Self {
         Self { nothing: true, requirements: Vec::new() }
     }
 
-    /// From a query string's `labelSelector` (`labels.Parse`).
+    /// Parses a query string's `labelSelector` (`labels.Parse`).
     ///
     /// # Errors
-    /// With the text of kube-apiserver's 400.
+    /// If the text is no selector, with the text of kube-apiserver's 400.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = parse::Parser::new(text).requirements()?;
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self { nothing: false, requirements })
     }
 
-    /// From a `metav1.LabelSelector` (`LabelSelectorAsSelector`); none matches nothing, an empty one everything.
+    /// Converts a `metav1.LabelSelector` (`LabelSelectorAsSelector`); a missing selector matches nothing, an empty one everything.
     ///
     /// # Errors
-    /// When an operator, key or value is not allowed.
+    /// If an operator, key or value is not allowed.
     pub fn from_api(selector: Option<&meta::LabelSelector>) -> Result<Self, String> {
         let Some(selector) = selector else { return Ok(Self::nothing()) };
         let mut requirements = Vec::new();
@@ -89,10 +89,10 @@ impl LabelSelector {
         Ok(Self { nothing: false, requirements })
     }
 
-    /// The same from JSON.
+    /// Converts a `metav1.LabelSelector` in JSON as [`Self::from_api`] does.
     ///
     /// # Errors
-    /// Also when the JSON is of another shape.
+    /// As [`Self::from_api`], and if the JSON is of another shape.
     pub fn from_json(selector: Option<&Value>) -> Result<Self, String> {
         match selector {
             None | Some(Value::Null) => Ok(Self::nothing()),
@@ -104,12 +104,12 @@ impl LabelSelector {
         }
     }
 
-    /// Whether it matches everything.
+    /// Whether the selector matches everything.
     pub fn is_empty(&self) -> bool {
         !self.nothing && self.requirements.is_empty()
     }
 
-    /// Its requirements; none also for a selector that matches nothing.
+    /// The requirements; empty also for a selector that matches nothing.
     pub fn requirements(&self) -> &[LabelRequirement] {
         &self.requirements
     }
@@ -142,7 +142,7 @@ impl Labels for BTreeMap<String, String> {
     }
 }
 
-/// Which words an error uses, where several operators mean the same.
+/// The source of a requirement, on which the text of an error depends.
 #[derive(Clone, Copy, PartialEq)]
 enum Origin {
     /// `=`, `==`, `!=`, matchLabels.
@@ -206,7 +206,7 @@ impl LabelRequirement {
         Self::new(key, operator, values, Origin::Other)
     }
 
-    /// Whether a label's value, or its absence, fulfils it.
+    /// Whether a label's value, or its absence, meets the requirement.
     fn matches(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|listed| listed == value);
         match self.operator {

@@ -1,8 +1,8 @@
-//! Custom resources as kube-apiserver decodes them, by the structural schema of their CustomResourceDefinition: pruned,
-//! with metadata of metadata's types, and with defaults. Nothing here validates.
+//! Decodes custom resources as kube-apiserver does, by the structural schema of their CustomResourceDefinition: prunes unknown fields,
+//! converts metadata to its Go types, and sets defaults. Does not validate.
 //!
-//! A schema is compiled to what decoding needs of it. Equal parts of it are kept once, so that a definition which repeats a
-//! pod template costs little more than one.
+//! A schema is compiled to the parts that decoding needs. Equal parts of a schema are stored once, so that a definition that repeats a pod
+//! template costs little more than a single one.
 
 mod compile;
 mod defaults;
@@ -30,10 +30,10 @@ pub struct Structural {
     preserves: bool,
 }
 
-/// The place of a node among its schema's.
+/// The index of a node in its schema.
 type Id = u32;
 
-/// The places of properties, sorted by their names.
+/// The indices of properties, sorted by their names.
 type Properties = Box<[(Box<str>, Id)]>;
 
 /// One schema within a schema.
@@ -49,9 +49,9 @@ struct Node {
     preserves: bool,
     /// `x-kubernetes-embedded-resource`
     is_embedded: bool,
-    /// Whether it or what is below it has a default.
+    /// Whether the node or a node below it has a default.
     has_defaults: bool,
-    /// Whether it or what is below it is an embedded resource.
+    /// Whether the node or a node below it is an embedded resource.
     has_embedded: bool,
     kind: Option<Kind>,
     is_int_or_string: bool,
@@ -80,7 +80,7 @@ pub enum Kind {
 /// `additionalProperties`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Additional {
-    /// A boolean: keys are kept, and nothing below them.
+    /// A boolean: decoding keeps all keys, but nothing below them.
     Any,
     Of(Id),
 }
@@ -89,21 +89,21 @@ impl Structural {
     /// Compiles an `openAPIV3Schema`.
     ///
     /// # Errors
-    /// When it is none of a structural schema's, or too large or deep.
+    /// If the schema is not structural, too large or too deep.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         compile::compile(schema)
     }
 
-    /// What the API server decodes by where a version has no schema: everything but metadata is unknown.
+    /// The schema of a version without a schema: all fields except metadata are unknown.
     pub fn without_schema() -> Self {
         Self { nodes: Vec::new(), root: None, preserves: false }
     }
 
-    /// Compiles the `openAPIV3Schema` of a definition with `preserveUnknownFields: true`: nothing is pruned, and a schema
-    /// that is not structural is as none.
+    /// Compiles the `openAPIV3Schema` of a definition with `preserveUnknownFields: true`: decoding prunes nothing, and a schema that is not
+    /// structural counts as missing.
     ///
     /// # Errors
-    /// When it is too large or deep.
+    /// If the schema is too large or too deep.
     pub fn compile_preserving(schema: &Value) -> Result<Self, String> {
         compile::compile_preserving(schema)
     }
@@ -111,11 +111,11 @@ impl Structural {
     /// Decodes an object of the schema's kind (`unstructuredSchemaCoercer.apply`, then `unstructuredDefaulter.Default`).
     ///
     /// # Errors
-    /// When its metadata, or that of an embedded resource, is of the wrong types, or its defaults are too much; with the text that kube-apiserver puts
-    /// after `cannot be handled as a …: `.
+    /// If the metadata of the object or of an embedded resource has wrong types, or if the defaults are too large; with the text that
+    /// kube-apiserver writes after `cannot be handled as a …: `.
     pub fn normalize(&self, mut value: Value) -> Result<Normal, String> {
         numbers::read(&mut value);
-        // Go writes it, and reads it again into its type.
+        // Go encodes the metadata and decodes them into their type.
         value.get_mut("metadata").into_iter().for_each(numbers::canonicalize);
         let metadata = value.get("metadata").map(metadata::decode).transpose()?;
         let mut unknown = Unknown::default();
@@ -136,10 +136,10 @@ impl Structural {
         Ok(Normal { object, unknown: unknown.into_errors() })
     }
 
-    /// Sets the defaults alone, as kube-apiserver does with what a mutating webhook made of an object: it prunes nothing then.
+    /// Sets only the defaults, as kube-apiserver does for an object that a mutating webhook changed: it prunes nothing at that point.
     ///
     /// # Errors
-    /// When they are too much.
+    /// If the defaults are too large.
     pub fn apply_defaults(&self, object: &mut Object) -> Result<(), String> {
         match self.root().filter(|root| root.node.has_defaults) {
             Some(root) => Defaulter::default().apply_to_fields(object.fields_mut(), root),
@@ -147,9 +147,8 @@ impl Structural {
         }
     }
 
-    /// Why kube-apiserver takes no such object for a valid one, where the API server behind never gets to see it: with what it
-    /// drops before it validates, or with what it decodes for a bad request. What is put into an object after it was decoded can be
-    /// so.
+    /// The faults that kube-apiserver would find in the object, but the upstream API server cannot: it drops such values before validation,
+    /// or rejects them as a bad request while decoding. A change after decoding can cause them.
     pub fn invalid(&self, object: &Object, is_status: bool) -> Vec<Cause> {
         let Some(root) = self.root().filter(|_| !self.preserves) else { return Vec::new() };
         let mut causes = nulls::find(object.fields(), root, is_status);
@@ -163,7 +162,7 @@ impl Structural {
         causes
     }
 
-    /// The schema as a whole; none where a version has none.
+    /// The schema as a whole; `None` if the version has no schema.
     pub fn root(&self) -> Option<Schema<'_>> {
         self.schema(self.root?)
     }
@@ -174,7 +173,7 @@ impl Structural {
     }
 }
 
-/// A schema, or one within it.
+/// A schema, or a part of one.
 #[derive(Clone, Copy, Debug)]
 pub struct Schema<'a> {
     all: &'a Structural,
@@ -182,7 +181,7 @@ pub struct Schema<'a> {
 }
 
 impl<'a> Schema<'a> {
-    /// The schema of a field, or of what is under a key of a map.
+    /// The schema of a field, or of the value of a map's key.
     pub fn field(self, name: &str) -> Option<Self> {
         match (self.property(name), self.node.additional) {
             (Some(property), _) => Some(property),
@@ -191,7 +190,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// The schema of a list's items; of everything else the schema itself.
+    /// The schema of a list's items; the schema itself if it is no list.
     pub fn element(self) -> Option<Self> {
         match self.node.items {
             Some(_) => self.items(),
@@ -199,27 +198,27 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// Its type; none where the schema does not say, or where there may be several.
+    /// The type; `None` if the schema does not set one, or allows several.
     pub fn kind(self) -> Option<Kind> {
         self.node.kind.filter(|_| !self.node.is_int_or_string)
     }
 
-    /// Whether fields that it does not name are kept.
+    /// Whether decoding keeps fields that the schema does not name.
     pub fn preserves_unknown_fields(self) -> bool {
         self.node.preserves
     }
 
-    /// Whether it is a whole object, with an apiVersion, a kind and metadata.
+    /// Whether the schema describes a whole object, with an apiVersion, a kind and metadata.
     pub fn is_embedded_resource(self) -> bool {
         self.node.is_embedded
     }
 
-    /// Whether it names no fields and says nothing of others.
+    /// Whether the schema has neither properties nor additionalProperties.
     pub fn is_free_form(self) -> bool {
         self.node.properties.is_empty() && self.node.additional.is_none()
     }
 
-    /// Whether all keys may be used, with anything under them.
+    /// Whether the schema allows all keys, with any values.
     pub fn takes_anything(self) -> bool {
         matches!(self.node.additional, Some(Additional::Any))
     }
@@ -229,22 +228,22 @@ impl<'a> Schema<'a> {
         self.node.default.as_ref()
     }
 
-    /// `atomic`, `set` or `map`; a list without is atomic.
+    /// `atomic`, `set` or `map`; a list without a type is atomic.
     pub fn list_type(self) -> Option<&'a str> {
         self.node.list_type.as_deref()
     }
 
-    /// The fields that tell the items of a list of type `map` apart.
+    /// The fields that identify the items of a list of type `map`.
     pub fn list_map_keys(self) -> impl Iterator<Item = &'a str> {
         self.node.list_map_keys.iter().map(|key| &**key)
     }
 
-    /// `atomic` or `granular`; a map without is granular.
+    /// `atomic` or `granular`; a map without a type is granular.
     pub fn map_type(self) -> Option<&'a str> {
         self.node.map_type.as_deref()
     }
 
-    /// The schema of a field that it names.
+    /// The schema of a property.
     pub fn property(self, name: &str) -> Option<Self> {
         let properties = &self.node.properties;
         let at = properties.binary_search_by(|(other, _)| (**other).cmp(name)).ok()?;
@@ -261,12 +260,12 @@ impl<'a> Schema<'a> {
     }
 }
 
-/// Why the metadata of a custom resource cannot be decoded, which the API server says before anything else of it.
+/// The decoding error of a custom resource's metadata, which the API server reports before all other errors.
 pub fn metadata_error(object: &Map<String, Value>) -> Option<String> {
     metadata::decode(object.get("metadata")?).err()
 }
 
-/// Takes what is of the wrong type out of a custom resource's metadata, unless all of it is.
+/// Removes values of wrong types from a custom resource's metadata, unless the metadata is no object.
 pub fn drop_invalid_metadata(object: &mut Map<String, Value>) {
     if let Some(found) = object.get_mut("metadata")
         && metadata::decode(found).is_err()

@@ -1,9 +1,9 @@
-//! Pods' tolerations: which one covers another, and lists of them made one.
+//! Pods' tolerations: whether one covers another, and merged lists of them.
 
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// A toleration's fields; what is missing is empty.
+/// A toleration's fields; a missing field is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Toleration<'a> {
     key: &'a str,
@@ -26,13 +26,13 @@ impl<'a> Toleration<'a> {
     }
 }
 
-/// Said of a pod whose tolerations are too many to be merged with others.
+/// The error of a pod that has too many tolerations to merge.
 pub const TOO_MANY: &str = "spec.tolerations: there are too many to be merged with others";
 
-/// How many pairs of tolerations are compared to make two lists one: a request that has more would take all day.
+/// The number of pairs of tolerations that a merge may compare, which bounds the time of a request.
 const MAX_PAIRS: usize = if cfg!(test) { 1 << 12 } else { 1 << 26 };
 
-/// Whether `one` tolerates all that `other` does (`tolerations.isSuperset`).
+/// Whether `one` tolerates every taint that `other` tolerates (`tolerations.isSuperset`).
 fn is_superset(one: &Toleration<'_>, other: &Toleration<'_>) -> bool {
     if one == other {
         return true;
@@ -46,14 +46,14 @@ fn is_superset(one: &Toleration<'_>, other: &Toleration<'_>) -> bool {
     keys && effects
         && seconds
         && match one.operator {
-            // The other's operator must be written out: an empty one does not count here, though it means the same.
+            // The other's operator must be `Equal` literally: an empty operator does not count here, though it means `Equal` too.
             "" | "Equal" => other.operator == "Equal" && other.value == one.value,
             "Exists" => true,
             _ => false,
         }
 }
 
-/// Both lists as one, without those that another one covers (`tolerations.MergeTolerations`); none where they are too long.
+/// Merges two lists, without tolerations that another one covers (`tolerations.MergeTolerations`); `None` if the lists are too long.
 pub fn merge(first: &[Value], second: &[Value]) -> Option<Vec<Value>> {
     let all: Vec<(&Value, Toleration<'_>)> =
         first.iter().chain(second).map(|value| (value, Toleration::of(value))).collect();
@@ -72,22 +72,21 @@ pub fn merge(first: &[Value], second: &[Value]) -> Option<Vec<Value>> {
     Some(merged.into_iter().map(|(value, _)| (*value).clone()).collect())
 }
 
-/// Whether all of them are covered by one of the whitelist, which allows everything while it is empty
-/// (`tolerations.VerifyAgainstWhitelist`).
+/// Whether the whitelist covers all the tolerations (`tolerations.VerifyAgainstWhitelist`). An empty whitelist allows everything.
 pub fn are_allowed(tolerations: &[Value], whitelist: &[Value]) -> bool {
     let index = Whitelist::of(whitelist);
     whitelist.is_empty() || tolerations.iter().all(|toleration| index.covers(&Toleration::of(toleration)))
 }
 
-/// Key, effect and value; no key where it is every key, no value where it is every value.
+/// Key, effect and value; the key is `None` for every key, the value is `None` for every value.
 type Covered<'a> = (Option<&'a str>, &'a str, Option<&'a str>);
 
-/// Tolerations by what they cover: a pod may have more than could be compared with each of them.
+/// An index of tolerations by the taints that they cover: a pod may have too many to compare each with each.
 #[derive(Default)]
 struct Whitelist<'a> {
-    /// What covers what is equal to it.
+    /// All tolerations. Each one covers its equals.
     all: HashSet<Toleration<'a>>,
-    /// Up to how many seconds, or for any number of them.
+    /// The longest time that is covered, in seconds; `None` is no limit.
     wide: HashMap<Covered<'a>, Option<i64>>,
 }
 
@@ -108,7 +107,7 @@ impl<'a> Whitelist<'a> {
         index
     }
 
-    /// Whether one of them [`is_superset`] of this.
+    /// Whether an indexed toleration is a superset of this one, as [`is_superset`].
     fn covers(&self, toleration: &Toleration<'_>) -> bool {
         let values = [None, Some(toleration.value).filter(|_| toleration.operator == "Equal")];
         let widest = [Some(toleration.key), None]
@@ -121,13 +120,13 @@ impl<'a> Whitelist<'a> {
     }
 }
 
-/// Whether both are about the same taint (`Toleration.MatchToleration`).
+/// Whether both tolerations are for the same taint (`Toleration.MatchToleration`).
 pub fn are_about_the_same(one: &Value, other: &Value) -> bool {
     let (one, other) = (Toleration::of(one), Toleration::of(other));
     Toleration { seconds: None, ..one } == Toleration { seconds: None, ..other }
 }
 
-/// Whether both say the same.
+/// Whether all fields of both tolerations are equal.
 pub fn are_equal(one: &Value, other: &Value) -> bool {
     Toleration::of(one) == Toleration::of(other)
 }

@@ -1,8 +1,8 @@
-//! Built-in kinds as the Go types of Kubernetes 1.36 see them: what decoding JSON into them keeps, and what encoding them
-//! writes. Defaults and conversions are not set here.
+//! Built-in kinds as the Go types of Kubernetes 1.36: the values that decoding JSON into these types keeps, and that encoding them writes.
+//! Defaults and conversions are elsewhere.
 //!
-//! A decoded value has no field that Go would hold as nil, or as the zero of a string, boolean or number that is no pointer.
-//! Objects within are there as the client wrote them. In lists and maps, `null` is what Go makes of it.
+//! A decoded value has no field that Go would hold as nil, or as the zero of a string, boolean or number that is no pointer. A nested
+//! object is present if the client wrote it. In lists and maps, `null` becomes its Go value.
 
 mod table;
 mod path;
@@ -30,15 +30,15 @@ use serde_json::Value;
 pub struct Typed {
     /// The object.
     pub value: Value,
-    /// What strict decoding says of fields that the kind does not have: `unknown field "spec.foo"`; of a text, and of
-    /// fields that are there twice, in the order of the text.
+    /// The errors of strict decoding for fields that the kind does not have: `unknown field "spec.foo"`. For text they include duplicate
+    /// fields, in the order of the text.
     pub unknown: Vec<String>,
 }
 
-/// Decodes a value. `None` when the kind is not built in.
+/// Decodes a value. `None` if the kind is not built in.
 ///
 /// # Errors
-/// With the text of Go's decoder, for what no object of this kind holds. Fields count in the order of their names.
+/// If the value is no object of this kind, with the text of Go's decoder. Fields are decoded in the order of their names.
 pub fn decode(kind: &GroupVersionKind, mut value: Value) -> Option<Result<Typed, String>> {
     let schema = table::of(kind)?;
     let mut decoder = Decoder::default();
@@ -46,8 +46,8 @@ pub fn decode(kind: &GroupVersionKind, mut value: Value) -> Option<Result<Typed,
     Some(result.map(|()| Typed { value, unknown: decoder.into_strict_errors() }))
 }
 
-/// Decodes the JSON text that a value was read from. As [`decode()`], but fields count in the order of the text, numbers are
-/// what it says literally, and fields that are there twice are decoded and reported as Go does it.
+/// Decodes the JSON text of a value. As [`decode()`], but fields are decoded in the order of the text, numbers keep their literal text, and
+/// duplicate fields are decoded and reported as in Go.
 ///
 /// # Errors
 /// As [`decode()`].
@@ -55,7 +55,7 @@ pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Op
     let schema = table::of(kind)?;
     let Decoded { mut value, duplicates } = decoded;
     let mut decoder = Decoder::default();
-    // Nearly all documents look the same from both sides, and the value is there already.
+    // Nearly all documents give one result by value and by text, and the value is decoded already.
     let is_plain =
         duplicates.is_empty() && decoder.document(schema, &mut value).is_ok() && decoder.is_independent_of_text();
     if is_plain {
@@ -64,8 +64,8 @@ pub fn decode_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Op
     Some(text::decode(schema, text))
 }
 
-/// Decodes CBOR. A field that the kind does not have is told by its place in its map, the first one only; the other rules and the
-/// errors are those of [`cbor`](super::cbor).
+/// Decodes CBOR. Reports only the first field that the kind does not have, by its place in its map; [`cbor`](super::cbor) describes the
+/// other rules and the errors.
 ///
 /// # Errors
 /// As [`decode()`].
@@ -77,19 +77,19 @@ pub fn decode_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Typed
     }))
 }
 
-/// What Go writes of a time in RFC 3339, in its own time zone (`Time.MarshalText`).
+/// The text that Go writes for a time in RFC 3339, in the time's own zone (`Time.MarshalText`).
 ///
 /// # Errors
-/// `time.ParseError`
+/// If the text is no such time (`time.ParseError`).
 pub fn rfc3339_nano(text: &str) -> Result<String, String> {
     time::rfc3339_nano(text)
 }
 
-/// Gives the values of an object, which have no types yet, those that Go's conversion gives them: numbers that are too large for
-/// their field are cut off. Whatever is not of a built-in kind stays.
+/// Converts the untyped values of an object as Go's conversion does: numbers that are too large for their field are truncated. Leaves kinds
+/// that are not built in alone.
 ///
 /// # Errors
-/// With Go's text, for what cannot be converted.
+/// If a value cannot be converted, with Go's text.
 pub fn from_unstructured(kind: &GroupVersionKind, value: &mut Value) -> Result<(), String> {
     match (table::of(kind), value) {
         (Some(schema), Value::Object(fields)) => unstructured::convert_fields(schema, fields),
@@ -97,10 +97,10 @@ pub fn from_unstructured(kind: &GroupVersionKind, value: &mut Value) -> Result<(
     }
 }
 
-/// The object with doubles in its `float64` fields, as expressions see it; `None` of a kind without such fields. In JSON a whole
-/// number has no type.
+/// The object with doubles in its `float64` fields, as expressions need it, since a whole number has no type in JSON; `None` for a kind
+/// without such fields.
 pub fn with_doubles(kind: &GroupVersionKind, object: &Object) -> Option<Object> {
-    // The schemas in it have the only such fields of all built-in kinds.
+    // CustomResourceDefinitions are the only built-in kind with `float64` fields: in their schemas.
     if (&*kind.group, &*kind.kind) != ("apiextensions.k8s.io", "CustomResourceDefinition") {
         return None;
     }
@@ -114,21 +114,20 @@ pub fn has_type(kind: &GroupVersionKind) -> bool {
     table::of(kind).is_some()
 }
 
-/// Whether a kind is built in; also one that is served only where that is asked for (`--runtime-config`).
+/// Whether a kind is built in, including kinds that are served only with `--runtime-config`.
 pub fn is_known(kind: &GroupVersionKind) -> bool {
     table::has(kind)
 }
 
-/// Adds what Go writes although it is zero, and takes out what it leaves out because it is. Answers with what of that is
-/// empty, but not nil.
+/// Adds zero values that Go writes, and removes zero values that Go omits. Returns the removed values that are empty but not nil.
 pub fn encode(kind: &GroupVersionKind, value: &mut Value) -> Unwritten {
     table::of(kind).map(|schema| encode::document(schema, value)).unwrap_or_default()
 }
 
-/// Metadata on its own as Go decodes and writes it, as that of a custom resource. Null is empty.
+/// Decodes and encodes a custom resource's metadata by itself, as Go does. Null counts as empty.
 ///
 /// # Errors
-/// With the text of Go's decoder, for what is no metadata.
+/// If the value is no metadata, with the text of Go's decoder.
 pub fn object_meta(mut value: Value) -> Result<Typed, String> {
     let schema = table::object_meta().ok_or("the table of types has no metadata")?;
     let mut decoder = Decoder::default();

@@ -1,16 +1,16 @@
-//! What Go holds of an object although its JSON does not say it: lists, maps and bytes that are empty, not nil
-//! (`omitempty`), which some defaults and some plugins tell apart; and labels that are the very same map as others.
+//! Values of the Go object that its JSON does not show: lists, maps and byte slices that are empty but not nil (`omitempty`), a difference
+//! to some defaults and plugins; and labels that share one map with the template's labels.
 
 use serde_json::{Map, Value};
 
-/// The empty values of one object, by where they would be. Nearly all objects have none.
+/// The empty values of one object, by their paths. Nearly all objects have none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Unwritten {
     empty: Vec<(String, Within)>,
     shares_labels: bool,
 }
 
-/// What of it is at or below one place.
+/// The empty values at or below one path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Within {
     /// An empty list, map or string.
@@ -20,12 +20,12 @@ pub(super) enum Within {
 }
 
 impl Unwritten {
-    /// Whether there is none.
+    /// Whether there are no unwritten values.
     pub fn is_empty(&self) -> bool {
         self.empty.is_empty() && !self.shares_labels
     }
 
-    /// Whether there is one at this path of field names.
+    /// Whether an empty value is at this path of field names.
     pub fn contains(&self, path: &[&str]) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
         let found = self.empty.iter().find(|(name, _)| name == first);
@@ -36,8 +36,8 @@ impl Unwritten {
         }
     }
 
-    /// Puts them where they would be, if nothing else is there now. Labels that are shared are taken out, as defaults are what
-    /// makes them so.
+    /// Inserts the empty values at their paths, unless another value is there now. Removes shared labels, since defaulting shares them
+    /// again.
     pub fn fill(&self, fields: &mut Map<String, Value>) {
         for (name, within) in &self.empty {
             match (within, fields.get_mut(name)) {
@@ -49,13 +49,13 @@ impl Unwritten {
         let labels_of_template = || fields.get("spec")?.pointer("/template/metadata/labels");
         let labels = || fields.get("metadata")?.get("labels");
         if self.shares_labels && labels().is_some() && labels() == labels_of_template() {
-            // Whoever decodes it lets it share them again.
+            // Decoding lets the object share its template's labels again, so the copy is dropped.
             fields.get_mut("metadata").and_then(Value::as_object_mut).map(|metadata| metadata.remove("labels"));
         }
     }
 
-    /// Says that the labels are those of the object's template: what the API server writes into the ones then
-    /// (`job.jobStrategy.PrepareForCreate`) is in the others.
+    /// Marks the object's labels as shared with its template: values that the API server writes into the template's labels
+    /// (`job.jobStrategy.PrepareForCreate`) also appear in the object's.
     pub(super) fn share_labels(&mut self) {
         self.shares_labels = true;
     }
@@ -64,7 +64,7 @@ impl Unwritten {
         self.empty.push((name.to_owned(), within));
     }
 
-    /// As part of a larger one, if there is any.
+    /// Returns the empty values as a part of a larger object's; `None` if there are none.
     pub(super) fn into_within(self) -> Option<Within> {
         (!self.empty.is_empty()).then_some(Within::Fields(self))
     }
@@ -132,11 +132,11 @@ mod tests {
             assert_eq!(object.get(&labels), Some(&json!({"a": "b"})));
             assert!(object.set(&["metadata", "name"], json!("k")));
             assert_eq!(object.whole().get(&labels).is_none(), is_shared);
-            // What differs is no longer shared, but said.
+            // Labels that differ are no longer shared, and are written.
             assert!(object.set(&labels, json!({"c": "d"})));
             assert_eq!(object.whole().get(&labels), Some(&json!({"c": "d"})));
         }
-        // What was decoded with them has its own.
+        // An object that was decoded with labels of its own does not share them.
         let again = built_in(&GroupVersionKind::new("batch", "v1", "Job"), job(json!(null)).into_value());
         assert!(again.unwrap().unwrap().object.whole().get(&labels).is_some());
     }

@@ -1,12 +1,12 @@
-//! Versions of the API: which of two is newer, and what clients are told of those that will go.
+//! Versions of the API: which of two is newer, and the warnings for deprecated versions.
 
 use crate::kind::{GroupVersionKind, api_version};
 use std::cmp::Reverse;
 
 const DEVICES: [&str; 4] = ["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"];
 const POLICIES: [&str; 2] = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
-/// What can be written to a kube-apiserver 1.36 and is deprecated there (`APILifecycleDeprecated`): group, version, kinds,
-/// and what is said of them.
+/// The deprecated kinds that clients can write to a kube-apiserver 1.36 (`APILifecycleDeprecated`): group, version, kinds, and the end of
+/// the warning.
 const DEPRECATED: [(&str, &str, &[&str], &str); 10] = [
     ("", "v1", &["Endpoints"], "v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
     ("admissionregistration.k8s.io", "v1alpha1", &POLICIES, "v1.35+, unavailable in v1.38+"),
@@ -25,7 +25,7 @@ const DEPRECATED: [(&str, &str, &[&str], &str); 10] = [
     ),
 ];
 
-/// What clients are told of a kind of Kubernetes' own that is deprecated (`deprecation.WarningMessage`).
+/// The warning for a deprecated kind of Kubernetes itself (`deprecation.WarningMessage`).
 pub fn deprecation(kind: &GroupVersionKind) -> Option<String> {
     let (.., since) = DEPRECATED.iter().find(|(group, version, kinds, _)| {
         kind.group == *group && kind.version == *version && kinds.contains(&&*kind.kind)
@@ -33,8 +33,8 @@ pub fn deprecation(kind: &GroupVersionKind) -> Option<String> {
     Some(format!("{} {} is deprecated in {since}", kind.api_version(), kind.kind))
 }
 
-/// What clients are told of a custom resource's version that is deprecated, where its definition does not say it itself
-/// (`defaultDeprecationWarning`): the newest of the `others`, which are served and not deprecated, is to be used instead.
+/// The warning for a deprecated version of a custom resource whose definition has no warning of its own (`defaultDeprecationWarning`). The
+/// warning recommends the newest of `others`, the versions that are served and not deprecated.
 pub fn custom_deprecation<'v>(kind: &GroupVersionKind, others: impl Iterator<Item = &'v str>) -> String {
     let said = format!("{} {} is deprecated", kind.api_version(), kind.kind);
     let newest = others.filter(|other| newness(other) > newness(&kind.version)).max_by_key(|other| newness(other));
@@ -44,7 +44,7 @@ pub fn custom_deprecation<'v>(kind: &GroupVersionKind, others: impl Iterator<Ite
     }
 }
 
-/// How new a version is: `v2` is newer than `v1`, then come `v1beta2` and `v1alpha1`, then others by their names
+/// The rank of a version: `v2` is newer than `v1`, then `v1beta2`, then `v1alpha1`, then other versions by their names
 /// (`version.CompareKubeAwareVersionStrings`).
 pub fn newness(version: &str) -> (Option<(u8, u32, u32)>, Reverse<&str>) {
     let stability = || {

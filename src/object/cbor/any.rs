@@ -1,4 +1,4 @@
-//! CBOR as Go reads it into `interface{}`: what custom resources, apply configurations and raw JSON are read as.
+//! CBOR as Go reads it into `interface{}`: custom resources, apply configurations and raw JSON.
 
 use super::{FALSE, Failure, First, NULL, Reader, SELF_DESCRIBED_BYTES, TRUE, integer, unknown_simple};
 use crate::object::typed;
@@ -6,15 +6,15 @@ use ciborium_ll::Header;
 use jiff::Timestamp;
 use serde_json::{Map, Number, Value};
 
-/// Whether bytes are marked as CBOR.
+/// Whether the bytes have the tag that marks CBOR.
 pub fn is_cbor(bytes: &[u8]) -> bool {
     bytes.starts_with(&SELF_DESCRIBED_BYTES)
 }
 
-/// Decodes a body into a map (`modes.Decode` into `map[string]interface{}`); null is none.
+/// Decodes a body into a map (`modes.Decode` into `map[string]interface{}`); `None` for null.
 ///
 /// # Errors
-/// With the text of Go's decoder; a key that is there twice is one.
+/// If the body is no map or has a duplicate key, with the text of Go's decoder.
 pub fn decode(bytes: &[u8]) -> Result<Option<Map<String, Value>>, String> {
     let read = || {
         let mut reader = Reader::new(bytes)?;
@@ -39,7 +39,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The item, whose header was read, where something else is wanted. It is left out.
+    /// The failure of an item of an unexpected type, whose header was read. Skips the item.
     pub(in crate::object) fn misfit(&mut self, header: Header, expected: &str) -> Failure {
         match header {
             Header::Bytes(length) => drop(self.string(length)),
@@ -95,12 +95,12 @@ impl Reader<'_> {
         }
     }
 
-    /// `decoder.parseMapToMap`. A key that is there twice ends it.
+    /// `decoder.parseMapToMap`. Stops at a duplicate key.
     fn map(&mut self, mut length: Option<usize>) -> Result<Map<String, Value>, Failure> {
         let (mut map, mut first) = (Map::new(), First::default());
         let (mut index, mut key) = (0, String::new());
         while self.has_next(&mut length) {
-            // A key that is null is the one before.
+            // In Go a null key leaves the variable unchanged, so that the previous key counts.
             match first.note(self.go_string("string")) {
                 Some(Some(found)) => key = found,
                 Some(None) => {}
@@ -121,7 +121,7 @@ impl Reader<'_> {
         first.or(map)
     }
 
-    /// `parseToValue` of a string; none where it stays as it was.
+    /// `parseToValue` of a string; `None` if Go's variable stays unchanged.
     pub(in crate::object) fn go_string(&mut self, go_type: &str) -> Result<Option<String>, Failure> {
         self.skip_self_described();
         self.check_tags()?;
@@ -134,13 +134,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Raw JSON, as an `UnmarshalCBOR` reads it.
+    /// Reads raw JSON, as an `UnmarshalCBOR` does.
     pub(in crate::object) fn raw(&mut self) -> Result<Value, Failure> {
         self.skip_self_described();
         self.any()
     }
 
-    /// What a time that is tagged so is as text (`TimeTagToRFC3339Nano`).
+    /// Converts a tagged time to text (`TimeTagToRFC3339Nano`).
     fn time(&mut self, tag: u64) -> Result<String, Failure> {
         let header = self.head();
         if let (0, Header::Text(length)) = (tag, header) {
@@ -150,7 +150,7 @@ impl Reader<'_> {
         }
         let time = match header {
             Header::Float(float) => {
-                // As `math.Modf`; a fraction is cut off.
+                // Uses `math.Modf`; a fraction of a nanosecond is truncated.
                 let nanos = (float.fract() * 1e9) as i32;
                 Timestamp::new(float.trunc() as i64, nanos).ok()
             }

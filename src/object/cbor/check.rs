@@ -1,10 +1,10 @@
-//! Whether bytes are an item (`decoder.wellformed`): before anything is made of them.
+//! Checks that bytes are one well-formed item (`decoder.wellformed`), before any item is decoded.
 
 use super::{Failure, Reader, type_name, type_of_byte};
 use crate::object::decode::MAX_DEPTH;
 use ciborium_ll::Header;
 
-/// `MaxNestedLevels` of Kubernetes. Here it is [`MAX_DEPTH`], as of JSON; the error is the same.
+/// Kubernetes' `MaxNestedLevels`. The limit here is [`MAX_DEPTH`], as for JSON; the error text is Kubernetes'.
 const MAX_NESTED_LEVELS: usize = 10_000;
 /// `MaxArrayElements`
 const MAX_ARRAY_ELEMENTS: u64 = i32::MAX as u64;

@@ -1,10 +1,10 @@
-//! CBOR as people read it, which some errors show (`DiagMode.Diagnose`).
+//! CBOR in diagnostic notation, which some errors contain (`DiagMode.Diagnose`).
 
 use super::{FALSE, NULL, Reader, TRUE, UNDEFINED, hexadecimal};
 use ciborium_ll::Header;
 use serde_json::Number;
 
-/// A body in diagnostic notation; in hexadecimal where it has none.
+/// Writes a body in diagnostic notation, or in hexadecimal if the body cannot be written so.
 pub fn diagnose(bytes: &[u8]) -> String {
     let mut text = String::new();
     let is_written = Reader::new(bytes).is_ok_and(|mut reader| reader.diagnose(&mut text));
@@ -12,7 +12,7 @@ pub fn diagnose(bytes: &[u8]) -> String {
 }
 
 impl Reader<'_> {
-    /// Writes the next item; whether it can be written.
+    /// Writes the next item; returns false if the item cannot be written.
     fn diagnose(&mut self, text: &mut String) -> bool {
         match self.head() {
             Header::Positive(number) => text.push_str(&number.to_string()),
@@ -55,7 +55,7 @@ impl Reader<'_> {
         true
     }
 
-    /// Writes elements of so many items each.
+    /// Writes elements of `items` items each.
     fn diagnose_all(
         &mut self,
         mut length: Option<usize>,
@@ -100,7 +100,7 @@ fn quote(text: &mut String, content: &str, quote: char) {
     text.push(quote);
 }
 
-/// As JSON, with a decimal point.
+/// Formats a float as JSON does, but always with a decimal point.
 fn float_text(float: f64) -> String {
     let magnitude = float.abs();
     if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {

@@ -1,11 +1,11 @@
-//! Writing CBOR (`modes.Encode`): text in byte strings, numbers as short as they are.
+//! Encodes CBOR (`modes.Encode`): texts become byte strings, numbers get their shortest form.
 
 use super::SELF_DESCRIBED;
 use ciborium_ll::{Encoder, Header, simple};
 use serde_json::{Number, Value};
 use std::convert::Infallible;
 
-/// The bytes of a value, marked as CBOR.
+/// The bytes of a value, with the tag that marks CBOR.
 pub fn encode(value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = Encoder::from(&mut bytes);

@@ -1,18 +1,18 @@
-//! What is wrong with CBOR, in the words of Go's decoder.
+//! Errors in CBOR, with the texts of Go's decoder.
 
 use super::type_name;
 use crate::go_text::go_quote;
 use ciborium_ll::Header;
 use std::fmt;
 
-/// Why an item is not what is wanted.
+/// The reason why an item cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::object) enum Failure {
     /// `UnmarshalTypeError`
     Type { found: &'static str, expected: String, why: String, field: String },
-    /// `UnknownFieldError`: a key that no field has, and which of its map it is.
+    /// `UnknownFieldError`: the position in its map of a key that is no field.
     Unknown(usize),
-    /// Anything else.
+    /// Any other failure.
     Other(String),
 }
 
@@ -40,7 +40,7 @@ impl Failure {
         Self::Other(format!("cbor: data item of cbor type {found} is not accepted by protocol: {why}"))
     }
 
-    /// The failure in a field of a struct. The outermost field is the one in the text.
+    /// Adds the struct's field to the failure. The text names the outermost field.
     pub(in crate::object) fn in_field(self, owner: &str, name: &str) -> Self {
         match self {
             Self::Type { found, expected, why, .. } => {
@@ -69,7 +69,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The first failure of several, which do not end the reading.
+/// The first of several failures; decoding continues after a failure.
 #[derive(Default)]
 pub(in crate::object) struct First(Option<Failure>);
 

@@ -1,8 +1,8 @@
-//! Horizontal pod autoscalers: what autoscaling/v1 has no fields for is in annotations there
+//! Horizontal pod autoscalers: autoscaling/v1 holds in annotations the values that it has no fields for
 //! (`Convert_v1_HorizontalPodAutoscaler_To_autoscaling_HorizontalPodAutoscaler` and back).
 //!
-//! What is converted has been in the normal form of its version before. In v1 that has a value where none was given: the
-//! present average of a processor's metric, if a status has its utilization only.
+//! The object is in the normal form of its version. The normal form of v1 has a value that the client may not have given: the current
+//! average of a CPU metric whose status has only the utilization.
 
 use crate::object::defaults::autoscaling::{CPU_PERCENTAGE, cpu_metric};
 use crate::object::defaults::fields::{Fields, embedded, pointer, text};
@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 const TARGET_PERCENTAGE: &str = "targetCPUUtilizationPercentage";
 const CURRENT_PERCENTAGE: &str = "currentCPUUtilizationPercentage";
 
-/// Where a metric's source has a value, in autoscaling/v1 and in v2.
+/// The path of a value in a metric's source, in autoscaling/v1 and in v2.
 struct Place {
     v1: &'static str,
     v2: &'static [&'static str],
-    /// Whether v1 always has it: a quantity that is no pointer.
+    /// Whether v1 always writes the value: a quantity that is no pointer.
     is_always: bool,
 }
 
@@ -135,7 +135,7 @@ fn list(value: Option<Value>) -> Vec<Value> {
     }
 }
 
-/// The processors' average utilization that a metric of v2 has as its `target` or `current` value.
+/// The average CPU utilization in the `target` or `current` value of a v2 metric.
 fn cpu<'a>(metric: &'a Value, value: &str) -> Option<&'a Value> {
     let metric = metric.as_object().filter(|metric| text(metric, "type") == "Resource")?;
     let resource = metric.get("resource")?.as_object().filter(|resource| text(resource, "name") == "cpu")?;
@@ -176,7 +176,7 @@ fn in_v2(metric: &Value, sources: &Sources) -> Value {
     Value::Object(found)
 }
 
-/// A metric's target says in v2 which of its values counts.
+/// Converts a metric's target to v2, where the target's `type` names the value that counts.
 fn target_in_v2(metric: &Value) -> Value {
     let mut metric = in_v2(metric, &TARGETS);
     let sources = metric.as_object_mut().into_iter().flatten();
@@ -202,7 +202,7 @@ fn type_of(metric: &Value) -> Fields {
     metric.get("type").map(|of| ("type".to_owned(), of.clone())).into_iter().collect()
 }
 
-/// With other first letters of all fields: the internal version's fields have no JSON names.
+/// Changes the first letter of all fields' names: the internal version's fields have no JSON names.
 fn renamed(value: &Value, first: fn(&char) -> char) -> Value {
     match value {
         Value::Object(fields) => {

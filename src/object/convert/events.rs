@@ -1,9 +1,9 @@
-//! Events of the core group and of events.k8s.io: the same fields under other names.
+//! Events of the core group and of events.k8s.io have equal fields with different names.
 
 use super::rename;
 use crate::object::defaults::fields::Fields;
 
-/// Names in the core group and in events.k8s.io (`Convert_v1_Event_To_core_Event`).
+/// Field names in the core group and in events.k8s.io (`Convert_v1_Event_To_core_Event`).
 const NAMES: &[(&str, &str)] = &[
     ("involvedObject", "regarding"),
     ("message", "note"),

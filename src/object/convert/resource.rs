@@ -1,10 +1,10 @@
-//! What resource.k8s.io/v1beta1 says in other places than v1beta2 and v1: a request is itself what is `exactly` there, and
-//! a device has all but its name in `basic`.
+//! Fields that resource.k8s.io/v1beta1 has at other paths than v1beta2 and v1: a v1beta1 request holds the fields of `exactly` itself, and
+//! a v1beta1 device holds all fields except its name in `basic`.
 
 use crate::object::defaults::fields::{Fields, each, is_zero, pointer};
 use serde_json::Value;
 
-/// The fields of a request that are in `exactly` (`hasAnyMainRequestFieldsSet`).
+/// The fields of a v1beta1 request that newer versions have in `exactly` (`hasAnyMainRequestFieldsSet`).
 const OF_ONE: [&str; 7] =
     ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
@@ -35,7 +35,7 @@ fn requests(claim: &mut Fields, change: fn(&mut Fields)) {
 
 fn fold_request(request: &mut Fields) {
     let is_set = |name: &&str| match *name {
-        // A pointer is set also to what is zero.
+        // A pointer to a zero value is set too.
         "adminAccess" | "capacity" => request.contains_key(*name),
         _ => !is_zero(request, name),
     };

@@ -15,7 +15,7 @@ fn converted(object: Value, to: &GroupVersionKind) -> Value {
     built_in(&object, &from, to).unwrap_or_else(|| panic!("{from:?} to {to:?}")).into_value()
 }
 
-/// The places where two values differ.
+/// The paths where two values differ.
 fn differences(path: &str, found: &Value, expected: &Value, all: &mut Vec<String>) {
     match (found, expected) {
         (Value::Object(one), Value::Object(other)) => {
@@ -36,7 +36,7 @@ fn differences(path: &str, found: &Value, expected: &Value, all: &mut Vec<String
     }
 }
 
-/// Random objects of every kind with several versions, and what Go makes of them: `tools/default-vectors -versions`.
+/// Random objects of every kind with several versions, and Go's conversions of them, from `tools/default-vectors -versions`.
 #[test]
 fn objects_are_converted_as_by_kube_apiserver() {
     let mut text = String::new();

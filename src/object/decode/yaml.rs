@@ -1,5 +1,5 @@
-//! YAML as `sigs.k8s.io/yaml` reads it: YAML 1.1 scalars in `goyaml` v2's dialect, keys turned to strings, and of several
-//! documents only the first.
+//! YAML as `sigs.k8s.io/yaml` reads it: YAML 1.1 scalars in the dialect of `goyaml` v2, keys converted to strings, and only the first of
+//! several documents.
 
 mod scalar;
 
@@ -11,12 +11,12 @@ use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, Tag};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Whether a text means itself where it stands without quotes, rather than a number, a null or a word for yes and no.
+/// Whether a YAML reader takes an unquoted text for a string, rather than for a number, null or a boolean.
 pub fn is_yaml_text(text: &str) -> bool {
     matches!(scalar::resolve(text, true, None), Ok(scalar::Resolved::Text(_))) && !is_sexagesimal(text)
 }
 
-/// What older readers take for a number to the base 60 (`isBase60Float`).
+/// Whether older YAML readers take a text for a number to the base 60 (`isBase60Float`).
 fn is_sexagesimal(text: &str) -> bool {
     let mut parts = text.strip_prefix(['-', '+']).unwrap_or(text).split(':');
     let are_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
@@ -25,13 +25,13 @@ fn is_sexagesimal(text: &str) -> bool {
     first && !rest.is_empty() && rest.iter().all(|part| are_digits(&part.replace('.', "")) && !part.is_empty())
 }
 
-/// How many bytes anchors and aliases may add to a document in all; against "billion laughs".
+/// The number of bytes that anchors and aliases may add to a document in all; limits "billion laughs" attacks.
 const MAX_ALIASED_BYTES: usize = 16 * 1024 * 1024;
 
-/// Decodes the first YAML document. No document is null.
+/// Decodes the first YAML document. A text without a document decodes to null.
 ///
 /// # Errors
-/// When the bytes are no YAML or have no meaning in JSON, with `goyaml`'s text where it is one of its own.
+/// If the bytes are no YAML or cannot be converted to JSON, with `goyaml`'s text for the faults that `goyaml` finds.
 pub fn yaml(bytes: &[u8]) -> Result<Decoded, String> {
     let text = &*text(bytes)?;
     let options = granit_parser::options! { emit_comments: false, emit_unresolved_aliases: true };
@@ -46,7 +46,7 @@ pub fn yaml(bytes: &[u8]) -> Result<Decoded, String> {
     Ok(Decoded { value: builder.document.unwrap_or_default(), duplicates: builder.duplicates })
 }
 
-/// The text: UTF-16 where a byte order mark says so (`yaml_parser_determine_encoding`), else UTF-8.
+/// Decodes the bytes: UTF-16 after a byte order mark of UTF-16 (`yaml_parser_determine_encoding`), else UTF-8.
 fn text(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
     let (pairs, unit): (_, fn([u8; 2]) -> u16) = match bytes {
         [0xff, 0xfe, pairs @ ..] => (pairs, u16::from_le_bytes),
@@ -65,8 +65,8 @@ fn text(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
     text.map(Cow::Owned)
 }
 
-/// What `goyaml` says of a text in which our parser found this. Of a problem on the first line it does not say the line; its
-/// parser counts from 0, its scanner from 1.
+/// Translates an error of our parser to `goyaml`'s text. `goyaml` writes no line number for a problem on the first line; its parser counts
+/// lines from 0, its scanner from 1.
 fn goyaml_error(found: &str, line: usize, text: &str) -> String {
     let of_parser = line.saturating_sub(1);
     let of_scanner = if line > 1 { line } else { 0 };
@@ -99,7 +99,7 @@ fn goyaml_error(found: &str, line: usize, text: &str) -> String {
     if line == 0 { format!("yaml: {problem}") } else { format!("yaml: line {line}: {problem}") }
 }
 
-/// A node before it is known whether it is a key or a value.
+/// A node that may still become a key or a value.
 #[derive(Clone)]
 enum Node {
     Scalar(Resolved),
@@ -219,7 +219,7 @@ fn value(node: Node) -> Result<Value, String> {
     }
 }
 
-/// `<<`: the fields of a map, or of several of which the first counts most.
+/// Merges the value of `<<`: a map, or a list of maps of which earlier ones take precedence.
 fn merge(fields: &mut Map<String, Value>, merged: Value) -> Result<(), String> {
     let maps = match merged {
         Value::Array(maps) => maps,
@@ -234,7 +234,7 @@ fn merge(fields: &mut Map<String, Value>, merged: Value) -> Result<(), String> {
     Ok(())
 }
 
-/// How deep a value nests; never more than [`MAX_DEPTH`], as nothing deeper is built.
+/// The number of levels in a value; at most [`MAX_DEPTH`], since the builder builds no deeper value.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or_default(),
@@ -243,7 +243,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// About how many bytes of memory a value takes.
+/// The approximate number of bytes that a value takes in memory.
 fn weight(value: &Value) -> usize {
     32 + match value {
         Value::String(text) => text.len(),
@@ -253,7 +253,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// The suffix of a tag of YAML's own: `str` of `!!str`; empty for all others, which make a string.
+/// The suffix of one of YAML's own tags: `str` of `!!str`; empty for other tags, whose scalars become strings.
 fn core_tag(tag: &Tag) -> Option<&str> {
     match (tag.handle(), tag.suffix()) {
         ("", "") => None,

@@ -45,7 +45,7 @@ fn resources(resources: &mut Fields) {
     each(resources, "excludeResourceRules").for_each(rule);
 }
 
-/// What webhooks and policies have in common.
+/// Sets the defaults that webhooks and policies share.
 fn matching(fields: &mut Fields) {
     if_nil(fields, "matchPolicy", "Equivalent");
     if_nil(fields, "namespaceSelector", Fields::new());

@@ -3,7 +3,7 @@
 use super::fields::{Fields, embedded, if_nil, if_zero, pointer};
 use serde_json::{Value, json};
 
-/// How busy where nothing is said.
+/// The target of a horizontal pod autoscaler that sets none, in percent.
 pub(in crate::object) const CPU_PERCENTAGE: i32 = 80;
 
 pub(super) fn apply(version: &str, kind: &str, object: &mut Fields) {
@@ -21,7 +21,7 @@ pub(super) fn apply(version: &str, kind: &str, object: &mut Fields) {
     }
 }
 
-/// The metric of autoscaling/v2 that says how busy processors shall be.
+/// The metric of autoscaling/v2 for a CPU utilization target.
 pub(in crate::object) fn cpu_metric(percentage: Value) -> Value {
     let target = json!({ "type": "Utilization", "averageUtilization": percentage });
     json!({ "type": "Resource", "resource": { "name": "cpu", "target": target } })

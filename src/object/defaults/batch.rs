@@ -35,7 +35,7 @@ fn job(object: &mut Fields) {
     }
 }
 
-/// `SetDefaults_Job` lets a job without labels have its template's, and does not copy them.
+/// Whether `SetDefaults_Job` sets the job's labels to its template's map, which it does for a job without labels; Go does not copy the map.
 pub(super) fn shares_labels(job: &Value) -> bool {
     let labels = |pointer: &str| job.pointer(pointer).and_then(Value::as_object);
     labels("/metadata/labels").is_none_or(Map::is_empty)
@@ -48,7 +48,7 @@ fn cron_job(object: &mut Fields) {
     if_nil(spec, "suspend", false);
     if_nil(spec, "successfulJobsHistoryLimit", 3);
     if_nil(spec, "failedJobsHistoryLimit", 1);
-    // A job gets the rest of its defaults when it is made.
+    // A created job gets the rest of its defaults itself.
     embedded(spec, "jobTemplate").and_then(|template| embedded(template, "spec")).map(within_job);
 }
 

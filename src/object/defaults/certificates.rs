@@ -1,4 +1,4 @@
-//! Defaults of the certificates.k8s.io group: its stable version has none.
+//! Defaults of the certificates.k8s.io group. Its stable version has no defaults.
 
 use super::fields::{Fields, embedded, if_nil};
 

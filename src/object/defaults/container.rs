@@ -1,10 +1,10 @@
-//! Defaults of containers, whether they start a pod, run in it or debug it: images, probes, ports, environment.
+//! Defaults of containers, init containers and ephemeral containers: images, probes, ports, environment.
 
 use super::fields::{Fields, each, embedded, if_nil, if_zero, is_zero, pointer};
 use super::image;
 use super::pod_resources::round_up;
 
-/// `SetDefaults_Container` and what is within it.
+/// `SetDefaults_Container` and the defaults of nested values.
 pub(super) fn apply(container: &mut Fields) {
     image::default_pull_policy(container, "image", "imagePullPolicy");
     if_zero(container, "terminationMessagePath", "/dev/termination-log");
@@ -50,14 +50,14 @@ fn http_get(action: &mut Fields) {
     if_zero(action, "scheme", "HTTP");
 }
 
-/// `SetDefaults_ObjectFieldSelector` of a `fieldRef`, if there is one.
+/// `SetDefaults_ObjectFieldSelector` of a `fieldRef`, if the source has one.
 pub(super) fn field_reference(source: &mut Fields) {
     if let Some(reference) = pointer(source, "fieldRef") {
         if_zero(reference, "apiVersion", "v1");
     }
 }
 
-/// Requests are the limits where they are not given: of pods only, not of templates.
+/// Sets missing requests to the limits. kube-apiserver does this for pods only, not for templates.
 pub(super) fn requests_from_limits(container: &mut Fields) {
     let Some(resources) = pointer(container, "resources") else { return };
     let Some(limits) = resources.get("limits").and_then(serde_json::Value::as_object) else { return };
@@ -72,7 +72,7 @@ pub(super) fn requests_from_limits(container: &mut Fields) {
     }
 }
 
-/// In the network of the host a container's ports are the host's.
+/// Sets missing host ports to the container's ports, for pods in the host's network.
 pub(super) fn host_ports(container: &mut Fields) {
     for port in each(container, "ports") {
         if !is_zero(port, "containerPort")

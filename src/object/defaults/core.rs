@@ -1,4 +1,4 @@
-//! Defaults of the core group, but for what pods consist of.
+//! Defaults of the core group, except for the parts of pods.
 
 use super::fields::{Fields, each, embedded, if_nil, if_zero, is_nil, is_zero, pointer, text};
 use super::pod::{self, template};
@@ -37,7 +37,7 @@ fn replication_controller(object: &mut Fields) {
     }
 }
 
-/// An object without labels takes those of its template.
+/// Sets the labels of an object without labels to its template's.
 pub(super) fn adopt_labels(object: &mut Fields, labels: Value) {
     if let Some(metadata) = embedded(object, "metadata") {
         if_zero(metadata, "labels", labels);
@@ -128,13 +128,13 @@ fn persistent_volume(object: &mut Fields) {
     }
 }
 
-/// What a `PersistentVolumeSpec` gets wherever it is.
+/// Defaults of every `PersistentVolumeSpec`.
 pub(super) fn inline_volume(spec: &mut Fields) {
     round_up(spec, "capacity");
     volume::source(spec);
 }
 
-/// A claim, on its own or as a template.
+/// Defaults of a claim, or of a claim template.
 pub(super) fn persistent_volume_claim(object: &mut Fields) {
     if let Some(status) = embedded(object, "status") {
         if_zero(status, "phase", "Pending");
@@ -144,7 +144,7 @@ pub(super) fn persistent_volume_claim(object: &mut Fields) {
     embedded(object, "spec").map(claim_spec);
 }
 
-/// A `PersistentVolumeClaimSpec`.
+/// Defaults of a `PersistentVolumeClaimSpec`.
 pub(super) fn claim_spec(spec: &mut Fields) {
     if_nil(spec, "volumeMode", "Filesystem");
     if let Some(resources) = pointer(spec, "resources") {
@@ -167,7 +167,7 @@ fn limit_range(object: &mut Fields) {
     }
 }
 
-/// Adds the amounts of one map to another that lacks them.
+/// Adds to one map the amounts of another that it lacks.
 fn fill_in(item: &mut Fields, from: &str, to: &str) {
     let Some(Value::Object(from)) = item.get(from).cloned() else { return };
     if from.is_empty() {

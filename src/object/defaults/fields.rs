@@ -1,16 +1,16 @@
-//! Reading and setting the fields of an object the way Go's defaulting functions do: what is absent is nil or the zero
-//! value, and what has another type than expected is left alone.
+//! Access to the fields of an object as Go's defaulting functions have it: an absent field is nil or the zero value. These functions do not
+//! change a value of an unexpected type.
 
 use serde_json::{Map, Value};
 
 pub(in crate::object) type Fields = Map<String, Value>;
 
-/// Whether Go sees nil.
+/// Whether the field is nil in Go.
 pub(in crate::object) fn is_nil(fields: &Fields, name: &str) -> bool {
     matches!(fields.get(name), None | Some(Value::Null))
 }
 
-/// Whether Go sees nil, the zero value, or a length of zero.
+/// Whether the field is nil, the zero value, or of length zero in Go.
 pub(in crate::object) fn is_zero(fields: &Fields, name: &str) -> bool {
     match fields.get(name) {
         None | Some(Value::Null | Value::Bool(false)) => true,
@@ -22,36 +22,36 @@ pub(in crate::object) fn is_zero(fields: &Fields, name: &str) -> bool {
     }
 }
 
-/// Sets a pointer that is nil.
+/// Sets a pointer if it is nil.
 pub(in crate::object) fn if_nil(fields: &mut Fields, name: &str, value: impl Into<Value>) {
     if is_nil(fields, name) {
         fields.insert(name.to_owned(), value.into());
     }
 }
 
-/// Sets what has its zero value.
+/// Sets a field if it has its zero value.
 pub(in crate::object) fn if_zero(fields: &mut Fields, name: &str, value: impl Into<Value>) {
     if is_zero(fields, name) {
         fields.insert(name.to_owned(), value.into());
     }
 }
 
-/// The text of a field; empty if there is none.
+/// The text of a field; empty if the field is no string.
 pub(in crate::object) fn text<'a>(fields: &'a Fields, name: &str) -> &'a str {
     fields.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether a boolean field is set.
+/// Whether a boolean field is true.
 pub(in crate::object) fn is_true(fields: &Fields, name: &str) -> bool {
     fields.get(name) == Some(&Value::Bool(true))
 }
 
-/// The object behind a pointer or in a map, if there is one.
+/// The object behind a pointer or in a map; `None` if the field is no object.
 pub(in crate::object) fn pointer<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
     fields.get_mut(name)?.as_object_mut()
 }
 
-/// The object of a field that Go always has: made where it is absent.
+/// The object of a field that is no pointer in Go; inserts an empty object if the field is absent.
 pub(in crate::object) fn embedded<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
     if is_nil(fields, name) {
         fields.insert(name.to_owned(), Value::Object(Fields::new()));
@@ -65,7 +65,7 @@ pub(in crate::object) fn each<'a>(fields: &'a mut Fields, name: &str) -> impl It
     items.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Takes the key out of a map of the object, and the map if nothing is left, which Go would not write.
+/// Removes an annotation, and also an annotations map that becomes empty, which Go would not write.
 pub(in crate::object) fn take_annotation(object: &mut Fields, key: &str) -> Option<Value> {
     let metadata = pointer(object, "metadata")?;
     let annotations = pointer(metadata, "annotations")?;

@@ -1,4 +1,4 @@
-//! When an image is pulled, if the object does not say: always if its tag is `latest`, if not present otherwise.
+//! The default pull policy of an image: `Always` if the tag is `latest`, otherwise `IfNotPresent`.
 
 use super::fields::{Fields, is_zero, text};
 use regex::Regex;
@@ -18,7 +18,7 @@ static REFERENCE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// `RepositoryNameTotalLengthMax`.
 const LONGEST_PATH: usize = 255;
 
-/// Sets the pull policy that follows from the image.
+/// Sets the pull policy by the image's tag, if no policy is set.
 pub(super) fn default_pull_policy(fields: &mut Fields, image: &str, policy: &str) {
     if is_zero(fields, policy) {
         let chosen = if is_latest(text(fields, image)) { "Always" } else { "IfNotPresent" };
@@ -26,8 +26,8 @@ pub(super) fn default_pull_policy(fields: &mut Fields, image: &str, policy: &str
     }
 }
 
-/// Whether `parsers.ParseImageName` finds the tag `latest`, which it takes for granted where there is neither tag nor
-/// digest. It finds no tag in what it cannot parse.
+/// Whether `parsers.ParseImageName` finds the tag `latest`. It assumes this tag for an image without a tag and a digest, and finds no tag
+/// in a name that it cannot parse.
 fn is_latest(image: &str) -> bool {
     let name = image.split_once('@').map_or(image, |(name, _)| name);
     let last = name.rsplit('/').next().unwrap_or_default();
@@ -48,7 +48,7 @@ fn is_valid(image: &str) -> bool {
     if repository.chars().any(char::is_uppercase) {
         return false;
     }
-    // Names without a slash are in `library`, which changes nothing but their length.
+    // Go adds `library/` to names without a slash, which here only affects the length.
     let prefix = if domain == DOCKER && !remainder.contains('/') { "library/" } else { "" };
     let Some(reference) = REFERENCE.as_ref() else { return false };
     let whole = format!("{domain}/{prefix}{remainder}");
@@ -66,7 +66,7 @@ fn is_valid(image: &str) -> bool {
 
 const DOCKER: &str = "docker.io";
 
-/// `splitDockerDomain`: what comes before the first slash is a domain if it looks like one.
+/// `splitDockerDomain`: the part before the first slash is the domain, if that part has the form of one.
 fn split_domain(image: &str) -> (&str, &str) {
     match image.split_once('/') {
         Some(("index.docker.io", rest)) => (DOCKER, rest),

@@ -1,13 +1,13 @@
-//! Defaults of pods and of pod templates, wherever one is.
+//! Defaults of pods and of pod templates.
 
 use super::fields::{Fields, each, embedded, if_nil, if_zero, is_true, pointer};
 use super::pod_resources::{self, round_up};
 use super::{container, volume};
 
-/// A pod: `SetDefaults_Pod`, then what templates get as well.
+/// Defaults of a pod: `SetDefaults_Pod`, then the defaults that templates have too.
 pub(super) fn pod(object: &mut Fields) {
     if let Some(spec) = embedded(object, "spec") {
-        // The order matters: what a pod as a whole requests follows from what its containers do.
+        // The order matters: the pod's requests depend on the requests of its containers.
         each(spec, "containers").for_each(container::requests_from_limits);
         each(spec, "initContainers").for_each(container::requests_from_limits);
         pod_resources::default_of_pod(spec);
@@ -21,14 +21,14 @@ pub(super) fn pod(object: &mut Fields) {
     pointer(object, "status").map(pod_status);
 }
 
-/// A field that holds a `PodTemplateSpec`.
+/// Defaults of a field that holds a `PodTemplateSpec`.
 pub(super) fn template(parent: &mut Fields, name: &str) {
     if let Some(template) = embedded(parent, name) {
         embedded(template, "spec").map(pod_spec);
     }
 }
 
-/// `SetDefaults_PodSpec` and what is within it.
+/// `SetDefaults_PodSpec` and the defaults of nested values.
 fn pod_spec(spec: &mut Fields) {
     if_zero(spec, "dnsPolicy", "ClusterFirst");
     if_zero(spec, "restartPolicy", "Always");

@@ -1,18 +1,18 @@
-//! Amounts of resources: none is finer than a thousandth, and what a whole pod requests and is limited to follows partly
-//! from its containers (`defaultPodRequests`, `defaultHugePagePodLimits`).
+//! Amounts of resources: amounts are rounded up to thousandths, and the requests and limits of a whole pod are partly defaulted from its
+//! containers (`defaultPodRequests`, `defaultHugePagePodLimits`).
 
 use super::fields::{Fields, embedded, is_zero, pointer, text};
 use crate::object::quantity::Quantity;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What amounts come to by the names of their resources.
+/// Sums of amounts by the names of their resources.
 type Sums<'a> = BTreeMap<&'a str, Sum<'a>>;
 
 #[derive(Clone, Copy)]
 struct Sum<'a> {
     amount: Quantity,
-    /// How the one amount is written that nothing was added to.
+    /// The text of the amount, if the sum has only one.
     text: Option<&'a str>,
 }
 
@@ -34,12 +34,12 @@ pub(super) fn round_up(fields: &mut Fields, name: &str) {
     }
 }
 
-/// Most amounts are whole numbers or thousandths.
+/// Whether an amount may be finer than a thousandth, without parsing it. Most amounts are whole numbers or thousandths.
 fn may_be_finer(amount: &str) -> bool {
     amount.bytes().any(|byte| matches!(byte, b'.' | b'n' | b'u' | b'e' | b'E'))
 }
 
-/// Sets what the spec of a pod says of the pod as a whole, if it says anything.
+/// Defaults the resources of the pod as a whole, if the spec has any.
 pub(super) fn default_of_pod(spec: &mut Fields) {
     let Some(resources) = spec.get("resources").and_then(Value::as_object) else { return };
     if is_zero(resources, "limits") && is_zero(resources, "requests") {
@@ -64,7 +64,7 @@ pub(super) fn default_of_pod(spec: &mut Fields) {
     add(resources, "requests", limits);
 }
 
-/// Adds what is not there yet.
+/// Adds amounts for resources that the list lacks.
 fn add(resources: &mut Fields, list: &str, amounts: Vec<(String, Value)>) {
     for (name, amount) in amounts {
         if let Some(list) = embedded(resources, list) {
@@ -73,8 +73,8 @@ fn add(resources: &mut Fields, list: &str, amounts: Vec<(String, Value)>) {
     }
 }
 
-/// What the containers of a pod come to (`AggregateContainerRequests`, `AggregateContainerLimits`): all that run together,
-/// or the one before them that takes most.
+/// The resources of a pod's containers (`AggregateContainerRequests`, `AggregateContainerLimits`): the sum of all containers that run
+/// together, or the largest init container before them if that is more.
 fn sum(spec: &Fields, list: &str, is_counted: fn(&str) -> bool) -> Vec<(String, Value)> {
     let amounts = |container| amounts(container, list).filter(|(name, _)| is_counted(name));
     let mut all = Sums::new();

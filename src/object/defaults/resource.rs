@@ -1,4 +1,4 @@
-//! Defaults of the resource.k8s.io group: what devices are asked for, and what is said of devices.
+//! Defaults of the resource.k8s.io group: of device requests and of devices.
 
 use super::fields::{Fields, each, embedded, if_nil, if_zero, is_nil, is_zero, pointer, text};
 use jiff::Timestamp;
@@ -36,7 +36,7 @@ pub(super) fn apply(version: &str, kind: &str, object: &mut Fields) {
     }
 }
 
-/// In v1beta1 (`is_flat`) a request is itself what is `exactly` later.
+/// Defaults of a claim's spec. In v1beta1 (`is_flat`) a request holds the fields that newer versions have in `exactly`.
 fn claim_spec(claim: &mut Fields, is_flat: bool) {
     let Some(devices) = pointer(claim, "spec").and_then(|spec| pointer(spec, "devices")) else { return };
     for request in each(devices, "requests") {
@@ -79,7 +79,7 @@ fn device(device: &mut Fields) {
     }
 }
 
-/// A taint is from now on, to the second.
+/// Sets the start of a taint to the current time, in whole seconds.
 fn taint(taint: &mut Fields) {
     if is_nil(taint, "timeAdded") {
         let now = Timestamp::now();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io::Read;
 use std::sync::LazyLock;
 
-/// Manifests and random objects of every kind, and what Go makes of them: `tools/default-vectors`.
+/// Manifests and random objects of every kind, and Go's defaults of them, from `tools/default-vectors`.
 static VECTORS: LazyLock<Vec<Value>> = LazyLock::new(|| {
     let mut text = String::new();
     GzDecoder::new(&include_bytes!("vectors.gz")[..]).read_to_string(&mut text).unwrap();
@@ -24,14 +24,14 @@ fn with_defaults(mut object: Value) -> Value {
     object
 }
 
-/// With its defaults, and by way of the internal version.
+/// Returns the object with its defaults, after the conversion to the internal version and back.
 fn decoded(object: Value) -> Result<Value, String> {
     let (kind, mut object) = (kind_of(&object), with_defaults(object));
     round_trip::make(&kind, object.as_object_mut().unwrap(), &Kept::default())?;
     Ok(object)
 }
 
-/// The first place where two values differ; the present is any time.
+/// The first path where two values differ; the current time matches any time.
 fn difference(path: &str, found: &Value, expected: &Value) -> Option<String> {
     match (found, expected) {
         (Value::Object(one), Value::Object(other)) => one.keys().chain(other.keys()).find_map(|name| {
@@ -98,7 +98,7 @@ fn every_built_in_kind_is_among_the_vectors() {
         .map(|kind| kind.kind)
         .filter(|kind| !kind.ends_with("List") && !kind.ends_with("Options"))
         .collect();
-    // These have no object that anybody could write.
+    // No manifest can contain objects of these kinds.
     let mut unseen = unseen;
     unseen.sort();
     unseen.dedup();
@@ -150,7 +150,7 @@ fn kinds_that_are_not_built_in_stay_as_they_are() {
     }
 }
 
-/// A pod's spec, with defaults.
+/// The spec of a pod, with defaults.
 fn spec(spec: Value) -> Value {
     with_defaults(json!({ "apiVersion": "v1", "kind": "Pod", "spec": spec }))["spec"].take()
 }

@@ -1,4 +1,4 @@
-//! Defaults of volumes: of pods, and of persistent volumes, whose sources are partly the same.
+//! Defaults of volumes: of pods, and of persistent volumes, which share some sources.
 
 use super::container::field_reference;
 use super::core::claim_spec;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const MODE: i32 = 0o644;
 
-/// `SetDefaults_Volume` and what is within it.
+/// `SetDefaults_Volume` and the defaults of nested values.
 pub(super) fn apply(volume: &mut Fields) {
     if volume.keys().all(|name| name == "name") {
         volume.insert("emptyDir".to_owned(), Value::Object(Fields::new()));
@@ -46,7 +46,7 @@ fn projection(source: &mut Fields) {
     }
 }
 
-/// Sources that pods and persistent volumes have in common.
+/// Defaults of the sources that pods and persistent volumes share.
 pub(super) fn source(volume: &mut Fields) {
     if let Some(host_path) = pointer(volume, "hostPath") {
         if_nil(host_path, "type", "");

@@ -1,4 +1,4 @@
-//! What an apply comes to, where the API server behind does not say (`managedfields.FieldManager.Apply`).
+//! Computes the result of an apply here, for the cases that the upstream API server does not compute (`managedfields.FieldManager.Apply`).
 
 use super::compare::compare;
 use super::entries::{self, Entry, Operation};
@@ -9,14 +9,14 @@ use crate::object::merge::{Node, merge};
 use crate::object::structural::numbers::canonicalize;
 use serde_json::{Value, json};
 
-/// Whose applies change an annotation, if there is one (`lastAppliedUpdater`).
+/// The field manager whose applies also change the last-applied annotation of an object that has one (`lastAppliedUpdater`).
 const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration";
 
 impl Change<'_> {
-    /// What a configuration makes of the object that is there, `metadata.managedFields` included. It takes what it says
-    /// from others: whether it may, the API server has said. None where it cannot be told without the object in other
-    /// versions, or without knowing who owned what so far.
+    /// Returns the live object with the configuration applied, `metadata.managedFields` included. The apply takes ownership from other
+    /// managers: the API server has checked for conflicts before. `None` if the result depends on the object in other versions, or on
+    /// ownership that is not recorded.
     pub fn applied(&self, live: Option<&Value>, configuration: &Value) -> Option<Value> {
         let (mut entries, before) = match live {
             Some(live) if self.manager == KUBECTL && live.pointer(LAST_APPLIED).is_some() => return None,
@@ -24,7 +24,7 @@ impl Change<'_> {
             None => (Vec::new(), json!({})),
         };
         let mut configuration = configuration.clone();
-        // As everything that goes through an unstructured object.
+        // Go writes equal numbers alike in every unstructured object.
         canonicalize(&mut configuration);
         let reset = reset::fields(self.kind, self.subresource, self.has_status);
         let mut own = fields::of(self.schema, &configuration);
@@ -70,12 +70,12 @@ impl Change<'_> {
     }
 }
 
-/// Who owns what of an object that is there; none if nobody kept books so far.
+/// The managedFields entries of a live object; `None` if the object has none.
 fn entries_of(live: &Value) -> Option<Vec<Entry>> {
     entries::decode(live.pointer("/metadata/managedFields")?).ok().filter(|entries| !entries.is_empty())
 }
 
-/// Takes out what the applier said last time and says no more, unless somebody else owns it (`Updater.prune`).
+/// Removes fields of the manager's last apply that this apply lacks, unless another manager owns them (`Updater.prune`).
 fn prune(node: Node<'_>, merged: Value, last: &Set, owned: &Set) -> Value {
     let last = with_named(node, last);
     let all = with_named(node, &fields::of(node, &merged));

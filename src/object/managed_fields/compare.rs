@@ -1,17 +1,17 @@
-//! What differs between two objects, by the list and map types of their schema (`typed.compareWalker`).
+//! Compares two objects by the list and map types of their schema (`typed.compareWalker`).
 
 use super::set::{Path, Set};
 use crate::object::merge::{Items, ListType, MapType, Node, element};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What becomes of a value.
+/// The granularity of a value's ownership.
 enum Atom<'s> {
-    /// It is owned as a whole.
+    /// A value that is owned as a whole.
     Leaf,
-    /// Each of its fields is owned for itself.
+    /// A map whose fields are owned separately.
     Map(MapType<'s>),
-    /// Each of its items is, with what is in it.
+    /// A list whose items are owned separately, with their fields.
     List(ListType<'s>),
 }
 
@@ -30,11 +30,11 @@ fn atom<'s>(node: Node<'s>, value: Option<&Value>) -> Atom<'s> {
     }
 }
 
-/// The paths that differ.
+/// The paths that differ between two objects.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
     removed: Set,
-    /// Added or modified: it makes no difference to who owns them.
+    /// Added or modified paths. Ownership makes no difference between the two.
     kept: Set,
 }
 
@@ -48,7 +48,7 @@ impl Changed {
         self.removed.contains(path) || self.kept.contains(path)
     }
 
-    /// What was added or modified.
+    /// The added and modified paths.
     pub(super) fn into_kept(self) -> Set {
         self.kept
     }
@@ -67,7 +67,7 @@ struct Walk {
 
 impl Walk {
     fn compare(&mut self, node: Node<'_>, old: Option<&Value>, new: Option<&Value>) {
-        // Null fits everything.
+        // Null has every type.
         let kind = new.filter(|new| !new.is_null()).or(old);
         let was_left = match atom(node, kind) {
             Atom::Leaf => self.leaf(old, new),
@@ -90,7 +90,7 @@ impl Walk {
         };
     }
 
-    /// Compares as a whole; answers true: there is nothing more to be said of it.
+    /// Compares two values as a whole. Always returns true: the comparison is complete.
     fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) -> bool {
         match (old, new) {
             (_, None) => drop(self.changed.removed.insert(self.path.clone())),
@@ -131,7 +131,7 @@ impl Walk {
         false
     }
 
-    /// Items with the same key: one at most on each side, unless the list has duplicates, which are owned as a whole.
+    /// Compares items with one key: at most one on each side, unless the list has duplicates, which are owned as a whole.
     fn items(&mut self, node: Node<'_>, old: &[&Value], new: &[&Value]) {
         match (old, new) {
             ([] | [_], [] | [_]) => self.compare(node, old.first().copied(), new.first().copied()),

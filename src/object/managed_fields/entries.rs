@@ -7,9 +7,9 @@ use jiff::fmt::temporal::DateTimePrinter;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// How many entries of updates there may be (`DefaultMaxUpdateManagers`).
+/// The number of entries that updates may have (`DefaultMaxUpdateManagers`).
 const UPDATE_MANAGERS: usize = 10;
-/// Who owns what others owned before there were too many.
+/// The manager of the merged oldest entries.
 const ANCIENT: &str = "ancient-changes";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +18,7 @@ pub(super) enum Operation {
     Update,
 }
 
-/// One manager's fields.
+/// The fields that one manager owns.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) manager: String,
@@ -30,7 +30,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// An applier is the same in every version (`BuildManagerIdentifier`).
+    /// Whether two entries belong to one manager. The version counts for updates, not for applies (`BuildManagerIdentifier`).
     pub(super) fn is_of_the_same_manager_as(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
@@ -43,10 +43,10 @@ impl Entry {
     }
 }
 
-/// Reads the list.
+/// Decodes the list.
 ///
 /// # Errors
-/// When anything in it is malformed, in the words of kube-apiserver (`DecodeManagedFields`) where those say what.
+/// If an entry is malformed, with kube-apiserver's text (`DecodeManagedFields`) where that text explains the fault.
 pub(super) fn decode(list: &Value) -> Result<Vec<Entry>, String> {
     match list {
         Value::Null => Ok(Vec::new()),
@@ -84,7 +84,7 @@ fn decode_one(index: usize, entry: &Value) -> Result<Entry, String> {
     Ok(Entry { manager: text("manager")?, operation, api_version, subresource: text("subresource")?, time, fields })
 }
 
-/// Merges the oldest entries of updates where there are too many of them (`capManagersManager`).
+/// Merges the oldest entries of updates if there are too many (`capManagersManager`).
 pub(super) fn cap(entries: &mut Vec<Entry>) {
     let is_update = |entry: &Entry| entry.operation == Operation::Update;
     let mut count = entries.iter().filter(|entry| is_update(entry)).count();
@@ -118,7 +118,7 @@ pub(super) fn cap(entries: &mut Vec<Entry>) {
     *entries = kept;
 }
 
-/// Writes the list; none if there are no entries.
+/// Encodes the list; `None` if there are no entries.
 pub(super) fn encode(mut entries: Vec<Entry>) -> Option<Value> {
     entries.sort_by(|one, other| {
         let key = |entry: &Entry| (entry.operation, entry.seconds());
@@ -153,7 +153,7 @@ fn encode_one(entry: &Entry) -> Value {
     value
 }
 
-/// RFC 3339 to the second.
+/// Formats a time in RFC 3339, in whole seconds.
 fn seconds(time: Timestamp) -> String {
     DateTimePrinter::new().precision(Some(0)).timestamp_to_string(&time)
 }

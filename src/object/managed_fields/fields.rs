@@ -1,12 +1,11 @@
-//! The fields that there are in an object, and an object without some of them (`typed.toFieldSetWalker`,
-//! `typed.removingWalker`).
+//! The paths to the fields of an object, and the removal of fields from an object (`typed.toFieldSetWalker`, `typed.removingWalker`).
 
 use super::set::{self, Path, SELF, Set};
 use crate::object::merge::{Element, FieldType, Items, ListType, MapType, Node, element};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// The paths to what a value says.
+/// The paths to the fields of a value.
 pub(super) fn of(node: Node<'_>, value: &Value) -> Set {
     let mut set = Set::new();
     collect(node, value, &mut Path::new(), &mut set);
@@ -37,7 +36,7 @@ fn collect(node: Node<'_>, value: &Value, path: &mut Path, set: &mut Set) {
             for (element, item) in elements.iter().zip(items) {
                 let Some(element) = element else { continue };
                 path.push(element.clone());
-                // What is there several times is owned as a whole.
+                // Items that occur several times are owned as a whole.
                 if times.get(element) == Some(&1) {
                     collect(list.element, item, path, set);
                 }
@@ -49,12 +48,12 @@ fn collect(node: Node<'_>, value: &Value, path: &mut Path, set: &mut Set) {
     }
 }
 
-/// What a value is made of.
+/// The parts of a value.
 enum Granular<'s, 'v> {
     Leaf,
     Map(MapType<'s>, &'v Map<String, Value>),
     List(ListType<'s>, &'v Vec<Value>),
-    /// Null, where there could be a map or a list.
+    /// Null, where the type allows a map or a list.
     Nothing,
 }
 
@@ -76,13 +75,13 @@ fn name(list: &ListType<'_>, item: &Value) -> Option<String> {
     element(list, item).ok().map(|element: Element| element.field())
 }
 
-/// The same paths, and those to every field that the type names on the way (`Set.EnsureNamedFieldsAreMembers`).
+/// Adds to the set the paths of all fields on the way that the type names (`Set.EnsureNamedFieldsAreMembers`).
 pub(super) fn with_named(node: Node<'_>, set: &Set) -> Set {
     let mut all = set.clone();
     let mut last: &[String] = &[];
     for path in set {
         let mut node = Some(node);
-        // They are sorted: what a path shares with the one before has been looked at.
+        // The paths are sorted: the elements shared with the previous path are complete already.
         let shared = path.iter().zip(last).take_while(|(one, other)| one == other).count();
         last = path;
         for (at, element) in path.iter().enumerate() {
@@ -104,7 +103,7 @@ pub(super) fn with_named(node: Node<'_>, set: &Set) -> Set {
     all
 }
 
-/// A value without what these paths lead to. What nothing is left of is null.
+/// Removes the values at these paths. A value without remaining parts becomes null.
 pub(super) fn without(node: Node<'_>, value: Value, gone: &Set) -> Value {
     match set::encode(gone) {
         Value::Object(gone) if !gone.is_empty() => take_out(node, value, &gone),
@@ -114,7 +113,7 @@ pub(super) fn without(node: Node<'_>, value: Value, gone: &Set) -> Value {
 
 fn take_out(node: Node<'_>, value: Value, gone: &Map<String, Value>) -> Value {
     let atom = node.atom();
-    // What is left of a child; none if it is gone as a whole.
+    // The rest of a child; `None` if the whole child is removed.
     let child = |element: &str, node: Node<'_>, value: Value| match gone.get(element).and_then(Value::as_object) {
         None => Some(value),
         Some(below) if below.is_empty() || below.contains_key(SELF) => None,

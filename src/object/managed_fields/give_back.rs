@@ -1,15 +1,15 @@
-//! Who is to own what after a write that took more than it was to own, where others have written since.
+//! Restores field ownership after a write that took ownership of too many fields, if other managers have written since.
 
 use super::entries::{self, Entry, Operation};
 use super::set::Set;
 use serde_json::Value;
 
-/// `metadata.managedFields` of an object as it is `now`, once a writer has given back what it took. It should have left
-/// those in `own`, and left those in `written`. None where one of them is malformed.
+/// Computes `metadata.managedFields` of the object in its current state (`now`), after a writer returns the fields that it took. The
+/// managedFields should have become `own`, and became `written`. `None` if one of the three is malformed.
 pub fn give_back(own: &Value, written: &Value, now: &Value, is_writer: impl Fn(&str, &str) -> bool) -> Option<Value> {
     let (own, written, now) = (entries::decode(own).ok()?, entries::decode(written).ok()?, entries::decode(now).ok()?);
     let is_writer = |entry: &Entry| is_writer(&entry.manager, &entry.subresource);
-    // What somebody wrote since is not the writer's any more, nor whose it was before.
+    // A field that another manager wrote since belongs neither to the writer nor to its previous owner.
     let still: Set = now.iter().filter(|entry| is_writer(entry)).flat_map(|entry| entry.fields.clone()).collect();
     let gone = own.iter().filter(|entry| of_manager(&now, entry).is_none());
     let left = now.iter().chain(gone).map(|entry| {
@@ -18,7 +18,7 @@ pub fn give_back(own: &Value, written: &Value, now: &Value, is_writer: impl Fn(&
         if entry.operation == Operation::Apply && is_writer(entry) {
             let is_applied_again = !is_untouched && now.map(|now| now.time) != written.map(|written| written.time);
             match own {
-                // It is owned as that apply wants it.
+                // The later apply has set the ownership that its manager wants.
                 _ if is_applied_again => return entry.clone(),
                 Some(own) if is_untouched => return own.clone(),
                 _ => {}
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Entries of managers, each with an operation, a second and fields.
+    /// managedFields of managers, each with an operation, a second and fields.
     fn owners(entries: &[(&str, &str, u8, &[&str])]) -> Value {
         let entry = |(manager, operation, second, fields): &(&str, &str, u8, &[&str])| {
             let fields: serde_json::Map<_, _> = fields.iter().map(|field| (format!("f:{field}"), json!({}))).collect();

@@ -1,12 +1,12 @@
-//! Who is to own what where more is recorded than a write was to own.
+//! Corrects field ownership after a write for which the API server recorded too many fields.
 
 use super::entries::{self, Entry};
 use super::give_back::of_manager;
 use serde_json::Value;
 
-/// `metadata.managedFields` of an object of which these are `recorded`, with the entries of one version as they are in `own`; none
-/// where both say the same, or where one of them is malformed. An entry that is in both has the earlier of its two times, for a
-/// write that changes nothing of its manager's does not renew it.
+/// Returns `recorded`, the `metadata.managedFields` of an object, with the entries of version `api_version` replaced by those of `own`;
+/// `None` if the entries agree already, or if one of the two is malformed. An entry in both gets the earlier time, since a write that
+/// changes none of a manager's fields does not renew the manager's entry.
 pub fn owned_as(recorded: &Value, own: &Value, api_version: &str) -> Option<Value> {
     let (recorded, own) = (entries::decode(recorded).ok()?, entries::decode(own).ok()?);
     let is_known = |entry: &&Entry| entry.api_version == api_version;
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Entries of managers, each with a version, a second and fields.
+    /// managedFields of managers, each with a version, a second and fields.
     fn owners(entries: &[(&str, &str, u8, &[&str])]) -> Value {
         let entry = |(manager, version, second, fields): &(&str, &str, u8, &[&str])| {
             let fields: serde_json::Map<_, _> = fields.iter().map(|field| (format!("f:{field}"), json!({}))).collect();

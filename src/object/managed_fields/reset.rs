@@ -1,17 +1,17 @@
-//! Which fields a write never changes, so that nobody owns them for it (`GetResetFields` of each kind's strategy).
+//! The fields that a write never changes, so that the writer does not own them (`GetResetFields` of each kind's strategy).
 
 use super::set::Path;
 use crate::kind::GroupVersionKind;
 use crate::object::kinds;
 
-/// What is taken out of a comparison.
+/// The paths that a comparison ignores.
 #[derive(Debug)]
 pub(super) enum Reset {
     /// These paths and all below them.
     Fields(&'static [kinds::FieldPath]),
-    /// The same, of custom resources.
+    /// As [`Reset::Fields`], of custom resources.
     Custom(&'static [&'static [&'static str]]),
-    /// All but these and what is below them; `*` stands for any element.
+    /// All paths except these and the paths below them; `*` stands for any element.
     AllBut(&'static [&'static [&'static str]]),
 }
 
@@ -29,7 +29,7 @@ impl Reset {
     }
 }
 
-/// What a write of the kind, or of a subresource of it, does not change.
+/// The fields that a write of the kind, or of one of its subresources, does not change.
 pub(super) fn fields(kind: &GroupVersionKind, subresource: &str, has_status: bool) -> Reset {
     match subresource {
         "ephemeralcontainers" => return Reset::AllBut(&[&["f:spec", "f:ephemeralContainers"]]),
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_write_owns_nothing_that_its_strategy_resets() {
-        // A path that each write takes, and one that it leaves.
+        // For each write a path that it resets, and one that it does not.
         for (group, kind, subresource, taken, left) in [
             ("", "Pod", "", "status", "spec"),
             ("", "Pod", "status", "metadata.deletionTimestamp", "metadata.labels"),

@@ -3,17 +3,17 @@
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// The way to a field: each element as FieldsV1 writes it, `f:name`, `k:{…}` or `v:…`.
+/// The path to a field: each element as FieldsV1 writes it, `f:name`, `k:{…}` or `v:…`.
 pub(super) type Path = Vec<String>;
-/// Paths; an element of one may or may not be in it itself.
+/// A set of paths; it may contain a path without the path's parents.
 pub(super) type Set = BTreeSet<Path>;
 
-/// What FieldsV1 calls the object itself.
+/// The key by which FieldsV1 includes the object itself.
 pub(super) const SELF: &str = ".";
-/// How deep FieldsV1 may be nested: no deeper than JSON that is read at all.
+/// The number of levels that FieldsV1 may nest; JSON nests no deeper.
 const DEPTH: usize = 128;
 
-/// Reads FieldsV1; none if it is malformed.
+/// Decodes FieldsV1; `None` if the value is malformed.
 pub(super) fn decode(fields: &Value) -> Option<Set> {
     let mut set = Set::new();
     decode_into(fields, &mut Vec::new(), &mut set)?;
@@ -43,11 +43,11 @@ fn decode_into(fields: &Value, path: &mut Path, set: &mut Set) -> Option<()> {
     Some(())
 }
 
-/// Writes FieldsV1.
+/// Encodes FieldsV1.
 pub(super) fn encode(set: &Set) -> Value {
     let mut root = Map::new();
     for path in set {
-        // Sorted: what is inserted before its children becomes `.` once they come.
+        // Paths are sorted: a path that precedes its children gets a `.` when the first child follows.
         let mut at = &mut root;
         for (index, element) in path.iter().enumerate() {
             let parent = path.get(..index).unwrap_or_default();

@@ -6,7 +6,7 @@ fn kind(group: &str, version: &str, kind: &str) -> GroupVersionKind {
     GroupVersionKind::new(group, version, kind)
 }
 
-/// `managedFields` after the change that `manager` makes at `now`.
+/// `managedFields` after a change by the manager `me`.
 fn after(kind: &GroupVersionKind, subresource: &str, old: &Value, new: &Value) -> Option<Value> {
     let schema = Node::built_in(kind).unwrap_or(Node::Resource);
     let now = "2026-01-02T00:00:00Z".parse().unwrap();
@@ -163,7 +163,7 @@ fn many_fields_deep_down_are_too_large_and_as_many_above_are_not() {
     assert!(!is_too_large(&of(2)));
 }
 
-/// Each of the fields within has the name as a part of its path.
+/// The paths of all fields below a name contain that name.
 #[test]
 fn a_long_name_above_many_fields_is_too_large_and_above_few_is_not() {
     let pod = |fields: usize| {
@@ -182,7 +182,7 @@ fn a_long_name_above_many_fields_is_too_large_and_above_few_is_not() {
 fn a_key_counts_as_it_is_written() {
     for item in [json!("a\u{1}\"\\\n\u{c}é</"), json!(-1.5), json!(12345), json!({"name": "\u{2}", "port": 80})] {
         let written = item.to_string().len();
-        // Braces have no counterpart: the colons and commas of a field are both counted.
+        // Braces are not counted, but a colon and a comma are counted for each field.
         assert!((written - 2..=written + 1).contains(&key_bytes(&item)), "{item}");
     }
     let pod = |name: String| {
@@ -212,7 +212,7 @@ fn a_scale_is_owned_by_who_owns_the_replicas() {
     assert_eq!(of_scale(&json!([{"bad": 1}]), |_| Some(".spec.size")), None);
 }
 
-/// What an apply by `me` makes of a configmap with this data and these owners.
+/// The result of an apply by `me` to a live ConfigMap.
 fn applied(live: Option<Value>, configuration: Value) -> Option<Value> {
     let kind = kind("", "v1", "ConfigMap");
     let now = "2026-01-02T00:00:00Z".parse().unwrap();

@@ -1,21 +1,21 @@
-//! What tells the items of a list apart.
+//! The elements of paths that identify the items of a list.
 
 use super::node::{Items, ListType};
 use crate::go_text::go_quote;
 use crate::object::structural::numbers::canonicalize;
 use serde_json::Value as Json;
 
-/// What tells an item of a list apart from others.
+/// The identity of an item in a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Element {
-    /// Its keys, by name.
+    /// The item's keys, by name.
     Keys(Vec<(String, Json)>),
-    /// What it is.
+    /// The item's value.
     Value(Json),
 }
 
 impl Element {
-    /// As `metadata.managedFields` name it.
+    /// The element as `metadata.managedFields` writes it.
     pub fn field(&self) -> String {
         match self {
             Self::Value(item) => format!("v:{item}"),
@@ -23,7 +23,7 @@ impl Element {
         }
     }
 
-    /// As a part of a path.
+    /// The element as a part of a path in error texts.
     pub fn path(&self) -> String {
         let value = |value: &Json| match value {
             Json::String(text) => go_quote(text),
@@ -39,10 +39,10 @@ impl Element {
     }
 }
 
-/// What tells an item apart (`listItemToPathElement`).
+/// Returns the identity of an item (`listItemToPathElement`).
 ///
 /// # Errors
-/// When nothing does.
+/// If the list's type or the item allows no identity.
 pub fn element(list: &ListType<'_>, item: &Json) -> Result<Element, String> {
     match &list.items {
         Items::Atomic => Err("invalid indexing of non-associative list".into()),
@@ -77,7 +77,7 @@ pub fn element(list: &ListType<'_>, item: &Json) -> Result<Element, String> {
     }
 }
 
-/// Numbers that are equal tell nothing apart.
+/// Writes equal numbers alike, so that they make equal keys.
 fn canonical(mut key: Json) -> Json {
     canonicalize(&mut key);
     key

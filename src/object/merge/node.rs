@@ -1,4 +1,4 @@
-//! What is known of a value's type: that of a built-in kind's table, or of a custom resource's schema, or nothing
+//! The type of a value: from the table of built-in kinds, from a custom resource's schema, or deduced from the value
 //! (`schemaconv.ToSchemaFromOpenAPI`).
 
 use crate::kind::GroupVersionKind;
@@ -10,25 +10,25 @@ use std::borrow::Cow;
 /// The type of a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Node<'s> {
-    /// `__untyped_deduced_`: maps are merged.
+    /// `__untyped_deduced_`: a merge merges maps.
     Deduced,
-    /// `__untyped_atomic_`: everything is replaced.
+    /// `__untyped_atomic_`: a merge replaces the whole value.
     Untyped,
     /// A single value.
     Scalar(Scalar),
-    /// An object of the table, and whether the field that holds it says that it is atomic.
+    /// A type of the table, and whether the field that holds the object sets it atomic or granular.
     Type(&'static Type, Option<bool>),
-    /// What a field of the table holds, or what is within that.
+    /// The shape of a field of the table, or a shape within it.
     Shape(&'static Shape, Option<&'static Field>),
     /// A custom resource as a whole.
     Whole(Schema<'s>),
-    /// A resource of which no more is known than that it is one.
+    /// An object of an unknown kind.
     Resource,
-    /// A schema within a custom resource's, and whether fields that it does not name are kept.
+    /// A part of a custom resource's schema, and whether fields that the schema does not name are kept.
     Custom(Schema<'s>, bool),
 }
 
-/// Which single value.
+/// The type of a single value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar {
     /// A number.
@@ -37,11 +37,11 @@ pub enum Scalar {
     String,
     /// True or false.
     Boolean,
-    /// Any of these.
+    /// Any of the other three.
     Untyped,
 }
 
-/// What a value of a type may be.
+/// The forms that a value of a type may have.
 #[derive(Debug)]
 pub struct Atom<'s> {
     /// A single value.
@@ -55,36 +55,36 @@ pub struct Atom<'s> {
 /// The type of a list.
 #[derive(Debug)]
 pub struct ListType<'s> {
-    /// How its items are told apart; a list is replaced as a whole where they are not.
+    /// The identity of the items. The list is replaced as a whole if its items have none.
     pub items: Items<'s>,
     /// The type of the items.
     pub element: Node<'s>,
 }
 
-/// What tells the items of a list apart.
+/// The identity of items in a list.
 #[derive(Debug)]
 pub enum Items<'s> {
-    /// Nothing.
+    /// No identity.
     Atomic,
-    /// What they are.
+    /// The items' values.
     Set,
-    /// These fields.
+    /// The values of these fields.
     Keys(Vec<&'s str>),
 }
 
 /// The type of an object.
 #[derive(Debug)]
 pub struct MapType<'s> {
-    /// Whether it is replaced as a whole.
+    /// Whether a merge replaces the object as a whole.
     pub is_atomic: bool,
     of: Fields<'s>,
 }
 
 #[derive(Debug)]
 enum Fields<'s> {
-    /// These, and no others.
+    /// Only the fields of this type.
     Type(&'static Type),
-    /// Any, of this type.
+    /// Fields of any name, with values of this type.
     Any(Node<'s>),
     Custom(Schema<'s>, bool),
     Whole(Schema<'s>),
@@ -99,7 +99,7 @@ impl<'s> Node<'s> {
         schema::of(kind).map(|r#type| Self::Type(r#type, None))
     }
 
-    /// What a value of the type may be.
+    /// The forms that a value of the type may have.
     pub fn atom(self) -> Atom<'s> {
         let map = |is_atomic, of| Atom { scalar: None, list: None, map: Some(MapType { is_atomic, of }) };
         match self {
@@ -175,16 +175,16 @@ fn of_schema(schema: Schema<'_>, preserves: bool) -> Atom<'_> {
 
 /// A field of an object's type.
 pub enum FieldType<'s> {
-    /// One that the type names.
+    /// A field that the type names.
     Named(Node<'s>),
-    /// One of those that may have any name.
+    /// A field of a type that allows any names.
     Other(Node<'s>),
-    /// There is none.
+    /// A field that the type does not have.
     Unknown,
 }
 
 impl<'s> FieldType<'s> {
-    /// The type, and nothing's where there is none.
+    /// The type of the field's value; [`Node::Deduced`] for an unknown field.
     pub fn node(self) -> Node<'s> {
         match self {
             Self::Named(node) | Self::Other(node) => node,
@@ -221,7 +221,7 @@ impl<'s> MapType<'s> {
         }
     }
 
-    /// The default of a field, which may tell items of a list apart.
+    /// The default of a field, which may be a part of an item's key.
     pub fn default(&self, name: &str) -> Option<Cow<'s, Json>> {
         match &self.of {
             Fields::Type(r#type) => r#type.field(name)?.documented_default().map(Cow::Owned),

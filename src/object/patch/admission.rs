@@ -1,6 +1,6 @@
-//! The JSON patch in a mutating hook's answer: decoded, applied, and told to the audit log.
+//! The JSON patch in a mutating webhook's response: decoding, application, audit annotations.
 //!
-//! `object::patch` applies it. Here is only what a webhook's patch has beside: each failure's own text.
+//! `object::patch` applies the operations. This module adds the error text of each failure.
 
 use crate::go_text::{go_type, json};
 use crate::object::patch::{Failure, apply_operations, operation_fields};
@@ -18,7 +18,7 @@ impl Patch {
     /// Decodes a patch (`jsonpatch.DecodePatch`).
     ///
     /// # Errors
-    /// When it is no list of JSON objects.
+    /// If the bytes are no list of JSON objects.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let value = decode::json(bytes)?.value;
         let wrong = |value: &Value, into: &str| {
@@ -36,26 +36,26 @@ impl Patch {
         }
     }
 
-    /// From its operations, which are JSON objects.
+    /// Makes a patch of operations, which are JSON objects.
     pub fn new(operations: Vec<Value>) -> Self {
         Self(operations)
     }
 
-    /// Whether it has no operations.
+    /// Whether the patch has no operations.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Where its operations change something.
+    /// The paths that the operations change.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let changes = self.0.iter().filter(|operation| operation.get("op").is_none_or(|op| op != "test"));
         changes.filter_map(|operation| operation.get("path").and_then(Value::as_str))
     }
 
-    /// Applies it.
+    /// Applies the patch to an object.
     ///
     /// # Errors
-    /// With the text of `evanphx/json-patch` when an operation does not apply.
+    /// If an operation does not apply, with the text of `evanphx/json-patch`.
     pub fn apply(&self, object: &Object) -> Result<Value, String> {
         let object = numbers::as_written(object);
         let mut patched = Value::Object(object.fields().clone());
@@ -63,7 +63,7 @@ impl Patch {
             Ok(()) => Ok(patched),
             Err(Failure::Operation(at)) => {
                 let mut before = Value::Object(object.fields().clone());
-                // They did apply.
+                // The operations before the failing one did apply.
                 apply_operations(&mut before, self.0.iter().map(operation_fields).take(at)).ok();
                 Err(why(&before, operation_fields(self.0.get(at).unwrap_or(&Value::Null))))
             }
@@ -72,7 +72,7 @@ impl Patch {
     }
 }
 
-/// Why an operation does not apply to a document, given that it does not.
+/// The reason why an operation does not apply. The caller knows that it does not.
 fn why(document: &Value, operation: &Map<String, Value>) -> String {
     let text = |field| operation.get(field).and_then(Value::as_str);
     let Some(kind) = text("op") else { return "Unexpected kind: unknown".into() };
@@ -137,7 +137,7 @@ fn why(document: &Value, operation: &Map<String, Value>) -> String {
     }
 }
 
-/// The container that a path's last part is in, and that part.
+/// The container of a path's last part, and that part.
 fn find<'a>(document: &'a Value, path: &str) -> Option<(&'a Value, String)> {
     let (_, path) = path.split_once('/')?;
     let mut parts: Vec<String> = path.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
@@ -156,7 +156,7 @@ fn index(part: &str, length: usize) -> Option<usize> {
     usize::try_from(number).ok()
 }
 
-/// Why a container's part cannot be read, or removed.
+/// The reason why a part of a container cannot be read, or removed; `None` if it can.
 fn access(container: &Value, key: &str, remove: bool) -> Option<String> {
     match container {
         Value::Object(fields) if remove && !fields.contains_key(key) => {
@@ -176,7 +176,7 @@ fn index_error(key: &str, before: String) -> String {
     }
 }
 
-/// What both annotations below say of a hook, as JSON.
+/// The JSON fields that name the webhook, in both annotations below.
 pub fn of_hook(configuration: &str, webhook: &str) -> String {
     format!("\"configuration\":{},\"webhook\":{}", json::string(configuration), json::string(webhook))
 }

@@ -1,7 +1,7 @@
 //! JSON patch as `evanphx/json-patch` v4 applies it, which is laxer than RFC 6902.
 //!
-//! `replace` of a missing field adds it, `copy` of one adds null, indices may be negative, a missing `value` is null, and
-//! whatever stands before the first slash of a path is ignored.
+//! `replace` of a missing field adds the field, `copy` of a missing field adds null, indices may be negative, a missing `value` is null,
+//! and the text before the first slash of a path is ignored.
 
 use super::unprocessable;
 use crate::go_text::go_type;
@@ -10,37 +10,37 @@ use crate::status::Status;
 use serde_json::{Map, Value};
 use std::sync::LazyLock;
 
-/// How many operations a patch may have (`handlers.maxJSONPatchOperations`).
+/// The number of operations that a patch may have (`handlers.maxJSONPatchOperations`).
 const MAX_OPERATIONS: usize = 10_000;
 
-/// By how many bytes the `copy` operations of a patch may make the object grow (`JSONPatchMaxCopyBytes`).
+/// The number of bytes by which the `copy` operations of a patch may make the object grow (`JSONPatchMaxCopyBytes`).
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// The fields of an operation; one that is null has none.
+/// The fields of an operation; empty for a null operation.
 pub fn operation_fields(operation: &Value) -> &Map<String, Value> {
     static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     operation.as_object().unwrap_or(&NOTHING)
 }
 
-/// How many list items may make room for others, or close up after them: a short patch can move a long list ever again.
+/// The number of list items that insertions and removals may move: a short patch can move a long list again and again.
 const MAX_MOVED_ITEMS: usize = 1 << 22;
 
-/// How many values are looked at to tell how deep nests what is put somewhere: a short patch can move a large one ever again.
+/// The number of values that depth checks may visit: a short patch can move a large value again and again.
 const MAX_MEASURED: usize = 1 << 22;
 
-/// An operation that does not apply; clients are not told why.
+/// The failure of an operation. Clients do not get a reason.
 struct Inapplicable;
 
-/// Why a patch does not apply.
+/// The reason why a patch does not apply.
 #[derive(Debug, PartialEq)]
 pub enum Failure {
-    /// The operation at this position does not.
+    /// The position of the operation that does not apply.
     Operation(usize),
-    /// It moves more list items than anybody waits for, or nests deeper than anybody reads.
+    /// The patch moves too many list items, or the result nests too deep.
     TooMuch,
 }
 
-/// What the operations of a patch have cost so far.
+/// The costs of a patch's operations so far.
 #[derive(Default)]
 struct Costs {
     copied_bytes: usize,
@@ -50,8 +50,8 @@ struct Costs {
 }
 
 impl Costs {
-    /// Looks whether a value may stand at a path. Moving parts into each other, a short patch could nest a document deeper than
-    /// any stack takes.
+    /// Checks that a value at this path does not nest too deep. By moving parts into each other, a short patch could nest a document deeper
+    /// than the stack allows.
     fn check_depth(&mut self, path: &str, value: &Value) -> Result<(), Inapplicable> {
         self.is_too_deep = self.is_deeper(value, MAX_DEPTH.saturating_sub(path.matches('/').count()));
         if self.is_too_deep { Err(Inapplicable) } else { Ok(()) }
@@ -68,7 +68,7 @@ impl Costs {
     }
 }
 
-/// Applies a JSON patch, which is as a client sent it.
+/// Applies a JSON patch as a client sent it.
 pub(super) fn apply(mut document: Value, patch: &Value) -> Result<Value, Status> {
     let operations = operations(patch)?;
     apply_operations(&mut document, operations.into_iter()).map_err(|_| unprocessable())?;
@@ -78,7 +78,7 @@ pub(super) fn apply(mut document: Value, patch: &Value) -> Result<Value, Status>
 /// Applies operations one after the other.
 ///
 /// # Errors
-/// When one does not apply; the document is of no use then.
+/// If an operation does not apply; the document is then partly changed.
 pub fn apply_operations<'a>(
     document: &mut Value,
     operations: impl Iterator<Item = &'a Map<String, Value>>,
@@ -91,12 +91,12 @@ pub fn apply_operations<'a>(
         }
         applied.map_err(|Inapplicable| Failure::Operation(position))?;
     }
-    // What was as deep before stays refused.
+    // A document that was too deep before the patch is rejected too.
     if is_deeper(document, MAX_DEPTH) { Err(Failure::TooMuch) } else { Ok(()) }
 }
 
-/// The patch's operations, checked as the strict decoding into `[]handlers.jsonPatchOp` checks them. A null operation is
-/// let through: it fails when it is applied.
+/// Decodes and checks the patch's operations as the strict decoding into `[]handlers.jsonPatchOp` does. A null operation passes this check
+/// and fails when it is applied.
 fn operations(patch: &Value) -> Result<Vec<&Map<String, Value>>, Status> {
     let items = match patch {
         Value::Null => return Ok(Vec::new()),
@@ -177,7 +177,7 @@ fn apply_operation(
     }
 }
 
-/// The object or array that a path's last part is in, and that last part.
+/// The object or array that holds a path's last part, and that part.
 fn find<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), Inapplicable> {
     let (_, path) = path.split_once('/').ok_or(Inapplicable)?;
     let mut container = document;
@@ -200,7 +200,7 @@ fn find<'a>(document: &'a mut Value, path: &str) -> Result<(&'a mut Value, Strin
     if container.is_object() || container.is_array() { Ok((container, unescape(last))) } else { Err(Inapplicable) }
 }
 
-/// `~1` is a slash, `~0` a tilde, in one pass.
+/// Replaces `~1` by a slash and `~0` by a tilde, in one pass.
 fn unescape(part: &str) -> String {
     let mut text = String::with_capacity(part.len());
     let mut rest = part;
@@ -225,14 +225,14 @@ fn unescape(part: &str) -> String {
     text
 }
 
-/// An index as `strconv.Atoi` reads it; negative ones count from `length`, which may itself be reached from neither side.
+/// Parses an index as `strconv.Atoi` does; negative indices count from `length`. An index of `length` or more is an error.
 fn index(part: &str, length: usize) -> Result<usize, Inapplicable> {
     let number: i64 = part.parse().map_err(|_| Inapplicable)?;
     let number = if number < 0 { number.checked_add_unsigned(length as u64).ok_or(Inapplicable)? } else { number };
     usize::try_from(number).ok().filter(|number| *number < length).ok_or(Inapplicable)
 }
 
-/// A field that is missing is no error, an item that is missing is one.
+/// Reads a part of a container: a missing field is `None`, a missing item an error.
 fn read<'a>(container: &'a Value, key: &str) -> Result<Option<&'a Value>, Inapplicable> {
     match container {
         Value::Object(map) => Ok(map.get(key)),
@@ -293,7 +293,7 @@ fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), Inappli
     }
 }
 
-/// What is missing equals null and a missing `value`; numbers are equal if they are written alike.
+/// Compares a value. A missing value equals null and a missing `value`; numbers are equal if their texts are equal.
 fn test(document: &mut Value, path: &str, expected: Option<&Value>) -> Result<(), Inapplicable> {
     let equal = if path.is_empty() {
         expected == Some(document)

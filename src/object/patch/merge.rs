@@ -31,7 +31,7 @@ fn merge(document: &mut Map<String, Value>, patch: &Map<String, Value>) {
         }
         match (document.get_mut(key), value) {
             (Some(Value::Object(current)), Value::Object(value)) => merge(current, value),
-            // Here alone nulls inside of the new value stay.
+            // Only in this case nulls inside of the new value stay.
             (Some(current @ Value::Object(_)), _) => *current = value.clone(),
             (Some(current), _) => *current = without_nulls(value),
             (None, _) => {
@@ -41,7 +41,7 @@ fn merge(document: &mut Map<String, Value>, patch: &Map<String, Value>) {
     }
 }
 
-/// Without fields that are null, at any depth; items that are null stay.
+/// Returns the value without null fields, at any depth; null items stay.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
@@ -57,8 +57,7 @@ fn without_nulls(value: &Value) -> Value {
 
 /// The merge patch that turns `old` into `new`.
 ///
-/// `None` if there is none: where `new` has a null field that `old` does not have in the same place (a merge patch cannot
-/// set null).
+/// `None` if no merge patch does: `new` has a null field that `old` does not have at its path (a merge patch cannot set null).
 pub fn merge_diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<String, Value>> {
     let mut patch = Map::new();
     for key in old.keys().filter(|key| !new.contains_key(*key)) {

@@ -16,20 +16,20 @@ use super::{cbor, schema};
 use crate::status::{Cause, Details, Status};
 use serde_json::Value;
 
-/// What a PATCH request's body is.
+/// The format of a PATCH request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PatchType {
     /// RFC 6902.
     Json,
     /// RFC 7386.
     Merge,
-    /// Kubernetes' own merge, which knows merge keys.
+    /// Kubernetes' strategic merge, which merges lists by keys.
     Strategic,
     /// Server-side apply.
     Apply,
 }
 
-/// What kube-apiserver says it accepts, in its order.
+/// The media types that kube-apiserver lists as accepted, in its order.
 const ACCEPTED: [&str; 5] = [
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -38,16 +38,15 @@ const ACCEPTED: [&str; 5] = [
     APPLY_CBOR,
 ];
 
-/// Not of custom resources.
+/// The media type that custom resources do not accept.
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-/// Only with its feature gate.
+/// The media type that needs its feature gate.
 const APPLY_CBOR: &str = "application/apply-patch+cbor";
 
 impl PatchType {
-    /// From a `Content-Type` header; parameters are ignored (`handlers.PatchResource`). With `has_cbor`, an apply configuration may be
-    /// in CBOR.
+    /// Parses a `Content-Type` header; ignores parameters (`handlers.PatchResource`). With `has_cbor`, an apply configuration may be CBOR.
     ///
-    /// # Errors
+    /// 415 for any other media type.
     /// 415 for everything that is no patch.
     pub fn from_content_type(content_type: Option<&str>, has_cbor: bool) -> Result<Self, Status> {
         match without_parameters(content_type) {
@@ -60,13 +59,13 @@ impl PatchType {
         }
     }
 
-    /// The 415 of a kind with or without strategic merge.
+    /// The 415 for a kind with or without strategic merge.
     pub fn unsupported(strategic: bool, has_cbor: bool) -> Status {
         let is_accepted = |one: &&str| (strategic || *one != STRATEGIC) && (has_cbor || *one != APPLY_CBOR);
         Status::unsupported_media_type(&ACCEPTED.into_iter().filter(is_accepted).collect::<Vec<_>>())
     }
 
-    /// Its media type.
+    /// The media type.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Json => ACCEPTED[0],
@@ -85,7 +84,7 @@ fn without_parameters(content_type: Option<&str>) -> &str {
     }
 }
 
-/// Decodes an apply configuration, in the form that its `Content-Type` names.
+/// Decodes an apply configuration by its `Content-Type`.
 ///
 /// # Errors
 /// As [`decode()`].
@@ -100,7 +99,7 @@ pub fn decode_configuration(content_type: Option<&str>, bytes: &[u8]) -> Result<
 /// Decodes the body of a PATCH request.
 ///
 /// # Errors
-/// 400 with kube-apiserver's text, which differs by type.
+/// 400 with kube-apiserver's text, which depends on the patch type.
 pub fn decode(patch_type: PatchType, bytes: &[u8]) -> Result<Decoded, Status> {
     match patch_type {
         PatchType::Json | PatchType::Merge => {
@@ -112,11 +111,11 @@ pub fn decode(patch_type: PatchType, bytes: &[u8]) -> Result<Decoded, Status> {
     }
 }
 
-/// Applies a decoded patch to an object, which is changed in place where that can be.
+/// Applies a decoded patch to an object, in place where possible.
 ///
 /// # Errors
-/// 400 for a patch of the wrong shape, 413 for one with too many operations, 415 for a strategic patch without `schema`,
-/// 422 for one that does not apply; for apply 501, as the API server alone can do it.
+/// 400 for a patch of the wrong shape, 413 for a patch with too many operations, 415 for a strategic patch without `schema`, 422 for a
+/// patch that does not apply; 501 for apply, which only the API server can do.
 pub fn apply(
     patch_type: PatchType,
     original: Value,
@@ -135,7 +134,7 @@ pub fn apply(
     if patched.is_object() { Ok(patched) } else { Err(no_object(&patched)) }
 }
 
-/// What kube-apiserver answers when it cannot decode the outcome of a patch (`jsonPatcher.applyPatchToCurrentObject`).
+/// The Status of kube-apiserver if it cannot decode the patched object (`jsonPatcher.applyPatchToCurrentObject`).
 fn no_object(patched: &Value) -> Status {
     let found = crate::go_text::go_type(patched);
     let why = format!(
@@ -148,7 +147,7 @@ fn no_object(patched: &Value) -> Status {
     Status::invalid("", "", "", &text, vec![cause])
 }
 
-/// The 422 of a patch that does not apply. kube-apiserver loses why (`NewGenericServerResponse` with an expected response).
+/// The 422 of a patch that does not apply. kube-apiserver drops the reason (`NewGenericServerResponse` with an expected response).
 fn unprocessable() -> Status {
     Status::failure(422, "Invalid", "the server rejected our request due to an error in our request")
         .with_details(Details::default())

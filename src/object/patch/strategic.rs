@@ -1,5 +1,5 @@
-//! Strategic merge patch (`strategicpatch.StrategicMergeMapPatch`): lists are merged by keys that the schema names, and
-//! directives in the patch (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`) say what JSON cannot.
+//! Strategic merge patch (`strategicpatch.StrategicMergeMapPatch`): lists are merged by keys that the schema names, and directives in the
+//! patch (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`) express operations that plain JSON cannot.
 
 mod lists;
 
@@ -11,22 +11,22 @@ use crate::object::schema::{Field, Shape, Type};
 use crate::status::Status;
 use serde_json::{Map, Value};
 
-/// Says what is to be done with the object that it is in: `replace`, `delete`, `merge`.
+/// The directive for the object that contains it: `replace`, `delete`, `merge`.
 const DIRECTIVE: &str = "$patch";
 
-/// Names the fields that stay; all others go.
+/// The fields to keep; all other fields are removed.
 const RETAIN_KEYS: &str = "$retainKeys";
 
-/// Before the name of a list of scalars: what goes from it.
+/// A prefix of the name of a list of scalars: the items to remove.
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 
-/// Before the name of a list: the order its items shall have.
+/// A prefix of the name of a list: the order of its items.
 const SET_ORDER: &str = "$setElementOrder";
 
-/// How Go says that a patch merges a field that the type does not have.
+/// The start of Go's error for a patch that merges a field that the type does not have.
 pub const NO_FIELD: &str = "unable to find api field in struct ";
 
-/// Up to here, every whole number is a float64 (2^53).
+/// 2^53: every whole number up to this one is a float64.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 type Fields = Map<String, Value>;
@@ -52,8 +52,7 @@ pub(super) fn apply(original: Value, patch: &Value, schema: &'static Type) -> Re
     Ok(patched)
 }
 
-/// What has no schema is read into Go's float64 on this way, and comes out without a fraction where it has none: `1.0` is
-/// `1` afterwards.
+/// Removes zero fractions, since Go decodes values without a schema into float64: `1.0` becomes `1`.
 fn write_whole_numbers_as_go(value: &mut Value) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(write_whole_numbers_as_go),
@@ -68,14 +67,14 @@ fn write_whole_numbers_as_go(value: &mut Value) {
     }
 }
 
-/// Why a patch does not apply. Which HTTP status that is: `handlers.interpretStrategicMergePatchError`.
+/// The reason why a patch does not apply. `handlers.interpretStrategicMergePatchError` maps it to an HTTP status.
 #[derive(Debug)]
 enum Failure {
     /// 400: a directive of the wrong shape.
     Format(&'static str),
     /// 422.
     ListOfLists,
-    /// 500: everything that kube-apiserver did not think of as the client's fault.
+    /// 500: every failure that kube-apiserver does not attribute to the client.
     Other(String),
 }
 
@@ -98,7 +97,7 @@ impl Failure {
     }
 }
 
-/// Go's name of the type of a decoded value.
+/// The name of a decoded value's Go type.
 fn reflected(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
@@ -111,16 +110,16 @@ fn reflected(value: &Value) -> &'static str {
     }
 }
 
-/// Where in the schema an object is.
+/// The part of the schema that describes an object.
 #[derive(Clone, Copy)]
 enum Place {
     Object(&'static Type),
     Map(&'static Shape),
-    /// Nothing is known of its fields.
+    /// A part without a schema.
     Unknown,
 }
 
-/// What the schema says of a field.
+/// The schema of a field.
 #[derive(Clone, Copy)]
 struct Lookup {
     shape: Option<&'static Shape>,
@@ -150,12 +149,12 @@ impl Place {
 }
 
 impl Lookup {
-    /// Where an object in this field is.
+    /// The schema of an object in this field.
     fn place(self) -> Place {
         Place::of(self.shape)
     }
 
-    /// Where the items of a list in this field are.
+    /// The schema of the items of a list in this field.
     fn items(self) -> Result<Place, Failure> {
         match self.shape {
             Some(Shape::List(items)) => Ok(Place::of(Some(items))),
@@ -203,7 +202,7 @@ fn merge_fields(mut original: Fields, mut patch: Fields, place: Place) -> Result
 }
 
 fn unknown_directive(directive: &Value, patch: Fields) -> Failure {
-    // Go prints what is no string with %s.
+    // Go prints values other than strings with %s.
     let directive = match directive {
         Value::Null => reflected(directive).to_owned(),
         Value::Bool(_) | Value::Number(_) => format!("%!s({}={directive})", reflected(directive)),
@@ -271,7 +270,7 @@ fn merge_field(original: &mut Fields, key: String, value: Value, place: Place) -
     Ok(())
 }
 
-/// Removes objects that are directives, at any depth; answers whether the value itself is to stay.
+/// Removes objects that are directives, at any depth. Returns false if the value itself is a directive.
 fn remove_directives(value: &mut Value) -> bool {
     match value {
         Value::Object(map) => {

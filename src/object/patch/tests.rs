@@ -1,4 +1,4 @@
-//! Patches against a table of what Go's libraries answered, and random ones.
+//! Compares patches with recorded results of Go's libraries, and checks random patches.
 
 use super::*;
 use proptest::prelude::*;
@@ -63,7 +63,7 @@ fn media_types_of_patches_tolerate_parameters() {
     assert_eq!(PatchType::from_content_type(None, false).unwrap_err().code, 415);
 }
 
-/// As a kube-apiserver 1.36.3 answered, with its feature gate and without.
+/// The results are those of a kube-apiserver 1.36.3, with its feature gate and without.
 #[test]
 fn an_apply_configuration_may_be_in_cbor() {
     let cbor = Some("application/apply-patch+cbor; a=b");
@@ -107,7 +107,7 @@ fn copies_may_not_grow_the_object_without_bound() {
     assert_eq!(apply(PatchType::Json, document, &Value::Array(copy(3)), None).unwrap_err().code, 422);
 }
 
-/// Each row was answered by the Go libraries that kube-apiserver 1.36 uses: `result`, or `error`.
+/// The Go libraries that kube-apiserver 1.36 uses gave the result of each row: `result`, or `error`.
 #[test]
 fn patches_give_what_the_go_libraries_give() {
     let cases: Vec<Value> = serde_json::from_str(include_str!("cases.json")).unwrap();
@@ -127,7 +127,7 @@ fn patches_give_what_the_go_libraries_give() {
         let outcome = apply(patch_type, case["original"].clone(), &case["patch"], schema);
         let right = match (&outcome, case.get("result"), case["error"].as_str()) {
             (Ok(patched), Some(expected), _) => patched == expected,
-            // Clients do not see why a JSON patch fails, and kube-apiserver's panics are no model.
+            // Clients do not see the reason why a JSON patch fails, and kube-apiserver's panics are not copied.
             (Err(status), None, Some(error)) => match patch_type {
                 PatchType::Strategic if status.code == 500 => error == "panic" || status.message == error,
                 PatchType::Strategic if status.code == 400 => status.message == error,
@@ -206,7 +206,7 @@ fn a_short_patch_cannot_have_a_large_object_measured_for_ever() {
     let apply = |patch: &Value| apply(PatchType::Json, document.clone(), patch, None);
     assert!(apply(&moving(200)).is_ok());
     assert_eq!(apply(&moving(300)).unwrap_err().code, 422);
-    // What puts nothing anywhere needs no measuring.
+    // Only operations that insert a value measure its depth.
     let test = json!({"op": "test", "path": "/deep/er/absent"});
     assert!(apply(&Value::Array(vec![test; 9_000])).is_ok());
 }

@@ -1,7 +1,7 @@
-//! JSON values to Kubernetes' protobuf encoding, which kube-apiserver reads in a fraction of the time that JSON takes it.
+//! Encodes JSON values in Kubernetes' protobuf encoding, which kube-apiserver decodes in a fraction of the time for JSON.
 //!
-//! What the encoding cannot say is not encoded: empty lists and maps, which Go tells from nil ones, and whatever the table
-//! does not know. That goes as JSON.
+//! Objects that protobuf cannot express are sent as JSON: with empty lists and maps, which Go distinguishes from nil ones, or with fields
+//! that the table does not have.
 
 use super::MAGIC;
 use super::special::SECONDS_PER_DAY;
@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value};
 
-/// The body that says the same as the object's JSON; none where there is no such body.
+/// The protobuf body that equals the object's JSON; `None` if there is no such body.
 pub fn encode(object: &Object, group: &str, version: &str, kind: &str) -> Option<Vec<u8>> {
     if !object.unwritten().is_empty() {
         return None;
@@ -47,7 +47,7 @@ impl Writer {
         self.varint(u64::from(number) << 3 | u64::from(wire_type));
     }
 
-    /// What has its length before it; the length is known afterwards, and is nearly always one byte.
+    /// Writes a field with a length prefix. The length is known only after the field is written, and is nearly always one byte.
     fn delimited(&mut self, number: u32, write: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         self.tag(number, DELIMITED);
         self.0.push(0);
@@ -81,7 +81,7 @@ impl Writer {
         Some(())
     }
 
-    /// The fields of a message. Answers how many there are; if that is fewer than the object has, some are unknown.
+    /// Writes the fields of a message and returns their number. A number below the object's means that some fields are unknown.
     fn message(&mut self, message: &'static Message, fields: &Map<String, Value>) -> Option<usize> {
         let mut count = 0;
         for field in &message.fields {
@@ -95,7 +95,7 @@ impl Writer {
         Some(count)
     }
 
-    /// A message whose fields stand among those of the one around it; nothing where there is none of them.
+    /// Writes a message whose JSON fields are among those of its parent; writes nothing if the parent has none of them.
     fn inline(&mut self, field: &Field, message: &'static Message, fields: &Map<String, Value>) -> Option<usize> {
         let (before, mut count) = (self.0.len(), 0);
         self.delimited(field.number, |writer| {
@@ -110,7 +110,7 @@ impl Writer {
 
     fn field(&mut self, field: &Field, value: &Value) -> Option<()> {
         match (&field.shape, value) {
-            // Go may hold one that is empty: its JSON does not tell.
+            // The Go value may be nil or empty: its JSON is null in both cases.
             (Shape::Special(special), Value::Null) if field.is_pointer && special.may_be_null() => None,
             (_, Value::Null) => Some(()),
             (Shape::List(_) | Shape::Wrapped(_), Value::Array(items)) if items.is_empty() => None,
@@ -129,7 +129,7 @@ impl Writer {
         }
     }
 
-    /// One value, zero or not.
+    /// Writes one value, zero or not.
     fn value(&mut self, number: u32, shape: &Shape, value: &Value) -> Option<()> {
         match (shape, value) {
             (Shape::String, Value::String(text)) => self.text(number, text),
@@ -193,7 +193,7 @@ impl Writer {
     }
 }
 
-/// Seconds since 1970 and nanoseconds of a time as Go writes it: in UTC, whole or with six digits.
+/// Converts a time as Go writes it (in UTC, whole or with six digits) to seconds since 1970 and nanoseconds.
 fn timestamp(text: &str, has_micros: bool) -> Option<(i64, i64)> {
     let bytes = text.as_bytes();
     let form: &[u8] = if has_micros { b"0000-00-00T00:00:00.000000Z" } else { b"0000-00-00T00:00:00Z" };
@@ -224,7 +224,7 @@ mod tests {
         encode(&object, group, version, object.kind())
     }
 
-    /// A null time may be one that Go holds.
+    /// Removes null fields: a null time may be a time that Go holds.
     fn without_nulls(value: &Value) -> Value {
         match value {
             Value::Object(fields) => {
@@ -245,7 +245,7 @@ mod tests {
             count += 1;
             assert_eq!(difference("", &without_nulls(&decode(&bytes).unwrap()), &expected), None, "{expected}");
         }
-        // The others hold nulls in lists.
+        // The other objects have nulls in lists.
         assert!(count * 20 > OBJECTS.len() * 19, "{count} of {}", OBJECTS.len());
     }
 

@@ -1,4 +1,4 @@
-//! Messages that Go writes as JSON in a way of their own.
+//! Messages with a JSON form of their own in Go.
 
 use super::Losses;
 use super::wire::{DELIMITED, Reader, VARINT};
@@ -9,10 +9,10 @@ use serde_json::Value;
 pub(super) const SECONDS_PER_DAY: i64 = 86_400;
 /// 0001-01-01T00:00:00Z, Go's zero time, in seconds since 1970.
 const ZERO_TIME: i64 = -62_135_596_800;
-/// The last second that RFC 3339 can write.
+/// The last second that RFC 3339 can express.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// `metav1.Time`, to the second.
+/// `metav1.Time`, in whole seconds.
 pub(super) fn time(bytes: &[u8], losses: &mut Losses) -> Result<Value, String> {
     let (seconds, _) = timestamp(bytes, losses)?;
     if bytes.is_empty() || seconds == ZERO_TIME {
@@ -52,7 +52,7 @@ fn timestamp(bytes: &[u8], losses: &mut Losses) -> Result<(i64, i32), String> {
     Ok((seconds, nanos))
 }
 
-/// Go would write years of more than four digits, which nothing can read again.
+/// Formats a time. Rejects years of more than four digits, which Go writes but no parser reads.
 fn date_and_time(seconds: i64) -> Result<String, String> {
     if !(ZERO_TIME..=LAST_SECOND).contains(&seconds) {
         return Err("a time is not within the years 1 to 9999".to_owned());
@@ -100,7 +100,7 @@ pub(super) fn int_or_string(bytes: &[u8], losses: &mut Losses) -> Result<Value, 
             _ => losses.skip(&mut reader, tag)?,
         }
     }
-    // Go keeps the other one too, and writes it as protobuf.
+    // Go also keeps the unused value, and writes it as protobuf.
     if kind == 0 && !string.is_empty() || kind == 1 && number != 0 {
         losses.note();
     }
@@ -111,7 +111,7 @@ pub(super) fn int_or_string(bytes: &[u8], losses: &mut Losses) -> Result<Value, 
     }
 }
 
-/// JSON text, at this depth of the document.
+/// Decodes JSON text. `depth` is the level of the text in the document.
 pub(super) fn raw(bytes: &[u8], depth: usize, losses: &mut Losses) -> Result<Value, String> {
     let mut json: &[u8] = &[];
     let mut reader = Reader(bytes);

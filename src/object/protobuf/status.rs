@@ -1,13 +1,13 @@
-//! The Status that says what went wrong, where the client asked for protobuf: of the API server, and of the proxy.
+//! The Status of a failed request in protobuf, for clients that accept protobuf: decodes the API server's, encodes the proxy's.
 
 use super::wire::{DELIMITED, Reader, VARINT};
 use super::{Envelope, Losses, MAGIC};
 use crate::status::{Cause, Details, Status};
 
-/// Reads a Status.
+/// Decodes a Status.
 ///
 /// # Errors
-/// When it is none.
+/// If the body is no Status.
 pub fn status(envelope: &Envelope<'_>) -> Result<Status, String> {
     if envelope.kind != "Status" {
         return Err("it is no Status".to_owned());
@@ -58,9 +58,9 @@ fn cause(bytes: &[u8]) -> Result<Cause, String> {
     Ok(cause)
 }
 
-/// Writes a Status, byte for byte as kube-apiserver does.
+/// Encodes a Status, byte for byte as kube-apiserver does.
 pub fn encode_status(status: &Status) -> Vec<u8> {
-    // A ListMeta: selfLink, resourceVersion and continue.
+    // The fields of ListMeta: selfLink, resourceVersion and continue.
     let metadata = [delimited(1, b""), delimited(2, b""), delimited(3, b"")].concat();
     let mut message = [
         delimited(1, &metadata),

@@ -1,7 +1,7 @@
-//! The messages of Kubernetes' protobuf encoding: what each field's number means, and how Go writes it as JSON.
+//! The messages of Kubernetes' protobuf encoding: the meaning of each field number, and the JSON form of each field in Go.
 //!
-//! `tools/protobuf-table` writes the table from the Go types. It is compressed text within the binary, read once when
-//! first asked for.
+//! `tools/protobuf-table` writes the table from the Go types. The compressed text is part of the binary and is parsed once, at the first
+//! use.
 
 use flate2::read::GzDecoder;
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ pub(super) fn message(group: &str, version: &str, kind: &str) -> Option<&'static
     TABLE.messages.get(*found?)
 }
 
-/// The message that JSON schemas in a CustomResourceDefinition are made of.
+/// The message of JSON schemas in a CustomResourceDefinition.
 pub(super) fn json_schema() -> Option<&'static Message> {
     TABLE.messages.get(usize::from(TABLE.json_schema?))
 }
@@ -26,7 +26,7 @@ pub(super) fn json_schema() -> Option<&'static Message> {
 /// A message: a JSON object.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// Its name in Go.
+    /// The name in Go.
     pub(super) name: &'static str,
     /// Sorted by number.
     pub(super) fields: Box<[Field]>,
@@ -36,22 +36,22 @@ pub(super) struct Message {
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) number: u32,
-    /// Its JSON name.
+    /// The JSON name.
     pub(super) name: &'static str,
-    /// Its name in Go, if that is not the JSON name with a capital.
+    /// The name in Go, if it is not the JSON name with a capital first letter.
     go_name: Option<&'static str>,
     pub(super) shape: Shape,
-    /// Whether Go holds a pointer, so that nothing and zero differ.
+    /// Whether Go holds a pointer, so that an absent field and zero differ.
     pub(super) is_pointer: bool,
     /// `omitempty`
     pub(super) omits_empty: bool,
     /// `omitzero`
     pub(super) omits_zero: bool,
-    /// Whether the fields of the message are in JSON those of the one around it.
+    /// Whether JSON has the fields of the message among those of its parent.
     pub(super) is_inline: bool,
 }
 
-/// What a field, an item of a list, or a value of a map holds.
+/// The type of a field, of an item of a list, or of a value of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     String,
@@ -68,7 +68,7 @@ pub(super) enum Shape {
     Wrapped(Box<Shape>),
 }
 
-/// Messages that Go writes otherwise than as an object of their fields.
+/// Messages whose JSON in Go is not an object of their fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Special {
     Time,
@@ -83,16 +83,16 @@ pub(super) enum Special {
 }
 
 impl Special {
-    /// Whether Go writes `null` also for one that it holds.
+    /// Whether Go's JSON for a value other than nil may be `null`.
     pub(super) fn may_be_null(self) -> bool {
         matches!(self, Self::Time | Self::MicroTime | Self::SchemaOrArray | Self::SchemaOrStrings)
     }
 }
 
 impl Message {
-    /// The field of a number, with its position.
+    /// The field with a number, and its position.
     pub(super) fn field(&'static self, number: u32) -> Option<(usize, &'static Field)> {
-        // Most messages number their fields without a gap.
+        // Most messages number their fields without a gap, so that the position follows from the number.
         let dense = (number as usize).checked_sub(1)?;
         if let Some(field) = self.fields.get(dense).filter(|field| field.number == number) {
             return Some((dense, field));
@@ -103,7 +103,7 @@ impl Message {
 }
 
 impl Field {
-    /// Its name in Go, as errors have it.
+    /// The name in Go, as in errors.
     pub(super) fn go_name(&self) -> String {
         if let Some(name) = self.go_name {
             return name.to_owned();
@@ -113,14 +113,14 @@ impl Field {
     }
 }
 
-/// The message of a number in [`Shape::Message`].
+/// The message with an index of [`Shape::Message`].
 pub(super) fn resolve(index: u16) -> Option<&'static Message> {
     TABLE.messages.get(usize::from(index))
 }
 
 fn text() -> &'static str {
     let mut text = String::new();
-    // A broken table would be found by the tests; without it every kind is unknown.
+    // The tests detect a broken table. Without a table every kind is unknown.
     if GzDecoder::new(COMPRESSED).read_to_string(&mut text).is_err() {
         text.clear();
     }
@@ -134,7 +134,7 @@ struct Table {
 }
 
 impl Table {
-    /// Reads the text; a line that cannot be read is left out, which a test makes sure of.
+    /// Parses the text. Skips a line that is malformed; a test checks that there is none.
     fn parse(text: &'static str) -> Self {
         let names = || text.lines().filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
         let indices: HashMap<&str, u16> = names().zip(0..).collect();
@@ -217,7 +217,7 @@ mod tests {
         assert!(lines > 4000);
         for message in &TABLE.messages {
             assert!(message.fields.is_sorted_by_key(|field| field.number), "{}", message.name);
-            // The decoder notes what it has seen in a mask.
+            // The decoder records the fields that it has read in a mask of 64 bits.
             assert!(message.fields.len() <= 64, "{}", message.name);
         }
     }

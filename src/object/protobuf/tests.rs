@@ -5,7 +5,7 @@ use serde_json::json;
 use std::io::Read;
 use std::sync::LazyLock;
 
-/// Random objects of every kind, as Go encodes them in both ways: `tools/protobuf-table -objects`.
+/// Random objects of every kind in Go's protobuf and JSON encodings, from `tools/protobuf-table -objects`.
 pub(super) static OBJECTS: LazyLock<Vec<(Vec<u8>, Value)>> = LazyLock::new(|| {
     let mut text = String::new();
     GzDecoder::new(&include_bytes!("objects.gz")[..]).read_to_string(&mut text).unwrap();
@@ -31,7 +31,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Value, String> {
     Ok(Value::Object(fields))
 }
 
-/// The first place where two values differ.
+/// The first path where two values differ.
 pub(super) fn difference(path: &str, found: &Value, expected: &Value) -> Option<String> {
     match (found, expected) {
         (Value::Object(found), Value::Object(expected)) => {
@@ -44,7 +44,7 @@ pub(super) fn difference(path: &str, found: &Value, expected: &Value) -> Option<
             let mut pairs = found.iter().zip(expected).enumerate();
             pairs.find_map(|(index, (found, expected))| difference(&format!("{path}[{index}]"), found, expected))
         }
-        // 1e20 is an integer in Go's text.
+        // Go writes 1e20 as an integer.
         (Value::Number(found), Value::Number(expected)) if found.as_f64() == expected.as_f64() => None,
         _ if found == expected => None,
         _ => Some(format!("{path}: {found} is not {expected}")),
@@ -137,7 +137,7 @@ fn unknown_fields_and_groups_are_skipped() {
 
 #[test]
 fn numbers_are_read_one_by_one_and_packed() {
-    // spec.securityContext.supplementalGroups
+    // The path of the field is spec.securityContext.supplementalGroups.
     let groups = |raw: &[u8]| {
         let found = decode(&body("v1", "Pod", &field(2, &field(14, raw)))).unwrap();
         found["spec"]["securityContext"]["supplementalGroups"].clone()
@@ -225,7 +225,7 @@ fn nesting_is_bounded() {
     let nested = |levels: usize| {
         let mut schema = Vec::new();
         for _ in 0..levels {
-            // not: a schema within a schema
+            // Field `not`: a schema within a schema.
             let mut length = Vec::new();
             let mut rest = schema.len();
             while rest >= 0x80 {
@@ -244,7 +244,7 @@ fn nesting_is_bounded() {
 
 #[test]
 fn what_a_body_may_stand_for_is_bounded() {
-    // Empty containers, two bytes each.
+    // Empty containers of two bytes each.
     let raw = [0x12, 0].repeat(400_000);
     let message = table::message("", "v1", "PodTemplate").unwrap();
     assert!(message.field(2).is_some());

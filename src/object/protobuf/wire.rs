@@ -12,7 +12,7 @@ pub(crate) const FIXED64: u8 = 1;
 const END: &str = "unexpected EOF";
 const NEGATIVE_LENGTH: &str = "proto: negative length found during unmarshaling";
 
-/// What stands before a field.
+/// The number and wire type that precede a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) number: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Tag {
 
 impl Tag {
     /// # Errors
-    /// When a field is not encoded as its type is.
+    /// If the field's wire type is not the expected one.
     pub(crate) fn expect(self, wire_type: u8, field: &str) -> Result<(), String> {
         if self.wire_type == wire_type {
             return Ok(());
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// The next field of the named message; none at its end.
+    /// Reads the tag of the named message's next field; `None` at the end of the message.
     pub(crate) fn tag(&mut self, message: &str) -> Result<Option<Tag>, String> {
         if self.0.is_empty() {
             return Ok(None);
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         if wire_type == 4 {
             return Err(format!("proto: {message}: wiretype end group for non-group"));
         }
-        // Go cuts the number to 32 bits before it looks.
+        // Go truncates the number to 32 bits before the check.
         let number = (wire >> 3) as i32;
         match u32::try_from(number) {
             Ok(number @ 1..) => Ok(Some(Tag { number, wire_type })),
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
         Err("proto: integer overflow".to_owned())
     }
 
-    /// What has its length before it.
+    /// Reads a field with a length prefix.
     pub(crate) fn delimited(&mut self) -> Result<&'a [u8], String> {
         let length = i64::try_from(self.varint()?).map_err(|_| NEGATIVE_LENGTH)?;
         self.take(usize::try_from(length).map_err(|_| NEGATIVE_LENGTH)?)
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Leaves out an unknown field, groups too (`skipGenerated`).
+    /// Skips an unknown field, groups too (`skipGenerated`).
     pub(crate) fn skip(&mut self, tag: Tag) -> Result<(), String> {
         let mut wire_type = tag.wire_type;
         let mut groups = 0_usize;

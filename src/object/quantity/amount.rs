@@ -1,15 +1,15 @@
-//! Quantities as an expression may look into them: exact, of any size, and with the difference that Go makes between small
-//! numbers (`int64Amount`) and decimals of any length (`infDecAmount`).
+//! Quantities in expressions: exact, of any size, and in the two forms that Go distinguishes, small numbers (`int64Amount`) and decimals of
+//! any length (`infDecAmount`).
 
 use super::{FORMAT_WRONG, Format, NUMBER_WRONG, Parts, interpret};
 use std::cmp::Ordering;
 
-/// Digits of a decimal. Go has no limit; what is longer is refused here.
+/// The number of digits of a decimal. Go has no limit; longer decimals are errors here.
 const MAX_DIGITS: usize = 10_000;
-/// Where decimals are rounded to.
+/// The number of decimal places to which decimals are rounded.
 const NANO_PLACES: i64 = 9;
 
-/// What a quantity comes to.
+/// The number in a quantity.
 #[derive(Clone, Debug)]
 pub enum Amount {
     /// A number times a power of ten.
@@ -22,17 +22,17 @@ pub enum Amount {
 #[derive(Clone, Debug)]
 pub struct Decimal {
     is_negative: bool,
-    /// Without leading zeros; none for zero.
+    /// Digits without leading zeros; empty for zero.
     digits: Vec<u8>,
-    /// Digits behind the point; less than none for zeros before it that are not written.
+    /// The number of digits after the point; if negative, the number of unwritten zeros before the point.
     places: i64,
 }
 
 impl Amount {
-    /// Reads one (`resource.ParseQuantity`).
+    /// Parses a quantity (`resource.ParseQuantity`).
     ///
     /// # Errors
-    /// In Go's words, when the text is no quantity; and when it is longer than what is reckoned with here.
+    /// If the text is no quantity, with Go's text; or if the number has too many digits.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err(FORMAT_WRONG.to_owned());
@@ -83,7 +83,7 @@ impl Amount {
         }
     }
 
-    /// The number, if it is a small one without a fraction: `1000m` is none, and `1.5Ki` neither (`AsInt64`).
+    /// The number, if it is small and has no fraction: `None` for `1000m` and `1.5Ki` (`AsInt64`).
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Small(value, scale) => scaled(*value, *scale),
@@ -91,7 +91,7 @@ impl Amount {
         }
     }
 
-    /// As a double, with Go's rounding (`AsApproximateFloat64`).
+    /// Converts the number to a double, with Go's rounding (`AsApproximateFloat64`).
     pub fn as_f64(&self) -> f64 {
         let (base, exponent) = match self {
             Self::Small(value, scale) => (*value as f64, *scale),
@@ -103,7 +103,7 @@ impl Amount {
     /// The sum (`Add`).
     ///
     /// # Errors
-    /// When it is longer than what is reckoned with here.
+    /// If the sum has too many digits.
     pub fn plus(&self, other: &Self) -> Result<Self, String> {
         match self.plus_small(other) {
             Some(sum) => Ok(sum),
@@ -114,9 +114,9 @@ impl Amount {
     /// The difference (`Sub`).
     ///
     /// # Errors
-    /// When it is longer than what is reckoned with here.
+    /// If the difference has too many digits.
     pub fn minus(&self, other: &Self) -> Result<Self, String> {
-        // The smallest has no opposite, and Go takes it for its own.
+        // The smallest int64 has no opposite; Go wraps around to the number itself.
         let opposite = match other {
             Self::Small(value, scale) => Some(Self::Small(value.wrapping_neg(), *scale)),
             Self::Decimal(_) => None,
@@ -128,7 +128,7 @@ impl Amount {
         self.decimal().plus(&Decimal { is_negative: !other.is_negative, ..other }).map(Self::Decimal)
     }
 
-    /// The sum of small numbers, if it is one (`int64Amount.Add`).
+    /// The sum of two small numbers, if it is a small number too (`int64Amount.Add`).
     fn plus_small(&self, other: &Self) -> Option<Self> {
         let (Self::Small(a, a_scale), Self::Small(b, b_scale)) = (self, other) else { return None };
         match (a, b) {
@@ -150,7 +150,7 @@ impl Amount {
     }
 }
 
-/// Amounts are compared by what they come to, however they are kept.
+/// Compares amounts by value, in whichever form.
 impl PartialEq for Amount {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
@@ -189,7 +189,7 @@ impl Decimal {
 
     fn multiply(&mut self, factor: u64) {
         let mut carry = 0;
-        // Nine times the largest factor, 2^60, and what is carried fit 64 bits.
+        // Nine times the largest factor, 2^60, and the carry fit 64 bits.
         for digit in self.digits.iter_mut().rev() {
             carry += u64::from(*digit) * factor;
             *digit = (carry % 10) as u8;
@@ -199,7 +199,7 @@ impl Decimal {
         self.digits.splice(0..0, front);
     }
 
-    /// With so many digits behind the point; what is cut off rounds the rest up.
+    /// Rounds to [`NANO_PLACES`] decimal places, away from zero.
     fn round_to_nano(&mut self) -> Result<(), String> {
         if self.places <= NANO_PLACES {
             return self.extend_to(NANO_PLACES);
@@ -215,7 +215,7 @@ impl Decimal {
         Ok(())
     }
 
-    /// Writes zeros at the end.
+    /// Appends zeros up to a number of decimal places.
     fn extend_to(&mut self, places: i64) -> Result<(), String> {
         let more = usize::try_from(places - self.places).unwrap_or(0);
         if !self.digits.is_empty() && self.digits.len().saturating_add(more) > MAX_DIGITS {
@@ -228,7 +228,7 @@ impl Decimal {
         Ok(())
     }
 
-    /// Which is farther from zero.
+    /// Compares the absolute values.
     fn compare_size(&self, other: &Self) -> Ordering {
         match (self.digits.is_empty(), other.digits.is_empty()) {
             (true, true) => return Ordering::Equal,
@@ -270,7 +270,7 @@ impl Decimal {
         Ok(sum)
     }
 
-    /// The whole number, before it is divided.
+    /// The digits as a whole number, not divided by the power of ten.
     fn unscaled(&self) -> f64 {
         let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
         let size: f64 = digits.parse().unwrap_or(0.0);
@@ -278,7 +278,7 @@ impl Decimal {
     }
 }
 
-/// Times a power of ten, if 64 bits hold it (`positiveScaleInt64`).
+/// Multiplies by a power of ten; `None` if 64 bits do not hold the product (`positiveScaleInt64`).
 fn scaled(value: i64, scale: i64) -> Option<i64> {
     if value == 0 && scale >= 0 {
         return Some(0);
@@ -286,7 +286,7 @@ fn scaled(value: i64, scale: i64) -> Option<i64> {
     value.checked_mul(10_i64.checked_pow(u32::try_from(scale).ok()?)?)
 }
 
-/// `math.Pow10`, which has two tables and multiplies or divides.
+/// `math.Pow10`, which multiplies or divides the entries of two tables.
 fn power_of_ten(exponent: i64) -> f64 {
     let literal = |exponent: i64| format!("1e{exponent}").parse().unwrap_or(0.0);
     match exponent {

@@ -1,19 +1,19 @@
-//! Quantities of any length, digit by digit, as Go's big numbers have them.
+//! Quantities of any length, digit by digit, for the numbers that Go holds as big numbers.
 
 use super::DECIMAL;
 
-/// Digits of any number, the first one not zero, times a power of ten.
+/// The digits of a number, the first one not zero, times a power of ten.
 pub(super) struct Digits {
     digits: Vec<u8>,
     exponent: i64,
 }
 
 impl Digits {
-    /// What these digits write, many times over; rounded away from zero to what quantities can be.
+    /// Multiplies the number of these digits by `factor`, and rounds away from zero to whole nanos.
     pub(super) fn rounded(digits: [&str; 2], factor: u64, exponent: i64) -> Self {
         let mut reversed = Vec::new();
         let mut carry = 0;
-        // Nine times the largest factor, 2^60, and what is carried fit 64 bits.
+        // Nine times the largest factor, 2^60, and the carry fit 64 bits.
         for digit in digits.iter().rev().flat_map(|digits| digits.bytes().rev()) {
             carry += u64::from(digit - b'0') * factor;
             reversed.push((carry % 10) as u8);
@@ -32,7 +32,7 @@ impl Digits {
         number
     }
 
-    /// Whatever is there at all is at least one nano.
+    /// Rounds up to whole nanos, so that every amount above zero is at least one nano.
     fn round_up_to_nano(&mut self) {
         let excess = usize::try_from(-9 - self.exponent).unwrap_or(0);
         if excess > 0 {
@@ -60,7 +60,7 @@ impl Digits {
         self.digits.insert(0, 1);
     }
 
-    /// As a whole number, which is 2^63-1 at most; `None` if it is none.
+    /// The whole number, at most 2^63-1; `None` if the number has a fraction.
     pub(super) fn capped(&self) -> Option<i64> {
         const MAX: i64 = i64::MAX;
         let places = self.digits.len() as i64 + self.exponent;
@@ -77,7 +77,7 @@ impl Digits {
         }
     }
 
-    /// In billionths, if 128 bits hold them.
+    /// The number in billionths, if 128 bits hold it.
     pub(super) fn nanos(&self) -> Option<i128> {
         let add = |number: i128, digit: &u8| number.checked_mul(10)?.checked_add(i128::from(*digit));
         let number = self.digits.iter().try_fold(0, add)?;
@@ -85,7 +85,7 @@ impl Digits {
         if number == 0 { Some(0) } else { number.checked_mul(10_i128.checked_pow(places)?) }
     }
 
-    /// As a decimal quantity.
+    /// Writes a decimal quantity.
     pub(super) fn text(&self, is_exponential: bool) -> String {
         let missing = self.exponent.rem_euclid(3);
         let exponent = self.exponent - missing;
@@ -94,7 +94,7 @@ impl Digits {
         if is_exponential && exponent != 0 {
             text.push_str(&format!("e{exponent}"));
         } else {
-            // Go has no suffix for what is larger than `E`, and leaves it out.
+            // Go has no suffix for values above `E`, and omits it.
             let suffix = DECIMAL.iter().find(|(_, each)| i64::from(*each) == exponent);
             text.push_str(suffix.map_or("", |(name, _)| *name));
         }

@@ -1,14 +1,14 @@
-//! Quantities to count with.
+//! Quantities for calculations.
 
 use super::{Format, NANO, Parts, binary, decimal, interpret};
 use serde_json::Value;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The largest quantity, of either sign (`maxAllowed`).
+/// The largest absolute value of a quantity (`maxAllowed`).
 const LIMIT: i128 = i64::MAX as i128 * NANO;
 
-/// `resource.Quantity`: a number counted in billionths, and the way it is written.
+/// `resource.Quantity`: a number in billionths, and its format.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
@@ -16,19 +16,19 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Nothing, written in decimal.
+    /// Zero, in decimal format.
     pub const ZERO: Self = Self { nanos: 0, format: Format::Decimal };
 
-    /// A whole number, written in decimal.
+    /// A whole number, in decimal format.
     pub fn whole(value: i64) -> Self {
         Self { nanos: i128::from(value) * NANO, format: Format::Decimal }
     }
 
-    /// Reads one (`resource.ParseQuantity`). What is smaller than a billionth is rounded away from zero; what is too large
-    /// is the largest.
+    /// Parses a quantity (`resource.ParseQuantity`). Rounds fractions of a billionth away from zero; a number above the limit becomes the
+    /// limit.
     ///
     /// # Errors
-    /// In Go's words, when the text is no quantity.
+    /// If the text is no quantity, with Go's text.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err(super::FORMAT_WRONG.to_owned());
@@ -39,7 +39,7 @@ impl Quantity {
         Ok(Self { nanos: if parts.is_negative { -nanos } else { nanos }, format })
     }
 
-    /// The quantity in a field of an object: text or a number; nothing where there is none or it cannot be read.
+    /// The quantity in a field of an object, a text or a number; zero if the field is missing or malformed.
     pub fn of(value: Option<&Value>) -> Self {
         let parsed = match value {
             Some(Value::String(text)) => Self::parse(text),
@@ -49,22 +49,22 @@ impl Quantity {
         parsed.unwrap_or(Self::ZERO)
     }
 
-    /// Whether it is nothing.
+    /// Whether the quantity is zero.
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }
 
-    /// Whether it is less than nothing.
+    /// Whether the quantity is below zero.
     pub fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    /// In whole units, rounded away from zero (`Value`).
+    /// The number of whole units, rounded away from zero (`Value`).
     pub fn value(self) -> i64 {
         self.scaled(NANO)
     }
 
-    /// In thousandths, rounded away from zero (`MilliValue`).
+    /// The number of thousandths, rounded away from zero (`MilliValue`).
     pub fn milli_value(self) -> i64 {
         self.scaled(NANO / 1000)
     }
@@ -75,13 +75,13 @@ impl Quantity {
         i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// In steps of a thousandth, rounded away from zero (`RoundUp`).
+    /// Rounds to thousandths, away from zero (`RoundUp`).
     #[must_use]
     pub fn rounded_up_to_milli(self) -> Self {
         self.rounded_up_to(NANO / 1000)
     }
 
-    /// In whole units, rounded away from zero (`RoundUp(0)`); written as before.
+    /// Rounds to whole units, away from zero (`RoundUp(0)`); keeps the format.
     #[must_use]
     pub fn rounded_up_to_whole(self) -> Self {
         self.rounded_up_to(NANO)
@@ -92,14 +92,14 @@ impl Quantity {
         Self { nanos: self.nanos - rest + rest.signum() * step, ..self }
     }
 
-    /// The sum; written as the first, unless that is nothing (`Add`).
+    /// The sum, in the format of the first quantity unless that is zero (`Add`).
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
         Self { nanos: self.nanos.saturating_add(other.nanos), format }
     }
 
-    /// The difference; written as the first, unless that is nothing (`Sub`).
+    /// The difference, in the format of the first quantity unless that is zero (`Sub`).
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         self.plus(Self { nanos: -other.nanos, ..other })
@@ -112,7 +112,7 @@ impl Quantity {
     }
 }
 
-/// Quantities are compared by what they come to, however they are written.
+/// Compares quantities by value, in whichever format.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
         self.nanos == other.nanos
@@ -133,7 +133,7 @@ impl Ord for Quantity {
     }
 }
 
-/// As `String` writes it.
+/// Writes the quantity as `String` does.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = self.nanos.abs();

@@ -13,7 +13,8 @@ pub(super) fn make(object: &mut Fields) {
     }
 }
 
-/// The internal version has its parts, not the webhook (`Convert_v1_CustomResourceConversion_To_apiextensions_*`).
+/// Removes an empty webhook: the internal version holds the webhook's parts, not the webhook
+/// (`Convert_v1_CustomResourceConversion_To_apiextensions_*`).
 fn conversion(conversion: &mut Fields) {
     let Some(webhook) = pointer(conversion, "webhook") else { return };
     if is_nil(webhook, "clientConfig") && is_nil(webhook, "conversionReviewVersions") {
@@ -21,7 +22,7 @@ fn conversion(conversion: &mut Fields) {
     }
 }
 
-/// The values within a schema are read and written again, with their numbers as Go writes them.
+/// Rewrites the numbers of values within a schema, which Go decodes and encodes.
 fn schema(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else { return };
     for (name, value) in fields {
@@ -41,12 +42,12 @@ fn schema(schema: &mut Value) {
     }
 }
 
-/// Integers stay; of other numbers Go writes no fraction that is zero.
+/// Rewrites numbers as Go does: integers stay, other numbers lose a fraction of zero.
 fn numbers(value: &mut Value) {
     match value {
         Value::Number(number) => {
             let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0 && float.abs() < 1e21);
-            // Go writes the shortest digits that mean the number, then zeros; Rust does too.
+            // Go and Rust both write the shortest digits that identify the number, then zeros.
             let whole = float.and_then(|float| format!("{float}").parse::<i64>().ok());
             if let Some(whole) = whole {
                 *number = whole.into();

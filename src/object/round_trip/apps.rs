@@ -32,7 +32,7 @@ pub(super) fn make(kind: &str, object: &mut Fields, kept: &Kept) -> Result<(), S
     Ok(())
 }
 
-/// The internal version always has these numbers, so that those of another strategy than `RollingUpdate` are zero
+/// Sets missing numbers to zero, since the internal version has no pointers here, also for strategies other than `RollingUpdate`
 /// (`Convert_Pointer_int32_To_int32`).
 fn numbers(spec: &mut Fields, strategy: &str, names: &[&str]) {
     if let Some(update) = pointer(spec, strategy).and_then(|strategy| pointer(strategy, "rollingUpdate")) {
@@ -40,7 +40,7 @@ fn numbers(spec: &mut Fields, strategy: &str, names: &[&str]) {
     }
 }
 
-/// The revision is a number in the internal version (`Convert_v1_Deployment_To_apps_Deployment`).
+/// Rewrites the revision, which is a number in the internal version (`Convert_v1_Deployment_To_apps_Deployment`).
 fn rollback(object: &mut Fields) -> Result<(), String> {
     let revision = annotation(object, ROLLBACK).filter(|revision| !revision.is_empty());
     let number = revision.map(|revision| {
@@ -54,8 +54,8 @@ fn rollback(object: &mut Fields) -> Result<(), String> {
     Ok(())
 }
 
-/// The generation is a number in the internal version, which keeps it if none is said (`Convert_v1_DaemonSet_To_apps_DaemonSet`),
-/// and written always (`Convert_apps_DaemonSet_To_v1_DaemonSet`).
+/// Writes the generation annotation: the internal version has a number, which it keeps if the annotation is missing
+/// (`Convert_v1_DaemonSet_To_apps_DaemonSet`), and always writes (`Convert_apps_DaemonSet_To_v1_DaemonSet`).
 fn generation(object: &mut Fields, kept: &Kept) -> Result<(), String> {
     let said = annotation(object, TEMPLATE_GENERATION).map(number).transpose()?;
     let generation = said.or(kept.template_generation).unwrap_or_default();
@@ -63,7 +63,7 @@ fn generation(object: &mut Fields, kept: &Kept) -> Result<(), String> {
     Ok(())
 }
 
-/// What the annotation says.
+/// The generation in the annotation.
 pub(super) fn template_generation(object: &Fields) -> Option<i64> {
     number(annotation(object, TEMPLATE_GENERATION)?).ok()
 }

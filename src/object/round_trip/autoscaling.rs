@@ -1,5 +1,5 @@
-//! What autoscaling/v1 has no fields for is in annotations, as text. kube-apiserver reads them on the way to the internal
-//! version and writes them anew on the way back, as Go writes its structs
+//! Values without a field in autoscaling/v1 are in annotations, as text. kube-apiserver decodes the annotations into the internal version
+//! and writes them anew on the way back, as Go writes its structs
 //! (`Convert_v1_HorizontalPodAutoscaler_To_autoscaling_HorizontalPodAutoscaler` and back).
 
 mod layout;
@@ -18,7 +18,7 @@ const TARGET_PERCENTAGE: &str = "targetCPUUtilizationPercentage";
 const TOLERANCES: [&str; 2] =
     ["autoscaling.alpha.kubernetes.io/scale-down-tolerance", "autoscaling.alpha.kubernetes.io/scale-up-tolerance"];
 
-/// In v1 the annotations are written anew; v2 has none.
+/// Rewrites the annotations of v1; removes those of v2, which has fields for their values.
 pub(super) fn make(version: &str, object: &mut Fields, kept: &Kept) {
     match version {
         "v1" => rewrite(object, &kept.autoscaler),
@@ -27,28 +27,28 @@ pub(super) fn make(version: &str, object: &mut Fields, kept: &Kept) {
     }
 }
 
-/// Takes the annotations out (`DropRoundTripHorizontalPodAutoscalerAnnotations`).
+/// Removes the annotations (`DropRoundTripHorizontalPodAutoscalerAnnotations`).
 pub(in crate::object) fn take_all(object: &mut Fields) {
     for name in [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIORS].iter().chain(&TOLERANCES) {
         take_annotation(object, name);
     }
 }
 
-/// What the annotations say: lists of autoscaling/v1's types, and the internal version's behavior.
+/// The values in the annotations: lists of autoscaling/v1's types, and the internal version's behavior.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::object) struct Annotated {
-    /// The metrics but the processors' utilization.
+    /// The metrics, except for the CPU utilization.
     pub(in crate::object) metrics: Option<Vec<Value>>,
-    /// The metrics' present values.
+    /// The current values of the metrics.
     pub(in crate::object) statuses: Option<Vec<Value>>,
-    /// How fast it scales; none that is empty.
+    /// The scaling behavior; `None` if it is empty.
     pub(in crate::object) behavior: Option<Value>,
     /// `status.conditions`
     pub(in crate::object) conditions: Option<Vec<Value>>,
 }
 
 impl Annotated {
-    /// Reads the annotations and takes them out. What Go cannot read goes without a word.
+    /// Reads and removes the annotations. Ignores annotations that Go cannot decode, without an error.
     pub(in crate::object) fn take(object: &mut Fields) -> Self {
         let taken = Self {
             metrics: taken(object, METRICS).and_then(|text| list(&text, METRIC)),
@@ -60,7 +60,7 @@ impl Annotated {
         taken
     }
 
-    /// Writes those that are not empty, as Go would.
+    /// Writes annotations for values that are not empty, as Go does.
     pub(in crate::object) fn put(&self, object: &mut Fields) {
         for (name, items, of) in [
             (METRICS, &self.metrics, METRIC),
@@ -77,7 +77,7 @@ impl Annotated {
     }
 }
 
-/// What the internal version of an object of v1 has of this; the processor's target is the last metric.
+/// The annotated values in the internal version of a v1 object; the CPU target is the last metric.
 pub(super) fn kept(mut object: Fields) -> Annotated {
     let mut kept = Annotated::take(&mut object);
     let percentage = pointer(&mut object, "spec").and_then(|spec| spec.remove(TARGET_PERCENTAGE));
@@ -85,8 +85,8 @@ pub(super) fn kept(mut object: Fields) -> Annotated {
     kept
 }
 
-/// Replaces the annotations, and what fields say the same, by what Go would write. Where neither says anything the internal
-/// version has what it had.
+/// Replaces the annotations, and fields of equal meaning, by those that Go writes. The internal version keeps a value that neither an
+/// annotation nor a field sets.
 fn rewrite(object: &mut Fields, kept: &Annotated) {
     let mut annotated = Annotated::take(object);
     let metrics = annotated.metrics.take();
@@ -97,12 +97,12 @@ fn rewrite(object: &mut Fields, kept: &Annotated) {
     annotated.put(object);
 }
 
-/// The processor's target, which is a field, and the metrics that are not.
+/// The metrics other than the CPU target, which has a field of its own. Removes that field from the spec.
 fn other_metrics(spec: &mut Fields, annotated: Option<Vec<Value>>, kept: &Option<Vec<Value>>) -> Vec<Value> {
     let percentage = spec.remove(TARGET_PERCENTAGE).filter(Value::is_number);
     let own = percentage.map_or_else(|| kept.clone().unwrap_or_default(), |percentage| vec![cpu_metric(percentage)]);
     let mut metrics = match annotated {
-        // Go expects one own metric at most: it has room for all, and takes the first.
+        // Go expects at most one metric from the field: it makes room for all and copies the first.
         Some(mut metrics) => {
             let count = metrics.len() + own.len();
             metrics.extend(own.into_iter().take(1));
@@ -125,7 +125,7 @@ fn cpu_metric(percentage: Value) -> Value {
     json!({ "type": "Resource", "resource": { "name": "cpu", "targetAverageUtilization": percentage } })
 }
 
-/// What a metric says of the processor.
+/// The `target` or `current` field of a CPU metric.
 fn cpu<'a>(metric: &'a Value, name: &str) -> Option<&'a Value> {
     let metric = metric.as_object().filter(|metric| text(metric, "type") == "Resource")?;
     let resource = metric.get("resource")?.as_object().filter(|resource| text(resource, "name") == "cpu")?;

@@ -21,7 +21,7 @@ pub(super) fn make(kind: &str, object: &mut Fields) {
     }
 }
 
-/// A secret's text is data afterwards (`Convert_v1_Secret_To_core_Secret`).
+/// Moves a secret's `stringData` to `data` (`Convert_v1_Secret_To_core_Secret`).
 fn secret(object: &mut Fields) {
     let Some(Value::Object(given)) = object.remove("stringData") else { return };
     if given.is_empty() {
@@ -35,8 +35,8 @@ fn secret(object: &mut Fields) {
     }
 }
 
-/// The one range and the list of ranges are the same; where they differ the one counts
-/// (`Convert_v1_NodeSpec_To_core_NodeSpec` and back).
+/// Makes `podCIDR` and the first of `podCIDRs` equal; if both are set, `podCIDR` takes precedence (`Convert_v1_NodeSpec_To_core_NodeSpec`
+/// and back).
 fn pod_ranges(spec: &mut Fields) {
     let first = spec.get("podCIDRs").and_then(|all| all.get(0)).and_then(Value::as_str);
     match (text(spec, "podCIDR"), first) {

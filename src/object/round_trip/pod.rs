@@ -1,4 +1,4 @@
-//! Pods and pod templates, wherever one is.
+//! Pods and pod templates.
 
 use crate::object::defaults::fields::{Fields, is_zero, pointer, text};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub(super) fn pod(object: &mut Fields) {
     if let Some(spec) = pointer(object, "spec") {
         alias_service_account(spec);
-        // Of pods only, as their grace period is in use (`Convert_v1_Pod_To_core_Pod`).
+        // Only for pods: a template's grace period is not in use yet (`Convert_v1_Pod_To_core_Pod`).
         if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
             spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
         }
@@ -16,7 +16,7 @@ pub(super) fn pod(object: &mut Fields) {
     drop_init_container_annotations(object);
 }
 
-/// The `PodTemplateSpec` in `template`.
+/// Converts the `PodTemplateSpec` in `template`.
 pub(super) fn template(parent: &mut Fields) {
     if let Some(template) = pointer(parent, "template") {
         pointer(template, "spec").map(alias_service_account);
@@ -24,7 +24,7 @@ pub(super) fn template(parent: &mut Fields) {
     }
 }
 
-/// The deprecated name of the service account counts where the new one is missing, and follows it afterwards
+/// Makes both names of the service account equal; the deprecated field counts only if the new one is missing
 /// (`Convert_v1_PodSpec_To_core_PodSpec` and back).
 fn alias_service_account(spec: &mut Fields) {
     let (deprecated, current) = ("serviceAccount", "serviceAccountName");
@@ -37,8 +37,8 @@ fn alias_service_account(spec: &mut Fields) {
     }
 }
 
-/// The one address and the list of addresses are the same; where they differ the one counts
-/// (`Convert_v1_PodStatus_To_core_PodStatus` and back).
+/// Makes `podIP` and the first of `podIPs` equal; if both are set, `podIP` takes precedence (`Convert_v1_PodStatus_To_core_PodStatus` and
+/// back).
 fn addresses(status: &mut Fields) {
     let first = status.get("podIPs").and_then(|all| all.get(0)).map(|first| first.get("ip"));
     let first = first.map(|ip| ip.and_then(Value::as_str).unwrap_or_default());
@@ -62,7 +62,7 @@ const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-container-statuses",
 ];
 
-/// Kubelets before 1.8 read init containers from annotations, which the API server takes out.
+/// Removes annotations for init containers, as the API server does. Only kubelets before 1.8 read them.
 fn drop_init_container_annotations(object: &mut Fields) {
     let Some(metadata) = pointer(object, "metadata") else { return };
     let Some(annotations) = pointer(metadata, "annotations") else { return };

@@ -3,14 +3,14 @@
 use crate::object::defaults::fields::{Fields, is_zero, pointer};
 use serde_json::{Value, json};
 
-/// Stands in an expression for what v1beta1 meant by an empty selector (`policy.PDBV1beta1Label`).
+/// The key of an expression that stands for an empty selector of v1beta1 (`policy.PDBV1beta1Label`).
 const EMPTY_SELECTOR: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 
 pub(super) fn make(object: &mut Fields) {
     pointer(object, "spec").and_then(|spec| pointer(spec, "selector")).map(strip);
 }
 
-/// The label counts alone, and never beside what a user selects (`StripPDBV1beta1Label`).
+/// Removes the expression unless it is the whole selector (`StripPDBV1beta1Label`).
 fn strip(selector: &mut Fields) {
     let has_labels = !is_zero(selector, "matchLabels");
     let Some(Value::Array(expressions)) = selector.get_mut("matchExpressions") else { return };

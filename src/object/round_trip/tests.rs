@@ -106,7 +106,7 @@ fn the_internal_version_keeps_what_an_autoscaler_does_not_say() {
     let one = json!({ name("metrics"): format!("[{}]", pods("a")), name("behavior"): behavior });
     let two = json!({ name("metrics"): format!("[{},{}]", pods("a"), pods("b")) });
     let of_cpu = || json!({ "targetCPUUtilizationPercentage": 50 });
-    // What is annotated already comes again unless a field says what is beside it.
+    // A metric in the annotation is duplicated unless a field sets the CPU target beside it.
     let twice = json!({ name("metrics"): format!("[{},{}]", pods("a"), pods("a")), name("behavior"): behavior });
     let more = json!({ name("metrics"): format!(r#"[{},{},{},{{"type":""}}]"#, pods("a"), pods("b"), pods("a")) });
     for (before, after, expected) in [

@@ -9,19 +9,19 @@ pub struct FieldSelector {
 /// One requirement of a [`FieldSelector`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRequirement {
-    /// Path of the field, `metadata.name`.
+    /// The path of the field, such as `metadata.name`.
     pub field: String,
-    /// Whether the field must have the value, rather than must not.
+    /// Whether the field must have the value; otherwise it must not.
     pub equals: bool,
     /// The value.
     pub value: String,
 }
 
 impl FieldSelector {
-    /// From a query string's `fieldSelector` (`fields.ParseSelector`).
+    /// Parses a query string's `fieldSelector` (`fields.ParseSelector`).
     ///
     /// # Errors
-    /// With the text of kube-apiserver's 400.
+    /// If the text is no selector, with the text of kube-apiserver's 400.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut terms = split_terms(text);
         terms.sort_unstable();
@@ -32,7 +32,7 @@ impl FieldSelector {
             };
             let requirement =
                 FieldRequirement { field: field.to_owned(), equals: operator != "!=", value: unescape(value)? };
-            // `=` alone is a term that asks nothing.
+            // The term `=` alone requires nothing.
             if !requirement.field.is_empty() || !requirement.value.is_empty() {
                 requirements.push(requirement);
             }
@@ -40,24 +40,24 @@ impl FieldSelector {
         Ok(Self { requirements })
     }
 
-    /// Its requirements, sorted.
+    /// The requirements, sorted.
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// Whether it matches everything.
+    /// Whether the selector matches everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether fields match; `field` gives the value at a path, empty where there is none.
+    /// Whether fields match; `field` returns the value at a path, empty if there is none.
     pub fn matches(&self, field: impl Fn(&str) -> String) -> bool {
         self.requirements
             .iter()
             .all(|requirement| (field(&requirement.field) == requirement.value) == requirement.equals)
     }
 
-    /// The value that a field must have, if the selector asks for one (`RequiresExactMatch`).
+    /// The value that a field must have, if the selector requires one (`RequiresExactMatch`).
     pub fn exact_match(&self, field: &str) -> Option<&str> {
         let requirement =
             self.requirements.iter().find(|requirement| requirement.equals && requirement.field == field)?;
@@ -65,7 +65,7 @@ impl FieldSelector {
     }
 }
 
-/// At commas that no backslash precedes.
+/// Splits at commas without a backslash before them.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut escaped = false;
     text.split(|c| {
@@ -105,7 +105,7 @@ fn unescape(value: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// A value as a field selector spells it (`fields.EscapeValue`).
+/// Escapes a value for a field selector (`fields.EscapeValue`).
 pub fn escape_field_value(value: &str) -> String {
     value.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=")
 }

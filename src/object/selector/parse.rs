@@ -5,8 +5,8 @@ use crate::names::qualified_name_errors;
 
 const SYMBOLS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
-/// Symbols and words (`labels.Lexer`); `in` and `notin` are told from labels by where they stand. A NUL ends the text where a token
-/// would begin, and separates tokens elsewhere.
+/// Splits a selector into symbols and words (`labels.Lexer`); the parser distinguishes `in` and `notin` from labels by their position. A
+/// NUL ends the text at the start of a token, and separates tokens elsewhere.
 fn tokens(text: &str) -> Vec<&str> {
     let blank = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
     let mut tokens = Vec::new();
@@ -25,13 +25,13 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Reads requirements from left to right (`labels.Parser`).
+/// Parses requirements from left to right (`labels.Parser`).
 pub(super) struct Parser<'a> {
     tokens: Vec<&'a str>,
     at: usize,
 }
 
-/// The end is an empty token, as words never are.
+/// The end of the text is an empty token, since no word is empty.
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { tokens: tokens(text), at: 0 }
@@ -119,7 +119,7 @@ impl<'a> Parser<'a> {
         if Self::is_word(value) { Ok(value.to_owned()) } else { Err(format!("found '{value}', expected: identifier")) }
     }
 
-    /// `(a,b)`; what is left out between commas is the empty value.
+    /// Parses `(a,b)`; a missing value between commas is the empty value.
     fn values(&mut self) -> Result<Vec<String>, String> {
         let open = self.next();
         if open != "(" {

@@ -1,45 +1,45 @@
-//! Many selectors, asked about the same labels at once: what that costs depends on the labels, and hardly on how many selectors
-//! there are.
+//! A set of selectors that matches labels against all of them at once: the time depends on the labels, and hardly on the number of
+//! selectors.
 
 use super::{LabelSelector, Operator};
 use std::collections::{HashMap, HashSet};
 
-/// Selectors by position; equal ones are one.
+/// Selectors by position; equal selectors are stored once.
 #[derive(Debug, Default)]
 pub struct SelectorSet {
-    /// Of each position, which of the different selectors it has.
+    /// For each position, the number of its selector.
     which: Box<[u32]>,
-    /// Of each different selector, how many labels it wants.
+    /// For each selector, the number of labels that it requires.
     wanted: Box<[u32]>,
-    /// Of each different selector, whether it asks anything of labels.
+    /// For each selector, whether it has requirements.
     asks: Box<[bool]>,
     by_key: HashMap<Box<str>, ByValue>,
 }
 
-/// What a label of some key does.
+/// The effects of labels with one key.
 #[derive(Debug, Default)]
 struct ByValue {
     any: Vec<Effect>,
     by_value: HashMap<Box<str>, Vec<Effect>>,
 }
 
-/// What a label does to a selector.
+/// The effect of a label on a selector.
 #[derive(Clone, Copy, Debug)]
 struct Effect {
     selector: u32,
-    /// Whether the selector wants it, or else must not have it.
+    /// Whether the selector requires the label; otherwise the selector excludes the label.
     is_wanted: bool,
 }
 
-/// Of each different selector, how many labels it still wants; more than there can be where there is one that it must not have.
+/// For each selector, the number of required labels that are missing; [`NEVER`] or more if a label is excluded.
 #[derive(Debug)]
 pub struct Matching(Vec<u32>);
 
-/// Of a selector that does not match, whatever it wants.
+/// The number of missing labels of a selector that cannot match.
 const NEVER: u32 = 1 << 31;
 
 impl SelectorSet {
-    /// Of these, in this order.
+    /// Makes a set of these selectors, in this order.
     pub fn new<'a>(selectors: impl Iterator<Item = &'a LabelSelector>) -> Self {
         let (mut set, mut known) = (Self::default(), HashMap::new());
         let (mut which, mut wanted, mut asks) = (Vec::new(), Vec::new(), Vec::new());
@@ -54,7 +54,7 @@ impl SelectorSet {
         Self { which: which.into(), wanted: wanted.into(), asks: asks.into(), ..set }
     }
 
-    /// Answers how many labels the selector wants. A requirement that compares numbers counts as met.
+    /// Adds a selector and returns the number of labels that it requires. Counts a numeric comparison as met.
     fn add(&mut self, number: u32, selector: &LabelSelector) -> u32 {
         let mut wanted = if selector.nothing { NEVER } else { 0 };
         for requirement in &selector.requirements {
@@ -75,12 +75,12 @@ impl SelectorSet {
         wanted
     }
 
-    /// Whether none of them asks anything of a label.
+    /// Whether no selector has requirements.
     pub fn is_trivial(&self) -> bool {
         !self.asks.contains(&true)
     }
 
-    /// Which of them match.
+    /// Matches the selectors against labels.
     pub fn matching<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> Matching {
         let mut wanted = self.wanted.to_vec();
         for Effect { selector, is_wanted } in labels.flat_map(|(key, value)| self.effects(key, value)) {
@@ -91,7 +91,7 @@ impl SelectorSet {
         Matching(wanted)
     }
 
-    /// Those that ask nothing.
+    /// Matches the selectors without requirements.
     pub fn idle(&self) -> Matching {
         Matching(self.asks.iter().map(|asks| if *asks { NEVER } else { 0 }).collect())
     }
@@ -102,7 +102,7 @@ impl SelectorSet {
         of_key.into_iter().flat_map(|of_key| &of_key.any).chain(of_value.into_iter().flatten())
     }
 
-    /// Whether the selector at this position is one that matches.
+    /// Whether the selector at this position matches.
     pub fn has(&self, matching: &Matching, position: usize) -> bool {
         let which = self.which.get(position);
         which.and_then(|which| matching.0.get(*which as usize)).is_some_and(|left| *left == 0)
@@ -110,7 +110,7 @@ impl SelectorSet {
 }
 
 impl Matching {
-    /// What matches here or there, which are of one set.
+    /// The selectors that match in one of two results of one set.
     #[must_use]
     pub fn or(mut self, other: Self) -> Self {
         self.0.iter_mut().zip(other.0).for_each(|(left, other)| *left = other.min(*left));

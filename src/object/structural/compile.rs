@@ -1,17 +1,17 @@
-//! From an `openAPIV3Schema` to what decoding needs of it (`structuralschema.NewStructural`, `PruneDefaults`).
+//! Compiles an `openAPIV3Schema` to the parts that decoding needs (`structuralschema.NewStructural`, `PruneDefaults`).
 
 use super::{Additional, Id, Kind, Node, Properties, Structural, embedded, numbers, prune, unknown::Unknown};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How deep schemas may nest: more than a document can, in which each takes two levels.
+/// The number of levels that schemas may nest: more than a document can nest, in which each schema takes two levels.
 const MAX_DEPTH: usize = 128;
-/// How many schemas a schema may hold, equal ones counted one by one. No API server stores a larger one: it would be of
-/// more bytes than a request may have.
+/// The number of schemas within a schema, with equal ones counted separately. No API server stores a larger schema: it would exceed the
+/// size of a request.
 const MAX_SCHEMAS: usize = 262_144;
 
-/// Compiles the schema of a definition that prunes.
+/// Compiles the schema of a definition without `preserveUnknownFields`.
 pub(super) fn compile(schema: &Value) -> Result<Structural, String> {
     let mut compiler = Compiler::default();
     let root = compiler.schema(schema, 0)?;
@@ -20,8 +20,7 @@ pub(super) fn compile(schema: &Value) -> Result<Structural, String> {
     Ok(compiler.finish(root, false))
 }
 
-/// Compiles the schema of a definition with `preserveUnknownFields: true`, which need not be structural and then counts for
-/// nothing in decoding.
+/// Compiles the schema of a definition with `preserveUnknownFields: true`. Decoding ignores such a schema if it is not structural.
 pub(super) fn compile_preserving(schema: &Value) -> Result<Structural, String> {
     let mut compiler = Compiler::default();
     match compiler.schema(schema, 0) {
@@ -44,7 +43,7 @@ impl Default for Compiler {
     }
 }
 
-/// A step from the root of a schema to one within.
+/// A step on the path from the root schema to a nested one.
 #[derive(Clone, Debug)]
 enum Step {
     Key(Box<str>),
@@ -107,7 +106,7 @@ impl Compiler {
         Ok(compiled.into())
     }
 
-    /// The place of a node, equal ones sharing theirs.
+    /// Adds a node and returns its index; equal nodes share one index.
     fn add(&mut self, mut node: Node) -> Result<Id, String> {
         let below = |test: fn(&Node) -> bool| {
             let additional = match node.additional {
@@ -130,8 +129,7 @@ impl Compiler {
         Ok(id)
     }
 
-    /// Takes out of defaults what an object with them would lose in decoding: what the schema does not know, and what is no
-    /// metadata. Answers the schema's new place.
+    /// Removes from defaults the values that decoding would drop: unknown fields and invalid metadata. Returns the schema's new index.
     fn prune_defaults(&mut self, id: Id, path: &mut Vec<Step>) -> Result<Id, String> {
         let Some(old) = self.compiled.nodes.get(usize::try_from(id).unwrap_or(usize::MAX)).cloned() else {
             return Ok(id);
@@ -185,7 +183,7 @@ impl Compiler {
         Ok(value.filter(|value| !value.is_null()))
     }
 
-    /// The schema without what only the compiler knew.
+    /// The schema, without the compiler's own data.
     fn finish(self, root: Id, preserves: bool) -> Structural {
         let mut nodes = self.compiled.nodes;
         nodes.shrink_to_fit();
@@ -205,7 +203,7 @@ fn kind(name: &str) -> Option<Kind> {
     })
 }
 
-/// What no structural schema has (`validateUnsupportedFields`).
+/// Rejects fields that no structural schema has (`validateUnsupportedFields`).
 fn check_supported(schema: &Map<String, Value>) -> Result<(), String> {
     let is_set = |name: &str| match schema.get(name) {
         None | Some(Value::Null) => false,

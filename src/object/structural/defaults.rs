@@ -1,15 +1,15 @@
-//! Setting defaults (`pkg/apiserver/schema/defaulting`).
+//! Sets defaults (`pkg/apiserver/schema/defaulting`).
 
 use super::{Additional, Schema};
 use serde_json::{Map, Value};
 
-/// How much defaults may add to an object, in bytes of text and as many for each value. A short list can ask for a long
-/// default once an item; what is larger than this, no API server stores.
+/// The number of bytes that defaults may add to an object, in text and [`VALUE_WEIGHT`]s. A list of many small items can request a long
+/// default for each item; no API server stores an object above this size.
 const MAX_ADDED: usize = 16 * 1024 * 1024;
-/// What a value takes beside its text.
+/// The bytes of a value in addition to its text.
 const VALUE_WEIGHT: usize = 16;
 
-/// Sets defaults, as long as there is room.
+/// Sets defaults up to a number of bytes.
 pub(super) struct Defaulter {
     room: usize,
 }
@@ -21,7 +21,7 @@ impl Default for Defaulter {
 }
 
 impl Defaulter {
-    /// Sets what is missing, or null and may not be.
+    /// Sets defaults for missing fields, and for null fields that are not nullable.
     fn apply(&mut self, value: &mut Value, schema: Schema<'_>) -> Result<(), String> {
         if !schema.node.has_defaults {
             return Ok(());
@@ -36,10 +36,10 @@ impl Defaulter {
         }
     }
 
-    /// The same for an object's fields.
+    /// Sets the defaults of an object's fields.
     ///
     /// # Errors
-    /// When the defaults are too much.
+    /// If the defaults are too large.
     pub(super) fn apply_to_fields(
         &mut self,
         fields: &mut Map<String, Value>,
@@ -63,7 +63,7 @@ impl Defaulter {
         others.try_for_each(|(_, value)| self.apply_in_place(value, additional))
     }
 
-    /// The same for a value that is there.
+    /// Sets the defaults of an existing value.
     fn apply_in_place(&mut self, value: &mut Value, schema: Schema<'_>) -> Result<(), String> {
         if value.is_null()
             && schema.refuses_null()
@@ -81,7 +81,7 @@ impl Defaulter {
     }
 }
 
-/// About how many bytes a value is.
+/// The approximate number of bytes of a value.
 fn weight(value: &Value) -> usize {
     let within = match value {
         Value::String(text) => text.len(),

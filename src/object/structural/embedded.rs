@@ -1,4 +1,4 @@
-//! Resources within resources: their metadata is of metadata's types as well (`pkg/apiserver/schema/objectmeta`).
+//! Resources within resources, whose metadata must have the types of metadata too (`pkg/apiserver/schema/objectmeta`).
 
 use super::unknown::Unknown;
 use super::{Schema, metadata, numbers};
@@ -6,10 +6,10 @@ use crate::go_text::go_quote;
 use crate::go_text::json::escape_html;
 use serde_json::{Map, Value};
 
-/// Makes the metadata of every embedded resource well-typed, and notes its unknown fields, sorted (`CoerceWithOptions`).
+/// Decodes and encodes the metadata of every embedded resource by its Go type, and records unknown fields, sorted (`CoerceWithOptions`).
 ///
 /// # Errors
-/// When that of one of them cannot be had.
+/// If the metadata of an embedded resource cannot be decoded.
 pub(super) fn coerce(value: &mut Value, schema: Option<Schema<'_>>, unknown: &mut Unknown) -> Result<(), String> {
     let Some(schema) = schema else { return Ok(()) };
     let first = unknown.count();
@@ -19,7 +19,7 @@ pub(super) fn coerce(value: &mut Value, schema: Option<Schema<'_>>, unknown: &mu
     Ok(())
 }
 
-/// The same for a whole resource, dropping what is not well-typed.
+/// Decodes and encodes the metadata of a whole resource and of its embedded resources, and drops values of wrong types.
 pub(super) fn coerce_leniently(resource: &mut Value, schema: Schema<'_>) -> Result<(), String> {
     let mut unknown = Unknown::default();
     let mut coercer = Coercer { drops_invalid: true, path: String::new(), unknown: &mut unknown };
@@ -28,7 +28,7 @@ pub(super) fn coerce_leniently(resource: &mut Value, schema: Schema<'_>) -> Resu
 
 struct Coercer<'a> {
     drops_invalid: bool,
-    /// As `field.Path` writes it.
+    /// The current path in the format of `field.Path`.
     path: String,
     unknown: &'a mut Unknown,
 }
@@ -91,7 +91,7 @@ impl Coercer<'_> {
         numbers::canonicalize(found);
         let decoded = match self.drops_invalid {
             false => metadata::decode(found).map_err(|why| self.invalid("metadata", found, &why))?,
-            // What is no object at all stays.
+            // Metadata that is no object stays unchanged.
             true => match metadata::decode_leniently(found) {
                 Some(decoded) => decoded,
                 None => return Ok(()),

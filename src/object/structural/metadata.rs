@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 pub(super) struct Metadata {
     /// The known fields that are not empty.
     pub(super) fields: Map<String, Value>,
-    /// Paths of the others.
+    /// Paths of the unknown fields.
     pub(super) unknown: Vec<String>,
 }
 
-/// Decodes a `metadata`; null is empty (`GetObjectMeta`).
+/// Decodes a `metadata`; null counts as empty (`GetObjectMeta`).
 ///
 /// # Errors
-/// Go's text, when a field is of the wrong type.
+/// If a field has the wrong type, with Go's text.
 pub(super) fn decode(value: &Value) -> Result<Metadata, String> {
     let decoded = typed::object_meta(value.clone())?;
     let fields = match decoded.value {
@@ -25,7 +25,7 @@ pub(super) fn decode(value: &Value) -> Result<Metadata, String> {
     Ok(Metadata { fields, unknown: decoded.unknown.iter().map(|error| path(error)).collect() })
 }
 
-/// The same, leaving out what is of the wrong type; none if it is no object at all.
+/// Decodes a `metadata` without fields of wrong types; `None` if the value is no object.
 pub(super) fn decode_leniently(value: &Value) -> Option<Metadata> {
     let object = match value {
         Value::Object(object) => object,

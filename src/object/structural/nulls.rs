@@ -1,15 +1,15 @@
-//! Nulls that a schema does not take. An API server drops them from what it decodes, so that they never get as far as its
-//! validation; what admission puts into an object does.
+//! Nulls that a schema does not allow. An API server drops them while decoding, before its validation; nulls that admission adds are
+//! validated.
 
 use super::{Kind, Schema};
 use crate::status::{Cause, invalid};
 use serde_json::{Map, Value};
 
-/// How many are told.
+/// The number of nulls to report.
 const MAX_CAUSES: usize = 100;
 
-/// The nulls in an object that dropping would take out (`prune::prune_nulls`), as validation speaks of them: in the status alone,
-/// or in all but the status.
+/// Finds the nulls in an object that `prune::prune_nulls` would drop, and reports them as validation errors: only those in the status, or
+/// only those outside of it.
 pub(super) fn find(object: &Map<String, Value>, root: Schema<'_>, is_status: bool) -> Vec<Cause> {
     let mut finder = Finder { path: String::new(), causes: Vec::new() };
     for (key, value) in object.iter().filter(|(key, _)| (*key == "status") == is_status && *key != "metadata") {

@@ -1,11 +1,11 @@
-//! Numbers as Go reads and writes them.
+//! Numbers in the forms that Go reads and writes.
 
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::{Object, typed};
 use serde_json::{Number, Value};
 use std::borrow::Cow;
 
-/// As Go reads them: what an `i64` does not hold is a floating-point number, at any depth.
+/// Converts integers that do not fit an `i64` to floating-point numbers, as Go does while decoding, at any depth.
 pub(crate) fn read(value: &mut Value) {
     each(value, &mut |number| {
         if number.is_u64()
@@ -17,7 +17,7 @@ pub(crate) fn read(value: &mut Value) {
     });
 }
 
-/// As Go reads them once it has written them: what has no fraction is written without.
+/// Converts numbers to the form after Go's encoding and decoding: whole numbers have no fraction.
 pub(crate) fn canonicalize(value: &mut Value) {
     each(value, &mut canonical);
 }
@@ -32,8 +32,8 @@ fn canonical(number: &mut Number) {
     }
 }
 
-/// An object as Go writes it, but for -0, which is 0 here. In those of built-in kinds fractions are left of what is kept as the
-/// text that came.
+/// The object as Go writes it, except that -0 is 0 here. A built-in object is returned unchanged: fractions remain only in values that Go
+/// keeps as text.
 pub(crate) fn as_written(object: &Object) -> Cow<'_, Object> {
     if !object.fields().values().any(has_whole_float) {
         return Cow::Borrowed(object);
@@ -65,14 +65,14 @@ fn each(value: &mut Value, change: &mut impl FnMut(&mut Number)) {
     }
 }
 
-/// The integer that a floating-point number is, if it is one of 64 bits.
+/// Converts a floating-point number to an integer, if it is one of 64 bits.
 fn whole(float: f64) -> Option<i64> {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     let fits = float.fract() == 0.0 && (-LIMIT..LIMIT).contains(&float);
     fits.then_some(float as i64)
 }
 
-/// A number's text in JSON that Go writes.
+/// The JSON text that Go writes for a number.
 pub(super) fn text(number: &Number) -> String {
     match (number.as_i64(), number.as_f64()) {
         (Some(whole), _) => whole.to_string(),

@@ -1,18 +1,18 @@
-//! Dropping what a schema does not know (`pkg/apiserver/schema/pruning`), and nulls that nothing takes the place of.
+//! Drops unknown fields (`pkg/apiserver/schema/pruning`), and nulls without a default.
 
 use super::unknown::Unknown;
 use super::{Additional, Schema};
 use serde_json::Value;
 
-/// Fields that every resource has, whatever its schema says.
+/// Fields that every resource has, whether or not its schema names them.
 const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Drops what the schema of a whole resource does not know, and notes it, sorted (`PruneWithOptions`).
+/// Drops the unknown fields of a whole resource, and records them, sorted (`PruneWithOptions`).
 pub(super) fn prune(resource: &mut Value, schema: Option<Schema<'_>>, unknown: &mut Unknown) {
     let first = unknown.count();
     let mut pruner = Pruner { path: String::new(), unknown };
     match (schema, resource) {
-        // Without a schema everything is unknown but what every resource has.
+        // Without a schema all other fields are unknown.
         (None, Value::Object(fields)) => fields.retain(|key, _| {
             let is_known = META_FIELDS.contains(&key.as_str());
             if !is_known {
@@ -100,7 +100,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// Under `x-kubernetes-preserve-unknown-fields` only what the schema names is pruned (`skipPrune`).
+    /// Under `x-kubernetes-preserve-unknown-fields` only fields that the schema names are pruned (`skipPrune`).
     fn skip(&mut self, value: &mut Value, schema: Schema<'_>, is_resource: bool) {
         match value {
             Value::Object(fields) => {
@@ -120,7 +120,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// Prunes a field that the schema names. Answers whether it does.
+    /// Prunes a field that the schema names. Returns false if the schema does not name the field.
     fn prune_field(&mut self, key: &str, value: &mut Value, schema: Schema<'_>) -> bool {
         let known = match (schema.property(key), schema.node.additional) {
             (Some(property), _) => Some(property),
@@ -133,7 +133,7 @@ impl Pruner<'_> {
     }
 }
 
-/// Drops fields that are null and may not be, unless a default takes their place (`PruneNonNullableNullsWithoutDefaults`).
+/// Drops null fields that are not nullable and have no default (`PruneNonNullableNullsWithoutDefaults`).
 pub(super) fn prune_nulls(value: &mut Value, schema: Option<Schema<'_>>) {
     let Some(schema) = schema else { return };
     match value {

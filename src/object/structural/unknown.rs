@@ -1,6 +1,6 @@
 //! The unknown fields that decoding finds.
 
-/// How much of them is kept: an object of a few long keys has long paths by the thousand.
+/// The number of bytes of paths to keep: an object with a few long keys can have thousands of long paths.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// Paths of unknown fields.
@@ -11,7 +11,8 @@ pub(super) struct Unknown {
 }
 
 impl Unknown {
-    /// Notes a path, given in parts. The first one always: that nothing is unknown must not be said of what has an endless key.
+    /// Records a path, given in parts. Records the first path at any length, so that an object with a very long unknown key does not count
+    /// as fully known.
     pub(super) fn record(&mut self, parts: &[&str]) {
         let path = parts.concat();
         if self.paths.is_empty() || self.bytes + path.len() <= MAX_BYTES {
@@ -20,19 +21,19 @@ impl Unknown {
         }
     }
 
-    /// How many there are, to sort those that come after.
+    /// The number of paths so far, for [`Unknown::sort_from`].
     pub(super) fn count(&self) -> usize {
         self.paths.len()
     }
 
-    /// Sorts the paths from this one on.
+    /// Sorts the paths from position `first` on.
     pub(super) fn sort_from(&mut self, first: usize) {
         if let Some(paths) = self.paths.get_mut(first..) {
             paths.sort_unstable();
         }
     }
 
-    /// In the words of strict decoding.
+    /// The error texts of strict decoding.
     pub(super) fn into_errors(self) -> Vec<String> {
         self.paths.into_iter().map(|path| format!("unknown field \"{path}\"")).collect()
     }

@@ -1,4 +1,4 @@
-//! Base64 as Go's decoder reads it: line breaks do not count, and an error says at which byte.
+//! Base64 as Go decodes it: line breaks are ignored, and an error names the byte's position.
 
 use ::base64::Engine;
 use ::base64::engine::general_purpose::STANDARD;
@@ -8,10 +8,10 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// What Go writes for the bytes that it reads from a text.
+/// The text that Go writes for the decoded bytes of a text.
 ///
 /// # Errors
-/// `base64.CorruptInputError`
+/// If the text is no base64 (`base64.CorruptInputError`).
 pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, String> {
     if STANDARD.decode(text).is_ok() {
         return Ok(Cow::Borrowed(text));
@@ -20,7 +20,7 @@ pub(super) fn canonical(text: &str) -> Result<Cow<'_, str>, String> {
     Ok(Cow::Owned(encode(&bytes)))
 }
 
-/// `Encoding.Decode`; the error is the place.
+/// `Encoding.Decode`; the error is the position of the wrong byte.
 fn decode(source: &[u8]) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(source.len() / 4 * 3);
     let mut at = 0;
@@ -51,7 +51,7 @@ fn decode(source: &[u8]) -> Result<Vec<u8>, usize> {
     }
 }
 
-/// What comes after the first `=`.
+/// Checks the text after the first `=`.
 fn end(source: &[u8], at: usize, filled: usize) -> Result<(), usize> {
     let skip = |from: usize| {
         let rest = source.get(from..).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Decoding CBOR (`decoder.parseToValue` of `fxamacker/cbor`, with the options that Kubernetes gives it).
+//! Decodes CBOR (`decoder.parseToValue` of `fxamacker/cbor`, with Kubernetes' options).
 //!
-//! Other than JSON, a duplicate key is an error, and errors name the outermost field only.
+//! Unlike in JSON, a duplicate key is an error, and errors name only the outermost field.
 
 use super::base64;
 use super::table::{self, Field, Holds, Shape, Type};
@@ -11,7 +11,7 @@ use ciborium_ll::Header;
 use serde_json::{Map, Number, Value};
 use std::collections::HashSet;
 
-/// What a body says that it is (`metav1.TypeMeta`).
+/// The declared type of a body (`metav1.TypeMeta`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeMeta {
     /// `apiVersion`
@@ -20,10 +20,10 @@ pub struct TypeMeta {
     pub kind: String,
 }
 
-/// Reads what a body says that it is (`defaultMetaFactory.Interpret`).
+/// Reads the declared type of a body (`defaultMetaFactory.Interpret`).
 ///
 /// # Errors
-/// With the text of Go's decoder.
+/// If the type cannot be decoded, with the text of Go's decoder.
 pub fn type_meta(bytes: &[u8]) -> Result<TypeMeta, String> {
     let read = || {
         let mut decoder = Decoder::new(bytes, false)?;
@@ -35,11 +35,11 @@ pub fn type_meta(bytes: &[u8]) -> Result<TypeMeta, String> {
     Ok(TypeMeta { api_version: text("apiVersion"), kind: text("kind") })
 }
 
-/// Decodes a body into a type: the value, and what strict decoding says of the first field that the type does not have
+/// Decodes a body into a type. Returns the value, and the strict decoding error for the first field that the type does not have
 /// (`serializer.unmarshal`).
 ///
 /// # Errors
-/// With the text of Go's decoder.
+/// If the body cannot be decoded, with the text of Go's decoder.
 pub(super) fn decode(schema: &'static Type, bytes: &[u8]) -> Result<(Value, Option<String>), String> {
     let read = |is_strict: bool| {
         let mut decoder = Decoder::new(bytes, is_strict)?;
@@ -80,9 +80,9 @@ impl Struct {
 
 struct Decoder<'a> {
     reader: Reader<'a>,
-    /// Whether fields that a struct does not have are failures.
+    /// Whether unknown fields are failures.
     is_strict: bool,
-    /// Raw JSON that is none, which shows last (`transcodeRawTypes`).
+    /// The failure of invalid raw JSON, which counts after all others (`transcodeRawTypes`).
     raw: First,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Decoder<'a> {
         Ok(Self { reader: Reader::new(bytes)?, is_strict, raw: First::default() })
     }
 
-    /// A struct, whose item begins here; null is one without fields.
+    /// Decodes the next item into a struct; null becomes a struct without fields.
     fn structure(&mut self, into: &Struct) -> Result<Map<String, Value>, Failure> {
         self.reader.check_tags()?;
         match self.reader.head() {
@@ -123,7 +123,7 @@ impl<'a> Decoder<'a> {
             let key = first.note(self.key()).flatten();
             let found = key.as_ref().and_then(|key| into.field(&key.0).filter(|_| key.1));
             match (key, found) {
-                // Only the value is left of what cannot be compared with names.
+                // A key that cannot be compared with names is skipped with its value.
                 (None, _) => self.reader.skip(1),
                 (Some(key), None) => {
                     self.reader.skip(1);
@@ -156,7 +156,7 @@ impl<'a> Decoder<'a> {
         first.or(fields)
     }
 
-    /// The key of a field, and whether it can be the name of one.
+    /// Decodes a key, and returns whether it can be the name of a field.
     fn key(&mut self) -> Result<Option<(String, bool)>, Failure> {
         let header = self.reader.peek();
         match header {
@@ -172,7 +172,7 @@ impl<'a> Decoder<'a> {
                 self.reader.head();
                 match integer(header) {
                     Ok(number) => Ok(Some((number.to_string(), false))),
-                    // Go reads the number of a field with its sign cut off.
+                    // Go truncates the key's number to a signed integer.
                     Err(number) if number > 0 => Ok(Some(((number as i64).to_string(), false))),
                     Err(number) => {
                         let why = format!("-1-{} overflows Go's int64", -1 - number);
@@ -225,7 +225,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// What does not decode itself.
+    /// Decodes a value of a type without an `UnmarshalCBOR`.
     fn plain(&mut self, shape: &'static Shape) -> Result<Value, Failure> {
         self.reader.check_tags()?;
         let header = self.reader.head();
@@ -265,7 +265,7 @@ impl<'a> Decoder<'a> {
             (Ok(number), _) => i128::from(number),
         };
         let fits = match shape.holds {
-            // Nothing signed is taken for one without a sign.
+            // A negative number is a type error for an unsigned field, not an overflow.
             Holds::Uint8 if number < 0 => return Err(Failure::of_type(header, &go_type)),
             Holds::Uint8 => u8::try_from(number).is_ok(),
             Holds::Int32 => i32::try_from(number).is_ok(),
@@ -277,14 +277,14 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Bytes are base64 text, unless a tag says that they become it.
+    /// Decodes a byte string: base64 text, unless a tag converts the bytes to base64.
     fn bytes(&mut self, length: Option<usize>) -> Result<Value, Failure> {
         let is_encoded_later = self.reader.is_encoded_later();
         let bytes = self.reader.string(length);
         if is_encoded_later {
             return Ok(base64::encode(&bytes).into());
         }
-        // What is no UTF-8 is no base64 at the same place.
+        // A byte that is no ASCII is an error at its own position, as any byte outside of base64.
         let text: String = bytes.iter().map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' }).collect();
         let wrong = |why: String| Failure::Other(format!("cbor: failed to decode base64 from byte string: {why}"));
         base64::canonical(&text).map(|text| text.into_owned().into()).map_err(wrong)
@@ -315,7 +315,7 @@ impl<'a> Decoder<'a> {
                 }
             }
             let Some(mut value) = first.note(self.value(shape)) else { continue };
-            // A scalar that is null is the one before, as Go reuses the variable.
+            // A null scalar equals the previous value, since Go reuses the variable.
             if is_kept && value.is_null() {
                 value = before.clone();
             }
@@ -328,7 +328,7 @@ impl<'a> Decoder<'a> {
         first.or(Value::Object(entries))
     }
 
-    /// What decodes itself (`UnmarshalCBOR`), where tags around it do not count.
+    /// Decodes a value of a type with an `UnmarshalCBOR`, for which the tags around it do not count.
     fn own(&mut self, shape: &'static Shape) -> Result<Value, Failure> {
         let around = self.reader.begin_item();
         let value = self.own_item(shape);
@@ -381,13 +381,13 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Leaves out an item that stands for nothing.
+    /// Skips an item that becomes null.
     fn nothing(&mut self) -> Result<Value, Failure> {
         self.reader.skip(1);
         Ok(Value::Null)
     }
 
-    /// What an `UnmarshalCBOR` decodes in turn knows no unknown fields (`direct.Unmarshal`).
+    /// Decodes a value by an `UnmarshalCBOR`, which always rejects unknown fields (`direct.Unmarshal`).
     fn strictly(&mut self, shape: &'static Shape) -> Result<Value, Failure> {
         let around = std::mem::replace(&mut self.is_strict, true);
         let value = self.value(shape);
@@ -395,7 +395,7 @@ impl<'a> Decoder<'a> {
         value
     }
 
-    /// Raw JSON, whose failure counts only where there is no other.
+    /// Decodes raw JSON. Its failure counts only if there is no other failure.
     fn late(&mut self, what: &str) -> Result<Value, Failure> {
         let value = self.reader.raw().map_err(|failure| Failure::Other(format!("{what}: {failure}")));
         Ok(self.raw.note(value).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Decoding a value in place (`decodeState.value` of `sigs.k8s.io/json`).
+//! Decodes a value in place (`decodeState.value` of `sigs.k8s.io/json`).
 
 use super::path::{Path, Step};
 use super::scalar;
@@ -6,38 +6,38 @@ use super::table::{self, Holds, Shape, Type};
 use crate::go_text::{go_quote, go_type};
 use serde_json::{Map, Value};
 
-/// How many strict errors there are at most.
+/// The number of strict errors that are kept.
 const MAX_STRICT_ERRORS: usize = 100;
-/// How long they are together at most: each has a whole path.
+/// The number of bytes that all strict errors may have together: each contains a whole path.
 const MAX_STRICT_ERRORS_BYTES: usize = 1 << 20;
 
-/// How many values encoding may add, which the length of a document does not bound: `{}` can stand for a whole object of
+/// The number of zero values that encoding may add, which the length of a document does not bound: `{}` can stand for a whole object of
 /// zeros.
 const MAX_ZEROS: usize = 500_000;
 
-/// What one decoding has found so far.
+/// The state of one decoding.
 #[derive(Default)]
 pub(super) struct Decoder {
-    /// The first type error, which lets the decoding go on.
+    /// The first type error; decoding continues after it.
     saved: Option<String>,
     strict_errors: Vec<String>,
     strict_errors_bytes: usize,
     zeros: usize,
-    /// Within what decodes itself there are no strict errors.
+    /// Whether the value is within a type with an `UnmarshalJSON`, for which there are no strict errors.
     is_nested: bool,
-    /// Whether a number was read whose text matters.
+    /// Whether a number was decoded whose literal text matters.
     pub(super) met_literal: bool,
 }
 
-/// An error that ends the decoding.
+/// An error that ends decoding.
 pub(super) struct Fatal(pub(super) String);
 
-/// What Go holds after decoding.
+/// The Go value after decoding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
     /// Nil, or the zero of a scalar.
     Nothing,
-    /// A list, a map or bytes without any.
+    /// An empty list, map or byte slice.
     Empty,
     Something,
 }
@@ -65,7 +65,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the document's text would give no other result.
+    /// Whether decoding the document's text would give an equal result.
     pub(super) fn is_independent_of_text(&self) -> bool {
         self.strict_errors.len() < 2 && !self.met_literal
     }
@@ -78,13 +78,13 @@ impl Decoder {
         self.saved.get_or_insert(why);
     }
 
-    /// Counts an object.
+    /// Counts the zero values of an object.
     pub(super) fn count(&mut self, schema: &Type) -> Result<(), Fatal> {
         self.zeros += schema.zeros;
         if self.zeros > MAX_ZEROS { Err(Fatal("the object has too many fields".to_owned())) } else { Ok(()) }
     }
 
-    /// What `null` is in a list or map.
+    /// The value of `null` in a list or map.
     pub(super) fn zero(&mut self, shape: &Shape) -> Result<Value, Fatal> {
         if let (Holds::Struct(index), false) = (&shape.holds, shape.is_pointer)
             && let Some(schema) = table::resolve(*index)
@@ -168,7 +168,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// `JSONSchemaPropsOrBool.UnmarshalJSON` and its like.
+    /// `JSONSchemaPropsOrBool.UnmarshalJSON` and similar unions.
     pub(super) fn schema_or(&mut self, shape: &'static Shape, value: &mut Value, path: &Path) -> Result<Held, Fatal> {
         let [schema, schemas, strings] = table::json_schema();
         match (&shape.holds, &mut *value) {
@@ -178,7 +178,7 @@ impl Decoder {
             (_, Value::Array(items)) if items.is_empty() => *value = Value::Null,
             (Holds::SchemaOrArray, Value::Array(_)) => self.nested(schemas, value, path)?,
             (_, Value::Array(_)) => self.nested(strings, value, path)?,
-            // Anything else is taken for nothing, without an error.
+            // Any other value becomes nil, without an error.
             (_, other) => *other = Value::Null,
         }
         Ok(Held::Something)
@@ -190,12 +190,12 @@ impl Decoder {
         self.leave(outer, result)
     }
 
-    /// Begins a decoding within this one, which has its own first error.
+    /// Begins a nested decoding, which has its own first error.
     pub(super) fn enter(&mut self) -> Outer {
         Outer { was_nested: std::mem::replace(&mut self.is_nested, true), saved: self.saved.take() }
     }
 
-    /// Ends it: any error of it ends the one around it.
+    /// Ends a nested decoding. Any error of it ends the outer decoding too.
     pub(super) fn leave<T>(&mut self, outer: Outer, result: Result<T, Fatal>) -> Result<T, Fatal> {
         let result = result.and_then(|found| self.saved.take().map_or(Ok(found), |why| Err(Fatal(why))));
         self.is_nested = outer.was_nested;
@@ -204,7 +204,7 @@ impl Decoder {
     }
 }
 
-/// What a decoding around another one had found.
+/// The state of an outer decoding.
 pub(super) struct Outer {
     was_nested: bool,
     saved: Option<String>,

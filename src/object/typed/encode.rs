@@ -1,4 +1,4 @@
-//! What `encoding/json` writes of a Go struct: all but what `omitempty` and `omitzero` leave out.
+//! Encodes a Go struct as `encoding/json` does: without the fields that `omitempty` and `omitzero` omit.
 
 use super::scalar;
 use super::table::{self, Field, Holds, Shape, Type};
@@ -34,7 +34,7 @@ fn encode_fields(schema: &'static Type, fields: &mut Map<String, Value>) -> Unwr
     unwritten
 }
 
-/// Answers with what is within, but not written.
+/// Encodes a value. Returns the empty values in it that are not written.
 fn encode(shape: &'static Shape, value: &mut Value) -> Option<Within> {
     if value.is_null() {
         *value = scalar::zero(shape);
@@ -65,7 +65,7 @@ fn encode(shape: &'static Shape, value: &mut Value) -> Option<Within> {
     }
 }
 
-/// What is left out, if Go holds more than nothing there.
+/// The omitted value, if Go's value is not nil.
 fn not_nil(shape: &Shape, value: &mut Value) -> Option<Within> {
     let may_be_nil = matches!(shape.holds, Holds::Bytes | Holds::List(_) | Holds::Map(..));
     (may_be_nil && !value.is_null()).then(|| Within::Here(value.take()))

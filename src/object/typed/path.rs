@@ -1,8 +1,8 @@
-//! Where in a document the decoder is: for strict errors by keys and indices, for type errors by the Go fields on the way.
+//! The decoder's position in a document: strict errors name keys and indices, type errors name Go fields.
 
 use super::table::{Field, Type};
 
-/// A place in a document, as a list that lives on the stack.
+/// A path in a document, as a linked list on the stack.
 pub(super) struct Path<'a> {
     pub(super) parent: Option<&'a Path<'a>>,
     pub(super) step: Step<'a>,
@@ -14,7 +14,7 @@ pub(super) enum Step<'a> {
     Field(&'static Type, &'static Field),
     Key(&'a str),
     Index(usize),
-    /// Into what an `UnmarshalJSON` decodes in turn.
+    /// The start of a document that an `UnmarshalJSON` decodes.
     Nested,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Path<'a> {
         Path { parent: Some(self), step }
     }
 
-    /// `spec.containers[0].name`, for a key here.
+    /// The path of a key in the current object: `spec.containers[0].name`.
     pub(super) fn of_key(&self, key: &str) -> String {
         let mut text = String::new();
         let mut has_steps = false;

@@ -150,7 +150,7 @@ impl Known {
     }
 }
 
-/// The fields that tell the items of a list apart.
+/// The fields that identify the items of a list.
 fn keys(field: &'static Field) -> Vec<&'static str> {
     match field.list_type() {
         Some("map") => field.list_map_keys().collect(),
@@ -160,7 +160,7 @@ fn keys(field: &'static Field) -> Vec<&'static str> {
 }
 
 impl Fields {
-    /// Fails with the rest of the path.
+    /// Puts the fields back. The error is the rest of the path.
     fn put_back(&self, before: Option<&Map<String, Value>>, after: &mut Map<String, Value>) -> Result<(), String> {
         for (name, within) in &self.within {
             let old = before.and_then(|before| before.get(*name)).filter(|value| !value.is_null());
@@ -169,7 +169,7 @@ impl Fields {
             };
             match (after.get_mut(*name).filter(|value| !value.is_null()), within) {
                 (Some(value), _) => within.put_back(old, value).map_err(at)?,
-                // Admission removed it.
+                // Admission removed the object.
                 (None, _) if old.is_some() => {}
                 // Go omits a struct without known fields.
                 (None, Within::Fields(fields)) => {
@@ -221,14 +221,14 @@ impl Items {
     }
 }
 
-/// Where an item of a list is afterwards.
+/// The position of an item after the change.
 enum Place {
     At(usize),
     Gone,
     Unknown,
 }
 
-/// Where the items of a list are afterwards; `None` if all of them are where they were.
+/// The positions of a list's items after the change; `None` if no item moved.
 struct Places(Option<Moved>);
 
 struct Moved {
@@ -236,11 +236,11 @@ struct Moved {
     by_text: Found,
     /// Whether every item was in the list before.
     is_shorter: bool,
-    /// Whether no item was added, removed or moved: items were changed in their places.
+    /// Whether no item was added, removed or moved, so that items changed in place.
     is_in_place: bool,
 }
 
-/// Which text each item has, and which items of both lists have it.
+/// The text of each item, and the positions of each text in both lists.
 struct Found {
     texts: Vec<String>,
     before: HashMap<String, Vec<usize>>,
@@ -297,7 +297,7 @@ impl Found {
         Self { before: positions(&texts), after: positions(&of_after), texts }
     }
 
-    /// Which items had the text of this one, and which have it now.
+    /// The positions of the item's text before and after the change.
     fn positions(&self, index: usize) -> Option<(&[usize], &[usize])> {
         let text = self.texts.get(index)?;
         Some((self.before.get(text)?, self.after.get(text).map_or(&[], Vec::as_slice)))
@@ -314,7 +314,7 @@ mod tests {
         GroupVersionKind::new(group, "v1", kind)
     }
 
-    /// What becomes of an object that has unknown fields when admission makes these changes.
+    /// The object after admission makes these changes to its known fields.
     fn kept(kind: &GroupVersionKind, sent: Value, change: impl Fn(&mut Value)) -> Result<Value, Unplaced> {
         let mut known = sent;
         let rest = Rest::take(kind, known.as_object_mut().unwrap()).unwrap();
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(Rest::take(&kind("", "Pod"), fields), None);
         let mut other = json!({"anything": 1});
         assert_eq!(Rest::take(&kind("example.com", "Widget"), other.as_object_mut().unwrap()), None);
-        // All groups have these, and custom resources may be called so.
+        // DeleteOptions is a kind of all groups; a custom resource may have this name too.
         assert_eq!(Rest::take(&kind("example.com", "DeleteOptions"), other.as_object_mut().unwrap()), None);
     }
 
@@ -400,7 +400,7 @@ mod tests {
             (vec![b.clone(), c.clone(), a.clone()], Ok(vec!["a".to_owned()])),
             (vec![b.clone()], Ok(vec![])),
             (vec![c.clone(), b.clone()], Ok(vec!["c".to_owned()])),
-            // Was it replaced, or taken away and another one added?
+            // The item may have been replaced, or removed with another one added.
             (vec![b.clone(), c.clone()], unplaced.clone()),
             (vec![a.clone(), a.clone(), b.clone()], unplaced),
         ] {

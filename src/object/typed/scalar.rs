@@ -1,4 +1,4 @@
-//! Decoding single values, and types that decode themselves (`decodeState.literalStore`, `UnmarshalJSON`).
+//! Decodes single values, and types with an `UnmarshalJSON` (`decodeState.literalStore`, `UnmarshalJSON`).
 
 use super::base64;
 use super::decode::{Decoder, Fatal, Held};
@@ -9,7 +9,7 @@ use crate::object::quantity;
 use serde_json::{Map, Number, Value};
 use std::borrow::Cow;
 
-/// Decodes what is neither null nor an object or list with a shape of its own. `literal` is the text of a number, if known.
+/// Decodes a value that is neither null nor an object or list with a shape of its own. `literal` is a number's text, if known.
 pub(super) fn decode(
     decoder: &mut Decoder,
     shape: &Shape,
@@ -81,7 +81,7 @@ pub(super) fn decode(
     Ok(held)
 }
 
-/// What `null` is in a list or map: the zero of a type, as Go writes it. Objects are completed by encoding.
+/// The value of `null` in a list or map: the zero of its type, as Go writes it. Encoding completes objects.
 pub(super) fn zero(shape: &Shape) -> Value {
     if shape.is_pointer {
         return Value::Null;
@@ -113,7 +113,7 @@ fn integer(holds: &Holds, number: &Number) -> Option<i64> {
     fits.then_some(number)
 }
 
-/// Go writes whole numbers without a fraction.
+/// Removes a zero fraction, since Go writes whole numbers without a fraction.
 fn shorten(number: &mut Number) {
     if let Some(float) = number.as_f64()
         && number.is_f64()
@@ -124,7 +124,7 @@ fn shorten(number: &mut Number) {
     }
 }
 
-/// An item of a list that stands for bytes.
+/// Decodes an item of a list that stands for bytes.
 fn byte(decoder: &mut Decoder, item: &Value, path: &Path) -> u8 {
     let found = match item {
         Value::Null => return 0,
@@ -138,10 +138,10 @@ fn byte(decoder: &mut Decoder, item: &Value, path: &Path) -> u8 {
     0
 }
 
-/// `Quantity.UnmarshalJSON`, which reads numbers as they are written.
+/// `Quantity.UnmarshalJSON`, which reads the literal text of a number.
 fn quantity(decoder: &mut Decoder, value: &mut Value, literal: Option<&str>) -> Result<(), Fatal> {
     let text = match &*value {
-        // What can only be written with an escape is read with it.
+        // Go does not unescape the string, so a text that JSON must escape is no quantity.
         Value::String(text) if text.contains(|c: char| c.is_control() || c == '"' || c == '\\') => Cow::Borrowed("\\"),
         Value::String(text) => Cow::Borrowed(text.trim()),
         Value::Number(number) => {
@@ -157,7 +157,7 @@ fn quantity(decoder: &mut Decoder, value: &mut Value, literal: Option<&str>) -> 
     Ok(())
 }
 
-/// A number as it was written, or as `encoding/json` would write it.
+/// The literal text of a number, or the text that `encoding/json` writes.
 fn text_of<'a>(number: &Number, literal: Option<&'a str>) -> Cow<'a, str> {
     if let Some(literal) = literal {
         return Cow::Borrowed(literal);

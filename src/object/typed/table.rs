@@ -1,7 +1,7 @@
-//! The Go types of the built-in kinds: their fields, and how `encoding/json` treats each.
+//! The Go types of the built-in kinds: their fields, and their treatment by `encoding/json`.
 //!
-//! `tools/protobuf-table` writes the table from the Go types. It is text within the binary, read once when first asked for;
-//! nothing of it is copied.
+//! `tools/protobuf-table` writes the table from the Go types. The text is part of the binary and is parsed once, at the first use; the
+//! parsed table borrows from it.
 
 use crate::kind::GroupVersionKind;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ pub(super) fn of(kind: &GroupVersionKind) -> Option<&'static Type> {
     table.types.get(*found.or_else(|| table.kinds.get(&("*", "*", kind.kind.as_str())))?)
 }
 
-/// Whether a kind has a type of its own, not one that all groups have.
+/// Whether a kind has a type of its own, rather than one that all groups share.
 pub(super) fn has(kind: &GroupVersionKind) -> bool {
     TABLE.kinds.contains_key(&(kind.group.as_str(), kind.version.as_str(), kind.kind.as_str()))
 }
@@ -28,18 +28,18 @@ pub(super) fn object_meta() -> Option<&'static Type> {
     *FOUND
 }
 
-/// What JSON schemas in a CustomResourceDefinition are.
+/// The shapes of the unions of JSON schemas in a CustomResourceDefinition: a schema, a list of schemas, a list of strings.
 pub(super) fn json_schema() -> &'static [Shape; 3] {
     &TABLE.json_schema
 }
 
-/// What bytes are a list of.
+/// The shape of the items in a list of bytes.
 pub(super) fn byte() -> &'static Shape {
     static BYTE: Shape = Shape { is_pointer: false, name: None, holds: Holds::Uint8 };
     &BYTE
 }
 
-/// What an `IntOrString` holds that is no string.
+/// The shape of a number in an `IntOrString`.
 pub(super) fn int32() -> &'static Shape {
     static INT32: Shape = Shape { is_pointer: false, name: None, holds: Holds::Int32 };
     &INT32
@@ -48,15 +48,15 @@ pub(super) fn int32() -> &'static Shape {
 /// A Go struct.
 #[derive(Debug)]
 pub(super) struct Type {
-    /// With package and version: `core.v1.Pod`.
+    /// The name with package and version: `core.v1.Pod`.
     name: &'static str,
-    /// Sorted by name.
+    /// The fields, sorted by name.
     fields: Box<[Field]>,
-    /// Where in `fields` a name is, by [`hash`]: one more than the place, or 0.
+    /// A hash table of positions in `fields`, by [`hash`]: the position plus one, or 0.
     places: Box<[u16]>,
-    /// Which of the fields are always written.
+    /// Positions of the fields that are always written.
     written: Box<[u16]>,
-    /// How many values are written of one that is zero.
+    /// The number of values that Go writes for a zero value of this type.
     pub(super) zeros: usize,
 }
 
@@ -69,15 +69,15 @@ pub(super) struct Field {
     pub(super) omits_empty: bool,
     /// `omitzero`
     pub(super) omits_zero: bool,
-    /// The names in Go of the structs it is embedded in.
+    /// The Go names of the structs that the field is embedded in.
     pub(super) embedded: Option<&'static str>,
 }
 
-/// What a field, an item of a list, or a value of a map is in Go.
+/// The Go type of a field, of an item of a list, or of a value of a map.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) is_pointer: bool,
-    /// The name of the type, where it has one that does not follow from what it holds.
+    /// The name of the type, if it does not follow from `holds`.
     name: Option<&'static str>,
     pub(super) holds: Holds,
 }
@@ -105,7 +105,7 @@ pub(super) enum Holds {
     Map(&'static str, Box<Shape>),
 }
 
-/// The type of a number in [`Holds::Struct`].
+/// The type with an index of [`Holds::Struct`].
 pub(super) fn resolve(index: u16) -> Option<&'static Type> {
     TABLE.types.get(usize::from(index))
 }
@@ -124,7 +124,7 @@ impl Type {
         Self { name, fields, places, written, zeros: 0 }
     }
 
-    /// The field of a JSON name.
+    /// The field with a JSON name.
     pub(super) fn field(&self, name: &str) -> Option<&Field> {
         let mut at = hash(name);
         loop {
@@ -137,7 +137,7 @@ impl Type {
         }
     }
 
-    /// The fields that are written also when they are zero.
+    /// The fields that Go writes even if they are zero.
     pub(super) fn written(&self) -> impl Iterator<Item = &Field> {
         self.written.iter().filter_map(|at| self.fields.get(usize::from(*at)))
     }
@@ -153,7 +153,7 @@ impl Type {
     }
 }
 
-/// Tells the names of a type's fields apart, nearly always.
+/// A hash of a field name, with few collisions among the fields of a type.
 fn hash(name: &str) -> usize {
     let bytes = name.as_bytes();
     let byte = |at: usize| bytes.get(at).copied().map_or(0, usize::from);
@@ -164,19 +164,19 @@ fn hash(name: &str) -> usize {
 }
 
 impl Field {
-    /// Whether Go writes the field whatever it holds.
+    /// Whether Go writes the field for every value.
     fn is_always_written(&self) -> bool {
         !self.omits_zero && (!self.omits_empty || !self.shape.is_pointer && self.shape.holds.is_struct())
     }
 }
 
 impl Shape {
-    /// As Go's errors write the type.
+    /// The type's name in Go's errors.
     pub(super) fn go_type(&self) -> String {
         if self.is_pointer { format!("*{}", self.pointee()) } else { self.pointee() }
     }
 
-    /// The type without the pointer, which is what Go decodes into.
+    /// The name of the type without the pointer.
     pub(super) fn pointee(&self) -> String {
         if let Some(name) = self.name {
             return name.to_owned();
@@ -206,7 +206,7 @@ impl Shape {
 }
 
 impl Holds {
-    /// Whether it is a Go struct: those are never empty for `omitempty`.
+    /// Whether the type is a Go struct, which is never empty for `omitempty`.
     fn is_struct(&self) -> bool {
         match self {
             Self::String
@@ -230,17 +230,17 @@ impl Holds {
         }
     }
 
-    /// Whether it is a single value of a type that Go has itself.
+    /// Whether the type is a scalar of Go itself.
     pub(super) fn is_scalar(&self) -> bool {
         matches!(self, Self::String | Self::Bool | Self::Uint8 | Self::Int32 | Self::Int64 | Self::Float64)
     }
 
-    /// Whether `null` takes away what was there, also without a pointer.
+    /// Whether `null` resets the previous value, even without a pointer.
     pub(super) fn is_reset_by_null(&self) -> bool {
         matches!(self, Self::Bytes | Self::Time | Self::MicroTime | Self::Quantity | Self::List(_) | Self::Map(..))
     }
 
-    /// Whether Go may write `null` for one that is there.
+    /// Whether Go's JSON for a value other than nil may be `null`.
     pub(super) fn may_be_null(&self) -> bool {
         matches!(self, Self::Time | Self::MicroTime | Self::SchemaOrArray | Self::SchemaOrStrings)
     }
@@ -253,7 +253,7 @@ struct Table {
 }
 
 impl Table {
-    /// Reads the text; a line that cannot be read is left out, which a test makes sure of.
+    /// Parses the text. Skips a line that is malformed; a test checks that there is none.
     fn parse(text: &'static str) -> Self {
         let names = || text.lines().filter_map(|line| line.strip_prefix("= ")?.split(' ').next());
         let indices: HashMap<&str, u16> = names().zip(0..).collect();
@@ -288,7 +288,7 @@ impl Table {
     }
 }
 
-/// Structs without pointers between them do not contain themselves.
+/// The number of values that Go writes for a zero value. Terminates, since structs contain themselves only through pointers.
 fn zeros(types: &[Type], index: usize) -> usize {
     let Some(one) = types.get(index) else { return 0 };
     let count = |field: &Field| match field.shape.holds {
@@ -316,7 +316,7 @@ fn shape(text: &'static str, indices: &HashMap<&str, u16>) -> Option<Shape> {
         None => (false, text),
     };
     let (name, text) = match text.split_once('=') {
-        // Otherwise it is what is within that has the name.
+        // Otherwise the name belongs to the element type.
         Some((name, text)) if !name.contains(['[', '{', '*']) => (Some(name), text),
         _ => (None, text),
     };

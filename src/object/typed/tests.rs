@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use std::io::Read;
 
-/// Random documents of every kind with what Go makes of them: `tools/protobuf-table -cases`.
+/// Random documents of every kind with Go's results, from `tools/protobuf-table -cases`.
 fn recorded() -> String {
     let mut text = String::new();
     GzDecoder::new(&include_bytes!("cases.gz")[..]).read_to_string(&mut text).unwrap();
@@ -17,7 +17,7 @@ fn kind(text: &str) -> GroupVersionKind {
     GroupVersionKind::new(parts[0], parts[1], parts[2])
 }
 
-/// The first place where two values differ.
+/// The first path where two values differ.
 fn difference(path: &str, found: &Value, expected: &Value) -> Option<String> {
     match (found, expected) {
         (Value::Object(found), Value::Object(expected)) => {
@@ -36,7 +36,7 @@ fn difference(path: &str, found: &Value, expected: &Value) -> Option<String> {
     }
 }
 
-/// How a line of cases is decoded otherwise than by Go.
+/// The difference between our decoding of a case and Go's; `None` if there is none.
 fn disagreement(line: &str) -> Option<String> {
     let parts: Vec<_> = line.split('\t').collect();
     let (kind, document) = (kind(parts[0]), parts[1].as_bytes());
@@ -67,7 +67,7 @@ fn has_fractions(value: &Value) -> bool {
     }
 }
 
-/// How a value is decoded otherwise than its own text.
+/// The difference between decoding a value and decoding its text; `None` if there is none.
 fn contradiction(line: &str) -> Option<String> {
     let parts: Vec<_> = line.split('\t').collect();
     let kind = kind(parts[0]);
@@ -96,7 +96,7 @@ fn documents_of_every_kind_are_what_go_makes_of_them() {
     disagreements(&recorded());
 }
 
-/// More of them than the repository holds.
+/// Decodes more cases than the repository has, from the file of `TYPED_CASES`.
 #[test]
 #[ignore = "reads the file that TYPED_CASES names"]
 fn documents_of_a_file_are_what_go_makes_of_them() {
@@ -153,7 +153,7 @@ fn what_is_there_twice_is_decoded_into_one() {
             "metadata": {"labels": {"a": "2"}},
         })
     );
-    // Go does not look at what it does not know, nor into what decodes itself.
+    // Go ignores duplicates within unknown fields, and within types with an `UnmarshalJSON`.
     let text = r#"{"x":{"a":1,"a":2},"metadata":{"managedFields":[{"fieldsV1":{"a":1,"a":2}}]}}"#;
     assert_eq!(read(&pod(), text).unwrap().unknown, [r#"unknown field "x""#]);
 }
@@ -186,7 +186,7 @@ fn wrong_types_are_named_as_go_names_them() {
             r#"{"metadata":{"creationTimestamp":{}}}"#,
             "cannot unmarshal object into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
         ),
-        // The first of the text, unless a later one ends the decoding.
+        // The first error of the text counts, unless a later error ends decoding.
         (r#"{"spec":1,"metadata":1}"#, "cannot unmarshal number into Go struct field Pod.spec of type v1.PodSpec"),
         (
             r#"{"spec":1,"metadata":{"creationTimestamp":1}}"#,
@@ -317,7 +317,7 @@ proptest! {
             let mut twice = again.value;
             prop_assert!(encode(kind, &mut twice).is_empty());
             prop_assert_eq!(&value, &twice);
-            // With what is not written, it is what it was before that was left out.
+            // With its unwritten values, the whole object decodes to an equal value.
             let mut whole = value.clone();
             whole.as_object_mut().into_iter().for_each(|fields| unwritten.fill(fields));
             let mut whole = decode(kind, whole).unwrap().unwrap().value;

@@ -1,6 +1,6 @@
-//! Decoding from the text: where the order of fields, the text of numbers, or fields that are there twice matter.
+//! Decodes from text, if the order of fields, the text of numbers, or duplicate fields matter.
 //!
-//! It does what `decode.rs` does, slower. The text is known to be JSON.
+//! Slower than `decode.rs`, with equal results otherwise. The text must be valid JSON.
 
 use super::decode::{Decoder, Fatal, Held};
 use super::path::{Path, Step};
@@ -9,10 +9,10 @@ use super::{Typed, scalar};
 use crate::object::decode;
 use serde_json::{Map, Value};
 
-/// Decodes a text that was parsed before.
+/// Decodes a text that is valid JSON.
 ///
 /// # Errors
-/// With the text of Go's decoder.
+/// If the text cannot be decoded, with the text of Go's decoder.
 pub(super) fn decode(schema: &'static Type, text: &[u8]) -> Result<Typed, String> {
     let mut reader = Reader { text, at: 0, decoder: Decoder::default() };
     let mut value = Value::Object(Map::new());
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
             } else {
                 seen.push(field.name);
             }
-            // A second one is decoded into what the first one left.
+            // A duplicate field is decoded into the value of the first one.
             let before = fields.remove(field.name);
             let (held, value) = self.value(&field.shape, before, &path.then(Step::Field(schema, field)))?;
             if held != Held::Nothing {
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
         Ok((Held::Something, if held == Held::Empty { Value::Null } else { value }))
     }
 
-    /// The first byte of the next value.
+    /// Skips whitespace and returns the first byte of the next value.
     fn peek(&mut self) -> Option<u8> {
         while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.text.get(self.at) {
             self.at += 1;
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         self.text.get(self.at).copied()
     }
 
-    /// Whether there is one more in the list or object that was begun, whose end this is; it stands before it then.
+    /// Whether the current list or object has another element; `end` is its last byte. Moves to that element, or behind the end.
     fn has_next(&mut self, end: u8) -> bool {
         if matches!(self.peek(), Some(b'{' | b'[' | b',')) {
             self.at += 1;
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The text of the next value, which is passed.
+    /// Returns the text of the next value, and moves behind it.
     fn extent(&mut self) -> &'a [u8] {
         self.peek();
         let start = self.at;
@@ -211,12 +211,12 @@ impl<'a> Reader<'a> {
                 break;
             }
         }
-        // Whatever the text is, reading it ends.
+        // Every call moves on, so that reading any text ends.
         self.at = self.at.max(start + 1);
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// Up to the closing quote.
+    /// Moves to the closing quote.
     fn pass_string(&mut self) {
         self.at += 1;
         while let Some(byte) = self.text.get(self.at) {

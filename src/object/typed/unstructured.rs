@@ -1,5 +1,5 @@
-//! Putting what has no type into Go's types (`runtime.DefaultUnstructuredConverter`), which is what becomes of the outcome of a
-//! strategic merge patch. Other than in decoding JSON, numbers are converted as Go converts them, and no error says where.
+//! Converts untyped values to Go's types (`runtime.DefaultUnstructuredConverter`), as kube-apiserver does with the result of a strategic
+//! merge patch. Unlike in JSON decoding, numbers are converted as in Go, and errors contain no path.
 
 use super::base64;
 use super::decode::Decoder;
@@ -38,7 +38,7 @@ fn convert(shape: &'static Shape, value: &mut Value) -> Result<(), String> {
             holds @ (Holds::String | Holds::Bool | Holds::Uint8 | Holds::Int32 | Holds::Int64 | Holds::Float64),
             value,
         ) => convert_scalar(holds, &shape.pointee(), value),
-        // What decodes itself is given JSON.
+        // Types with an `UnmarshalJSON` decode JSON.
         (_, value) => {
             let mut decoder = Decoder::default();
             let result = decoder.value(shape, &mut value.clone(), &Path::ROOT).map(drop);
@@ -47,7 +47,7 @@ fn convert(shape: &'static Shape, value: &mut Value) -> Result<(), String> {
     }
 }
 
-/// Makes the numbers of `float64` fields doubles (`toUnstructured`). Types that write their own JSON hold the numbers of JSON.
+/// Converts the numbers of `float64` fields to doubles (`toUnstructured`). Types with their own JSON keep the numbers of JSON.
 pub(super) fn make_doubles(schema: &'static Type, fields: &mut Map<String, Value>) {
     for (name, value) in fields {
         if let Some(field) = schema.field(name) {
@@ -74,7 +74,7 @@ fn make_double(shape: &'static Shape, value: &mut Value) {
     }
 }
 
-/// Numbers are converted to numbers, and to text only in vain.
+/// Converts a scalar. Numbers convert to numbers; other conversions fail.
 fn convert_scalar(holds: &Holds, name: &str, value: &mut Value) -> Result<(), String> {
     let found = kind_of(value);
     let kind = match holds {
@@ -103,7 +103,7 @@ fn convert_scalar(holds: &Holds, name: &str, value: &mut Value) -> Result<(), St
     }
 }
 
-/// A number without a fraction, as Go converts it on amd64: one that is too large becomes the smallest.
+/// Converts a number without a fraction to an integer as Go on amd64: a number that is too large becomes the smallest.
 fn whole(number: &Number) -> Option<i64> {
     if let Some(number) = number.as_i64() {
         return Some(number);

@@ -1,8 +1,8 @@
-//! What a YAML scalar means to `goyaml` v2 (`resolve`), and what `sigs.k8s.io/yaml` makes of that in JSON.
+//! The meaning of a YAML scalar in `goyaml` v2 (`resolve`), and its JSON value in `sigs.k8s.io/yaml`.
 
 use serde_json::{Number, Value};
 
-/// What a scalar means.
+/// The meaning of a scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Resolved {
     Null,
@@ -15,7 +15,7 @@ pub(super) enum Resolved {
     Merge,
 }
 
-/// `tag` is the suffix of one of YAML's own tags, or empty for another tag.
+/// Resolves a scalar. `tag` is the suffix of one of YAML's own tags, or empty for another tag.
 pub(super) fn resolve(text: &str, plain: bool, tag: Option<&str>) -> Result<Resolved, String> {
     let string = || Ok(Resolved::Text(text.to_owned()));
     let tag = match tag {
@@ -129,7 +129,7 @@ fn is_float(text: &str) -> bool {
         && !(whole.is_empty() && fraction.is_none_or(str::is_empty))
 }
 
-/// As a JSON value. Whole floats become integers, as they do when Go writes and reads them again.
+/// Converts a scalar to JSON. Whole floats become integers, as after Go's encoding and decoding.
 pub(super) fn value(resolved: Resolved) -> Result<Value, String> {
     Ok(match resolved {
         Resolved::Null => Value::Null,
@@ -148,7 +148,7 @@ pub(super) fn value(resolved: Resolved) -> Result<Value, String> {
     })
 }
 
-/// As a key.
+/// Converts a scalar to the key of a map.
 pub(super) fn key(resolved: Resolved) -> Result<String, String> {
     Ok(match resolved {
         Resolved::Null => return Err("unsupported map key of type: %!s(<nil>), key: <nil>".to_owned()),

@@ -61,7 +61,7 @@ fn a_byte_order_mark_says_what_a_character_is() {
     let big = [vec![0xfe, 0xff], units.iter().flat_map(|unit| unit.to_be_bytes()).collect()].concat();
     for bytes in [&little, &big] {
         assert_eq!(yaml(bytes).unwrap().value, json!({"a": "\u{1f600}"}));
-        // Half a character, and half of a pair.
+        // The texts end after half a character, and after half a surrogate pair.
         assert!(yaml(&bytes[..bytes.len() - 1]).is_err());
         assert!(yaml(&bytes[..bytes.len() - 2]).is_err());
     }

@@ -1,11 +1,11 @@
-//! Strategic merge of lists: by merge key or, for scalars, by value; and the order of what comes out.
+//! Strategic merge of lists, by merge key or, for scalars, by value; and the order of the merged lists.
 
 use super::{DIRECTIVE, Failure, Fields, Place, SET_ORDER, merge_fields, remove_directives, unknown_directive};
 use crate::go_text::go_print;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// Carries out every `$setElementOrder/…` of a patch together with the list it orders, and takes both out of the patch
+/// Executes every `$setElementOrder/…` of a patch together with the list that it orders, and removes both from the patch
 /// (`strategicpatch.mergePatchIntoOriginal`).
 pub(super) fn set_orders(original: &mut Fields, patch: &mut Fields, place: Place) -> Result<(), Failure> {
     let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
@@ -54,7 +54,7 @@ fn list(value: Option<&Value>) -> Result<Option<&[Value]>, Failure> {
     }
 }
 
-/// Merges a patch's list into a list; `deletes` if the patch lists what is to go from a list of scalars
+/// Merges a patch's list into a list. With `deletes`, the patch lists the items to remove from a list of scalars
 /// (`strategicpatch.mergeSlice`).
 pub(super) fn merge(
     mut original: Vec<Value>,
@@ -95,7 +95,7 @@ pub(super) fn merge(
     arrange(merged, &patch, &original, merge_key)
 }
 
-/// Deletes from the list what items of the patch say, and answers the list and the patch without these items.
+/// Executes the directives among the patch's items on the list. Returns the list, and the patch without directives.
 fn carry_out_directives(
     mut original: Vec<Value>,
     patch: Vec<Value>,
@@ -128,8 +128,8 @@ fn carry_out_directives(
     if replace { Ok((rest, Vec::new())) } else { Ok((original, rest)) }
 }
 
-/// Puts the items that `order` names into its order and lets the others keep that of `current`; between the two groups
-/// `current` decides, and what is new comes first (`strategicpatch.normalizeElementOrder`).
+/// Orders the items that `order` names by `order`, and the other items by `current`. `current` decides between an item of each group; new
+/// items come first (`strategicpatch.normalizeElementOrder`).
 fn arrange(merged: Vec<Value>, order: &[Value], current: &[Value], merge_key: &str) -> Result<Vec<Value>, Failure> {
     if !merge_key.is_empty() {
         for item in merged.iter().chain(order).chain(current) {
@@ -167,12 +167,12 @@ fn arrange(merged: Vec<Value>, order: &[Value], current: &[Value], merge_key: &s
     Ok(arranged)
 }
 
-/// What tells an item from others, as JSON text: its merge key's value or, without a merge key, itself.
+/// The identity of an item as JSON text: its merge key's value or, without a merge key, the item itself.
 fn identity(item: &Value, merge_key: &str) -> Option<String> {
     if merge_key.is_empty() { Some(item.to_string()) } else { item.get(merge_key).map(Value::to_string) }
 }
 
-/// Where each identity comes first.
+/// The first position of each identity.
 fn positions(items: &[Value], merge_key: &str) -> HashMap<String, usize> {
     let mut positions = HashMap::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
@@ -183,7 +183,7 @@ fn positions(items: &[Value], merge_key: &str) -> HashMap<String, usize> {
     positions
 }
 
-/// Refuses a patch's list that contradicts the order it comes with (`strategicpatch.validatePatchWithSetOrderList`).
+/// Rejects a patch's list that contradicts the order in the patch (`strategicpatch.validatePatchWithSetOrderList`).
 fn check_order(patch: &[Value], order: &[Value], merge_key: &str) -> Result<(), Failure> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -228,7 +228,7 @@ enum Kind {
     Scalar,
 }
 
-/// What the lists hold; all items must be of one type (`strategicpatch.sliceElementType`).
+/// The kind of the lists' items, which must be of one type (`strategicpatch.sliceElementType`).
 fn element_kind(lists: &[&[Value]]) -> Result<Kind, Failure> {
     let mut items = lists.iter().flat_map(|list| list.iter());
     let Some(first) = items.next() else {

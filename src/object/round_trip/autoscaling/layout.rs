@@ -1,4 +1,4 @@
-//! Go structs as data: which fields they have, in their order, and how encoding/json reads and writes them.
+//! Go structs as data: their fields in order, and the rules by which encoding/json reads and writes them.
 
 use crate::object::quantity;
 use serde_json::{Map, Value};
@@ -24,14 +24,14 @@ enum Kind {
     Structs(&'static Struct),
 }
 
-/// What is written where nothing is set.
+/// The JSON of a field that is not set.
 #[derive(Clone, Copy, PartialEq)]
 enum Zero {
     /// The type's zero value.
     Written,
-    /// Nothing (`omitempty`).
+    /// No JSON (`omitempty`).
     Omitted,
-    /// `null`: a pointer or a list.
+    /// `null`, for a pointer or a list.
     Null,
 }
 
@@ -157,7 +157,7 @@ const POLICY: &Struct = &Struct(&[
 ]);
 
 impl Struct {
-    /// The known fields of a value; none if Go could not read it. Names are read in any case, as encoding/json does.
+    /// The known fields of a value; `None` if Go cannot decode the value. Field names match in any case, as in encoding/json.
     pub(in crate::object) fn read(&self, value: &Value) -> Option<Value> {
         let given = match value {
             Value::Object(given) => given,
@@ -175,7 +175,7 @@ impl Struct {
         Some(Value::Object(read))
     }
 
-    /// What `json.Marshal` writes.
+    /// The output of `json.Marshal`.
     pub(in crate::object) fn written(&self, value: &Value) -> String {
         let mut out = String::new();
         self.write(value, &mut out);
