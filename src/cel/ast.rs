@@ -1,8 +1,8 @@
-//! The syntax tree: cel-go's shape, with macros expanded.
+//! The syntax tree, in cel-go's shape, with macros expanded.
 
 use std::collections::HashMap;
 
-/// Numbers the nodes of one tree.
+/// The number of a node in its tree.
 pub type Id = u64;
 
 /// A parsed source.
@@ -10,52 +10,52 @@ pub type Id = u64;
 pub struct Ast {
     /// The outermost expression.
     pub root: Expr,
-    /// What was parsed.
+    /// The parsed text.
     pub source: String,
-    /// Where each node is in the source: a line from 1 and a column from 0, in code points. What a macro made is where the
-    /// macro was.
+    /// The position of each node in the source: a line from 1 and a column from 0, in code points. A node that a macro made has the macro's
+    /// position.
     pub positions: HashMap<Id, (usize, usize)>,
 }
 
 /// A node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// Its number.
+    /// The node's number.
     pub id: Id,
-    /// What it is.
+    /// The expression of the node.
     pub kind: Kind,
 }
 
-/// What a node is.
+/// The expression of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// A constant.
     Literal(Literal),
     /// A variable or the first part of a qualified name.
     Ident(Box<str>),
-    /// `operand.field`, or whether there is one: `has(operand.field)`.
+    /// `operand.field`, or its presence test `has(operand.field)`.
     Select {
-        /// What has the field.
+        /// The expression that has the field.
         operand: Box<Expr>,
         /// The field's name.
         field: Box<str>,
-        /// Whether only its presence is asked for.
+        /// Whether the expression is a presence test.
         test: bool,
     },
     /// A function, a method or an operator (`_+_`, `_[_]`, `_?._`, …).
     Call {
         /// The function's name.
         function: Box<str>,
-        /// What stands before the dot of a method.
+        /// The expression before the dot of a method.
         target: Option<Box<Expr>>,
-        /// The rest.
+        /// The arguments in parentheses.
         arguments: Vec<Expr>,
     },
     /// `[a, ?b]`.
     List {
         /// The elements in order.
         elements: Vec<Expr>,
-        /// Positions of those that are left out where they are an empty optional.
+        /// Positions of the optional elements, which are omitted if they are an empty optional.
         optional: Vec<usize>,
     },
     /// `{k: v, ?k: v}`.
@@ -64,23 +64,23 @@ pub enum Kind {
     Struct {
         /// The type's name.
         name: Box<str>,
-        /// Its fields.
+        /// The fields of the message.
         fields: Vec<Entry<Box<str>>>,
     },
-    /// What `all`, `exists`, `map`, `filter`, … come to.
+    /// The expansion of `all`, `exists`, `map`, `filter`, ….
     Comprehension(Box<Comprehension>),
 }
 
 /// An entry of a map or a field of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry<K> {
-    /// Its number.
+    /// The entry's number.
     pub id: Id,
     /// The key.
     pub key: K,
     /// The value.
     pub value: Expr,
-    /// Whether it is left out where the value is an empty optional.
+    /// Whether the entry is omitted if the value is an empty optional.
     pub optional: bool,
 }
 
@@ -106,20 +106,20 @@ pub enum Literal {
 /// A fold over a list or a map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comprehension {
-    /// What is gone through.
+    /// The list or map to iterate over.
     pub range: Expr,
     /// The element (one variable, list), the key (map) or the index (two variables, list).
     pub variable: Box<str>,
-    /// The value, where there are two.
+    /// The value, if there are two variables.
     pub variable2: Option<Box<str>>,
-    /// Name of the accumulator.
+    /// The name of the accumulator.
     pub accumulator: Box<str>,
-    /// Its first value.
+    /// The accumulator's first value.
     pub initial: Expr,
-    /// Goes on while this holds.
+    /// The condition for another round.
     pub condition: Expr,
     /// The accumulator's next value.
     pub step: Expr,
-    /// What the whole comes to.
+    /// The result of the comprehension.
     pub result: Expr,
 }

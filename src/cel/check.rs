@@ -1,4 +1,4 @@
-//! The type checker: what each node's type is and which overloads a call may come to.
+//! The type checker: finds the type of each node, and the overloads that each call may use.
 
 pub mod declarations;
 pub mod format;
@@ -17,18 +17,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use unify::{Substitutions, most_general};
 
-/// What the checker found.
+/// The result of the checker.
 #[derive(Debug)]
 pub struct Checked {
-    /// The tree. Qualified names of variables, types and functions have become one name.
+    /// The tree. Qualified names of variables, types and functions are joined into one name.
     pub ast: Ast,
     /// The type of each node.
     pub types: HashMap<Id, Type>,
-    /// What names and calls refer to. A name without is a comprehension's variable.
+    /// The referents of names and calls. A name without an entry is a comprehension's variable.
     pub references: HashMap<Id, Reference>,
 }
 
-/// What a node refers to.
+/// The referent of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reference {
     /// A variable's slot.
@@ -37,12 +37,12 @@ pub enum Reference {
     Type(Type),
     /// A number of an enumeration.
     Constant(i64),
-    /// Ids of the overloads that may be meant.
+    /// The ids of the overloads that the call may use.
     Overloads(Vec<&'static str>),
 }
 
 impl Checked {
-    /// The type of what the whole comes to.
+    /// The type of the whole expression.
     pub fn output(&self) -> &Type {
         self.types.get(&self.ast.root.id).unwrap_or(&Type::Dyn)
     }
@@ -51,7 +51,7 @@ impl Checked {
 /// Checks a tree.
 ///
 /// # Errors
-/// When a name, an overload or a type does not fit, or an AST validator of Kubernetes finds something.
+/// If a name, an overload or a type does not fit, or if one of Kubernetes' AST validators finds an error.
 pub fn check(mut ast: Ast, environment: &Environment) -> Result<Checked, CompileError> {
     let mut checker = Checker {
         environment,
@@ -86,9 +86,9 @@ struct Checker<'e> {
     types: HashMap<Id, Type>,
     references: HashMap<Id, Reference>,
     known: Substitutions,
-    /// How many type parameters were made.
+    /// The number of type parameters so far.
     fresh: usize,
-    /// Variables of the comprehensions around, innermost last.
+    /// Variables of the surrounding comprehensions, innermost last.
     locals: Vec<(Box<str>, Type)>,
 }
 
@@ -111,7 +111,7 @@ impl Checker<'_> {
         Type::Parameter(format!("_var{}", self.fresh - 1).into())
     }
 
-    /// Checks a node and notes its type.
+    /// Checks a node and records its type.
     fn check(&mut self, expression: &mut Expr) -> Type {
         let id = expression.id;
         let found = match &mut expression.kind {
@@ -151,7 +151,7 @@ impl Checker<'_> {
         Type::Error
     }
 
-    /// The type of a name and the name in full; notes what it refers to: `Env.LookupIdent`.
+    /// Resolves a name: returns its type and its full form, and records its referent (`Env.LookupIdent`).
     fn name(&mut self, id: Id, name: &str) -> Option<(Type, Box<str>)> {
         let name = name.strip_prefix('.').unwrap_or(name);
         if let Some((_, found)) = self.locals.iter().rev().find(|(local, _)| **local == *name) {
@@ -185,7 +185,7 @@ impl Checker<'_> {
         let found = match unwrapped.unwrap_or(&operand) {
             Type::Map(_, value) => (**value).clone(),
             Type::Object(name) => self.field_of(id, name, field),
-            // Kubernetes declares its libraries' types as messages that nobody knows.
+            // Kubernetes declares its libraries' types as messages without known fields.
             Type::Opaque(name, _) if name.starts_with("kubernetes.") => self.field_of(id, name, field),
             parameter @ Type::Parameter(_) => {
                 self.known.assign(&Type::Dyn, parameter);
@@ -242,7 +242,7 @@ impl Checker<'_> {
         self.overload(id, function, declarations, &types, target.is_some())
     }
 
-    /// The type of what a call comes to: `resolveOverload`.
+    /// The result type of a call (`resolveOverload`).
     fn overload(
         &mut self,
         id: Id,
@@ -325,7 +325,7 @@ impl Checker<'_> {
         Type::map(keys, values.unwrap_or_else(|| self.fresh()))
     }
 
-    /// What an optional element, entry or field holds.
+    /// The value type of an optional element, entry or field.
     fn unwrap(&mut self, id: Id, found: Type) -> Type {
         if let Some(value) = found.optional_value() {
             return value.clone();
@@ -336,7 +336,7 @@ impl Checker<'_> {
         found
     }
 
-    /// The type of two elements: `joinTypes`. A validator wants them to be of one type.
+    /// The common type of two elements (`joinTypes`). A validator requires elements of one type.
     fn join(&mut self, before: Option<Type>, found: Type) -> Type {
         let Some(before) = before else { return found };
         if self.known.assign(&before, &found) {
@@ -347,7 +347,7 @@ impl Checker<'_> {
 
     fn message(&mut self, id: Id, name: &mut Box<str>, fields: &mut [Entry<Box<str>>]) -> Type {
         let Some((declared, resolved)) = self.name(id, name) else {
-            // cel-go does not look at the fields of what it does not know.
+            // cel-go does not check the fields of an unknown message.
             return self.undeclared(id, name);
         };
         *name = resolved;
@@ -424,7 +424,7 @@ impl Checker<'_> {
     }
 }
 
-/// A type with fresh parameters in place of a declaration's.
+/// Replaces a declaration's type parameters by fresh ones.
 fn instantiate(of: &Type, fresh: &[(Arc<str>, Type)]) -> Type {
     match of {
         Type::Parameter(name) => {
@@ -434,7 +434,7 @@ fn instantiate(of: &Type, fresh: &[(Arc<str>, Type)]) -> Type {
     }
 }
 
-/// `a.b.c` of names and selections: `containers.ToQualifiedName`.
+/// Joins names and selections to `a.b.c` (`containers.ToQualifiedName`).
 fn qualified_name(expression: &Expr) -> Option<String> {
     let mut parts = Vec::new();
     let mut current = expression;

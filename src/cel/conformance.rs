@@ -1,8 +1,8 @@
-//! The tests of the language's specification, as far as Kubernetes' environment has what they need. `tools/cel-spec` makes
-//! `tests.jsonl` and says in `left_out.txt` which tests are not there and why; `different.txt` names those that Kubernetes answers
-//! otherwise than the specification, or that its environment rejects.
+//! The conformance tests of the language's specification, as far as Kubernetes' environment supports them. `tools/cel-spec` writes
+//! `tests.jsonl`, and lists in `left_out.txt` the omitted tests with reasons. `different.txt` names the tests that Kubernetes answers
+//! differently, or that its environment rejects.
 //!
-//! The tests are those of <https://github.com/google/cel-spec>, Apache-2.0.
+//! The tests are from <https://github.com/google/cel-spec>, Apache-2.0.
 
 use super::messages::Admission;
 use super::{Environment, Limits, Type, Value};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const TESTS: &str = include_str!("conformance/tests.jsonl");
 const DIFFERENT: &str = include_str!("conformance/different.txt");
 
-/// A type as `cel.expr.Type` is written in JSON.
+/// Converts a type from the JSON of `cel.expr.Type`.
 fn declared(of: &Json) -> Type {
     let Some((kind, of)) = of.as_object().and_then(|fields| fields.iter().next()) else { return Type::Dyn };
     match (kind.as_str(), of.as_str()) {
@@ -33,7 +33,7 @@ fn declared(of: &Json) -> Type {
     }
 }
 
-/// A value as `cel.expr.Value` is written in JSON.
+/// Converts a value from the JSON of `cel.expr.Value`.
 fn value(json: &Json) -> Value<'static> {
     let (kind, of) = json.as_object().unwrap().iter().next().unwrap();
     let text = of.as_str().unwrap_or_default();
@@ -73,7 +73,7 @@ fn value(json: &Json) -> Value<'static> {
 
 const LIMITS: Limits = Limits { cost: 10_000_000, deadline: None };
 
-/// What is wrong with the answer to a test, if anything is.
+/// The fault in the result of a test, if there is one.
 fn wrong(test: &Json) -> Option<String> {
     let mut environment = Environment::new(Arc::new(Admission::default()));
     let mut values = Vec::new();
@@ -84,7 +84,7 @@ fn wrong(test: &Json) -> Option<String> {
     }
     let program = match environment.compile(test["expr"].as_str().unwrap()) {
         Ok(program) => program,
-        // An error of a constant is one of the compilation.
+        // An error in a constant is a compile error.
         Err(_) if test["error"] == true => return None,
         Err(error) => return Some(error.to_string()),
     };

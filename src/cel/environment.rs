@@ -1,4 +1,4 @@
-//! What an expression may use: variables, functions, types.
+//! The variables, functions and types that an expression may use.
 
 use super::check::declarations::{self, Declaration, Functions};
 use super::check::{self, Checked};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-/// How the text begins of what is wrong with a constant part of an expression, which is another kind of error to the API.
+/// The first words of an error in a constant part of an expression, for which the API has a separate kind of error.
 pub(crate) const NOT_INSTANTIATED: &str = "program instantiation failed";
 
 /// Declares the variables, functions and message types of expressions.
@@ -24,29 +24,29 @@ pub struct Environment {
 
 /// The message types of an environment.
 pub trait Messages: fmt::Debug + Send + Sync {
-    /// Whether there is a message of this name.
+    /// Whether a message has this name.
     fn has(&self, name: &str) -> bool;
-    /// The type of a message's field; `None` if there is none.
+    /// The type of a message's field; `None` if the message has no such field.
     fn field(&self, name: &str, field: &str) -> Option<Type>;
 }
 
-/// Message types with their fields. Without any, there are none.
+/// Message types with their fields. Empty by default.
 #[derive(Clone, Debug, Default)]
 pub struct Table(HashMap<Arc<str>, BTreeMap<Arc<str>, Type>>);
 
 impl Table {
-    /// With one more type.
+    /// Adds a type with its fields.
     pub fn with(mut self, name: &str, fields: impl IntoIterator<Item = (&'static str, Type)>) -> Self {
         self.0.insert(name.into(), fields.into_iter().map(|(field, of)| (field.into(), of)).collect());
         self
     }
 
-    /// Adds a type without fields if there is none of that name.
+    /// Adds a type without fields, unless a type of this name exists.
     pub fn add_type(&mut self, name: &str) {
         self.0.entry(name.into()).or_default();
     }
 
-    /// Adds a field to a type, which is made if there is none of that name.
+    /// Adds a field to a type, and creates the type if it does not exist.
     pub fn add(&mut self, name: &str, field: &str, of: Type) {
         self.0.entry(name.into()).or_default().insert(field.into(), of);
     }
@@ -57,7 +57,7 @@ impl Messages for Table {
         self.0.contains_key(name)
     }
 
-    /// A word of the language may be used for its escaped name: `recognizeKeywordAsFieldName`.
+    /// A reserved word may stand for its escaped name (`recognizeKeywordAsFieldName`).
     fn field(&self, name: &str, field: &str) -> Option<Type> {
         let fields = self.0.get(name)?;
         let escaped = || super::schema::is_reserved(field).then(|| fields.get(&*format!("__{field}__"))).flatten();
@@ -65,7 +65,7 @@ impl Messages for Table {
     }
 }
 
-/// What a name stands for.
+/// The referent of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Name {
     /// A variable: its slot and type.
@@ -76,48 +76,48 @@ pub enum Name {
     Constant(i64),
 }
 
-/// Why a source is no program, in cel-go's words: all lines, with the places.
+/// The reason why a source does not compile, with cel-go's text: all lines, with positions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CompileError(pub String);
 
 impl Environment {
-    /// Kubernetes 1.36's libraries, no variables, these messages.
+    /// An environment with Kubernetes 1.36's libraries and these messages, without variables.
     pub fn new(messages: Arc<dyn Messages>) -> Self {
         let functions = declarations::ALL.clone();
         Self { variables: Vec::new(), libraries: super::library::ALL.to_vec(), functions, messages }
     }
 
-    /// With one more variable. Its slot is the number of those before it.
+    /// Adds a variable. Its slot is the number of variables before it.
     pub fn variable(mut self, name: &str, r#type: Type) -> Self {
         self.variables.push((name.into(), r#type));
         self
     }
 
-    /// With one more library.
+    /// Adds a library.
     pub fn library(mut self, functions: &'static [Function]) -> Self {
         self.libraries.push(functions);
         declarations::declare(Arc::make_mut(&mut self.functions), functions);
         self
     }
 
-    /// With other messages.
+    /// Replaces the messages.
     pub fn with_messages(mut self, messages: Arc<dyn Messages>) -> Self {
         self.messages = messages;
         self
     }
 
-    /// The libraries in the order in which they were added.
+    /// The libraries, in the order of their addition.
     pub fn libraries(&self) -> &[&'static [Function]] {
         &self.libraries
     }
 
-    /// Whether there is a message of this name.
+    /// Whether a message has this name.
     pub fn has_message(&self, name: &str) -> bool {
         self.messages.has(name) || well_known::of_name(name).is_some()
     }
 
-    /// The type of a message's field; `None` if there is none.
+    /// The type of a message's field; `None` if the message has no such field.
     pub fn field(&self, message: &str, field: &str) -> Option<Type> {
         self.messages.field(message, field).or_else(|| well_known::field(message, field))
     }
@@ -127,7 +127,7 @@ impl Environment {
         self.functions.get(name).map(Vec::as_slice)
     }
 
-    /// What a name in full stands for: a variable, then a type, then a number of an enumeration.
+    /// The referent of a full name: a variable, else a type, else a number of an enumeration.
     pub fn name(&self, name: &str) -> Option<Name> {
         if let Some(slot) = self.variables.iter().position(|(declared, _)| **declared == *name) {
             return Some(Name::Variable(slot, self.variables[slot].1.clone()));
@@ -151,26 +151,26 @@ impl Environment {
         Some(Name::Type(found))
     }
 
-    /// Parses and checks.
+    /// Parses and checks a source.
     ///
     /// # Errors
-    /// When the source is no expression or has a type error.
+    /// If the source is no expression or has a type error.
     pub fn check(&self, source: &str) -> Result<Checked, CompileError> {
         self.on_a_large_stack(source, || check::check(super::parse::parse(source)?, self))
     }
 
-    /// Parses, checks and plans.
+    /// Parses, checks and plans a source.
     ///
     /// # Errors
-    /// When the source is no expression or has a type error.
+    /// If the source is no expression or has a type error, or if a constant part fails.
     pub fn compile(&self, source: &str) -> Result<Program, CompileError> {
         self.on_a_large_stack(source, || self.plan(&check::check(super::parse::parse(source)?, self)?))
     }
 
-    /// Compiles what must come to one of these types, or to any if none is given: `CompileCELExpression`.
+    /// Compiles an expression whose type must be one of `types`; any type if `types` is empty (`CompileCELExpression`).
     ///
     /// # Errors
-    /// In kube-apiserver's words: what [`Self::compile`] finds, or that it is of another type.
+    /// As [`Self::compile`], and if the type is another one; with kube-apiserver's text.
     pub fn compile_to(&self, source: &str, types: &[Type]) -> Result<Program, CompileError> {
         self.on_a_large_stack(source, || {
             let checked = super::parse::parse(source).and_then(|ast| check::check(ast, self));
@@ -188,18 +188,18 @@ impl Environment {
         })
     }
 
-    /// Plans what was checked.
+    /// Plans a checked expression.
     ///
     /// # Errors
-    /// When a constant part of it fails.
+    /// If a constant part of the expression fails.
     pub fn instantiate(&self, checked: &Checked) -> Result<Program, CompileError> {
         self.on_a_large_stack(&checked.ast.source, || self.plan(checked))
     }
 
-    /// What an expression that was checked costs at least and at most, with values of these sizes.
+    /// The lowest and the highest cost of a checked expression, for values of these sizes.
     ///
     /// # Errors
-    /// When there is no stack for it.
+    /// If no thread with a large enough stack can be started.
     pub fn estimate(&self, checked: &Checked, sizes: &estimate::Sizes<'_>) -> Result<estimate::Range, CompileError> {
         self.on_a_large_stack(&checked.ast.source, || Ok(estimate::estimate(checked, sizes)))
     }
@@ -209,7 +209,7 @@ impl Environment {
         planned.map_err(|error| CompileError(format!("{NOT_INSTANTIATED}: {error}")))
     }
 
-    /// How deep the parser goes depends on the source, and no thread of a pool has that much stack.
+    /// Runs on a thread of its own: the parser's depth depends on the source, and threads of a pool have too little stack.
     fn on_a_large_stack<T: Send>(
         &self,
         source: &str,

@@ -1,5 +1,5 @@
-//! What an expression costs at least and at most, before it is evaluated: `checker.Cost` of cel-go with the `CostEstimator` of
-//! Kubernetes. The API server refuses custom resources' rules by the larger figure, so quirks are kept.
+//! Estimates the lowest and the highest cost of an expression before its evaluation: `checker.Cost` of cel-go with the `CostEstimator` of
+//! Kubernetes. The API server rejects rules of custom resources by the higher figure, so the quirks are kept.
 
 mod functions;
 mod language;
@@ -16,8 +16,8 @@ use super::types::Type;
 use path::Path;
 use std::collections::HashMap;
 
-/// How large the value at a path can be, where that is known: `EstimateSize`. The path begins with a variable; `@items`,
-/// `@values`, `@keys` and `@indices` are those of lists and maps.
+/// The largest size of the value at a path, if known (`EstimateSize`). A path begins with a variable; `@items`, `@values`, `@keys` and
+/// `@indices` are the parts of lists and maps.
 pub type Sizes<'s> = dyn Fn(&[&str]) -> Option<u64> + Sync + 's;
 
 /// Estimates the cost of a checked expression.
@@ -36,22 +36,22 @@ pub fn estimate(checked: &Checked, sizes: &Sizes<'_>) -> Range {
 struct Estimator<'c> {
     checked: &'c Checked,
     sizes: &'c Sizes<'c>,
-    /// Where values are within variables, as far as nodes are looked at.
+    /// The paths of the values of nodes within variables, as far as they are known.
     paths: HashMap<Id, Path>,
-    /// Comprehension variables in sight by name, innermost last.
+    /// Comprehension variables in scope by name, innermost last.
     locals: HashMap<&'c str, Vec<Local>>,
     computed: HashMap<Id, Range>,
     entries: HashMap<Id, Entry>,
 }
 
-/// What is known of a comprehension variable.
+/// The facts about a comprehension variable.
 struct Local {
     path: Path,
     size: Option<Range>,
     entry: Option<Entry>,
 }
 
-/// Sizes of what is in a list or a map.
+/// Sizes of the elements of a list, or of the keys and values of a map.
 #[derive(Clone, Copy)]
 struct Entry {
     is_list: bool,
@@ -59,7 +59,7 @@ struct Entry {
     value: Range,
 }
 
-/// An argument or a target of a call: `AstNode`.
+/// An argument or a target of a call (`AstNode`).
 struct Argument<'c> {
     path: Path,
     of: &'c Type,
@@ -67,18 +67,18 @@ struct Argument<'c> {
     size: Option<Range>,
 }
 
-/// What a call comes to: `CallEstimate`.
+/// The estimate of a call (`CallEstimate`).
 struct Call {
     cost: Range,
     size: Option<Range>,
 }
 
-/// A comprehension's variable.
+/// The role of a comprehension's variable.
 #[derive(Clone, Copy)]
 enum Round {
     Key,
     Value,
-    /// The only one: a list's item, a map's key.
+    /// The only variable: a list's item, a map's key.
     Single,
 }
 
@@ -102,7 +102,7 @@ impl<'c> Estimator<'c> {
                 let cost = self.cost(operand);
                 let path = self.path(operand).append(field);
                 self.paths.insert(expr.id, path);
-                // Library types are messages to cel-go.
+                // In cel-go types of libraries are messages.
                 match self.of(operand) {
                     Type::Map(..) | Type::Object(_) | Type::Parameter(_) => cost + Range::fixed(1),
                     Type::Opaque(name, _) if name.starts_with("kubernetes.") => cost + Range::fixed(1),
@@ -277,7 +277,7 @@ impl<'c> Estimator<'c> {
         self.size(expr).unwrap_or(Range::UNKNOWN)
     }
 
-    /// How large a value is: `computeSize`. What is found out by a path is kept.
+    /// The size of a value (`computeSize`). Caches sizes that are found by a path.
     fn size(&mut self, expr: &Expr) -> Option<Range> {
         if let Some(size) = self.computed.get(&expr.id) {
             return Some(*size);
@@ -322,13 +322,13 @@ impl<'c> Estimator<'c> {
     }
 }
 
-/// Whether it is `cel.bind` or what `optMap` comes to: a loop without rounds.
+/// Whether the comprehension is an expansion of `cel.bind` or `optMap`: a loop without rounds.
 fn is_bind(of: &Comprehension) -> bool {
     matches!(&of.range.kind, Kind::List { elements, .. } if elements.is_empty())
         && of.condition.kind == Kind::Literal(Literal::Bool(false))
 }
 
-/// The size of what is written out: `computeExprSize`.
+/// The size of a literal (`computeExprSize`).
 fn written_size(expr: &Expr) -> Option<u64> {
     Some(match &expr.kind {
         Kind::Literal(Literal::String(text)) => text.chars().count() as u64,
@@ -340,7 +340,7 @@ fn written_size(expr: &Expr) -> Option<u64> {
     })
 }
 
-/// Whether all values of a type have size one: `isScalar`.
+/// Whether all values of a type have size one (`isScalar`).
 fn has_one_size(of: &Type) -> bool {
     match of.unwrapped() {
         Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,

@@ -1,4 +1,4 @@
-//! Evaluation: by the specification of errors and short circuits, with Kubernetes' cost.
+//! Evaluation with the language's rules of errors and short circuits, and with Kubernetes' costs.
 
 mod attributes;
 #[cfg(test)]
@@ -20,27 +20,27 @@ use std::time::Instant;
 
 pub(super) use attributes::invalid_qualifier;
 
-/// What an evaluation may use.
+/// The limits of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Cost that must not be passed: `PerCallLimit`, 1,000,000.
+    /// The highest cost of the evaluation: `PerCallLimit`, 1,000,000.
     pub cost: u64,
-    /// When it ends, looked at every hundred rounds of a comprehension.
+    /// The time at which the evaluation ends; checked every hundred rounds of a comprehension.
     pub deadline: Option<Instant>,
 }
 
-/// What an evaluation came to.
+/// The result of an evaluation.
 #[derive(Debug)]
 pub struct Outcome<'a> {
     /// The value.
     pub value: Result<Value<'a>, Error>,
-    /// What it cost, errors included.
+    /// The cost of the evaluation, also if it failed.
     pub cost: u64,
 }
 
 impl Program {
-    /// Evaluates with the values of the environment's variables by slot; `None` is a variable that is declared and not bound.
-    /// Values borrow from the program and from the variables.
+    /// Evaluates the program. `variables` are the values of the environment's variables by slot; `None` is a declared variable without a
+    /// value. Results borrow from the program and the variables.
     pub fn evaluate<'a>(&'a self, variables: &[Option<Value<'a>>], limits: &Limits) -> Outcome<'a> {
         if limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Outcome { value: Err(Error::Interrupted), cost: 0 };
@@ -83,12 +83,12 @@ struct Evaluation<'a, 'v> {
 #[derive(Clone, Debug)]
 enum Local<'a> {
     Unset,
-    /// An accumulator that nothing has read yet: its first value is found when something does.
+    /// An accumulator that has not been read yet: its first value is evaluated at the first read.
     Lazy(&'a Node),
     Is(Result<Value<'a>, Error>),
 }
 
-/// `?` for what ends the evaluation; what `||` and the like may do without stays.
+/// `?` for errors that end the evaluation; other errors, which `||` and similar operators can absorb, stay in the result.
 macro_rules! absorb {
     ($result:expr) => {
         match $result {
@@ -182,7 +182,7 @@ impl<'a> Evaluation<'a, '_> {
         let (left, right) = (left?, right?);
         let equal = left.equals(&right);
         match equal {
-            // What cannot be compared is not equal, to `!=`.
+            // For `!=`, values that cannot be compared are not equal.
             Err(error) if negated && error.is_absorbable() => Ok(Value::Bool(true)),
             equal => equal.map(|equal| Value::Bool(equal != negated)),
         }
@@ -259,7 +259,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// Nothing interrupts a search, so that one that is too expensive is not begun.
+    /// Checks the cost of a search before it begins, because a search cannot be interrupted.
     fn affords(&mut self, call: &Call, arguments: &[Value<'a>]) -> Result<(), Error> {
         match call.cost.filter(|_| call.is_search) {
             Some(cost) => self.tracker.affords(cost(call.overload, arguments, &Value::Null)),
@@ -319,14 +319,14 @@ impl<'a> Evaluation<'a, '_> {
             return made;
         }
         if !is_patch(name) {
-            // It is known to the checker only: `null_type`, `kubernetes.UserInfo`.
+            // Only the checker knows the type: `null_type`, `kubernetes.UserInfo`.
             return Err(Error::new(format!("unknown type '{name}'")));
         }
         Struct::new(name.clone(), values).map(|value| Value::Struct(Arc::new(value)))
     }
 }
 
-/// The value of an entry, if it is not left out.
+/// The value of an entry; `None` if the entry is omitted.
 fn optional_entry<'a>(key: &Value<'_>, value: Value<'a>, optional: bool) -> Result<Option<Value<'a>>, Error> {
     match value {
         value if !optional => Ok(Some(value)),
@@ -336,7 +336,7 @@ fn optional_entry<'a>(key: &Value<'_>, value: Value<'a>, optional: bool) -> Resu
     }
 }
 
-/// A constant, with its text borrowed.
+/// Copies a constant, and borrows its text.
 #[inline]
 fn borrow<'a>(value: &'a Value<'static>) -> Value<'a> {
     match value {
@@ -347,7 +347,7 @@ fn borrow<'a>(value: &'a Value<'static>) -> Value<'a> {
     }
 }
 
-/// Comparing costs what the smaller of the two does; values of libraries cost 1: `CallCost` of Kubernetes for `_==_`.
+/// The cost of comparing two values: that of the smaller one; 1 for values of libraries (`CallCost` of Kubernetes for `_==_`).
 fn equality_cost(negated: bool, left: &Result<Value<'_>, Error>, right: &Result<Value<'_>, Error>) -> u64 {
     let size = |value: &Result<Value<'_>, Error>| value.as_ref().map_or(1, Value::cost_size);
     if !negated && matches!(left, Ok(Value::Opaque(_))) {
@@ -356,7 +356,7 @@ fn equality_cost(negated: bool, left: &Result<Value<'_>, Error>, right: &Result<
     super::plan::traversal(size(left).min(size(right)))
 }
 
-/// Bytes of what a function made, if it is none of its arguments.
+/// The number of bytes of a function's result, unless the result is one of its arguments.
 fn made_bytes(made: &Value<'_>, arguments: &[Value<'_>]) -> usize {
     let bytes = match made {
         Value::String(Text::Shared(text)) => text.len(),
@@ -378,10 +378,10 @@ fn is_shared(a: &Value<'_>, b: &Value<'_>) -> bool {
     }
 }
 
-/// Calls what takes the values.
+/// Calls the first function that takes the values.
 ///
 /// # Errors
-/// What the function says, and that there is no such overload.
+/// If the function fails, or if no overload takes the values.
 pub(super) fn dispatch<'a>(call: &Call, arguments: &[Value<'a>]) -> Result<Value<'a>, Error> {
     let functions = match &call.dispatch {
         Dispatch::Functions(functions) => functions,
@@ -406,7 +406,7 @@ pub(super) fn dispatch<'a>(call: &Call, arguments: &[Value<'a>]) -> Result<Value
     Err(Error::new(format!("no such overload: {}({})", call.name, types.join(", "))))
 }
 
-/// The elements of a list, taken out of it if nothing else holds it.
+/// The elements of a list; moved out of the list if nothing else refers to it.
 fn elements<'a>(list: List<'a>) -> Vec<Value<'a>> {
     match list {
         List::Values(elements) => Arc::unwrap_or_clone(elements),

@@ -1,10 +1,10 @@
-//! The message types of admission: what `request`, `namespaceObject` and `variables` have, and the types of patches.
+//! The message types of admission: those of `request`, `namespaceObject` and `variables`, and the types of patches.
 
 use super::environment::{Messages, Table};
 use super::types::Type;
 use std::sync::LazyLock;
 
-/// Name of the type of `variables`.
+/// The name of the type of `variables`.
 pub const VARIABLES: &str = "kubernetes.variables";
 
 /// `BuildRequestType` and `BuildNamespaceType` of kube-apiserver.
@@ -63,29 +63,29 @@ static ADMISSION: LazyLock<Table> = LazyLock::new(|| {
 #[derive(Clone, Debug, Default)]
 pub struct Admission {
     patches: bool,
-    /// Types of the policy's variables so far, and of objects whose schema is known.
+    /// Types of the policy's variables so far, and of objects with a known schema.
     own: Table,
 }
 
 impl Admission {
-    /// With `Object{…}` and `JSONPatch{…}`: `DynamicTypeResolver`.
+    /// Adds `Object{…}` and `JSONPatch{…}` (`DynamicTypeResolver`).
     pub fn with_patches(mut self) -> Self {
         self.patches = true;
         self
     }
 
-    /// Declares `variables`, without any.
+    /// Declares `variables`, without any variable.
     pub fn with_variables(mut self) -> Self {
         self.own = self.own.with(VARIABLES, []);
         self
     }
 
-    /// One more of a policy's variables. What kube-apiserver cannot declare becomes dyn: `convertCelTypeToDeclType`.
+    /// Adds a variable of the policy. A type that kube-apiserver cannot declare becomes dyn (`convertCelTypeToDeclType`).
     pub fn add_variable(&mut self, name: &str, of: &Type) {
         self.own.add(VARIABLES, name, declarable(of));
     }
 
-    /// With the types of an object's schema.
+    /// Adds the types of an object's schema.
     pub fn with_table(mut self, own: Table) -> Self {
         self.own = own;
         self
@@ -113,7 +113,7 @@ impl Messages for Admission {
             return Some(match field {
                 "op" | "path" | "from" => Type::String,
                 "value" => Type::Dyn,
-                // kube-apiserver has a field of every name here, of a type without a name that nothing fits.
+                // kube-apiserver accepts any field name here. The field's type has no name, and no value has that type.
                 _ => Type::object(""),
             });
         }
@@ -124,7 +124,7 @@ impl Messages for Admission {
     }
 }
 
-/// Whether it is a type of patches.
+/// Whether the type is a type of patches.
 pub fn is_patch(name: &str) -> bool {
     name == "JSONPatch" || is_object(name)
 }

@@ -1,8 +1,7 @@
-//! The Common Expression Language as Kubernetes 1.36 has it: the `cel` crate parses, everything behind its syntax tree is
-//! here.
+//! The Common Expression Language as in Kubernetes 1.36. The `cel` crate parses; all code behind its syntax tree is here.
 //!
-//! A source goes through [`parse`], [`check`] (types and overloads as cel-go finds them) and [`plan`] (names become slots and
-//! calls become functions) to a [`Program`], which is evaluated over borrowed JSON and counts its cost as Kubernetes does.
+//! [`parse`], [`check`] (types and overloads by cel-go's rules) and [`plan`] (names become slots, calls become functions) turn a source
+//! into a [`Program`]. A program evaluates over borrowed JSON and counts its cost as Kubernetes does.
 
 pub mod ast;
 pub mod check;

@@ -1,4 +1,4 @@
-//! From the text to the syntax tree, by the parser of the `cel` crate. Nothing else of that crate is used, and nowhere else.
+//! Parses a text into the syntax tree, with the parser of the `cel` crate. Only this module uses that crate, and only its parser.
 
 mod depth;
 mod lower;
@@ -10,19 +10,19 @@ use super::environment::CompileError;
 use super::source::{Errors, Source};
 use lower::Lowering;
 
-/// Sources may have this many code points: `expressionSizeCodePointLimit` of cel-go.
+/// The number of code points of a source: `expressionSizeCodePointLimit` of cel-go.
 const MAX_CODE_POINTS: usize = 100_000;
-/// How deep expressions, and chains of operators and selections, may nest: `maxRecursionDepth` of cel-go.
+/// The number of levels of expressions, and of operators and selections in a chain: `maxRecursionDepth` of cel-go.
 const MAX_DEPTH: u16 = 250;
-/// How many tokens the parser skips at most to go on after an error: `errorRecoveryTokenLookaheadLimit` of cel-go.
+/// The number of tokens that the parser may skip to recover from an error: `errorRecoveryTokenLookaheadLimit` of cel-go.
 const MAX_SKIPPED: usize = 256;
-/// How often the parser goes on after an error: `errorRecoveryLimit` of cel-go.
+/// The number of errors that the parser recovers from: `errorRecoveryLimit` of cel-go.
 const MAX_RECOVERIES: u32 = 30;
 
 /// Parses a source and expands its macros. Needs a stack of [`stack_bytes`].
 ///
 /// # Errors
-/// When it is no expression, or nests deeper than cel-go allows.
+/// If the source is no expression, or nests deeper than cel-go allows.
 pub fn parse(source: &str) -> Result<Ast, CompileError> {
     let refuse = |message: String| {
         let mut errors = Errors::default();
@@ -42,7 +42,7 @@ pub fn parse(source: &str) -> Result<Ast, CompileError> {
         Ok(parsed) => parsed,
         Err(found) => {
             places::syntax_errors(&found, &lines, &mut errors);
-            // With a reserved word for a name cel-go goes on to the macros.
+            // If a reserved word is used as a name, cel-go still expands the macros.
             match places::without_reserved(&found, &lines).map(|text| foreign(&text)) {
                 Some(Ok(parsed)) => parsed,
                 _ => {
@@ -67,8 +67,7 @@ fn foreign(source: &str) -> Result<(cel::IdedExpr, cel::common::ast::SourceInfo)
     parser.parse_with_source_info(source).map_err(|found| found.errors)
 }
 
-/// Bytes of stack that parsing and checking a source may need: the parser's and the tree's depth is that of the longest chain of
-/// operators.
+/// The bytes of stack that parsing and checking a source may need. The parser's and the tree's depth is at most the number of operators.
 pub fn stack_bytes(source: &str) -> usize {
     const BASE: usize = 96 << 20;
     const EACH: usize = 12 << 10;

@@ -1,5 +1,5 @@
-//! The resolved tree: variables by slot, calls by function. What cel-go's planner makes with `OptOptimize`: constants are folded,
-//! selects are chains of qualifiers on a variable, and each node has the number under which its cost is reckoned.
+//! The resolved tree: variables by slot, calls by function. Follows cel-go's planner with `OptOptimize`: constants are folded, selects are
+//! chains of qualifiers on a variable, and each node has the number under which its cost is counted.
 
 mod nodes;
 mod optimize;
@@ -14,21 +14,21 @@ use super::types::Type;
 use super::value::Error;
 use std::sync::Arc;
 
-/// A compiled expression. Immutable; serves any number of evaluations at once.
+/// A compiled expression. Immutable; any number of evaluations can share a program.
 #[derive(Debug)]
 pub struct Program {
-    /// Type of what it comes to.
+    /// The type of the result.
     pub output: Type,
     pub(super) root: Node,
-    /// How many comprehension variables there are.
+    /// The number of comprehension variables.
     pub(super) locals: usize,
-    /// How many numbered nodes there are.
+    /// The number of numbered nodes.
     pub(super) nodes: usize,
     pub(super) depth: usize,
 }
 
 impl Program {
-    /// How deep its expressions are in one another.
+    /// The number of levels of nested expressions.
     pub fn depth(&self) -> usize {
         self.depth
     }
@@ -36,7 +36,7 @@ impl Program {
     /// Resolves a checked tree.
     ///
     /// # Errors
-    /// When a constant part of the expression fails: `NewProgram` of cel-go.
+    /// If a constant part of the expression fails (`NewProgram` of cel-go).
     pub fn new(
         checked: &Checked,
         variables: &[(Arc<str>, Type)],

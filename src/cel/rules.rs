@@ -1,5 +1,5 @@
-//! The rules in a custom resource's schema (`x-kubernetes-validations`), as kube-apiserver checks them before it takes the
-//! definition: `ValidateCustomResourceDefinitionOpenAPISchema`. What else may be wrong with a schema is not looked at.
+//! The rules in a custom resource's schema (`x-kubernetes-validations`), as kube-apiserver checks them before it accepts the definition
+//! (`ValidateCustomResourceDefinitionOpenAPISchema`). Other faults of a schema are not checked.
 
 mod text;
 mod validate;
@@ -17,31 +17,31 @@ use super::types::Type;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What a rule may cost in a request, at most: `StaticEstimatedCostLimit`.
+/// The highest cost of a rule in a request: `StaticEstimatedCostLimit`.
 pub const RULE_COST: u64 = 10_000_000;
-/// What all rules of a schema may: `StaticEstimatedCRDCostLimit`.
+/// The highest cost of all rules of a schema: `StaticEstimatedCRDCostLimit`.
 pub const SCHEMA_COST: u64 = 100_000_000;
-/// How many of the rules are named that cost too much together.
+/// The number of rules to name if all rules together cost too much.
 const NAMED: usize = 4;
-/// The extension that has the rules.
+/// The extension that holds the rules.
 const RULES: &str = "x-kubernetes-validations";
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What was found out about the rules of a schema.
+/// The result of checking the rules of a schema.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What kube-apiserver refuses them for: `field: text`.
+    /// The reasons why kube-apiserver rejects the rules: `field: text`.
     pub errors: Vec<String>,
-    /// What those cost that compile, by field.
+    /// The costs of the rules that compile, by field.
     pub costs: Vec<(String, Cost)>,
 }
 
-/// What an expression of a rule costs.
+/// The cost of a rule's expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// Once.
+    /// The cost of one evaluation.
     pub once: Range,
-    /// At most for one request, as often as the schema lets the value be there.
+    /// The highest cost in one request: for as many values as the schema allows.
     pub in_all: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct Cost {
 #[derive(Debug)]
 pub struct Compiled {
     checked: Checked,
-    /// To evaluate it, with `self` and `oldSelf`.
+    /// The program, with the variables `self` and `oldSelf`.
     pub program: Program,
 }
 
@@ -74,10 +74,10 @@ pub fn check(schema: &Value, path: &str) -> Findings {
     Findings { errors: schema, costs }
 }
 
-/// Compiles an expression over `self` and `oldSelf`, which may be an optional.
+/// Compiles an expression over `self` and `oldSelf`; with `is_old_optional`, `oldSelf` is an optional.
 ///
 /// # Errors
-/// In the words of cel-go.
+/// If the expression does not compile, with cel-go's text.
 pub fn compile(
     source: &str,
     declared: &Declared,
@@ -92,10 +92,10 @@ pub fn compile(
 }
 
 impl Compiled {
-    /// The `rule` of a rule, or its `messageExpression` where `of` is [`Type::String`].
+    /// Compiles the `rule` of a rule, or its `messageExpression` if `of` is [`Type::String`].
     ///
     /// # Errors
-    /// In kube-apiserver's words.
+    /// If the expression does not compile or has another type, with kube-apiserver's text.
     pub fn new(source: &str, of: &Type, declared: &Declared, is_old_optional: bool) -> Result<(Self, Range), String> {
         let (prefix, wrong) = match of {
             Type::Bool => ("", "cel expression must evaluate to a bool"),
@@ -115,21 +115,21 @@ impl Compiled {
         Ok((Self { checked, program }, range))
     }
 
-    /// Whether it is about a change.
+    /// Whether the expression uses `oldSelf`.
     pub fn uses_old_self(&self) -> bool {
         let mut references = self.checked.references.values();
         references.any(|reference| matches!(reference, Reference::Variable(1)))
     }
 }
 
-/// A schema within the whole.
+/// A part of the schema.
 struct Node<'s> {
     schema: &'s Value,
     path: String,
     is_root: bool,
-    /// How often its data can be there; nothing bounds it where there is none.
+    /// The highest number of values of this schema in a request; `None` if it has no bound.
     cardinality: Option<u64>,
-    /// What keeps an old value from being found.
+    /// The part of the schema that prevents finding an old value.
     uncorrelatable: Option<String>,
 }
 
@@ -142,7 +142,7 @@ struct Errors {
 #[derive(Default)]
 struct Checker {
     costs: Vec<(String, Cost)>,
-    /// What each expression adds to the cost of the whole.
+    /// The cost that each expression adds to the total.
     totals: Vec<(String, u64)>,
 }
 

@@ -1,5 +1,5 @@
-//! Types of objects whose schema is known: built-in kinds, and custom resources by their structural schema
-//! (`common.SchemaDeclType` of kube-apiserver).
+//! Types of objects with a known schema: built-in kinds, and custom resources by their structural schema (`common.SchemaDeclType` of
+//! kube-apiserver).
 
 mod escape;
 
@@ -13,25 +13,25 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// Objects nest no deeper in what types are made of.
+/// The number of levels that objects in declared types may nest.
 const MAX_DEPTH: usize = 64;
-/// Bytes of a request, from which sizes are reckoned that a schema does not bound: `DefaultMaxRequestSizeBytes`.
+/// The bytes of a request, from which the sizes of unbounded values are derived: `DefaultMaxRequestSizeBytes`.
 const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;
-/// Bytes of a quoted string that is not bounded.
+/// The bytes of an unbounded string without its quotes.
 const MAX_STRING: u64 = MAX_REQUEST_BYTES - 2;
 
-/// What an object of a schema looks like to expressions.
+/// The declaration of a schema's values for expressions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declared {
-    /// What it is.
+    /// The shape of the values.
     pub shape: Shape,
-    /// How many elements or bytes it has at most: `MaxElements`.
+    /// The highest number of elements or bytes: `MaxElements`.
     pub max_elements: u64,
-    /// How many bytes it takes at least in JSON: `MinSerializedSize`.
+    /// The lowest number of bytes in JSON: `MinSerializedSize`.
     pub min_bytes: u64,
 }
 
-/// What a value is.
+/// The shape of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// A value of this type.
@@ -44,28 +44,28 @@ pub enum Shape {
     Object(BTreeMap<String, Declared>),
 }
 
-/// What is seen of the metadata of a resource.
+/// The part of a resource's metadata that expressions see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Metadata {
-    /// Name and generateName, as by the rules of custom resources.
+    /// Name and generateName, as in the rules of custom resources.
     Names,
-    /// What all objects have, as in the API's documents.
+    /// The metadata of all objects, as in the API's documents.
     All,
 }
 
 impl Declared {
-    /// What an `openAPIV3Schema` declares to the rules in it; none if expressions cannot see it. `is_resource` is whether it is
-    /// that of a whole resource, whose type and name can always be seen.
+    /// The declaration that the rules of an `openAPIV3Schema` use; `None` if expressions cannot see its values. With `is_resource` the
+    /// schema is that of a whole resource, whose type and name are always visible.
     pub fn of_schema(schema: &Value, is_resource: bool) -> Option<Self> {
         of_schema(schema, is_resource, Metadata::Names, 0)
     }
 
-    /// What the `openAPIV3Schema` of a custom resource declares to policies.
+    /// The declaration that policies use for the `openAPIV3Schema` of a custom resource.
     pub fn of_custom_kind(schema: &Value) -> Option<Self> {
         of_schema(schema, true, Metadata::All, 0)
     }
 
-    /// What a built-in kind declares; none of other kinds.
+    /// The declaration of a built-in kind; `None` for other kinds.
     pub fn of_kind(kind: &GroupVersionKind) -> Option<Self> {
         let mut fields = of_type(builtin::of(kind)?, &mut Vec::new());
         add_identity(&mut fields);
@@ -94,7 +94,7 @@ impl Declared {
         Self { shape: Shape::Map(Box::new(values)), max_elements, min_bytes: 2 }
     }
 
-    /// The type, when the object's is called by this name, with the types that are within it: `MaybeAssignTypeName`.
+    /// Adds the object types of the declaration to a table, the outermost one as `name`, and returns the type (`MaybeAssignTypeName`).
     pub fn declare(&self, name: &str, table: &mut Table) -> Type {
         match &self.shape {
             Shape::Value(of) => of.clone(),
@@ -111,33 +111,33 @@ impl Declared {
         }
     }
 
-    /// How large the value at a path within an object is at most: `sizeEstimator`.
+    /// The largest size of the value at a path within an object (`sizeEstimator`).
     pub fn size_at(&self, path: &[&str]) -> Option<u64> {
         let Some((first, rest)) = path.split_first() else { return Some(self.max_elements) };
         match (&self.shape, *first) {
             (Shape::List(below), "@items" | "@values") | (Shape::Map(below), "@items" | "@values") => {
                 below.size_at(rest)
             }
-            // Keys are strings of which nothing is known, not even that they have a length.
+            // Keys are strings without any bounds, and here without a size.
             (Shape::Map(_), "@keys") => rest.is_empty().then_some(0),
             (Shape::Object(fields), field) => fields.get(field)?.size_at(rest),
             _ => None,
         }
     }
 
-    /// How often data of this schema can be in a request, at most: `maxCardinality`.
+    /// The highest number of values of this schema in a request (`maxCardinality`).
     pub fn max_cardinality(&self) -> u64 {
         MAX_REQUEST_BYTES / (self.min_bytes + 1)
     }
 }
 
-/// The properties that a resource has whatever its schema says: `WithTypeAndObjectMeta`.
+/// The properties that every resource has, whatever its schema contains (`WithTypeAndObjectMeta`).
 static IDENTITY: LazyLock<Value> = LazyLock::new(|| {
     let text = || json!({"type": "string"});
     json!({"kind": text(), "apiVersion": text(), "metadata": {"type": "object", "properties": {"name": text(), "generateName": text()}}})
 });
 
-/// The properties of a schema; those of a resource's with its type and name.
+/// The properties of a schema; for a resource, its type and name are added.
 pub fn properties(schema: &Value, is_resource: bool) -> impl Iterator<Item = (&str, &Value)> {
     let is = |at: &str, of: &str| schema.pointer(at).and_then(Value::as_str) == Some(of);
     let is_identified = is("/properties/kind/type", "string")
@@ -158,7 +158,7 @@ fn of_schema(schema: &Value, is_resource: bool, metadata: Metadata, depth: usize
     }
     let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
     let bound = |name: &str| schema.get(name).and_then(Value::as_i64).map(|bound| bound.max(0));
-    // It counts code points, which have four bytes at most.
+    // `maxLength` counts code points, which have at most four bytes.
     let max_length = bound("maxLength").map(|length| length.wrapping_mul(4) as u64);
     if has(schema, "x-kubernetes-int-or-string") {
         return Some(Declared::value(Type::Dyn, max_length.unwrap_or(MAX_STRING), 1));
@@ -211,12 +211,12 @@ fn of_schema(schema: &Value, is_resource: bool, metadata: Metadata, depth: usize
     })
 }
 
-/// Whether an extension of a schema is on.
+/// Whether an extension of a schema is true.
 pub fn has(schema: &Value, extension: &str) -> bool {
     schema.get(extension).and_then(Value::as_bool) == Some(true)
 }
 
-/// Bytes of the longest text of an `enum`.
+/// The bytes of the longest text in an `enum`.
 fn longest(schema: &Value) -> Option<u64> {
     let values = schema.get("enum").and_then(Value::as_array).filter(|values| !values.is_empty())?;
     values.iter().map(|value| value.as_str().map_or(0, str::len) as u64).max()
@@ -227,7 +227,7 @@ fn object_metadata() -> Option<Declared> {
     of_shape(&pod.field("metadata")?.shape, &mut vec![pod.name])
 }
 
-/// The type and name of a resource can be seen whatever its schema says of them: `WithTypeAndObjectMeta`.
+/// Adds the type and name of a resource, which are visible whatever its schema contains (`WithTypeAndObjectMeta`).
 fn add_identity(fields: &mut BTreeMap<String, Declared>) {
     let is_string = |fields: &BTreeMap<String, Declared>, name: &str| {
         matches!(fields.get(name), Some(Declared { shape: Shape::Value(Type::String), .. }))
@@ -241,7 +241,7 @@ fn add_identity(fields: &mut BTreeMap<String, Declared>) {
     }
 }
 
-/// `within` are the types around: one that contains itself is an object without fields there, as `PopulateRefs` has it.
+/// `within` are the surrounding types: a type that contains itself becomes an object without fields there, as in `PopulateRefs`.
 fn of_type(of: &'static builtin::Type, within: &mut Vec<&'static str>) -> BTreeMap<String, Declared> {
     within.push(of.name);
     let fields = of.fields().iter().filter_map(|field| Some((escape(field.name)?, of_shape(&field.shape, within)?)));
@@ -260,13 +260,13 @@ fn of_shape(shape: &Field, within: &mut Vec<&'static str>) -> Option<Declared> {
             Scalar::Bytes => Declared::value(Type::Bytes, MAX_STRING, 2),
             Scalar::Time | Scalar::MicroTime => Declared::value(Type::Timestamp, 32, 21),
             Scalar::IntOrString => Declared::value(Type::Dyn, MAX_STRING, 1),
-            // Its schema is a choice of two types, and so has none.
+            // The schema of a quantity is a choice of two types, and so has no type.
             Scalar::Quantity => return None,
         },
         Field::List(items) => Declared::list(of_shape(items, within)?, None),
         Field::Map(values) => Declared::map(of_shape(values, within)?, None),
         Field::Object(reference) => of_reference(*reference, within)?,
-        // Within schemas it is a choice of types, elsewhere an object of which nothing is known.
+        // Within schemas the value is a choice of types, elsewhere an object without known fields.
         Field::Any if within.last().is_some_and(|name| name.ends_with(".JSONSchemaProps")) => return None,
         Field::Any => Declared::object(BTreeMap::new()),
     })

@@ -1,28 +1,28 @@
-//! A source's lines, and what is wrong with it as cel-go prints it.
+//! The lines of a source, and its errors as cel-go prints them.
 
 use super::environment::CompileError;
 
-/// More errors than this are only counted: `maxErrorsToReport` of cel-go.
+/// The number of errors that are reported; further errors are only counted (`maxErrorsToReport` of cel-go).
 const MAX_ERRORS: usize = 100;
-/// Longer lines are not repeated in an error, bytes: `maxSnippetLength` of cel-go.
+/// The bytes of the longest source line that an error repeats (`maxSnippetLength` of cel-go).
 const MAX_SNIPPET: usize = 16384;
 
-/// A place in a source: a line from 1 and a column from 0, in code points.
+/// A position in a source: a line from 1 and a column from 0, in code points.
 pub type Position = (usize, usize);
 
-/// Finds places in a source.
+/// Converts positions in a source.
 #[derive(Debug)]
 pub struct Source<'a> {
     text: &'a str,
     characters: Vec<char>,
-    /// Byte at which each code point begins; none where they are all one byte.
+    /// The byte offset of each code point; empty if all code points have one byte.
     bytes: Vec<usize>,
-    /// Code point at which each line begins.
+    /// The code point at which each line begins.
     lines: Vec<usize>,
 }
 
 impl<'a> Source<'a> {
-    /// Knows where the lines of a text begin.
+    /// Indexes the lines of a text.
     pub fn new(text: &'a str) -> Self {
         let characters: Vec<char> = text.chars().collect();
         let ends = characters.iter().enumerate().filter(|(_, c)| **c == '\n').map(|(offset, _)| offset + 1);
@@ -31,23 +31,23 @@ impl<'a> Source<'a> {
         Self { text, characters, bytes, lines }
     }
 
-    /// Where the code point of this number is.
+    /// The position of a code point.
     pub fn position(&self, offset: usize) -> Position {
         let line = self.lines.partition_point(|start| *start <= offset).max(1);
         (line, offset - self.lines[line - 1])
     }
 
-    /// The number of the code point that this byte is of.
+    /// The index of the code point that contains a byte.
     pub fn code_point(&self, byte: usize) -> usize {
         if self.bytes.is_empty() { byte } else { self.bytes.partition_point(|begin| *begin <= byte).saturating_sub(1) }
     }
 
-    /// The code point that is there.
+    /// The index of the code point at a position.
     pub fn offset(&self, (line, column): Position) -> usize {
         self.lines.get(line.saturating_sub(1)).map_or(0, |start| start + column)
     }
 
-    /// Its code points.
+    /// The code points.
     pub fn characters(&self) -> &[char] {
         &self.characters
     }
@@ -57,25 +57,25 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Collects what is wrong with a source.
+/// Collects the errors in a source.
 #[derive(Debug, Default)]
 pub struct Errors {
     found: Vec<(Option<Position>, String)>,
 }
 
 impl Errors {
-    /// One more, at a place; `None` is cel-go's `NoLocation`.
+    /// Adds an error at a position; `None` is cel-go's `NoLocation`.
     pub fn add(&mut self, position: Option<Position>, message: impl Into<String>) {
         self.found.push((position, message.into()));
     }
 
-    /// Nothing wrong so far.
+    /// Whether there are no errors.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
     /// # Errors
-    /// If there is any, with all of them in the order of their places, each with its line.
+    /// If there are errors, with all of them in the order of their positions, each with its line.
     pub fn into_result(mut self, text: &str) -> Result<(), CompileError> {
         if self.found.is_empty() {
             return Ok(());
@@ -98,7 +98,7 @@ fn display(source: &Source<'_>, position: Option<Position>, message: &str) -> St
         return format!("ERROR: <input>:-1:0: {message}");
     };
     if source.text.is_empty() {
-        // Its end is before its first column.
+        // cel-go prints an error without a location before the first column.
         return format!("ERROR: <input>:1:0: {message}");
     }
     let mut text = format!("ERROR: <input>:{line}:{}: {message}", column + 1);

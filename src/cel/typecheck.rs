@@ -1,4 +1,4 @@
-//! What a policy's expressions get wrong about the kinds that it matches, as kube-controller-manager writes it into
+//! Type checks the expressions of a policy against the kinds that it matches, as kube-controller-manager writes the warnings into
 //! `status.typeChecking` (`TypeChecker` of kube-apiserver's `plugin/policy/validating`).
 
 use super::environment::{Environment, Table};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Kinds of a policy that are looked at, at most: `maxTypesToCheck`.
+/// The number of a policy's kinds that are checked: `maxTypesToCheck`.
 pub const MAX_KINDS: usize = 10;
 
 /// Checks the expressions of one policy.
@@ -21,16 +21,16 @@ pub struct TypeChecker<'p> {
     parameters: Option<&'p Declared>,
 }
 
-/// What expressions may use as `params`.
+/// The type of `params` in expressions.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters<'p> {
-    /// The name of their kind.
+    /// The name of the parameters' kind.
     pub kind: &'p str,
-    /// Their schema, if it is known.
+    /// The schema of the parameters, if it is known.
     pub schema: Option<&'p Declared>,
 }
 
-/// A kind, and what expressions may use when an object is of it.
+/// A kind, and the environment of expressions for objects of this kind.
 #[derive(Debug)]
 struct Typed {
     kind: GroupVersionKind,
@@ -38,9 +38,8 @@ struct Typed {
     environment: Environment,
 }
 
-/// The kinds that a policy's `resourceRules` name, in order of group, version and kind; those behind a wildcard and
-/// subresources are not looked at: `typesToCheck`. `kinds_of` says which kinds a resource is of; of the core group it answers
-/// for all groups, as Kubernetes does.
+/// The kinds that a policy's `resourceRules` name, in order of group, version and kind; skips wildcards and subresources (`typesToCheck`).
+/// `kinds_of` returns the kinds of a resource; for the core group it must search all groups, as Kubernetes does.
 pub fn kinds_of_rules(
     rules: &[Value],
     kinds_of: impl Fn(&GroupVersionResource) -> Vec<GroupVersionKind>,
@@ -49,7 +48,7 @@ pub fn kinds_of_rules(
     for rule in rules {
         let texts = |field: &str| {
             let texts = rule.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-            // What is there twice counts twice.
+            // A duplicate counts twice.
             let mut texts: Vec<&str> = texts.collect();
             texts.sort_unstable();
             texts
@@ -75,7 +74,7 @@ pub fn kinds_of_rules(
 }
 
 impl<'p> TypeChecker<'p> {
-    /// For the kinds that a policy names, whose schemas are known: [`kinds_of_rules`]. `parameters` is there if the policy has
+    /// Makes a checker for the kinds of a policy with known schemas: [`kinds_of_rules`]. `parameters` is `None` if the policy has no
     /// parameters. `variables` are names and expressions.
     pub fn new<'a>(
         kinds: impl IntoIterator<Item = (GroupVersionKind, Declared)>,
@@ -85,7 +84,7 @@ impl<'p> TypeChecker<'p> {
         let environment = |kind: &GroupVersionKind, object: &Declared| {
             let mut table = Table::default();
             let object = object.declare(&kind.kind, &mut table);
-            // The names that kube-controller-manager makes up end in numbers; the object and the parameters are never of one type.
+            // The unique names of kube-controller-manager end in numbers; the object and the parameters never have one type.
             let parameters = parameters.map(|Parameters { kind: name, schema }| {
                 let unique = if *name == kind.kind { format!("{name}2") } else { name.to_owned() };
                 schema.map_or(Type::Dyn, |schema| schema.declare(&unique, &mut table))
@@ -105,8 +104,8 @@ impl<'p> TypeChecker<'p> {
         Self { kinds: kinds.into_iter().map(typed).collect(), parameters: parameters.and_then(|known| known.schema) }
     }
 
-    /// What an expression costs with objects of these kinds, of which a request may have as much as fits in; none if there is
-    /// no kind for which it is right.
+    /// The cost of an expression with objects of these kinds, of any size that fits a request; `None` if the expression is valid for no
+    /// kind.
     pub fn estimate(&self, expression: &str) -> Option<Range> {
         let estimate = |Typed { object, environment, .. }: &Typed| {
             let checked = environment.check(expression).ok()?;
@@ -120,7 +119,7 @@ impl<'p> TypeChecker<'p> {
         self.kinds.iter().filter_map(estimate).reduce(Range::union)
     }
 
-    /// The warning about an expression: what is wrong with it for each kind for which something is.
+    /// The warning about an expression: its errors for each kind that has any.
     pub fn warning(&self, expression: &str) -> Option<String> {
         let wrong = self.kinds.iter().filter_map(|Typed { kind, environment, .. }| {
             let error = environment.check(expression).err()?;

@@ -1,19 +1,19 @@
-//! Types as the checker sees them.
+//! The types of the checker.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How many types may be in a type.
+/// The number of types that may be nested in a type.
 pub const MAX_TYPES: usize = 1_000;
 
-/// A type of the language. Types are equal as by `Type.IsExactType` of cel-go: a wrapper is what it wraps.
+/// A type of the language. Types are equal as in `Type.IsExactType` of cel-go: a wrapper equals its scalar.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// Known at run time only.
+    /// A type that is known only at run time.
     Dyn,
-    /// `google.protobuf.Any`: as good as [`Type::Dyn`].
+    /// `google.protobuf.Any`: equivalent to [`Type::Dyn`].
     Any,
-    /// What an expression with a type error has.
+    /// The type of an expression with a type error.
     Error,
     /// `null_type`.
     Null,
@@ -29,7 +29,7 @@ pub enum Type {
     String,
     /// `bytes`.
     Bytes,
-    /// A wrapper of a scalar, which null fits as well: `google.protobuf.Int32Value`.
+    /// A wrapper of a scalar, which also allows null: `google.protobuf.Int32Value`.
     Wrapper(&'static Type),
     /// `google.protobuf.Duration`.
     Duration,
@@ -39,7 +39,7 @@ pub enum Type {
     List(Arc<Type>),
     /// `map(K, V)`.
     Map(Arc<Type>, Arc<Type>),
-    /// `type(T)`: the type of a type. Of a parameter without a name it is `type` itself: [`Type::of_types`].
+    /// `type(T)`: the type of a type. With an unnamed parameter, `type` itself: [`Type::of_types`].
     Type(Arc<Type>),
     /// A message by its name: `kubernetes.AdmissionRequest`, `Object.spec`.
     Object(Arc<str>),
@@ -75,7 +75,7 @@ impl Type {
         Self::Object(name.into())
     }
 
-    /// `type`, of which nothing more is known.
+    /// `type` without a known parameter.
     pub fn of_types() -> Self {
         Self::Type(Arc::new(Self::Parameter("".into())))
     }
@@ -84,7 +84,7 @@ impl Type {
         matches!(self, Self::Parameter(name) if name.is_empty())
     }
 
-    /// The scalar that a wrapper wraps; other types as they are.
+    /// The scalar of a wrapper; other types unchanged.
     pub fn unwrapped(&self) -> &Self {
         match self {
             Self::Wrapper(of) => of,
@@ -92,7 +92,7 @@ impl Type {
         }
     }
 
-    /// Its name without parameters, as it is at run time: `google.protobuf.Duration`, `list`.
+    /// The name at run time, without parameters: `google.protobuf.Duration`, `list`.
     pub fn name(&self) -> &str {
         match self {
             Self::Dyn => "dyn",
@@ -115,7 +115,7 @@ impl Type {
         }
     }
 
-    /// Its parameters in order.
+    /// The parameters in order.
     pub fn parameters(&self) -> Vec<&Type> {
         match self {
             Self::List(element) => vec![element],
@@ -126,8 +126,8 @@ impl Type {
         }
     }
 
-    /// Its declaration, `Type.String` of cel-go: `list(google.protobuf.Duration)`. [`fmt::Display`] is how the checker's errors
-    /// have it: `list(duration)`.
+    /// The declaration, `Type.String` of cel-go: `list(google.protobuf.Duration)`. [`fmt::Display`] writes the form of the checker's
+    /// errors: `list(duration)`.
     pub fn declaration(&self) -> String {
         match self {
             Self::Parameter(name) => return format!("<{name}>"),
@@ -142,19 +142,19 @@ impl Type {
         }
     }
 
-    /// How many types are in it, itself too; no further than that it is more than so many.
+    /// The number of types in this type, itself included. Stops counting above `most`.
     fn count(&self, most: usize) -> usize {
         self.parameters()
             .into_iter()
             .fold(1, |count, of| if count > most { count } else { count + of.count(most - count) })
     }
 
-    /// Whether it is larger than a type of any use: one within another, twice, soon fills the memory.
+    /// Whether the type is larger than any useful type: a type that doubles at each level soon fills the memory.
     pub fn is_too_large(&self) -> bool {
         self.count(MAX_TYPES) > MAX_TYPES
     }
 
-    /// What an optional of this type may hold.
+    /// The value type of an optional.
     pub fn optional_value(&self) -> Option<&Type> {
         match self {
             Self::Opaque(name, parameters) if &**name == "optional_type" => parameters.first(),
@@ -162,17 +162,17 @@ impl Type {
         }
     }
 
-    /// Whether nothing can be said of it: `isDynOrError`.
+    /// Whether the type is unknown (`isDynOrError`).
     pub fn is_unknown(&self) -> bool {
         self.is_dynamic() || matches!(self, Self::Error)
     }
 
-    /// Whether it says nothing of its values: `isDyn`.
+    /// Whether the type allows any value (`isDyn`).
     pub fn is_dynamic(&self) -> bool {
         matches!(self, Self::Dyn | Self::Any)
     }
 
-    /// The same type with its parameters replaced, innermost ones too.
+    /// Returns the type with its parameters replaced, innermost ones too.
     pub fn map_parameters(&self, replace: &mut impl FnMut(&Type) -> Type) -> Self {
         match self {
             Self::List(element) => Self::list(replace(element)),
@@ -198,7 +198,7 @@ impl PartialEq for Type {
 
 impl Eq for Type {}
 
-/// As `FormatCELType` has it.
+/// Writes the type as `FormatCELType` does.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Values: borrowed from JSON where they can be.
+//! Values, borrowed from JSON where possible.
 
 mod compare;
 mod containers;
@@ -19,7 +19,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A value. Cheap to clone: what is large is borrowed or shared.
+/// A value. Cheap to clone: large values are borrowed or shared.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
     /// `null`.
@@ -38,8 +38,8 @@ pub enum Value<'a> {
     Bytes(Arc<[u8]>),
     /// Nanoseconds.
     Duration(i64),
-    /// Seconds since 1970, nanoseconds of the second, and by how many seconds the offset it was written with is east of UTC:
-    /// only `string(…)` and JSON tell the offset.
+    /// Seconds since 1970, nanoseconds of the second, and the seconds that the written offset is east of UTC. Only `string(…)` and JSON
+    /// show the offset.
     Timestamp(i64, u32, i32),
     /// A list.
     List(List<'a>),
@@ -51,16 +51,16 @@ pub enum Value<'a> {
     Type(Arc<Type>),
     /// An optional.
     Optional(Option<Arc<Value<'a>>>),
-    /// A library's.
+    /// A value of a library.
     Opaque(Arc<dyn Opaque>),
 }
 
 /// Text, borrowed or shared.
 #[derive(Clone, Debug)]
 pub enum Text<'a> {
-    /// From the JSON or the program.
+    /// Text of the JSON or of the program.
     Borrowed(&'a str),
-    /// Made by an expression.
+    /// Text that an expression made.
     Shared(Arc<str>),
 }
 
@@ -73,69 +73,69 @@ pub struct Struct<'a> {
     pub fields: Vec<(Arc<str>, Value<'a>)>,
 }
 
-/// A map of named values that are found when they are asked for: `variables`.
+/// A map of named values that are evaluated on demand: `variables`.
 pub trait Lazy: fmt::Debug + Send + Sync {
-    /// The value of this name; `None` if there is none.
+    /// The value of this name; `None` if the map has no such name.
     fn get<'s>(&'s self, name: &str) -> Option<Result<Value<'s>, Error>>;
 }
 
 /// A value of a library's type.
 pub trait Opaque: Any + fmt::Debug + Send + Sync {
-    /// Its type.
+    /// The value's type.
     fn r#type(&self) -> Type;
-    /// Whether `_==_` holds with another opaque value, of this or another type.
+    /// Whether `_==_` is true for another opaque value, of this or another type.
     ///
     /// # Errors
-    /// Where Kubernetes cannot tell.
+    /// If Kubernetes cannot compare the two.
     fn equals(&self, other: &dyn Opaque) -> Result<bool, Error>;
-    /// What `size` of cel-go's `traits.Sizer` counts, for costs; `None` if it is no such thing.
+    /// The size that cel-go's `traits.Sizer` counts for costs; `None` if the type has no size.
     fn size(&self) -> Option<u64> {
         None
     }
-    /// What `string(…)` makes of it; `None` if it has no text.
+    /// The result of `string(…)`; `None` if the value has no text.
     fn to_text(&self) -> Option<String> {
         None
     }
 }
 
-/// What an expression must know of the caller, or of a service account, before it can be evaluated.
+/// A review of the caller, or of a service account, that an expression needs before it can be evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Review {
-    /// Namespace and name of the service account asked about; the request's user if there is none.
+    /// Namespace and name of the service account under review; `None` for the request's user.
     pub service_account: Option<(String, String)>,
-    /// What it may do or not.
+    /// The action under review.
     pub attributes: crate::authz::Attributes,
 }
 
-/// Why an expression has no value.
+/// The reason why an expression has no value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
-    /// In cel-go's words. `||`, `&&`, `all` and `exists` may do without the value.
+    /// An error with cel-go's text. `||`, `&&`, `all` and `exists` can absorb it.
     Message(Cow<'static, str>),
-    /// No overload takes these values; whoever knows the function's name words it.
+    /// No overload takes these values. A caller that knows the function's name writes the text.
     NoSuchOverload,
-    /// The cost limit is reached. Nothing goes on.
+    /// The cost limit is exceeded. Ends the evaluation.
     CostLimit,
-    /// The deadline is reached. Nothing goes on.
+    /// The deadline has passed. Ends the evaluation.
     Interrupted,
-    /// An access review has to be asked for; then the expression is evaluated again. Nothing goes on.
+    /// An access review is needed, after which the expression is evaluated again. Ends the evaluation.
     Review(Box<Review>),
 }
 
 impl Error {
-    /// An error in cel-go's words.
+    /// An error with cel-go's text.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
         Self::Message(message.into())
     }
 
-    /// Whether `||` and the like may do without the value.
+    /// Whether `||` and similar operators can absorb the error.
     pub fn is_absorbable(&self) -> bool {
         matches!(self, Self::Message(_) | Self::NoSuchOverload)
     }
 }
 
 impl<'a> Value<'a> {
-    /// What the language sees of JSON: numbers that fit are `int`, the others `double`, as Kubernetes decodes them.
+    /// Converts JSON as Kubernetes decodes it: numbers that fit become `int`, others `double`.
     #[inline]
     pub fn json(json: &'a Json) -> Self {
         match json {
@@ -151,7 +151,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Text made by an expression.
+    /// Text that an expression made.
     pub fn string(text: impl Into<Arc<str>>) -> Self {
         Self::String(Text::Shared(text.into()))
     }
@@ -161,12 +161,12 @@ impl<'a> Value<'a> {
         Self::String(Text::Borrowed(text))
     }
 
-    /// A list made by an expression.
+    /// A list that an expression made.
     pub fn list(elements: Vec<Value<'a>>) -> Self {
         Self::List(List::Values(Arc::new(elements)))
     }
 
-    /// A map made by an expression. The last of several entries with one key stays.
+    /// A map that an expression made. The last of several entries with one key counts.
     pub fn map(entries: impl IntoIterator<Item = (Value<'a>, Value<'a>)>) -> Self {
         Self::Map(Map::Values(Arc::new(entries.into_iter().collect())))
     }
@@ -176,7 +176,7 @@ impl<'a> Value<'a> {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    /// What `type(…)` says. Of lists, maps and optionals the parameters are not known.
+    /// The result of `type(…)`. The parameters of lists, maps and optionals are unknown.
     pub fn r#type(&self) -> Type {
         match self {
             Self::Null => Type::Null,
@@ -197,7 +197,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The name of its type, without parameters: `list`, `google.protobuf.Duration`.
+    /// The name of the value's type, without parameters: `list`, `google.protobuf.Duration`.
     pub fn type_name(&self) -> Cow<'static, str> {
         match self {
             Self::Null => "null_type".into(),
@@ -218,8 +218,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// What `size(…)` counts, and what costs are reckoned with: code points, bytes, elements or entries. `None` for the rest:
-    /// `traits.Sizer` of cel-go.
+    /// The result of `size(…)`, also used for costs: code points, bytes, elements or entries; `None` for other types (`traits.Sizer` of
+    /// cel-go).
     pub fn size(&self) -> Option<u64> {
         Some(match self {
             Self::String(text) => text.chars().count() as u64,
@@ -231,7 +231,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// `actualSize` of cel-go's cost tracker: one for what has no size; what an optional holds counts.
+    /// `actualSize` of cel-go's cost tracker: one for a value without a size; for an optional, the size of its value.
     pub fn cost_size(&self) -> u64 {
         match self {
             Self::Optional(Some(value)) => value.cost_size(),
@@ -239,7 +239,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is the zero of its type: `traits.Zeroer` of cel-go.
+    /// Whether the value is the zero of its type (`traits.Zeroer` of cel-go).
     pub fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,
@@ -259,7 +259,7 @@ impl<'a> Value<'a> {
 /// Go's zero time, the year 1, in seconds since 1970.
 const ZERO_TIME: i64 = -62_135_596_800;
 
-/// The name of a type as the evaluator tells types apart: without parameters.
+/// The name by which the evaluator distinguishes types: without parameters.
 pub fn runtime_name(r#type: &Type) -> Cow<'_, str> {
     match r#type {
         Type::Dyn => "dyn".into(),
@@ -327,7 +327,7 @@ impl From<i64> for Value<'_> {
 }
 
 impl Error {
-    /// `MaybeNoSuchOverloadErr` of cel-go: an operator was called with a value of the wrong type.
+    /// `MaybeNoSuchOverloadErr` of cel-go: an operator has an operand of the wrong type.
     pub const OVERLOAD: Self = Self::Message(Cow::Borrowed("no such overload"));
 }
 

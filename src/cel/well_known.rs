@@ -1,6 +1,5 @@
-//! The messages that protobuf itself defines, as cel-go knows them: wrappers of scalars, times, JSON, `Any` and `Empty`.
-//! A message that an expression makes becomes the value that it stands for at once, so that only `Empty` and an entry of
-//! a `Struct` are messages at run time.
+//! The messages that protobuf itself defines, as in cel-go: wrappers of scalars, times, JSON, `Any` and `Empty`. A message that an
+//! expression makes is converted to its value at once, so that only `Empty` and an entry of a `Struct` are messages at run time.
 
 mod any;
 
@@ -14,7 +13,7 @@ use std::sync::Arc;
 /// The package of the messages.
 const PACKAGE: &str = "google.protobuf.";
 
-/// The type that a message of this name has: `checkedWellKnowns`. `None` is another name.
+/// The type of a message (`checkedWellKnowns`); `None` for other names.
 pub fn of_name(name: &str) -> Option<Type> {
     Some(match name.strip_prefix(PACKAGE)? {
         "BoolValue" => Type::Wrapper(&Type::Bool),
@@ -34,13 +33,13 @@ pub fn of_name(name: &str) -> Option<Type> {
     })
 }
 
-/// Whether the type of this name has a value of its own, which `type(…)` returns. The others are only to be made.
+/// Whether the type of this name is a value, which `type(…)` returns. Expressions can only construct the other types.
 pub fn is_a_value(name: &str) -> bool {
     !matches!(of_name(name), Some(of) if !matches!(of, Type::Object(_) | Type::Duration | Type::Timestamp))
 }
 
-/// The message whose fields an expression of this type names: `isWellKnownType` and `getWellKnownTypeName`. Of wrappers
-/// that is the one of 64 bits.
+/// The message with the fields of an expression of this type (`isWellKnownType`, `getWellKnownTypeName`). For wrappers, the message of 64
+/// bits.
 pub fn message_of(of: &Type) -> Option<&'static str> {
     Some(match of {
         Type::Any => "google.protobuf.Any",
@@ -77,7 +76,7 @@ pub fn field(message: &str, field: &str) -> Option<Type> {
     })
 }
 
-/// What a field of a message is, and so what values it takes.
+/// The type of a message's field, which decides on the values that it takes.
 #[derive(Clone, Copy)]
 enum Field {
     Bool,
@@ -126,7 +125,7 @@ impl Field {
         })
     }
 
-    /// The name that Go has for the type that values are converted to.
+    /// The Go name of the type that values are converted to.
     fn go_type(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -145,7 +144,7 @@ impl Field {
         }
     }
 
-    /// The value that the field holds when it is given this one: `ConvertToNative` of cel-go and back.
+    /// The field's value after an assignment: `ConvertToNative` of cel-go and back.
     fn take<'a>(self, value: Value<'a>) -> Result<Value<'a>, Error> {
         let value = match value {
             Value::Optional(Some(inner)) => return self.take((*inner).clone()),
@@ -178,7 +177,7 @@ impl Field {
             }
             (Self::ListMessage, Value::Map(map)) => match map.iter().next() {
                 Some((key, _)) => {
-                    // As a field of the Go struct is named.
+                    // The name of the field in the Go struct.
                     let key = key.to_text()?;
                     let (first, rest) = key.split_at(key.chars().next().map_or(0, char::len_utf8));
                     let field = first.to_uppercase() + rest;
@@ -212,7 +211,7 @@ impl Field {
             }
             value => {
                 let name = value.type_name();
-                // Kubernetes' own types are named without their package, but for those of the authorizer.
+                // Kubernetes' own types have names without their package, except for those of the authorizer.
                 let name = match &*name {
                     "kubernetes.NamedFormat" => "Format",
                     "net.IP" | "net.CIDR" | "kubernetes.Quantity" | "kubernetes.URL" | "kubernetes.Semver" => {
@@ -226,7 +225,7 @@ impl Field {
     }
 }
 
-/// A slice of bytes of a list of numbers that fit.
+/// Converts a list of numbers that fit to bytes.
 fn bytes<'a>(list: &List<'_>) -> Result<Value<'a>, Error> {
     let byte = |value: Value<'_>| match value {
         Value::Uint(value) => u8::try_from(value).map_err(|_| Error::new("unsigned integer overflow")),
@@ -236,7 +235,7 @@ fn bytes<'a>(list: &List<'_>) -> Result<Value<'a>, Error> {
     Ok(Value::Bytes(list.iter().map(byte).collect::<Result<Vec<u8>, _>>()?.into()))
 }
 
-/// A value as JSON, of which it becomes a value again: numbers are doubles.
+/// Converts a value to JSON and back to a value: numbers become doubles.
 fn json<'a>(value: &Value<'a>) -> Result<Value<'a>, Error> {
     work::write(size_of::<Value<'_>>())?;
     Ok(match value {
@@ -260,7 +259,7 @@ fn json<'a>(value: &Value<'a>) -> Result<Value<'a>, Error> {
     })
 }
 
-/// What a message of this name comes to: `Registry.NewValue`. `None` is a name of another package.
+/// The value of a message (`Registry.NewValue`); `None` for a name of another package.
 pub fn make<'a>(name: &Arc<str>, fields: &[(Arc<str>, Value<'a>)]) -> Option<Result<Value<'a>, Error>> {
     let of = of_name(name)?;
     Some(take_all(name, fields).and_then(|fields| value(name, &of, fields)))
@@ -291,7 +290,7 @@ fn take_all<'a>(message: &str, fields: &[(Arc<str>, Value<'a>)]) -> Result<Vec<(
     fields.iter().map(take).collect()
 }
 
-/// The value that a message stands for, with its fields' defaults.
+/// The value of a message, with the defaults of its fields.
 fn value<'a>(name: &Arc<str>, of: &Type, mut fields: Vec<(Arc<str>, Value<'a>)>) -> Result<Value<'a>, Error> {
     let number = |field: &str| match fields.iter().find(|(name, _)| &**name == field) {
         Some((_, Value::Int(number))) => *number,
@@ -302,7 +301,7 @@ fn value<'a>(name: &Arc<str>, of: &Type, mut fields: Vec<(Arc<str>, Value<'a>)>)
         Type::Timestamp => timestamp(number("seconds"), number("nanos")),
         Type::Any => return any::unpack(&fields),
         Type::Object(_) => Value::Struct(Arc::new(Struct::new(name.clone(), fields)?)),
-        // Of the kinds of a `Value` the last one counts.
+        // The last of the fields of a `Value` counts.
         of => match fields.pop() {
             Some((field, _)) if &*field == "null_value" => Value::Null,
             Some((_, value)) => value,
@@ -311,7 +310,7 @@ fn value<'a>(name: &Arc<str>, of: &Type, mut fields: Vec<(Arc<str>, Value<'a>)>)
     })
 }
 
-/// What a message without fields stands for.
+/// The value of a message without fields.
 fn zero<'a>(of: &Type) -> Value<'a> {
     match of.unwrapped() {
         Type::Bool => Value::Bool(false),
@@ -326,7 +325,7 @@ fn zero<'a>(of: &Type) -> Value<'a> {
     }
 }
 
-/// `durationpb.Duration.AsDuration`: what is too long is as long as can be.
+/// `durationpb.Duration.AsDuration`: a duration beyond the limits becomes the limit.
 fn duration(seconds: i64, nanoseconds: i64) -> i64 {
     const SECOND: i64 = 1_000_000_000;
     let limit = if seconds < 0 { i64::MIN } else { i64::MAX };
@@ -340,7 +339,7 @@ fn timestamp<'a>(seconds: i64, nanoseconds: i64) -> Value<'a> {
     Value::Timestamp(whole, nanoseconds.rem_euclid(SECOND) as u32, 0)
 }
 
-/// A field of a message that stayed one; `None` is a field that its type does not have.
+/// A field of a message; `None` if its type does not have the field.
 pub fn select<'a>(message: &Struct<'a>, field: &str) -> Option<Value<'a>> {
     let default = || match Field::find(&message.name, field)? {
         Field::String => Some(Value::text("")),
@@ -349,7 +348,7 @@ pub fn select<'a>(message: &Struct<'a>, field: &str) -> Option<Value<'a>> {
     message.get(field).cloned().or_else(default)
 }
 
-/// Whether a message of this name is one of protobuf's.
+/// Whether the message is one of protobuf's.
 pub fn is_message(name: &str) -> bool {
     name.starts_with(PACKAGE)
 }

@@ -1,23 +1,23 @@
-//! What evaluations do besides what they cost: bytes that they write, values that they go through.
+//! Bounds on the work of evaluations that their cost does not cover: bytes that they write, values that they visit.
 //!
-//! Costs are Kubernetes', and much costs 1 there whatever it comes to: a format that holds a text a thousand times, a list that
-//! holds another one twice, which holds another one twice. So there is a bound of our own. It is the thread's, from the outermost
-//! [`bounded`] on; without one there is none.
+//! Costs are Kubernetes', in which many calls cost 1 whatever their size: a format that contains a text a thousand times, a list that
+//! contains another list twice, which contains another list twice. Therefore the proxy has a bound of its own. The bound belongs to the
+//! thread, from the outermost [`bounded`] on; outside of [`bounded`] there is no bound.
 
 use super::value::Error;
 use std::cell::Cell;
 
-/// Bytes that may be written. Among them is all that a call makes which Kubernetes charges for by its length: `split('')` makes 160
-/// bytes for each unit of cost, so that `PerCallLimit` ends an expression before this does.
+/// The number of bytes that may be written, including the results of calls for which Kubernetes charges by length: `split('')` makes 160
+/// bytes for each unit of cost, so that `PerCallLimit` ends an expression before this bound does.
 const MAX_BYTES: usize = 256 << 20;
-/// What going through one value counts as, bytes.
+/// The bytes that a visit of one value counts as.
 const LOOK: usize = 8;
-/// Bytes that are written in the time in which one byte of a request is decoded: about 100 ns.
+/// The number of bytes that are written in the time in which one byte of a request is decoded: about 100 ns.
 const BYTES_FOR_ONE: usize = 32;
-/// Bytes of a request that are decoded in the time that one unit of cost takes.
+/// The number of bytes of a request that are decoded in the time of one unit of cost.
 const BYTES_FOR_A_UNIT: usize = 2;
 
-/// The work that may still be done.
+/// The work that is left.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
     bytes: usize,
@@ -34,7 +34,7 @@ impl Left {
         self.cost != u64::MAX
     }
 
-    /// A bound of so many bytes.
+    /// A bound of `bytes` bytes.
     #[cfg(test)]
     pub fn of_bytes(bytes: usize) -> Self {
         Self { bytes, ..Self::UNBOUNDED }
@@ -45,7 +45,7 @@ thread_local! {
     static LEFT: Cell<Left> = const { Cell::new(Left::UNBOUNDED) };
 }
 
-/// Bounds what is done here, if nothing around it does.
+/// Bounds the work, unless a surrounding bound exists.
 pub fn bounded<T>(work: impl FnOnce() -> T) -> T {
     match LEFT.get().bytes {
         usize::MAX => within(Left::BOUNDED, work).0,
@@ -76,22 +76,22 @@ fn within<T>(left: Left, work: impl FnOnce() -> T) -> (T, Left) {
     (result, LEFT.get())
 }
 
-/// How much may still be done here, for another thread that goes on with it, and back.
+/// The work that is left on this thread, to hand it to another thread and back.
 pub fn left() -> Left {
     LEFT.get()
 }
 
-/// Goes on with what was left elsewhere.
+/// Sets the work that is left on this thread.
 pub fn resume(left: Left) {
     LEFT.set(left);
 }
 
-/// Whether the bound of the brief work around is exceeded, so that [`briefly`] drops the result.
+/// Whether the bound of the surrounding [`briefly`] is exceeded, so that its result is dropped.
 pub fn is_over() -> bool {
     LEFT.get().is_over
 }
 
-/// The cost that evaluations may still have here.
+/// The cost that evaluations on this thread may still have.
 pub fn cost_left() -> u64 {
     LEFT.get().cost
 }
@@ -104,10 +104,10 @@ pub fn spend(cost: u64) {
     }
 }
 
-/// Counts bytes that are about to be written.
+/// Counts bytes before they are written.
 ///
 /// # Errors
-/// When they are too many.
+/// If the bytes exceed the bound.
 pub fn write(bytes: usize) -> Result<(), Error> {
     let left = LEFT.get();
     if left.bytes == usize::MAX {
@@ -119,10 +119,10 @@ pub fn write(bytes: usize) -> Result<(), Error> {
     if is_too_much { Err(Error::CostLimit) } else { Ok(()) }
 }
 
-/// Counts values that are about to be gone through.
+/// Counts values before they are visited.
 ///
 /// # Errors
-/// When they are too many.
+/// If the values exceed the bound.
 pub fn look(values: usize) -> Result<(), Error> {
     write(values.saturating_mul(LOOK))
 }

@@ -1,4 +1,4 @@
-//! Signatures of functions, read once from the tables of the libraries.
+//! The signatures of functions, parsed once from the tables of the libraries.
 
 use crate::cel::function::Function;
 use crate::cel::types::Type;
@@ -8,18 +8,18 @@ use std::sync::{Arc, LazyLock};
 /// The functions of an environment by name.
 pub type Functions = HashMap<&'static str, Vec<Declaration>>;
 
-/// An overload as the checker needs it.
+/// An overload in the form that the checker needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declaration {
-    /// cel-go's name for it.
+    /// The id in cel-go.
     pub id: &'static str,
-    /// Whether it is called on its first argument.
+    /// Whether the overload is a method of its first argument.
     pub method: bool,
-    /// Names of its type parameters.
+    /// The names of the type parameters.
     pub parameters: Vec<Arc<str>>,
-    /// Types of its arguments, a method's target first.
+    /// The types of the arguments, a method's target first.
     pub arguments: Vec<Type>,
-    /// Type of its result.
+    /// The type of the result.
     pub result: Type,
 }
 
@@ -32,7 +32,7 @@ pub static ALL: LazyLock<Arc<Functions>> = LazyLock::new(|| {
     Arc::new(functions)
 });
 
-/// Adds those of one more library. A signature that cannot be read is left out; a test sees to it that there is none.
+/// Adds the declarations of a library. Skips a malformed signature; a test checks that there is none.
 pub fn declare(functions: &mut Functions, library: &'static [Function]) {
     for function in library {
         let declarations = functions.entry(function.name).or_default();
@@ -42,9 +42,9 @@ pub fn declare(functions: &mut Functions, library: &'static [Function]) {
     }
 }
 
-/// `string.indexOf(string, int): int`.
+/// Parses `string.indexOf(string, int): int`.
 fn read(name: &str, id: &'static str, signature: &str) -> Option<Declaration> {
-    // What stands before the name is the target; names may have parentheses of no kind, types may.
+    // The text before the name is the target. A name contains no parentheses, but a type may.
     let (before, rest) = match signature.strip_prefix(name) {
         Some(rest) if rest.starts_with('(') => ("", rest),
         _ => {
@@ -80,7 +80,7 @@ fn collect_parameters(of: &Type, into: &mut Vec<Arc<str>>) {
     }
 }
 
-/// Splits at the commas that no parentheses are around.
+/// Splits at commas outside of parentheses.
 fn split(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
     list.split(move |c| {
@@ -95,7 +95,7 @@ fn split(list: &str) -> impl Iterator<Item = &str> {
     .filter(|part| !part.is_empty())
 }
 
-/// A type as signatures have it.
+/// Parses a type of a signature.
 pub fn read_type(text: &str) -> Option<Type> {
     if let Some((name, rest)) = text.split_once('(') {
         let mut parameters = split(rest.strip_suffix(')')?).map(read_type).collect::<Option<Vec<_>>>()?.into_iter();

@@ -5,13 +5,13 @@ use crate::cel::ast::{Expr, Id, Kind};
 use crate::cel::types::Type;
 use std::collections::HashMap;
 
-/// What is wrong, and with which argument if not with the whole.
+/// The error, and the argument that it is about; `None` for the format as a whole.
 type Wrong = (Option<Id>, String);
 
 /// Checks a format and its arguments.
 ///
 /// # Errors
-/// In cel-go's words: a clause that is none, one that does not take its argument, too few or too many arguments.
+/// If a clause is malformed or does not take its argument, or if there are too few or too many arguments; with cel-go's text.
 pub fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Result<(), Wrong> {
     let mut rest = format.as_bytes();
     let mut asked = 0;
@@ -41,19 +41,19 @@ pub fn check(format: &str, arguments: &[Expr], types: &HashMap<Id, Type>) -> Res
     Ok(())
 }
 
-/// What stands behind a `%`.
+/// The clause after a `%`.
 #[derive(Clone, Copy, Debug)]
 pub struct Clause {
-    /// Digits behind the point, where it says.
+    /// The number of digits after the point, if given.
     pub precision: Option<u64>,
     /// `s`, `d`, `f`, `e`, `b`, `x`, `X` or `o`.
     pub letter: u8,
 }
 
-/// Reads a clause and goes on behind it.
+/// Parses a clause and advances behind it.
 ///
 /// # Errors
-/// In cel-go's words, when it is none.
+/// If the text is no clause, with cel-go's text.
 pub fn clause(rest: &mut &[u8]) -> Result<Clause, String> {
     let wrong = |message: String| format!("error while parsing precision: {message}");
     let mut precision = None;
@@ -114,7 +114,7 @@ fn takes(clause: u8, argument: &Expr, types: &HashMap<Id, Type>) -> Result<(), (
     }
 }
 
-/// The first part of an argument that `%s` does not take.
+/// The first part of an argument that `%s` does not accept.
 fn unprintable<'t>(argument: &Expr, types: &'t HashMap<Id, Type>) -> Option<(Id, &'t Type)> {
     let found = types.get(&argument.id).unwrap_or(&Type::Dyn);
     if matches!(found, Type::Object(_) | Type::Opaque(..) | Type::Parameter(_) | Type::Any | Type::Error) {

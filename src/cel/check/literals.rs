@@ -1,4 +1,4 @@
-//! The AST validators that Kubernetes has on: literal durations, timestamps, regular expressions and formats, and literal lists
+//! The AST validators that Kubernetes enables: for literal durations, timestamps, regular expressions and formats, and for literal lists
 //! and maps of one type.
 
 use super::format;
@@ -10,7 +10,7 @@ use crate::cel::types::Type;
 use crate::cel::value::Value;
 use std::collections::HashMap;
 
-/// Notes what the validators find in a tree whose types fit.
+/// Records the validators' errors in a tree that type checks.
 pub fn validate(ast: &Ast, types: &HashMap<Id, Type>, environment: &Environment, errors: &mut Errors) {
     let mut validator = Validator { ast, types, environment, errors };
     validator.visit(&ast.root, false);
@@ -24,7 +24,7 @@ struct Validator<'a> {
 }
 
 impl Validator<'_> {
-    /// Looks at a node and what is below. Lists and maps within the arguments of a format may be mixed.
+    /// Validates a node and its children. Lists and maps within the arguments of a format may mix types.
     fn visit(&mut self, expression: &Expr, in_format: bool) {
         match &expression.kind {
             Kind::Literal(_) | Kind::Ident(_) => {}
@@ -75,7 +75,7 @@ impl Validator<'_> {
         found.optional_value().filter(|_| optional).unwrap_or(found).clone()
     }
 
-    /// `formatValidator`: what the function makes of a literal first argument. Of a method that is the one in the parentheses.
+    /// `formatValidator`: checks a literal first argument with the function. A method's first argument is the one in parentheses.
     fn argument(&mut self, function: &str, arguments: &[Expr]) {
         let Some(Expr { id, kind: Kind::Literal(literal) }) = arguments.first() else { return };
         let valid = match (function, literal) {

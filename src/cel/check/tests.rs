@@ -1,5 +1,5 @@
-//! What kube-apiserver's own environment says of expressions: `tools/cel-vectors` answered `testdata/check*.jsonl`, of which the
-//! type and the compile error are kept (`go run . < check.jsonl | jq -c '{expression, type, compileError} | del(..|nulls)'`).
+//! Compares with results of kube-apiserver's own environment: `tools/cel-vectors` evaluated `testdata/check*.jsonl`, of which the type and
+//! the compile error are kept (`go run . < check.jsonl | jq -c '{expression, type, compileError} | del(..|nulls)'`).
 
 use crate::cel::environment::Environment;
 use crate::cel::messages::Admission;
@@ -82,7 +82,7 @@ fn chains_and_nests_of_any_length_are_answered() {
     }
 }
 
-/// Pieces that expressions are made of, right and wrong.
+/// Parts of expressions, valid and invalid.
 const PIECES: &[&str] = &[
     "1",
     "2u",

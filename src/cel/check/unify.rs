@@ -1,36 +1,37 @@
-//! Which types fit where: cel-go's assignability with type parameters.
+//! Assignability of types with type parameters, as in cel-go.
 
 use crate::cel::types::{MAX_TYPES, Type};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How often types may be compared for one expression. What is known of parameters can be of other parameters, twice.
+/// The number of type comparisons for one expression. A parameter's type can contain other parameters twice, so that comparisons grow
+/// exponentially.
 const MAX_STEPS: usize = 10_000_000;
 
-/// What is known of type parameters so far.
+/// The types of type parameters so far.
 #[derive(Debug, Default)]
 pub struct Substitutions {
     known: HashMap<Arc<str>, Type>,
-    /// What was known before, for taking back what did not fit.
+    /// Previous entries, to undo a failed assignment.
     journal: Vec<(Arc<str>, Option<Type>)>,
-    /// How often two types were compared.
+    /// The number of comparisons of two types.
     steps: Cell<usize>,
 }
 
 impl Substitutions {
-    /// Whether a type is assignable to another; learns from it if so: `isAssignable`.
+    /// Whether a type is assignable to another one. If so, records the types of parameters (`isAssignable`).
     pub fn assign(&mut self, from: &Type, to: &Type) -> bool {
         self.attempt(|known| known.assignable(from, to))
     }
 
-    /// The same for several: `isAssignableList`.
+    /// Whether several types are assignable, as [`Self::assign`] (`isAssignableList`).
     pub fn assign_all(&mut self, from: &[Type], to: &[Type]) -> bool {
         self.attempt(|known| known.all_assignable(from.iter(), to.iter()))
     }
 
-    /// The type with what is known put in; what is unknown becomes dyn if `dynamic`: `substitute`. What makes it too large is
-    /// left out.
+    /// Replaces type parameters by their types; with `dynamic`, unknown parameters become dyn (`substitute`). Omits parts that would make
+    /// the type too large.
     pub fn substitute(&self, of: &Type, dynamic: bool) -> Type {
         self.put_in(of, dynamic, &mut (2 * MAX_TYPES))
     }
@@ -75,7 +76,7 @@ impl Substitutions {
         from.len() == to.len() && from.zip(to).all(|(from, to)| self.assignable(from, to))
     }
 
-    /// Whether it may go on.
+    /// Counts a comparison; false above the limit.
     fn step(&self) -> bool {
         self.steps.set(self.steps.get() + 1);
         self.steps.get() <= MAX_STEPS
@@ -122,7 +123,7 @@ impl Substitutions {
         }
     }
 
-    /// Whether a type can stand for a parameter, and whether anything was known of the parameter: `isValidTypeSubstitution`.
+    /// Whether a type can replace a parameter, and whether the parameter had a type before (`isValidTypeSubstitution`).
     fn fits_parameter(&mut self, of: &Type, parameter: &Type, name: &Arc<str>) -> (bool, bool) {
         if of == parameter {
             return (true, true);
@@ -147,7 +148,7 @@ impl Substitutions {
         (free, false)
     }
 
-    /// Whether a type parameter does not occur within a type: `notReferencedIn`.
+    /// Whether a type parameter does not occur within a type (`notReferencedIn`).
     fn is_free_of(&self, parameter: &Type, within: &Type) -> bool {
         if parameter == within || !self.step() {
             return false;
@@ -159,7 +160,7 @@ impl Substitutions {
     }
 }
 
-/// The more general of two types that fit: `mostGeneral`.
+/// The more general of two compatible types (`mostGeneral`).
 pub fn most_general<'t>(first: &'t Type, second: &'t Type) -> &'t Type {
     if is_as_general(first, second) { first } else { second }
 }

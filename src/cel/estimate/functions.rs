@@ -1,11 +1,11 @@
-//! Functions of libraries: `CostEstimator.EstimateCallCost` of Kubernetes, and what cel-go's own libraries of lists and sets say.
+//! Functions of libraries: `CostEstimator.EstimateCallCost` of Kubernetes, and the estimates of cel-go's own libraries of lists and sets.
 
 use super::language::{REGEX, TRAVERSAL};
 use super::{Argument, Call, Estimator, Range};
 use crate::cel::ast::{Kind, Literal};
 use crate::cel::types::Type;
 
-/// An access review, of which an expression may make two.
+/// The cost of an access review. An expression can afford two.
 const CHECK: u64 = 350_000;
 /// `MaxNameFormatRegexSize`
 const FORMAT_REGEX_SIZE: f64 = 128.0;
@@ -15,7 +15,7 @@ const FORMAT_SIZE: u64 = 64;
 const ADDRESS: Range = Range { min: 4, max: 16 };
 
 impl<'c> Estimator<'c> {
-    /// What a call costs without its arguments, if a library says so.
+    /// The cost of a call without its arguments, if a library defines it.
     pub(super) fn library(
         &self,
         function: &str,
@@ -87,7 +87,7 @@ impl<'c> Estimator<'c> {
                     cost(size(target?) * (Range::fixed(1) + element.times(TRAVERSAL)))
                 }
                 Some(_) => cost(size(target?)),
-                // A text.
+                // The argument is a text.
                 None => cost(traversal(target?)),
             },
             "url" | "jsonpatch.escapeKey" => match arguments {
@@ -145,7 +145,7 @@ impl<'c> Estimator<'c> {
         }
     }
 
-    /// Type and size of a list's elements; none of what is no list: `listElementNode`.
+    /// The type and size of a list's elements; `None` for other values (`listElementNode`).
     fn element(&self, list: &Argument<'c>) -> Option<(&'c Type, Range)> {
         let of = list.of.parameters().into_iter().next()?;
         let known = list.path.is_known().then(|| {
@@ -162,16 +162,16 @@ fn size(argument: &Argument<'_>) -> Range {
     argument.size.unwrap_or(Range::UNKNOWN)
 }
 
-/// `selectorCostEstimate`: a list, and a requirement for every two characters.
+/// `selectorCostEstimate`: the cost of a list, and of a requirement for every two characters.
 fn selector_cost(length: Range) -> Range {
     Range::fixed(10) + length.times(TRAVERSAL) + length.times(0.5).times(50.0)
 }
 
-/// The size of a text in which something is replaced: most where what is replaced is shortest, and the other way round.
+/// The size of a text after a replacement: largest for the shortest replaced text, and vice versa.
 fn replaced(text: Range, from: Range, to: Range) -> Range {
     let bound = |text: u64, from: u64, to: u64| {
         let (count, kept) = if from == 0 {
-            // It is put around every character.
+            // An empty text is replaced before and after every character.
             (text.saturating_add(1), text)
         } else if to <= from {
             (0, text)
@@ -183,7 +183,7 @@ fn replaced(text: Range, from: Range, to: Range) -> Range {
     Range { min: bound(text.min, from.max, to.min), max: bound(text.max, from.min, to.max) }
 }
 
-/// Values of libraries are compared at one cost, but for formats and URLs.
+/// Comparing two values of a library costs 1, except for formats and URLs.
 fn equality(arguments: &[Argument<'_>]) -> Option<Call> {
     let [left, right] = arguments else { return None };
     let Type::Opaque(name, _) = left.of else { return None };
@@ -236,7 +236,7 @@ fn list(overload: &str, target: Option<&Argument<'_>>, arguments: &[Argument<'_>
     }
 }
 
-/// A number that is written out; zero for a negative one: `nodeAsIntValue`.
+/// The number of a literal, zero for a negative one; `otherwise` for other expressions (`nodeAsIntValue`).
 fn written_int(argument: &Argument<'_>, otherwise: u64) -> u64 {
     match &argument.expr.kind {
         Kind::Literal(Literal::Int(value)) => u64::try_from(*value).unwrap_or(0),

@@ -9,7 +9,7 @@ pub const TRAVERSAL: f64 = 0.1;
 pub const REGEX: f64 = 0.25;
 
 impl<'c> Estimator<'c> {
-    /// What a call of an overload costs, its arguments included.
+    /// The cost of a call of an overload, its arguments included.
     pub(super) fn function(
         &mut self,
         expr: &Expr,
@@ -28,7 +28,7 @@ impl<'c> Estimator<'c> {
             ("string_format", Some(target), _) => (size(target).times(TRAVERSAL), None),
             ("string_to_bytes", _, [text]) => {
                 let Range { min, max } = size(text);
-                // A character has four bytes at most.
+                // A character has at most four bytes.
                 (size(text).times(TRAVERSAL), Some(Range { min, max: max.wrapping_mul(4) }))
             }
             ("bytes_to_string", _, [bytes]) => {

@@ -1,10 +1,10 @@
-//! Where a value is within a variable.
+//! The path of a value within a variable.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Names of fields behind that of a variable. It is a slice of Go's: two that were appended to one share its memory as long as
-/// there is room, and the later one overwrites the earlier. cel-go's estimates come out of that.
+/// The names of fields after a variable's. A path works like a Go slice: two paths that were appended to one share its memory while
+/// capacity lasts, and the later one overwrites the earlier. cel-go's estimates depend on this.
 #[derive(Clone, Default)]
 pub struct Path {
     memory: Rc<RefCell<Vec<Rc<str>>>>,
@@ -13,12 +13,12 @@ pub struct Path {
 }
 
 impl Path {
-    /// A variable.
+    /// The path of a variable.
     pub fn of(variable: &str) -> Self {
         Self { memory: Rc::new(RefCell::new(vec![variable.into()])), capacity: 1, length: 1 }
     }
 
-    /// With one more name: `append`.
+    /// Appends a name (`append`).
     pub fn append(&self, name: &str) -> Self {
         let mut memory = self.memory.borrow_mut();
         if self.length < self.capacity {
@@ -33,12 +33,12 @@ impl Path {
         Self { memory: Rc::new(RefCell::new(own)), capacity: (2 * self.capacity).max(1), length: self.length + 1 }
     }
 
-    /// Whether it is known.
+    /// Whether the path is known.
     pub fn is_known(&self) -> bool {
         self.length > 0
     }
 
-    /// Looks at the names.
+    /// Calls `look` with the names.
     pub fn read<T>(&self, look: impl FnOnce(&[&str]) -> T) -> T {
         let memory = self.memory.borrow();
         let names: Vec<&str> = memory.iter().take(self.length).map(|part| &**part).collect();

@@ -1,47 +1,47 @@
-//! Figures with a lower and an upper bound, which stay at the largest number there is.
+//! Ranges with a lower and an upper bound, which saturate at the largest number.
 
 use std::fmt;
 use std::ops::{Add, Mul};
 
-/// From here on it only says that there is no bound.
+/// From this number on a bound only means that there is no bound.
 const UNBOUNDED: u64 = u64::MAX / 1000;
 
 /// A size or a cost: `SizeEstimate` and `CostEstimate` of cel-go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
-    /// At least.
+    /// The lower bound.
     pub min: u64,
-    /// At most; the largest number if there is no telling.
+    /// The upper bound; the largest number if it is unknown.
     pub max: u64,
 }
 
 impl Range {
-    /// It can be anything.
+    /// The range of an unknown value.
     pub const UNKNOWN: Self = Self::up_to(u64::MAX);
 
-    /// It is known.
+    /// The range of a known value.
     pub const fn fixed(value: u64) -> Self {
         Self { min: value, max: value }
     }
 
-    /// It has an upper bound.
+    /// The range of a value with an upper bound.
     pub const fn up_to(max: u64) -> Self {
         Self { min: 0, max }
     }
 
-    /// What a union begins with; of nothing at all its size is zero.
+    /// The start of a union: the range of an empty set, whose size is zero if `at_all`.
     pub(super) const fn nothing(at_all: bool) -> Self {
         Self { min: if at_all { 0 } else { u64::MAX }, max: 0 }
     }
 
-    /// The one or the other.
+    /// The range that contains both ranges.
     pub fn union(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 
-    /// Times a factor, rounded up: `MultiplyByCostFactor`.
+    /// Multiplies by a factor, rounded up (`MultiplyByCostFactor`).
     pub fn times(self, factor: f64) -> Self {
-        // A double that is too large for the target becomes its largest number.
+        // A double above the largest integer becomes the largest integer.
         let times = |value: u64| (value as f64 * factor).ceil() as u64;
         Self { min: times(self.min), max: times(self.max) }
     }

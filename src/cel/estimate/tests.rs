@@ -1,11 +1,11 @@
-//! Kubernetes' estimates; `tools/cel-vectors` gives them.
+//! Compares with Kubernetes' estimates, recorded by `tools/cel-vectors`.
 
 use crate::cel::environment::{CompileError, Environment, Table};
 use crate::cel::schema::Declared;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
-/// What is wrong with an estimate, if anything is.
+/// The fault in an estimate, if there is one.
 fn wrong(schemas: &Json, vector: &Json) -> Option<String> {
     let schema = &schemas[vector["schema"].as_str().unwrap()];
     let declared = Declared::of_schema(schema, true).unwrap();

@@ -1,4 +1,4 @@
-//! Variables and what is selected of them: attributes and qualifiers of cel-go.
+//! Variables and selections from them: attributes and qualifiers of cel-go.
 
 use super::{Evaluation, Local, absorb};
 use crate::cel::plan::{Path, Qualifier, QualifierKind, Source};
@@ -64,7 +64,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// Finds the first value of an accumulator, if nothing has yet.
+    /// Evaluates the first value of an accumulator, unless that has happened.
     pub fn initialize(&mut self, slot: usize) -> Result<(), Error> {
         if let Some(&Local::Lazy(node)) = self.locals.get(slot) {
             let value = absorb!(self.node(node));
@@ -91,7 +91,7 @@ impl<'a> Evaluation<'a, '_> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// Selects, and counts it. `None` is what is not there, where that is no error.
+    /// Selects, and counts the cost. `None` is a missing value, where a missing value is no error.
     fn qualify(
         &mut self,
         qualifier: &'a Qualifier,
@@ -127,7 +127,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 }
 
-/// What an optional in a variable holds; an optional in it is taken apart as well, as by `Value()` of cel-go.
+/// The value of an optional in a variable, without nested optionals, as `Value()` of cel-go.
 fn innermost<'a>(value: &Value<'a>) -> Value<'a> {
     match value {
         Value::Optional(Some(inner)) => innermost(inner),
@@ -140,7 +140,7 @@ fn is_qualifier(key: &Value<'_>) -> bool {
     matches!(key, Value::String(_) | Value::Int(_) | Value::Uint(_) | Value::Bool(_) | Value::Double(_))
 }
 
-/// Whether a value is one of JSON as Go decoded it, and not cel-go's own.
+/// Whether a value is JSON that Go decoded, rather than a value of cel-go.
 fn is_of_the_environment(path: &Path) -> bool {
     match path {
         Path::Absolute { source, .. } => matches!(source, Source::Variable(..)),
@@ -149,12 +149,12 @@ fn is_of_the_environment(path: &Path) -> bool {
     }
 }
 
-/// The error of an index that none can be.
+/// The error of an index of a type that no index can have.
 pub fn invalid_qualifier(key: &Value<'_>) -> Error {
     Error::new(format!("invalid qualifier type: {}", go_type(key)))
 }
 
-/// The name that Go has for the type of what it decoded from JSON.
+/// The Go name of the type of a value that Go decoded from JSON.
 fn go_type_of_json(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -164,7 +164,7 @@ fn go_type_of_json(value: &Value<'_>) -> &'static str {
     }
 }
 
-/// The name that Go has for the type of a value.
+/// The Go name of a value's type.
 pub fn go_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "types.Null",

@@ -1,4 +1,4 @@
-//! Expressions that come to much and cost little. Each ends, where it would else fill the memory or go on for years.
+//! Tests expressions with large results and low costs. Each ends, instead of filling the memory or running for years.
 
 use super::super::messages::Admission;
 use super::super::{Environment, Error, Limits, Type, work};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const LIMITS: Limits = Limits { cost: 1_000_000, deadline: None };
-/// Less work than is allowed, as tests are slow.
+/// A lower bound than in production, since tests are slow.
 const LITTLE: usize = 16 << 20;
 
 fn environment() -> Environment {
@@ -23,12 +23,12 @@ fn error_within(source: &str, limits: Limits) -> Error {
     program.evaluate(&[], &limits).value.map(|value| value.type_name()).unwrap_err()
 }
 
-/// A list that holds another one twice, which holds another one twice…
+/// A list that contains another list twice, which contains another list twice, and so on.
 fn doubled() -> String {
     "[[0]]".to_owned() + &".map(a, [a, a])".repeat(40)
 }
 
-/// Text of a million bytes, made of ten and more of these.
+/// A text of a million bytes.
 fn text() -> String {
     format!("['a']{}[0]", ".map(a, '%s%s%s%s%s%s%s%s%s%s'.format([a, a, a, a, a, a, a, a, a, a]))".repeat(6))
 }
@@ -95,7 +95,7 @@ fn texts_do_not_fill_the_memory() {
     }
 }
 
-/// Each of these would take minutes.
+/// Without the check, each of these searches takes minutes.
 #[test]
 fn searches_that_cost_too_much_are_not_begun() {
     let pattern = format!("'({})y'", "(x?){50}".repeat(40));

@@ -1,8 +1,8 @@
-//! What an evaluation costs: `CostTracker` of cel-go.
+//! The cost of an evaluation: `CostTracker` of cel-go.
 //!
-//! cel-go finds the arguments of a call again on a stack of what was observed, by the numbers of their expressions, and a call
-//! whose arguments it does not find costs nothing. What stays on the stack, and what is dropped with something below it, is
-//! part of what costs come to; so the stack is here, without the values.
+//! cel-go keeps a stack of observed values and finds a call's arguments there by the numbers of their expressions; a call whose arguments
+//! are missing costs nothing. The costs depend on the entries that stay on the stack or are dropped with an entry below them. Therefore
+//! this stack exists here too, without the values.
 
 use crate::cel::value::Error;
 
@@ -13,15 +13,15 @@ pub const MAP_CREATION: u64 = 30;
 /// `StructCreateBaseCost`.
 pub const STRUCT_CREATION: u64 = 40;
 
-/// No entry.
+/// The absence of an entry.
 const NONE: u32 = u32::MAX;
 
 pub struct Tracker {
     pub cost: u64,
     limit: u64,
-    /// The numbers, each with where the same number is further down.
+    /// The numbers, each with the position of the previous entry of that number.
     stack: Vec<(u32, u32)>,
-    /// Where each number is last on the stack.
+    /// The last position of each number on the stack.
     last: Vec<u32>,
 }
 
@@ -35,7 +35,7 @@ impl Tracker {
         self.cost = self.cost.saturating_add(cost);
     }
 
-    /// Whether so much may still be added. It is added if not, as what is refused has been asked for.
+    /// Checks that the limit allows this additional cost. Adds the cost if not, since the call was attempted.
     pub fn affords(&mut self, cost: u64) -> Result<(), Error> {
         if self.cost.saturating_add(cost) <= self.limit {
             return Ok(());
@@ -44,14 +44,14 @@ impl Tracker {
         Err(Error::CostLimit)
     }
 
-    /// Puts what was observed on the stack, and looks at the limit.
+    /// Pushes an observed value's number, and checks the limit.
     #[inline]
     pub fn observe(&mut self, id: u32) -> Result<(), Error> {
         self.push(id);
         if self.cost > self.limit { Err(Error::CostLimit) } else { Ok(()) }
     }
 
-    /// Puts what was observed on the stack, where nothing was counted.
+    /// Pushes an observed value's number, without checking the limit.
     #[inline]
     pub fn push(&mut self, id: u32) {
         if let Some(last) = self.last.get_mut(id as usize) {
@@ -60,7 +60,7 @@ impl Tracker {
         }
     }
 
-    /// Takes a number and everything above it from the stack, if it is there.
+    /// Removes a number and all entries above it. Returns false if the number is not on the stack.
     #[inline]
     pub fn drop(&mut self, id: u32) -> bool {
         let Some(&position) = self.last.get(id as usize) else { return false };
@@ -76,7 +76,7 @@ impl Tracker {
         true
     }
 
-    /// Takes the arguments of a call from the stack, the last one first. Stops at one that is not there.
+    /// Removes the arguments of a call, the last one first. Stops at a missing argument and returns false.
     #[inline]
     pub fn drop_arguments(&mut self, ids: impl DoubleEndedIterator<Item = u32>) -> bool {
         ids.rev().all(|id| self.drop(id))

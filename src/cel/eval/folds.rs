@@ -7,7 +7,7 @@ use crate::cel::value::{Error, List, Map, Value};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// After how many rounds the clock is looked at: `CheckFrequency` of Kubernetes.
+/// The number of rounds between two checks of the clock: `CheckFrequency` of Kubernetes.
 const ROUNDS: u64 = 100;
 
 impl<'a> Evaluation<'a, '_> {
@@ -85,7 +85,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// One round; false if there are to be no more. With one variable the first value is not used.
+    /// Runs one round; returns false after the last one. With one variable, `first` is unused.
     fn round(&mut self, fold: &'a Fold, first: Value<'a>, second: Value<'a>) -> Result<bool, Error> {
         match fold.variable2 {
             Some(variable2) => {
@@ -113,7 +113,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// Reads an accumulator that is about to be replaced: evaluates it as a variable, but leaves its value where it is.
+    /// Reads an accumulator that will be replaced: counts the cost of reading a variable, but leaves the value in place.
     fn accumulator(&mut self, call: &Call, slot: usize) -> Result<(), Error> {
         self.initialize(slot)?;
         if let Some(id) = call.arguments.first().map(crate::cel::plan::Node::id) {
@@ -124,7 +124,7 @@ impl<'a> Evaluation<'a, '_> {
         Ok(())
     }
 
-    /// Takes the value of an accumulator.
+    /// Moves the value out of an accumulator.
     fn take(&mut self, slot: usize) -> Result<Value<'a>, Error> {
         match self.locals.get_mut(slot).map(|local| std::mem::replace(local, Local::Unset)) {
             Some(Local::Is(value)) => value,
@@ -132,7 +132,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// `accumulator + list`.
+    /// Evaluates `accumulator + list`.
     pub fn append(&mut self, call: &'a Call, slot: usize) -> Result<Value<'a>, Error> {
         self.accumulator(call, slot)?;
         let added = match call.arguments.get(1) {
@@ -156,7 +156,7 @@ impl<'a> Evaluation<'a, '_> {
         }
     }
 
-    /// `cel.@mapInsert(accumulator, key, value)` or `cel.@mapInsert(accumulator, map)`.
+    /// Evaluates `cel.@mapInsert(accumulator, key, value)` or `cel.@mapInsert(accumulator, map)`.
     pub fn insert(&mut self, call: &'a Call, slot: usize) -> Result<Value<'a>, Error> {
         self.accumulator(call, slot)?;
         let mut values = Vec::with_capacity(2);

@@ -1,28 +1,28 @@
-//! The stack that an evaluation is on: the caller's, or that of a thread of its own for what is deep.
+//! The stack of an evaluation: the caller's, or that of a separate thread for deep expressions.
 
 use crate::cel::work;
 use std::cell::Cell;
 use std::thread;
 
-/// How many levels of expressions there is room for on a caller's stack.
+/// The number of levels of expressions that fit a caller's stack.
 const SHALLOW: usize = 48;
-/// How many there is room for on a thread's, besides those that it was made for: a variable is evaluated where it is asked for,
-/// and may be made of another one.
+/// The number of levels that a thread's stack has beyond those of its expression: a variable is evaluated at its first use, and may use
+/// another variable.
 const SPARE: usize = 1024;
-/// Room for one level.
+/// The bytes of stack for one level.
 const LEVEL_BYTES: usize = 24 * 1024;
 
 thread_local! {
-    /// How many levels there is room for yet.
+    /// The number of levels that still fit.
     static ROOM: Cell<usize> = const { Cell::new(SHALLOW) };
 }
 
-/// Does what goes so many levels down.
+/// Runs an evaluation that needs `levels` levels of stack.
 ///
 /// # Errors
-/// When there is no thread to be had, or it panicked.
+/// If no thread can be started, or if it panics.
 pub(super) fn with_room_for<T: Send>(levels: usize, evaluate: impl FnOnce() -> T + Send) -> Result<T, String> {
-    // The evaluation itself is one more.
+    // The evaluation itself takes one more level.
     if let Some(rest) = ROOM.get().checked_sub(levels + 1) {
         let before = ROOM.replace(rest);
         let outcome = evaluate();

@@ -1,4 +1,4 @@
-//! What kube-apiserver 1.36 answers, and the bounds of an evaluation.
+//! Compares with results of kube-apiserver 1.36, and tests the bounds of an evaluation.
 
 use crate::cel::messages::Admission;
 use crate::cel::value::{Error, Lazy, Map, runtime_name};
@@ -8,9 +8,9 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Answers of Kubernetes' environment, with their cost; `tools/cel-vectors` gives them.
+/// Results of Kubernetes' environment with their cost, recorded by `tools/cel-vectors`.
 const ANSWERS: &str = include_str!("testdata/answers.jsonl");
-/// The same of messages that protobuf defines.
+/// Results for messages that protobuf defines.
 const WELL_KNOWN: &str = include_str!("testdata/well-known.jsonl");
 const OBJECT: &str = include_str!("testdata/object.json");
 
@@ -35,7 +35,7 @@ fn evaluate(source: &str, object: &Json) -> (Result<Json, Error>, u64) {
     (outcome.value.map(|value| value.to_json().unwrap()), outcome.cost)
 }
 
-/// Numbers of JSON are the same, however they are written.
+/// Compares JSON, numbers by value.
 fn same(a: &Json, b: &Json) -> bool {
     match (a, b) {
         (Json::Number(a), Json::Number(b)) => a.as_f64() == b.as_f64(),
@@ -47,7 +47,7 @@ fn same(a: &Json, b: &Json) -> bool {
     }
 }
 
-/// What is wrong with an answer, if anything is.
+/// The fault in a result, if there is one.
 fn wrong(expected: &Json, object: &Json) -> Option<String> {
     let admission = Admission::default().with_variables();
     let mutation = expected["environment"] == "mutation";
@@ -103,7 +103,7 @@ fn ends_at_the_cost_limit_whatever_stands_around() {
 
 #[test]
 fn ends_at_the_cost_limit_and_not_before() {
-    // A round costs 209,721: four are 838,896 in all, and the fifth one passes the limit.
+    // A round costs 209,721: four rounds cost 838,896, and the fifth exceeds the limit.
     let text = json!("a".repeat(1 << 20));
     for (rounds, ends) in [(4, false), (5, true)] {
         let program = compile(&format!("lists.range({rounds}).all(x, object.split('') != [])"));
@@ -138,7 +138,7 @@ fn lists_and_maps_grow_in_linear_time() {
         let program = compile(&format!("{source}.size()"));
         let variables = [Some(Value::json(&object))];
         let outcome = program.evaluate(&variables, &Limits { cost: u64::MAX, deadline: None });
-        // In a quadratic evaluation this takes minutes.
+        // A quadratic evaluation would take minutes.
         assert!(matches!(outcome.value, Ok(Value::Int(100_000))), "{source}");
     }
 }
@@ -163,7 +163,7 @@ fn lists_do_not_double_without_end() {
 
 #[test]
 fn deep_expressions_do_not_end_the_stack() {
-    // The first ones are evaluated on the stack that there is.
+    // The shallow expressions are evaluated on the caller's stack.
     for depth in [8, 10, 12, 14, 16, 30, 200] {
         let nested = format!("{}true{}", "[1].all(a, ".repeat(depth), ")".repeat(depth));
         let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(move || {
@@ -222,7 +222,7 @@ fn integers_of_json_are_signed_and_what_is_larger_is_a_double() {
     }
 }
 
-/// Writes an expression of a type by what it is told to choose.
+/// Writes an expression of a given type, by a sequence of choices.
 struct Writer<'c> {
     choices: std::slice::Iter<'c, u8>,
     variables: Vec<(String, Kind)>,
@@ -243,7 +243,7 @@ enum Kind {
     Map,
 }
 
-/// A variable of each type: what the compiler cannot find out itself.
+/// A variable of each type, whose values the compiler does not know.
 fn bound() -> [(&'static str, Kind, Type, Value<'static>); 11] {
     let ints = |numbers: [i64; 2]| Value::list(numbers.map(Value::Int).to_vec());
     let entries = [(Value::text("a"), Value::Int(1)), (Value::text("c"), Value::Int(0))];
@@ -272,7 +272,7 @@ impl Writer<'_> {
         [Int, Bool, Uint, Double, String, Bytes, Duration, Timestamp, Ints, Strings, Map][self.choose(11)]
     }
 
-    /// An expression over the elements of a list, with a variable for them.
+    /// Writes an expression over a list's elements, with a variable for them.
     fn within(&mut self, element: Kind, body: Kind, depth: usize) -> (String, String) {
         let name = format!("v{}", self.variables.len());
         self.variables.push((name.clone(), element));
@@ -409,13 +409,13 @@ proptest! {
         let checked = environment.check(&source);
         prop_assert_eq!(checked.as_ref().map(|checked| checked.output().clone()), Ok(expected.clone()), "{}", source);
         let values: Vec<_> = (0..5).map(|_| None).chain(bound.map(|(.., value)| Some(value))).collect();
-        // Constants that fail are refused, and not for their types.
+        // A constant that fails is a compile error, but never a type error.
         let value = match environment.compile(&source) {
             Ok(program) => program.evaluate(&values, &LIMITS).value.map(|value| value.r#type()).map_err(|why| why.to_string()),
             Err(why) => Err(why.0),
         };
         match value {
-            // What is within a container is not told.
+            // The value has no types of a container's elements.
             Ok(found) => prop_assert_eq!(runtime_name(&found), runtime_name(&expected), "{}", source),
             Err(why) => prop_assert!(!why.contains("no such overload"), "{source}: {why}"),
         }

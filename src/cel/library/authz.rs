@@ -1,7 +1,7 @@
-//! Questions to the authorizer, `library.Authz` and `library.AuthzSelectors` of Kubernetes.
+//! Access reviews: `library.Authz` and `library.AuthzSelectors` of Kubernetes.
 //!
-//! Nothing is asked here: an answer is there already, or the expression comes to an [`Error::Review`] that says what is to be
-//! asked for, and is evaluated again when the answer is there.
+//! These functions make no requests. If the decision for a review is missing, the expression fails with an [`Error::Review`], and is
+//! evaluated again once the decision is known.
 
 use super::{Result, opaque, overload, size};
 use crate::authz::{Attributes, Decision};
@@ -12,7 +12,7 @@ use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use std::fmt;
 use std::sync::Arc;
 
-/// What puts questions together and looks at answers.
+/// Functions that build reviews and read decisions.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "path",
@@ -108,7 +108,7 @@ pub const FUNCTIONS: &[Function] = &[
             ),
         ],
         call: check,
-        // Two are what an expression can afford.
+        // An expression can afford two reviews.
         cost: Some(|_, _, _| 350_000),
     },
     Function {
@@ -137,31 +137,31 @@ pub const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// Parsing the text, and a list and a structure for each requirement (`selectorCostEstimate`).
+/// The cost of parsing the text, and of a list and a structure for each requirement (`selectorCostEstimate`).
 fn cost_of_selector(length: u64) -> u64 {
     let times = |size: u64, factor: f64| (size as f64 * factor).ceil() as u64;
     10 + times(length, 0.1) + times(times(length, 0.5), 50.0)
 }
 
-/// The answers that are there.
+/// The decisions that are known.
 pub trait Answers: fmt::Debug + Send + Sync {
-    /// The answer to a question, or why there is none; `None` if it has to be asked for.
+    /// The decision of a review, or the reason why it failed; `None` if the review has not been made.
     fn answer(&self, review: &Review) -> Option<std::result::Result<Decision, String>>;
 }
 
-/// The variable `authorizer`: what the request's user may do.
+/// The variable `authorizer`: reviews for the request's user.
 pub fn authorizer(answers: Arc<dyn Answers>) -> Value<'static> {
     value(Asked { answers, service_account: None }, Authorizer)
 }
 
-/// The variable `authorizer.requestResource`: what the request's user may do with this resource; the verb does not count
+/// The variable `authorizer.requestResource`: reviews for the request's user on this resource; the verb of `base` is ignored
 /// (`NewResourceAuthorizerVal`).
 pub fn resource_check(answers: Arc<dyn Answers>, base: Attributes) -> Value<'static> {
     let attributes = Attributes { is_resource_request: true, api_version: "*".to_owned(), ..base };
     value(Asked { answers, service_account: None }, ResourceCheck::of(attributes))
 }
 
-/// Who answers, and about whom.
+/// The known decisions, and the subject of the reviews.
 #[derive(Clone, Debug)]
 struct Asked {
     answers: Arc<dyn Answers>,
@@ -172,7 +172,7 @@ trait Part: fmt::Debug + Send + Sync + 'static {
     const TYPE: &'static str;
 }
 
-/// A part of a question.
+/// A part of a review.
 #[derive(Debug)]
 struct Question<P> {
     asked: Asked,
@@ -217,11 +217,11 @@ impl Part for ResourceCheck {
     const TYPE: &'static str = "kubernetes.authorization.ResourceCheck";
 }
 
-/// What the authorizer said.
+/// The authorizer's decision.
 #[derive(Debug)]
 struct Answer(std::result::Result<Decision, String>);
 
-/// Values of this library are not equal to anything, themselves included.
+/// Values of this library equal no value, not even themselves.
 impl<P: Part> Opaque for Question<P> {
     fn r#type(&self) -> Type {
         Type::opaque(P::TYPE)
@@ -246,7 +246,7 @@ fn value<P: Part>(asked: Asked, part: P) -> Value<'static> {
     Value::Opaque(Arc::new(Question { asked, part }))
 }
 
-/// A part of a question and one text.
+/// A part of a review and a text.
 fn pair<'v, P: Part>(arguments: &'v [Value<'_>]) -> std::result::Result<(&'v Question<P>, String), Error> {
     match arguments {
         [question, Value::String(text)] => Ok((opaque(question).ok_or(Error::NoSuchOverload)?, text.to_string())),

@@ -1,4 +1,4 @@
-//! Ranges of addresses, `library.CIDR` of Kubernetes.
+//! Ranges of addresses: `library.CIDR` of Kubernetes.
 
 use super::ip::{self, Ip};
 use super::{Result, net, opaque, overload, same, size, traversal, traversal_of_first};
@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// What makes ranges and looks at them.
+/// Functions that make and read ranges.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "cidr",
@@ -88,7 +88,7 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// `stringToCIDR`, with what `parseCIDR` says before.
+    /// `stringToCIDR`, with the error texts of `parseCIDR`.
     fn read(text: &str) -> std::result::Result<Self, Error> {
         let wrong =
             |why: String| Error::new(format!("network address parse error during conversion from string: {why}"));
@@ -138,7 +138,7 @@ impl Opaque for Cidr {
         Ok(self == same::<Self>(other)?)
     }
 
-    /// In bytes of the prefix.
+    /// The size is that of the prefix, in bytes.
     fn size(&self) -> Option<u64> {
         Some(u64::from(self.bits).div_ceil(8))
     }
@@ -159,7 +159,7 @@ fn contains_ip<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [range, address] = arguments else { return Err(Error::NoSuchOverload) };
     let range: Cidr = *opaque(range).ok_or(Error::NoSuchOverload)?;
     let address = match address {
-        // Kubernetes loses the reason.
+        // Kubernetes drops the reason.
         Value::String(text) => ip::parse(text).map_err(|_| Error::OVERLOAD)?,
         address => opaque::<Ip>(address).ok_or(Error::NoSuchOverload)?.0,
     };

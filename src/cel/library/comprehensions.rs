@@ -1,10 +1,10 @@
-//! What the macros `transformMap` and `transformMapEntry` come to: `ext.TwoVarComprehensions` of cel-go.
+//! The function behind the macros `transformMap` and `transformMapEntry`: `ext.TwoVarComprehensions` of cel-go.
 
 use crate::cel::function::{Function, Overload};
 use crate::cel::value::{Error, Map, Value};
 use std::sync::Arc;
 
-/// The function of the macros. An accumulator is changed in place, by the evaluator.
+/// The function of the macros. For an accumulator, the evaluator inserts in place instead.
 pub const FUNCTIONS: &[Function] = &[Function {
     name: "cel.@mapInsert",
     overloads: &[

@@ -1,4 +1,4 @@
-//! Named formats of text, `library.Format` of Kubernetes.
+//! Named formats of text: `library.Format` of Kubernetes.
 
 use super::{Result, matching, opaque, overload, same, size, url};
 use crate::cel::function::Function;
@@ -7,7 +7,7 @@ use crate::cel::value::{Error, Opaque, Value};
 use crate::names;
 use std::sync::Arc;
 
-/// What names formats and checks text against them.
+/// Functions that name formats and validate text.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "format.named",
@@ -78,7 +78,7 @@ pub const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// A format's function has no arguments and one answer.
+/// A function that returns a format; such a function has no arguments.
 const fn constant(
     name: &'static str,
     overloads: &'static [crate::cel::function::Overload],
@@ -87,7 +87,7 @@ const fn constant(
     Function { name, overloads, call, cost: None }
 }
 
-/// Length of the pattern that the dates of `strfmt` are estimated with.
+/// The length of the pattern that estimates the cost of `strfmt`'s dates.
 const DATE_TIME_PATTERN: u64 = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$".len() as u64;
 const UUID_PATTERN: u64 = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$".len() as u64;
 
@@ -132,7 +132,7 @@ const FORMATS: [Format; 13] = [
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
     name: &'static str,
-    /// What a pattern would be long, for costs.
+    /// The length of the format's pattern, for costs.
     pattern_size: u64,
     check: fn(&str) -> Vec<String>,
 }
@@ -171,7 +171,7 @@ fn unless(is_one: bool, wrong: &str) -> Vec<String> {
     if is_one { Vec::new() } else { vec![wrong.to_owned()] }
 }
 
-/// `strfmt.IsUUID`: any of the hyphens may be left out.
+/// `strfmt.IsUUID`: any of the hyphens may be missing.
 fn is_uuid(text: &str) -> bool {
     let mut rest = text;
     for (at, count) in [8, 4, 4, 4, 12].into_iter().enumerate() {
@@ -187,7 +187,7 @@ fn is_uuid(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// `govalidator.IsBase64`: at least four characters.
+/// `govalidator.IsBase64`: requires at least four characters.
 fn is_base64(text: &str) -> bool {
     let digits = text.trim_end_matches('=');
     text.len().is_multiple_of(4)
@@ -196,7 +196,7 @@ fn is_base64(text: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
 }
 
-/// `2006-01-02`.
+/// Whether the text is a date: `2006-01-02`.
 fn is_date(text: &str) -> bool {
     let [year @ .., b'-', m0, m1, b'-', d0, d1] = text.as_bytes() else { return false };
     let digits = [year, &[*m0, *m1, *d0, *d1]].concat();
@@ -208,7 +208,7 @@ fn is_date(text: &str) -> bool {
     jiff::civil::Date::new(number(year), month, day).is_ok()
 }
 
-/// `strfmt.IsDateTime`. What follows another `t` does not count.
+/// `strfmt.IsDateTime`. Ignores the text after a second `t`.
 fn is_date_time(text: &str) -> bool {
     let text = text.to_lowercase();
     let mut parts = text.split('t');
@@ -216,7 +216,7 @@ fn is_date_time(text: &str) -> bool {
     text.len() >= 4 && is_date(date) && is_time(time)
 }
 
-/// `23:59:59.5+01:00` or `23:59:59z`.
+/// Whether the text is a time: `23:59:59.5+01:00` or `23:59:59z`.
 fn is_time(text: &str) -> bool {
     let is_number = |digits: &[u8], most: &[u8]| digits.iter().all(u8::is_ascii_digit) && digits <= most;
     let [h0, h1, b':', m0, m1, b':', s0, s1, rest @ ..] = text.as_bytes() else { return false };

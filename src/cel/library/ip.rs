@@ -1,4 +1,4 @@
-//! Addresses, `library.IP` of Kubernetes. Neither zones nor mapped IPv4 addresses are allowed.
+//! Addresses: `library.IP` of Kubernetes, without zones and without IPv4-mapped addresses.
 
 use super::{net, opaque, overload, same, size, traversal, traversal_of_first};
 use crate::cel::function::Function;
@@ -8,13 +8,13 @@ use crate::go_text::go_quote;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What makes addresses and looks at them.
+/// Functions that make and read addresses.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "ip",
         overloads: &[overload("string_to_ip", "ip(string): net.IP")],
         call: |arguments| Ok(Ip(parse(text(arguments)?)?).value()),
-        // An address of a range is there already.
+        // The address of a range needs no parsing.
         cost: Some(|overload, arguments, _| if overload == "cidr_ip" { 1 } else { traversal(size(arguments, 0), 1.0) }),
     },
     Function {
@@ -95,7 +95,7 @@ impl Opaque for Ip {
         Ok(self == same::<Self>(other)?)
     }
 
-    /// In bytes.
+    /// The size in bytes.
     fn size(&self) -> Option<u64> {
         Some(if self.0.is_ipv4() { 4 } else { 16 })
     }
@@ -120,12 +120,12 @@ pub(super) fn parse(text: &str) -> std::result::Result<IpAddr, Error> {
     }
 }
 
-/// Whether it is an IPv4 address in the form of an IPv6 address.
+/// Whether the address is an IPv4 address in the form of an IPv6 address.
 pub(super) fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
 }
 
-/// The error of such an address.
+/// The error of an IPv4-mapped address.
 pub(super) fn mapped(text: &str) -> Error {
     Error::new(format!("IPv4-mapped IPv6 address {} is not allowed", go_quote(text)))
 }

@@ -1,10 +1,10 @@
-//! `jsonpatch.escapeKey`, `library.JSONPatch` of Kubernetes: for mutations only.
+//! `jsonpatch.escapeKey`: `library.JSONPatch` of Kubernetes, for mutations only.
 
 use super::{Result, overload, traversal_of_first};
 use crate::cel::function::Function;
 use crate::cel::value::{Error, Value};
 
-/// What makes keys parts of a path.
+/// The function that escapes a key for a path.
 pub const FUNCTIONS: &[Function] = &[Function {
     name: "jsonpatch.escapeKey",
     overloads: &[overload("string_jsonpatch_escapeKey_string", "jsonpatch.escapeKey(string): string")],

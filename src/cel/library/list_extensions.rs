@@ -1,4 +1,4 @@
-//! Parts, orders and flat forms of lists, `ext.Lists` of cel-go in version 3.
+//! Slices, sorting and flattening of lists: `ext.Lists` of cel-go in version 3.
 
 mod order;
 
@@ -10,7 +10,7 @@ use crate::cel::work;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What makes lists of lists.
+/// Functions that return lists.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "slice",
@@ -45,7 +45,7 @@ pub const FUNCTIONS: &[Function] = &[
         },
         cost: Some(|overload, arguments, _| cost_of_comparisons(overload, arguments, 0)),
     },
-    // What the macro `sortBy` comes to.
+    // The function behind the macro `sortBy`.
     Function {
         name: "@sortByAssociatedKeys",
         overloads: &[
@@ -93,14 +93,14 @@ pub const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// A call and a new list, besides what depends on sizes (`trackAllocatingListCall`).
+/// The cost of a call and of a new list, without the costs that depend on sizes (`trackAllocatingListCall`).
 const NEW_LIST: u64 = 1 + 10;
 
 fn cost_of_result(_: &str, _: &[Value<'_>], result: &Value<'_>) -> u64 {
     result.size().unwrap_or(1) + NEW_LIST
 }
 
-/// Every level goes through the list. A negative one wraps around, as it does in Go.
+/// The cost of `flatten`: each level visits the list. A negative number of levels wraps around, as in Go.
 fn cost_of_flatten(_: &str, arguments: &[Value<'_>], _: &Value<'_>) -> u64 {
     let levels = match arguments.get(1) {
         Some(Value::Int(levels)) => *levels as f64,
@@ -111,9 +111,9 @@ fn cost_of_flatten(_: &str, arguments: &[Value<'_>], _: &Value<'_>) -> u64 {
     cost.wrapping_add(NEW_LIST)
 }
 
-/// Every element with every other one, twice; what there is to read in text comes on top (`trackListSelfCompare`).
+/// The cost of comparing every element with every other one, twice, plus the cost of reading text (`trackListSelfCompare`).
 fn cost_of_comparisons(overload: &str, arguments: &[Value<'_>], at: usize) -> u64 {
-    // cel-go counts by overload, and has none where the checker left several.
+    // cel-go counts by overload, and counts 1 if the checker left several overloads.
     if overload.is_empty() {
         return 1;
     }
@@ -152,7 +152,7 @@ fn flatten<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     };
     let Ok(levels) = usize::try_from(levels) else { return Err(Error::new("level must be non-negative")) };
     let mut flat = Vec::new();
-    // Lists that are gone through, each with how far that is.
+    // The lists on the path to the current element, each with the next position.
     let mut open = vec![(list.clone(), 0)];
     while let Some((list, at)) = open.last_mut() {
         let element = list.get(*at);
@@ -195,7 +195,7 @@ fn distinct<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     Ok(Value::List(distinct))
 }
 
-/// A list in the order of its keys (`sortListByAssociatedKeys`).
+/// Sorts a list by its elements' keys (`sortListByAssociatedKeys`).
 fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Result<'a> {
     if list.len() != keys.len() {
         return Err(Error::new(format!(

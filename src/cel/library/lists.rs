@@ -1,4 +1,4 @@
-//! Sums, extremes and places in lists, `library.Lists` of Kubernetes.
+//! Sums, extremes and positions in lists: `library.Lists` of Kubernetes.
 
 use super::{Result, overload};
 use crate::cel::function::Function;
@@ -7,7 +7,7 @@ use crate::cel::value::{Error, List, Value};
 use crate::cel::work;
 use std::cmp::Ordering;
 
-/// What is done with the elements of a list.
+/// Functions of a list's elements.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "isSorted",
@@ -24,8 +24,8 @@ pub const FUNCTIONS: &[Function] = &[
         call: is_sorted,
         cost: Some(cost),
     },
-    // What an empty list comes to depends on its type, so there is one of each. Where the type is not known, the first element
-    // counts, and without one the first of these.
+    // The sum of an empty list depends on the list's type, so there is one function for each type. If the type is unknown, the first
+    // element's type counts; for an empty list, the first of these functions.
     Function {
         name: "sum",
         overloads: &[overload("list_int_sum_int", "list(int).sum(): int")],
@@ -94,7 +94,7 @@ pub const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// That of going through the first argument with all that is in it (`traversalCost`).
+/// The cost of visiting the first argument with all nested values (`traversalCost`).
 pub(super) fn cost(_: &str, arguments: &[Value<'_>], _: &Value<'_>) -> u64 {
     arguments.first().map_or(0, whole)
 }
@@ -114,7 +114,7 @@ fn whole(value: &Value<'_>) -> u64 {
     }
 }
 
-/// Whether it has an order with others of its type: `traits.Comparer`.
+/// Whether the value's type has an order (`traits.Comparer`).
 pub(super) fn is_comparable(value: &Value<'_>) -> bool {
     matches!(
         value,
@@ -129,7 +129,7 @@ pub(super) fn is_comparable(value: &Value<'_>) -> bool {
     )
 }
 
-/// The list that is the only argument. cel-go knows lists from each other by their first elements.
+/// The list that is the only argument. Like cel-go, distinguishes types of lists by their first elements.
 pub(super) fn list_of<'v, 'a>(
     arguments: &'v [Value<'a>],
     fits: fn(&Value<'_>) -> bool,
@@ -158,7 +158,7 @@ fn sum<'a>(arguments: &[Value<'a>], zero: Value<'a>, fits: fn(&Value<'_>) -> boo
     list_of(arguments, fits)?.iter().try_fold(zero, |sum, next| standard::add(&[sum, next]))
 }
 
-/// `unless` is how the one found so far compares to a better one.
+/// Finds the smallest or the largest element. `unless` is the order of the current element and a better one.
 fn extreme<'a>(arguments: &[Value<'a>], unless: Ordering, empty: &'static str) -> Result<'a> {
     let mut found: Option<Value<'a>> = None;
     for next in list_of(arguments, is_comparable)?.iter() {
@@ -182,7 +182,7 @@ fn last_index_of<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     position(list, item, (0..list.len()).rev())
 }
 
-/// The first of these places where the item is.
+/// The first of these positions that holds the item.
 fn position<'a>(list: &List<'a>, item: &Value<'a>, places: impl Iterator<Item = usize>) -> Result<'a> {
     for at in places {
         if list.get(at).map_or(Ok(false), |element| element.equals_or(item, false))? {

@@ -1,4 +1,4 @@
-//! The functions of Kubernetes' environment, a file a library.
+//! The functions of Kubernetes' environment, one file for each library.
 
 pub mod authz;
 pub mod cidr;
@@ -23,7 +23,7 @@ use super::function::{Function, Overload};
 use super::value::{Error, Opaque, Value};
 use std::any::Any;
 
-/// Every library that `environment.MustBaseEnvSet` of 1.36 has on.
+/// Every library that `environment.MustBaseEnvSet` of 1.36 enables.
 pub const ALL: &[&[Function]] = &[
     standard::FUNCTIONS,
     optional::FUNCTIONS,
@@ -42,11 +42,11 @@ pub const ALL: &[&[Function]] = &[
     list_extensions::FUNCTIONS,
 ];
 
-/// Bytes of a text that an expression makes. Costs are reckoned afterwards, when it is there.
+/// The bytes of a text that an expression makes. Costs are counted only afterwards, when the text exists.
 const MAX_TEXT_BYTES: usize = 16 << 20;
-/// Elements of a list that a function makes.
+/// The number of elements of a list that a function makes.
 const MAX_ELEMENTS: usize = 2_000_000;
-/// What an evaluation may cost in Kubernetes (`PerCallLimit`): what would cost more by itself need not be done.
+/// The highest cost of an evaluation in Kubernetes (`PerCallLimit`): a single step that costs more is skipped.
 const PER_CALL_LIMIT: u64 = 1_000_000;
 
 type Result<'a> = std::result::Result<Value<'a>, Error>;
@@ -55,27 +55,27 @@ const fn overload(id: &'static str, signature: &'static str) -> Overload {
     Overload { id, signature }
 }
 
-/// `actualSize` of Kubernetes' costs: one for what has no size.
+/// `actualSize` of Kubernetes' costs: one for a value without a size.
 fn size(arguments: &[Value<'_>], at: usize) -> u64 {
     arguments.get(at).and_then(Value::size).unwrap_or(1)
 }
 
-/// What it costs to go through text of this length so many times (`StringTraversalCostFactor`).
+/// The cost of visiting a text of this length `times` times (`StringTraversalCostFactor`).
 fn traversal(size: u64, times: f64) -> u64 {
     (size as f64 * times * 0.1).ceil() as u64
 }
 
-/// The cost of going through the first argument.
+/// The cost of visiting the first argument.
 fn traversal_of_first(_: &str, arguments: &[Value<'_>], _: &Value<'_>) -> u64 {
     traversal(size(arguments, 0), 1.0)
 }
 
-/// The cost of a match: both lengths count (`RegexStringLengthCostFactor`).
+/// The cost of a match, by both lengths (`RegexStringLengthCostFactor`).
 fn matching(text: u64, pattern: u64) -> u64 {
     ((1.0 + text as f64) * 0.1).ceil() as u64 * (pattern as f64 * 0.25).ceil() as u64
 }
 
-/// A library's value as what it is.
+/// Downcasts a library's value.
 fn opaque<'v, T: Opaque>(value: &'v Value<'_>) -> Option<&'v T> {
     match value {
         Value::Opaque(value) => (&**value as &dyn Any).downcast_ref(),
@@ -83,15 +83,15 @@ fn opaque<'v, T: Opaque>(value: &'v Value<'_>) -> Option<&'v T> {
     }
 }
 
-/// The other value of a comparison, if it is of the same type.
+/// Downcasts the other value of a comparison.
 ///
 /// # Errors
-/// When it is not, which is no inequality for values of libraries.
+/// If the other value is of another type, which is not inequality for values of libraries.
 fn same<T: Opaque>(other: &dyn Opaque) -> std::result::Result<&T, Error> {
     (other as &dyn Any).downcast_ref().ok_or(Error::OVERLOAD)
 }
 
-/// Text of bytes that may be none, as Go hands it on: a replacement character for each byte that belongs to no character.
+/// Converts bytes to text as Go does: each byte that is no part of a character becomes a replacement character.
 fn text_of(bytes: &[u8]) -> Value<'static> {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -3,10 +3,10 @@
 use crate::go_text::go_quote;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Reads an address and its zone, which is empty if there is none (`netip.ParseAddr`).
+/// Parses an address and its zone, which is empty if there is none (`netip.ParseAddr`).
 ///
 /// # Errors
-/// In Go's words.
+/// If the text is no address, with Go's text.
 pub(super) fn address(text: &str) -> Result<(IpAddr, &str), String> {
     let parser = Parser { text };
     match text.bytes().find(|byte| matches!(byte, b'.' | b':' | b'%')) {
@@ -17,10 +17,10 @@ pub(super) fn address(text: &str) -> Result<(IpAddr, &str), String> {
     }
 }
 
-/// Reads an address and how many of its bits count (`netip.ParsePrefix`).
+/// Parses an address and the number of its prefix bits (`netip.ParsePrefix`).
 ///
 /// # Errors
-/// In Go's words.
+/// If the text is no prefix, with Go's text.
 pub(super) fn prefix(text: &str) -> Result<(IpAddr, u8), String> {
     let wrong = |why: &str| Err(format!("netip.ParsePrefix({}): {why}", go_quote(text)));
     let Some((before, bits)) = text.rsplit_once('/') else { return wrong("no '/'") };

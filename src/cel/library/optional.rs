@@ -1,10 +1,10 @@
-//! Optional values, `cel.OptionalTypes` of cel-go.
+//! Optional values: `cel.OptionalTypes` of cel-go.
 
 use crate::cel::function::{Function, Overload};
 use crate::cel::value::{Error, Value};
 use std::sync::Arc;
 
-/// What is done with optional values.
+/// Functions of optional values.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "_[_]",
@@ -118,7 +118,7 @@ pub const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// What the evaluator does itself.
+/// Placeholder for a function that the evaluator implements.
 fn special<'a>(_: &[Value<'a>]) -> Result<Value<'a>, Error> {
     Err(Error::NoSuchOverload)
 }

@@ -1,4 +1,4 @@
-//! Quantities, `library.Quantity` of Kubernetes.
+//! Quantities: `library.Quantity` of Kubernetes.
 
 use super::{Result, opaque, overload, same, traversal_of_first};
 use crate::cel::function::Function;
@@ -8,7 +8,7 @@ use crate::object::quantity::Amount;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What makes quantities, compares them and reckons with them.
+/// Functions that make, compare, add and subtract quantities.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "quantity",
@@ -103,7 +103,8 @@ pub const FUNCTIONS: &[Function] = &[
 #[derive(Clone, Debug)]
 struct Quantity {
     amount: Amount,
-    /// Whether it was added or subtracted: Kubernetes has a pointer then, and does not find it on the right of a comparison.
+    /// Whether the quantity is a sum or a difference: Kubernetes has a pointer then, and does not recognize it on the right of a
+    /// comparison.
     is_result: bool,
 }
 

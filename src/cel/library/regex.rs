@@ -1,11 +1,11 @@
-//! `find` and `findAll`, `library.Regex` of Kubernetes.
+//! `find` and `findAll`: `library.Regex` of Kubernetes.
 
 use super::{MAX_ELEMENTS, Result, matching, overload, size, too_large};
 use crate::cel::function::Function;
 use crate::cel::re2::Regex;
 use crate::cel::value::{Error, Text, Value};
 
-/// What finds parts of a text.
+/// Functions that find parts of a text.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "find",
@@ -32,7 +32,7 @@ fn compiled(pattern: &str) -> std::result::Result<Regex, Error> {
     Regex::compile(pattern).map_err(|error| Error::new(format!("Illegal regex: {error}")))
 }
 
-/// A part of a text, borrowed as the text is.
+/// A part of a text; borrowed if the text is borrowed.
 fn part<'a>(of: &Text<'a>, found: &str) -> Value<'a> {
     match of {
         Text::Borrowed(text) => {
@@ -58,12 +58,12 @@ fn find_all<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-/// The first part of a text that a pattern matches, or nothing.
+/// The first part of a text that matches a pattern, or the empty text.
 pub fn find_with<'a>(regex: &Regex, text: &Text<'a>) -> Value<'a> {
     regex.find(text).map_or(Value::text(""), |found| part(text, found))
 }
 
-/// As many of the parts that a pattern matches; less than none is all of them.
+/// Up to `limit` parts of a text that match a pattern; all of them for a negative limit.
 pub fn find_all_with<'a>(regex: &Regex, text: &Text<'a>, limit: i64) -> Result<'a> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let found: Vec<_> = regex.find_all(text).take(limit.min(MAX_ELEMENTS + 1)).map(|found| part(text, found)).collect();

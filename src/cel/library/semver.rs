@@ -1,4 +1,4 @@
-//! Semantic versions, `library.SemverLib` of Kubernetes in version 1.
+//! Semantic versions: `library.SemverLib` of Kubernetes in version 1.
 
 use super::{Result, opaque, overload, same, traversal_of_first};
 use crate::cel::function::Function;
@@ -8,7 +8,7 @@ use crate::go_text::go_quote;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What makes versions and compares them.
+/// Functions that make and compare versions.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "semver",
@@ -69,14 +69,14 @@ pub const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// `kubernetes.Semver`. What comes behind a plus sign is checked and forgotten: it does not count.
+/// `kubernetes.Semver`. The text after a plus sign is validated and dropped, since it does not affect comparisons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     numbers: [u64; 3],
     prerelease: Vec<Prerelease>,
 }
 
-/// Numbers come before words.
+/// A part of a prerelease. Numbers sort before words.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Prerelease {
     Number(u64),
@@ -111,7 +111,7 @@ impl Version {
         Ok(Self { numbers: [major, minor, patch], prerelease })
     }
 
-    /// `normalizeAndParse`: also without minor and patch, with a `v` in front and leading zeros.
+    /// `normalizeAndParse`: also accepts a missing minor and patch, a leading `v` and leading zeros.
     fn parse_tolerantly(text: &str) -> std::result::Result<Self, String> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let mut parts: Vec<_> = text.splitn(3, '.').map(without_leading_zeros).collect();
@@ -124,7 +124,7 @@ impl Version {
         Self::parse(&parts.join("."))
     }
 
-    /// `Version.Compare`: a version comes behind its prereleases.
+    /// `Version.Compare`: a version sorts after its prereleases.
     fn compare(&self, other: &Self) -> Ordering {
         let is_release = |version: &Self| version.prerelease.is_empty();
         self.numbers
@@ -172,7 +172,7 @@ fn number(part: &str, text: &str) -> std::result::Result<u64, String> {
     parse_number(text)
 }
 
-/// `strconv.ParseUint`, of digits.
+/// `strconv.ParseUint`, for digits.
 fn parse_number(digits: &str) -> std::result::Result<u64, String> {
     digits.parse().map_err(|_| {
         let why = if digits.is_empty() { "invalid syntax" } else { "value out of range" };
@@ -198,7 +198,7 @@ impl Opaque for Version {
     }
 }
 
-/// What is read, unless the arguments are of no overload.
+/// Parses a version. The outer error means that no overload takes the arguments.
 fn read(arguments: &[Value<'_>]) -> std::result::Result<std::result::Result<Version, String>, Error> {
     match arguments {
         [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(Version::parse(text)),
@@ -217,7 +217,7 @@ fn compare(arguments: &[Value<'_>]) -> std::result::Result<Ordering, Error> {
     }
 }
 
-/// Go converts to a signed number without a look.
+/// A part of a version. Go converts to a signed number without a check.
 fn part<'a>(arguments: &[Value<'a>], at: usize) -> Result<'a> {
     match arguments {
         [value] => {

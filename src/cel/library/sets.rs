@@ -1,10 +1,10 @@
-//! Lists as sets, `ext.Sets` of cel-go.
+//! Lists as sets: `ext.Sets` of cel-go.
 
 use super::{PER_CALL_LIMIT, Result, overload, size};
 use crate::cel::function::Function;
 use crate::cel::value::{Error, List, Value};
 
-/// What compares lists as sets.
+/// Functions that compare lists as sets.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "sets.contains",

@@ -11,7 +11,7 @@ pub(super) use operators::add;
 use super::overload;
 use crate::cel::function::Function;
 
-/// An operator that compares; the values of some types with those of others.
+/// A comparison operator; compares the values of some types with those of others.
 macro_rules! order {
     ($name:literal, $id:literal, $call:path) => {
         Function {
@@ -38,7 +38,7 @@ macro_rules! order {
     };
 }
 
-/// A part of a time, in UTC or a time zone; of a duration, too, where that is an overload more.
+/// A part of a time, in UTC or a time zone; also of a duration, if that overload is given.
 macro_rules! part {
     ($name:literal, $id:literal, $call:path $(, $more:expr)?) => {
         Function {

@@ -1,4 +1,4 @@
-//! Parts and forms of text, `ext.Strings` of cel-go in version 2. Places in a text are counted in code points.
+//! Parts and forms of text: `ext.Strings` of cel-go in version 2. Positions in a text are counted in code points.
 
 mod format;
 mod number;
@@ -8,7 +8,7 @@ use crate::cel::function::Function;
 use crate::cel::value::{Error, Value};
 use std::fmt::Write;
 
-/// What is done with text.
+/// Functions of text.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "charAt",
@@ -116,14 +116,14 @@ fn out_of_range<'a>(index: i64) -> Result<'a> {
     Err(Error::new(format!("index out of range: {index}")))
 }
 
-/// Where a code point begins, in bytes; the end is behind the last. `None` if there are not so many.
+/// The byte at which a code point begins; the end is one past the last code point. `None` if the text is shorter.
 fn byte_of(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     let starts = text.char_indices().map(|(at, _)| at);
     starts.chain([text.len()]).nth(index)
 }
 
-/// How many code points come before a byte.
+/// The number of code points before a byte.
 fn index_of_byte(text: &str, at: usize) -> i64 {
     text[..at].chars().count() as i64
 }
@@ -169,7 +169,7 @@ fn last_index_of<'a>(arguments: &[Value<'a>]) -> Result<'a> {
             _ => return Ok(Value::Int(-1)),
         },
     };
-    // Begins at the offset or before it, and so ends at this byte or before it.
+    // A match must begin at the offset or before it, and so end at this byte or before it.
     let found = text.get(..text.floor_char_boundary(end)).and_then(|text| text.rfind(&**part));
     Ok(Value::Int(found.map_or(-1, |at| index_of_byte(text, at))))
 }
@@ -180,7 +180,7 @@ fn replace<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         [Value::String(text), Value::String(old), Value::String(new), Value::Int(count)] => (text, old, new, *count),
         _ => return Err(Error::NoSuchOverload),
     };
-    // Less than none is any number.
+    // A negative count means any number.
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let places = text.matches(&**old).take(count).count();
     if text.len().saturating_add(places.saturating_mul(new.len())) > MAX_TEXT_BYTES {
@@ -254,7 +254,7 @@ fn join<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     Ok(Value::string(joined))
 }
 
-/// As a literal of the language.
+/// Writes the text as a literal of the language.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -1,5 +1,4 @@
-//! What kube-apiserver 1.36 makes of the expressions in `vectors.jsonl` (asked with `tools/cel-vectors`), and what they cannot
-//! show.
+//! Compares with results of kube-apiserver 1.36 for the expressions in `vectors.jsonl` (from `tools/cel-vectors`), and tests the rest.
 
 use super::authz::{Answers, authorizer, resource_check};
 use super::*;
@@ -10,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::Value as Json;
 use std::sync::Arc;
 
-/// Of namespaces: `allowed`, `broken`; `unknown` has yet to be asked about.
+/// Decisions for the namespaces `allowed` and `broken`; the decision for `unknown` is not known yet.
 #[derive(Debug)]
 struct Namespaces;
 
@@ -32,7 +31,7 @@ fn environment() -> Environment {
         .variable("authorizer.requestResource", Type::opaque("kubernetes.authorization.ResourceCheck"))
 }
 
-/// The value as JSON, if it has that form.
+/// The value as JSON, if it has a JSON form.
 fn evaluated(environment: &Environment, expression: &str) -> (std::result::Result<Option<Json>, Error>, u64) {
     let program = environment.compile(expression).unwrap_or_else(|error| panic!("{expression}: {error}"));
     let attributes =
@@ -42,7 +41,7 @@ fn evaluated(environment: &Environment, expression: &str) -> (std::result::Resul
     (value.map(|value| value.to_json().ok()), cost)
 }
 
-/// Numbers are compared as doubles.
+/// Converts numbers to doubles, for comparison.
 fn normal(json: &Json) -> Json {
     match json {
         Json::Number(number) => Json::from(number.as_f64()),
@@ -171,6 +170,6 @@ proptest! {
     }
 }
 
-/// Those that read a text.
+/// The functions that parse a text.
 const FUNCTIONS_OF_A_TEXT: &[&Function] =
     &[&url::FUNCTIONS[0], &ip::FUNCTIONS[0], &cidr::FUNCTIONS[0], &quantity::FUNCTIONS[0], &semver::FUNCTIONS[0]];

@@ -1,4 +1,4 @@
-//! URLs, `library.URLs` of Kubernetes.
+//! URLs: `library.URLs` of Kubernetes.
 
 mod parse;
 
@@ -9,13 +9,13 @@ use crate::cel::value::{Error, Opaque, Value};
 use parse::Url;
 use std::sync::Arc;
 
-/// What makes URLs and takes them apart.
+/// Functions that make and read URLs.
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "url",
         overloads: &[overload("string_to_url", "url(string): kubernetes.URL")],
         call: |arguments| match arguments {
-            // What follows a hash sign is a part of the path for the first.
+            // For the first check, a hash sign is a part of the path.
             [Value::String(text)] => match check(text).and_then(|()| Url::parse(text)) {
                 Ok(url) => Ok(Value::Opaque(Arc::new(url))),
                 Err(error) => Err(Error::new(format!("URL parse error during conversion from string: {error}"))),
@@ -75,10 +75,10 @@ pub const FUNCTIONS: &[Function] = &[
     },
 ];
 
-/// Whether it is the URL of a request (`url.ParseRequestURI`).
+/// Checks that the text is the URL of a request (`url.ParseRequestURI`).
 ///
 /// # Errors
-/// In Go's words, when it is none.
+/// If the text is no such URL, with Go's text.
 pub(super) fn check(text: &str) -> std::result::Result<(), String> {
     Url::parse_request(text).map(drop)
 }

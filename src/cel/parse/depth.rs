@@ -1,12 +1,12 @@
-//! How deep the rules of cel-go's grammar nest in a source. The parser of the `cel` crate counts expressions; cel-go's counts each
-//! rule (`recursionListener`), and the right operand of an operator is one more `calc` or `relation`.
+//! The nesting of cel-go's grammar rules in a source. The parser of the `cel` crate counts expressions, cel-go's counts each rule
+//! (`recursionListener`): the right operand of an operator is one more `calc` or `relation`.
 
 use super::places::string_length;
 
-/// What is open: between two brackets, or the whole.
+/// An open part: between two brackets, or the whole text.
 #[derive(Clone, Copy, Default)]
 struct Open {
-    /// Whether the right operand of `+` or `-` is being read, of `*`, `/` or `%`, and of a relation.
+    /// Whether the right operand of `+` or `-` is being read; likewise of `*`, `/` or `%`, and of a relation.
     sum: bool,
     product: bool,
     relation: bool,
@@ -22,13 +22,13 @@ impl Open {
     }
 }
 
-/// Whether a rule nests deeper than this.
+/// Whether a rule nests deeper than `limit`.
 pub fn exceeds(text: &[char], limit: usize) -> bool {
     let mut around: Vec<Open> = Vec::new();
-    // How many rules there are around what is open.
+    // The number of rules around the open part.
     let (mut calcs, mut relations) = (0, 0);
     let mut open = Open::default();
-    // Whether what was read last can be the left operand of an operator, and the sign that it was.
+    // Whether the last token can be the left operand of an operator, and the token's last character.
     let (mut is_operand, mut last) = (false, ' ');
     let mut at = 0;
     while let Some(c) = text.get(at).copied() {
@@ -100,7 +100,7 @@ pub fn exceeds(text: &[char], limit: usize) -> bool {
     false
 }
 
-/// Code points of the number that the text begins with.
+/// The number of code points of the number at the start of the text.
 fn number_length(text: &[char]) -> usize {
     let mut before = ' ';
     let is_hexadecimal = matches!(text, ['0', 'x' | 'X', ..]);
@@ -117,7 +117,7 @@ fn number_length(text: &[char]) -> usize {
 mod tests {
     use super::*;
 
-    /// From how many repetitions on kube-apiserver 1.36 says that the recursion limit of 250 is exceeded.
+    /// `limit` is the number of repetitions from which kube-apiserver 1.36 reports that the recursion limit of 250 is exceeded.
     #[test]
     fn right_operands_count_as_in_cel_go() {
         for (before, inner, after, limit) in [

@@ -1,4 +1,4 @@
-//! From the `cel` crate's tree and errors to ours.
+//! Converts the `cel` crate's tree and errors to ours.
 
 use super::{macros, places};
 use crate::cel::ast::{Entry, Expr, Id, Kind, Literal};
@@ -6,8 +6,7 @@ use crate::cel::source::{Errors, Position, Source};
 use cel::common::ast::{self as foreign, EntryExpr, IdedExpr, LiteralValue, SourceInfo};
 use std::collections::HashMap;
 
-/// Trees do not become larger than this by their macros, nodes. cel-go has no such bound: every `optMap` copies what stands
-/// before it.
+/// The number of nodes that a tree may have after macro expansion. cel-go has no such bound: every `optMap` copies its target.
 const MAX_NODES: Id = 100_000;
 
 /// Copies a tree, numbers its nodes and expands its macros.
@@ -16,42 +15,42 @@ pub struct Lowering<'a> {
     places: SourceInfo,
     positions: HashMap<Id, Position>,
     errors: Errors,
-    /// Whether names of underscores only stand for reserved words.
+    /// Whether names that consist of underscores stand for reserved words.
     reserved: bool,
     next: Id,
     depth: u16,
 }
 
 impl<'a> Lowering<'a> {
-    /// Has copied nothing yet. `errors` are those of the parser.
+    /// Makes a converter. `errors` are those of the parser.
     pub fn new(lines: &'a Source<'a>, places: SourceInfo, errors: Errors) -> Self {
         let reserved = !errors.is_empty();
         Self { lines, places, positions: HashMap::new(), errors, reserved, next: 1, depth: 0 }
     }
 
-    /// Where the nodes are and what was wrong.
+    /// The positions of the nodes, and the errors.
     pub fn finish(self) -> (HashMap<Id, Position>, Errors) {
         (self.positions, self.errors)
     }
 
-    /// The whole tree; `None` if it is too deep.
+    /// Converts the whole tree; `None` if it is too deep.
     pub fn root(&mut self, expression: IdedExpr) -> Option<Expr> {
         self.expression(expression)
     }
 
-    /// A node of its own at the place of another.
+    /// Makes a new node at the position of another one.
     pub fn node(&mut self, at: Id, kind: Kind) -> Expr {
         let id = self.number(self.positions.get(&at).copied());
         Expr { id, kind }
     }
 
-    /// Notes that a macro does not take what is there.
+    /// Records that a macro does not accept its arguments.
     pub fn refuse(&mut self, at: Id, message: &str) {
         self.errors.add(self.positions.get(&at).copied(), message);
     }
 
-    /// The same tree with numbers of its own: `ExprHelper.Copy`. Its entries are where the macro is. `None` if the whole gets too
-    /// large.
+    /// Copies a tree with new numbers (`ExprHelper.Copy`). The copies of entries have the macro's position. `None` if the whole tree
+    /// becomes too large.
     pub fn copy(&mut self, expression: &Expr, at: Id) -> Option<Expr> {
         let mut copy = expression.clone();
         self.renumber(&mut copy, self.positions.get(&at).copied())?;
@@ -123,7 +122,7 @@ impl<'a> Lowering<'a> {
     fn kind(&mut self, id: Id, expr: foreign::Expr, offsets: Option<(usize, usize)>) -> Option<Expr> {
         let kind = match expr {
             foreign::Expr::Unspecified => Kind::Literal(Literal::Null),
-            // A reserved word: an error is noted already.
+            // A reserved word; its error is recorded already.
             foreign::Expr::Ident(name) if self.reserved && name.chars().all(|c| c == '_') => {
                 Kind::Literal(Literal::Null)
             }
@@ -145,7 +144,7 @@ impl<'a> Lowering<'a> {
                 name: message.type_name.into(),
                 fields: message.entries.into_iter().map(|field| self.field(field)).collect::<Option<_>>()?,
             },
-            // Made by macros only, and the parser has none.
+            // Only macros make comprehensions, and the parser expands none.
             foreign::Expr::Comprehension(_) => return None,
         };
         Some(Expr { id, kind })
@@ -213,7 +212,7 @@ impl<'a> Lowering<'a> {
         };
         let Some((start, stop)) = offsets else { return literal };
         match &literal {
-            // The place is that of the sign.
+            // The position of a negative number is that of its sign.
             Literal::Int(..0) | Literal::Double(_) => {
                 if let Some(sign) = places::sign_before(self.lines.characters(), start) {
                     self.positions.insert(id, self.lines.position(sign));
@@ -231,7 +230,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// Whether cel-go counts an operator's depth: it does not for `&&`, `||`, `!` and the unary `-`.
+/// Whether cel-go counts the depth of an operator: not for `&&`, `||`, `!` and the unary `-`.
 fn nests(function: &str) -> bool {
     function == "@in"
         || (function.starts_with('_')

@@ -1,5 +1,5 @@
-//! The macros of Kubernetes 1.36: cel-go's standard ones, those of optionals, `ext.TwoVarComprehensions` and `sortBy`. What they
-//! come to is cel-go's to the node, for its cost is counted.
+//! The macros of Kubernetes 1.36: cel-go's standard ones, those of optionals, `ext.TwoVarComprehensions` and `sortBy`. The expansions equal
+//! cel-go's in every node, since nodes determine the cost.
 
 use super::lower::Lowering;
 use crate::cel::ast::{Comprehension, Expr, Id, Kind, Literal};
@@ -8,20 +8,20 @@ use crate::cel::ast::{Comprehension, Expr, Id, Kind, Literal};
 pub enum Macro {
     /// A fold over a list or a map.
     Fold {
-        /// How many variables its parentheses begin with.
+        /// The number of variables at the start of the arguments.
         variables: usize,
-        /// What is said of one that is no name.
+        /// The error for a variable that is no name.
         unnamed: &'static str,
-        /// What it folds.
+        /// The parts of the fold.
         parts: fn(&mut Maker<'_, '_>, Body) -> Option<Parts>,
     },
-    /// Another.
+    /// Any other macro.
     Other(fn(&mut Lowering<'_>, Id, Option<Expr>, Vec<Expr>) -> Option<Expr>),
 }
 
-/// Name of the accumulators: `HiddenAccumulatorName`.
+/// The name of the accumulators: `HiddenAccumulatorName`.
 const RESULT: &str = "@result";
-/// Name of the variable of a loop that has no rounds.
+/// The name of the variable of a loop without rounds.
 const UNUSED: &str = "#unused";
 const SORT_INPUT: &str = "@__sortBy_input__";
 
@@ -50,7 +50,7 @@ pub fn find(function: &str, method: bool, arguments: usize) -> Option<Macro> {
 }
 
 impl Macro {
-    /// Rewrites a call at a place. `None` if the tree gets too large; what is wrong is noted.
+    /// Expands a call at a position. Records errors. `None` if the tree becomes too large.
     pub fn expand(
         &self,
         lowering: &mut Lowering<'_>,
@@ -67,7 +67,7 @@ impl Macro {
     }
 }
 
-/// Makes nodes at the place of a macro.
+/// Makes nodes at the position of a macro.
 pub struct Maker<'l, 's> {
     lowering: &'l mut Lowering<'s>,
     at: Id,
@@ -102,7 +102,7 @@ impl Maker<'_, '_> {
         self.node(Kind::Call { function: function.into(), target: Some(Box::new(target)), arguments })
     }
 
-    /// `condition ? step : @result`, or the step where there is no condition.
+    /// `condition ? step : @result`, or only the step if there is no condition.
     fn if_holds(&mut self, condition: Option<Expr>, step: Expr) -> Expr {
         let Some(condition) = condition else { return step };
         let unchanged = self.result();
@@ -147,7 +147,7 @@ fn has(lowering: &mut Lowering<'_>, at: Id, _: Option<Expr>, mut arguments: Vec<
     }
 }
 
-/// The parts of a fold that a macro decides on.
+/// The parts of a fold that depend on the macro.
 pub struct Parts {
     initial: Expr,
     condition: Expr,
@@ -155,11 +155,11 @@ pub struct Parts {
     result: Expr,
 }
 
-/// What stands in a fold's parentheses.
+/// The arguments of a fold.
 pub struct Body {
     /// The expression of the (first) variable.
     variable: Expr,
-    /// What follows the variables.
+    /// The arguments after the variables.
     rest: Vec<Expr>,
 }
 
@@ -240,7 +240,7 @@ fn filter(of: &mut Maker<'_, '_>, mut body: Body) -> Option<Parts> {
     collect(of, body.variable, body.rest.pop())
 }
 
-/// Folds into a list.
+/// Makes the parts of a fold into a list.
 fn collect(of: &mut Maker<'_, '_>, element: Expr, condition: Option<Expr>) -> Option<Parts> {
     let initial = of.list(Vec::new());
     let forever = of.literal(Literal::Bool(true));
@@ -261,7 +261,7 @@ fn transform_map_entry(of: &mut Maker<'_, '_>, mut body: Body) -> Option<Parts> 
     insert(of, vec![entry], body.rest.pop())
 }
 
-/// Folds into a map.
+/// Makes the parts of a fold into a map.
 fn insert(of: &mut Maker<'_, '_>, what: Vec<Expr>, condition: Option<Expr>) -> Option<Parts> {
     let initial = of.node(Kind::Map(Vec::new()));
     let forever = of.literal(Literal::Bool(true));

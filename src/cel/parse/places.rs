@@ -1,9 +1,9 @@
-//! Where and how the `cel` crate's words differ from cel-go's.
+//! Translates the `cel` crate's errors to cel-go's.
 
 use crate::cel::source::{Errors, Position, Source};
 use cel::ParseError;
 
-/// The text with underscores for the reserved words that are all that is wrong with it.
+/// The text with reserved words replaced by underscores, if these words are the only errors.
 pub fn without_reserved(found: &[ParseError], source: &Source<'_>) -> Option<String> {
     let mut text = source.characters().to_vec();
     for error in found {
@@ -14,12 +14,12 @@ pub fn without_reserved(found: &[ParseError], source: &Source<'_>) -> Option<Str
     Some(text.into_iter().collect())
 }
 
-/// Errors of the `cel` crate, in the order of their places, in cel-go's words.
+/// Adds the `cel` crate's errors, in the order of their positions, with cel-go's texts.
 pub fn syntax_errors(found: &[ParseError], source: &Source<'_>, errors: &mut Errors) {
     if found.iter().any(|error| error.msg.contains("ecursion limit of")) {
         return errors.add(None, format!("expression recursion limit exceeded: {}", super::MAX_DEPTH));
     }
-    // What is no token, and what is one too many, is as if it were not there.
+    // Unrecognized and extraneous tokens are treated as absent.
     let mut text = source.characters().to_vec();
     for error in found {
         let skipped = error.msg.strip_prefix("Syntax error: token recognition error at: '").or_else(|| {
@@ -30,7 +30,7 @@ pub fn syntax_errors(found: &[ParseError], source: &Source<'_>, errors: &mut Err
         let skipped = skipped.map_or(0, |skipped| skipped.trim_end_matches('\'').chars().count().max(1));
         text.iter_mut().skip(begin).take(skipped).for_each(|c| *c = ' ');
     }
-    // The parser's come before those of what is made of the tree.
+    // cel-go reports the parser's errors before those of the tree's construction.
     let (syntax, others): (Vec<_>, Vec<_>) = found.iter().partition(|error| error.msg.starts_with("Syntax error"));
     let mut ended = Vec::new();
     for error in syntax.into_iter().chain(others) {
@@ -42,7 +42,7 @@ fn position(error: &ParseError) -> Option<Position> {
     usize::try_from(error.pos.0).ok().zip(usize::try_from(error.pos.1 - 1).ok())
 }
 
-/// One of them. `ended` are the code points at which the parser gave up what an earlier one was in.
+/// Adds one error. `ended` are the code points at which the parser gave up the construct of an earlier error.
 fn syntax_error(error: &ParseError, source: &Source<'_>, tokens: &[char], ended: &mut Vec<usize>, errors: &mut Errors) {
     let text = source.characters();
     let message = error.msg.as_str();
@@ -95,7 +95,7 @@ fn closes(message: &str) -> bool {
     missing.is_some_and(ends) || expected.is_some_and(ends)
 }
 
-/// Where the minus of a negative number is that ends before this code point: one that no operand stands before.
+/// The position of a negative number's minus, which ends before this code point: a minus without an operand before it.
 pub fn sign_before(text: &[char], offset: usize) -> Option<usize> {
     let before = text.get(..offset)?;
     let sign = before.iter().rposition(|c| !c.is_whitespace())?;
@@ -104,15 +104,15 @@ pub fn sign_before(text: &[char], offset: usize) -> Option<usize> {
     (before[sign] == '-' && !binary).then_some(sign)
 }
 
-/// What has to come after this text if the expression it ends with is complete. The generated parser of the `cel` crate names the
-/// operators too, that of cel-go does not. `ended` is where something was not closed and given up.
+/// The tokens that must follow this text if its last expression is complete. The `cel` crate's parser lists the operators too, cel-go's
+/// does not. `ended` are the positions at which an unclosed construct was given up.
 fn wanted(text: &[char], ended: &[usize]) -> &'static str {
-    /// An open parenthesis of a kind.
+    /// An open bracket.
     struct Open {
         bracket: char,
-        /// How many `?` wait for their `:`.
+        /// The number of `?` without their `:`.
         conditions: usize,
-        /// Whether the entry's `:` was there.
+        /// Whether the entry has had its `:`.
         colon: bool,
     }
     let mut open = vec![Open { bracket: ' ', conditions: 0, colon: false }];
@@ -132,7 +132,7 @@ fn wanted(text: &[char], ended: &[usize]) -> &'static str {
             }
         }
         if skips {
-            // What cannot follow either is skipped, and opens nothing.
+            // A token that cannot follow is skipped, and opens no bracket.
             while text.get(at).is_some_and(|c| !"+-*/%=<>&|.[?,)]}:".contains(*c)) {
                 at += if matches!(text[at], '\'' | '"') { string_length(&text[at..], ' ') } else { 1 };
             }
@@ -166,7 +166,7 @@ fn wanted(text: &[char], ended: &[usize]) -> &'static str {
     }
 }
 
-/// How many tokens there are.
+/// The number of tokens.
 fn count(text: &[char]) -> usize {
     let word = |c: &char| c.is_alphanumeric() || *c == '_';
     let (mut tokens, mut at) = (0, 0);
@@ -178,7 +178,7 @@ fn count(text: &[char]) -> usize {
             '&' | '|' | '=' | '!' | '<' | '>' if matches!(rest.get(1), Some('&' | '|' | '=')) => (2, true),
             c if word(c) => {
                 let length = rest.iter().take_while(|c| word(c)).count();
-                // The prefix of a string is part of it.
+                // The prefix of a string is a part of the string's token.
                 (length, !matches!(rest.get(length), Some('\'' | '"')))
             }
             c => (1, !c.is_whitespace()),
@@ -189,7 +189,7 @@ fn count(text: &[char]) -> usize {
     tokens
 }
 
-/// Code points of the string literal that the text begins with.
+/// The number of code points of the string literal at the start of the text.
 pub fn string_length(text: &[char], before: char) -> usize {
     let quote = text[0];
     let width = if text.get(1) == Some(&quote) && text.get(2) == Some(&quote) { 3 } else { 1 };
@@ -206,7 +206,7 @@ pub fn string_length(text: &[char], before: char) -> usize {
     text.len()
 }
 
-/// What cel-go finds wrong with the escapes of a string or bytes literal, which the text begins with: `unescape`.
+/// The error that cel-go reports for the escapes of the string or bytes literal at the start of the text (`unescape`).
 pub fn escape_error(text: &[char]) -> Option<&'static str> {
     const WRONG: &str = "unable to unescape string";
     const OCTAL: &str = "unable to unescape octal sequence in string";

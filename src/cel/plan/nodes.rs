@@ -6,12 +6,12 @@ use crate::cel::value::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A step of a program. Its number is that of the expression it was made of.
+/// A step of a program. Its number is that of the expression that it was made from.
 #[derive(Debug)]
 pub enum Node {
-    /// A constant, or what was folded into one.
+    /// A constant, or the result of constant folding.
     Constant(u32, Value<'static>),
-    /// A variable or a value with what is selected of it. The number is that of a presence test, if it is one.
+    /// A variable or a value with selections from it. The number is that of a presence test, if the node is one.
     Attribute(Box<Path>, Option<u32>),
     /// `||` (or `&&`) of the terms.
     Logic { id: u32, or: bool, terms: Box<[Node; 2]> },
@@ -23,11 +23,11 @@ pub enum Node {
     Append(Box<Call>, usize),
     /// `cel.@mapInsert(accumulator, …)`, in place.
     Insert(Box<Call>, usize),
-    /// `[…]`; with each element, whether an empty optional leaves it out.
+    /// `[…]`; each element has a flag whether it is omitted if it is an empty optional.
     List(u32, Vec<(Node, bool)>),
-    /// `{…}`; the same.
+    /// `{…}`; entries have the flag of a list's elements.
     Map(u32, Vec<(Node, Node, bool)>),
-    /// `Name{…}`; the same.
+    /// `Name{…}`; fields have the flag of a list's elements.
     Struct { id: u32, name: Arc<str>, fields: Vec<(Arc<str>, Node, bool)> },
     /// A comprehension.
     Fold(Box<Fold>),
@@ -42,32 +42,32 @@ pub enum Node {
 pub struct Call {
     pub id: u32,
     pub name: Box<str>,
-    /// The one overload that the checker found, else empty.
+    /// The only overload that the checker found; empty if there are several.
     pub overload: &'static str,
-    /// With the target of a method first.
+    /// The arguments, a method's target first.
     pub arguments: Vec<Node>,
-    /// What may be called, tried in order.
+    /// The implementations, tried in order.
     pub dispatch: Dispatch,
-    /// What it costs, where that is not 1.
+    /// The cost of the call, if it is not 1.
     pub cost: Option<Cost>,
-    /// Whether the first failing argument keeps the others from being evaluated: `evalVarArgs`, not `evalBinary` of cel-go.
+    /// Whether the first failing argument stops the evaluation of the others: `evalVarArgs`, not `evalBinary` of cel-go.
     pub early: bool,
-    /// Whether it searches text for a pattern, which takes as long as it costs.
+    /// Whether the call searches text for a pattern, so that its time is proportional to its cost.
     pub is_search: bool,
 }
 
-/// What a call may come to.
+/// The implementation of a call.
 #[derive(Debug)]
 pub enum Dispatch {
-    /// Functions of the libraries; each says whether the values are for it.
+    /// Functions of the libraries; each one checks whether it takes the values.
     Functions(Vec<&'static Function>),
-    /// `@not_strictly_false`, which takes errors.
+    /// `@not_strictly_false`, which accepts errors.
     NotStrictlyFalse,
     /// A search with a constant pattern (`OptimizeRegex` of cel-go).
     Search(Search, Regex),
 }
 
-/// What is asked of a pattern.
+/// The kind of a search.
 #[derive(Clone, Copy, Debug)]
 pub enum Search {
     Matches,
@@ -83,7 +83,7 @@ pub struct Member {
     pub set: HashSet<Scalar>,
 }
 
-/// A constant in a set. Equal numbers of other types are in it by themselves.
+/// A constant in a set. The set contains equal numbers of other types as separate entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scalar {
     Bool(bool),
@@ -107,47 +107,47 @@ pub struct Fold {
     pub result: Node,
 }
 
-/// What a value is selected from: cel-go's attributes.
+/// The value that selections start from: cel-go's attributes.
 #[derive(Debug)]
 pub enum Path {
     /// A variable.
     Absolute { id: u32, source: Source, qualifiers: Vec<Arc<Qualifier>> },
-    /// What an expression comes to.
+    /// The result of an expression.
     Relative { id: u32, operand: Node, qualifiers: Vec<Arc<Qualifier>> },
     /// `condition ? truthy : falsy`.
     Conditional { id: u32, condition: Node, truthy: Box<Path>, falsy: Box<Path> },
 }
 
-/// Where a variable is.
+/// The location of a variable.
 #[derive(Debug)]
 pub enum Source {
-    /// In the environment, with its name.
+    /// A variable of the environment, with its name.
     Variable(usize, Box<str>),
-    /// A comprehension's.
+    /// A variable of a comprehension.
     Local(usize),
 }
 
-/// One select or index.
+/// A selection or an index.
 #[derive(Debug)]
 pub struct Qualifier {
     pub id: u32,
     pub kind: QualifierKind,
     /// `.?` or `[?]`.
     pub optional: bool,
-    /// Only whether it is there.
+    /// Whether the selection is a presence test.
     pub test: bool,
-    /// A field of a message that an expression made, by its type.
+    /// Whether the operand is, by its type, a message that an expression made.
     pub field: bool,
 }
 
-/// What is selected by.
+/// The key of a selection.
 #[derive(Debug)]
 pub enum QualifierKind {
-    /// A key or index that is known.
+    /// A constant key or index.
     Constant(Value<'static>),
     /// A variable or a part of one.
     Attribute(Path),
-    /// What an expression comes to.
+    /// The result of an expression.
     Computed(Path),
 }
 
@@ -160,7 +160,7 @@ impl Member {
 }
 
 impl Node {
-    /// Its number.
+    /// The node's number.
     pub fn id(&self) -> u32 {
         match self {
             Self::Constant(id, _) | Self::List(id, _) | Self::Map(id, _) => *id,
@@ -174,7 +174,7 @@ impl Node {
 }
 
 impl Path {
-    /// The number of its last part.
+    /// The number of the path's last part.
     pub fn id(&self) -> u32 {
         match self {
             Self::Absolute { id, qualifiers, .. } | Self::Relative { id, qualifiers, .. } => {
@@ -187,7 +187,7 @@ impl Path {
         }
     }
 
-    /// Selects further.
+    /// Adds a selection.
     pub fn qualify(&mut self, qualifier: Arc<Qualifier>) {
         match self {
             Self::Absolute { qualifiers, .. } | Self::Relative { qualifiers, .. } => qualifiers.push(qualifier),

@@ -1,4 +1,4 @@
-//! What is done before the first evaluation, as `decOptimize` of cel-go does, and what calls cost.
+//! Optimizations before the first evaluation, as in `decOptimize` of cel-go, and the costs of calls.
 
 use super::nodes::{Call, Dispatch, Member, Node, Scalar, Search};
 use crate::cel::function::Cost;
@@ -6,7 +6,7 @@ use crate::cel::re2::Regex;
 use crate::cel::value::{Error, Value};
 use std::collections::HashSet;
 
-/// A list of constants is a constant.
+/// Makes a list; a list of constants becomes a constant.
 pub fn list(id: u32, elements: Vec<(Node, bool)>) -> Node {
     if !elements.iter().all(|(element, optional)| matches!(element, Node::Constant(..)) && !optional) {
         return Node::List(id, elements);
@@ -15,7 +15,7 @@ pub fn list(id: u32, elements: Vec<(Node, bool)>) -> Node {
     Node::Constant(id, Value::list(values.collect()))
 }
 
-/// A map of constants is a constant.
+/// Makes a map; a map of constants becomes a constant.
 pub fn map(id: u32, entries: Vec<(Node, Node, bool)>) -> Node {
     let is_constant = |(key, value, optional): &(Node, Node, bool)| {
         matches!((key, value), (Node::Constant(..), Node::Constant(..))) && !optional
@@ -36,10 +36,10 @@ fn constant(node: Node) -> Option<Value<'static>> {
     }
 }
 
-/// Conversions of constants are done, constant patterns are compiled, `in` a list of constants becomes a look-up.
+/// Optimizes a call: converts constants, compiles constant patterns, and turns `in` with a list of constants into a set lookup.
 ///
 /// # Errors
-/// When a conversion or a pattern fails.
+/// If a conversion or a pattern fails.
 pub fn call(mut call: Call) -> Result<Node, Error> {
     const CONVERSIONS: [&str; 10] =
         ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
@@ -75,7 +75,7 @@ pub fn call(mut call: Call) -> Result<Node, Error> {
     Ok(Node::Call(Box::new(call)))
 }
 
-/// Adds a constant and what is equal to it; false for what cannot be looked up.
+/// Adds a constant and its equals of other types; false for a value that a set cannot hold.
 fn insert(set: &mut HashSet<Scalar>, value: &Value<'_>) -> bool {
     let Some(scalar) = Scalar::of(value) else { return false };
     let within = |value: f64| value > i64::MIN as f64 && value < i64::MAX as f64;
@@ -100,7 +100,7 @@ fn insert(set: &mut HashSet<Scalar>, value: &Value<'_>) -> bool {
 }
 
 impl Scalar {
-    /// What is looked up; `None` for what is in no set.
+    /// The scalar of a value; `None` for a value that a set cannot hold.
     pub fn of(value: &Value<'_>) -> Option<Self> {
         Some(match value {
             Value::Bool(value) => Self::Bool(*value),
@@ -114,7 +114,7 @@ impl Scalar {
     }
 }
 
-/// Whether all overloads of a function of two arguments are one function of cel-go: a `Singleton…Binding`.
+/// Whether one function of cel-go implements all overloads of a function of two arguments: a `Singleton…Binding`.
 pub fn has_one_binding(name: &str) -> bool {
     name.starts_with('_') || matches!(name, "@in" | "size" | "matches" | "contains" | "startsWith" | "endsWith")
 }
@@ -124,7 +124,7 @@ pub fn takes_a_slice(name: &str) -> bool {
     matches!(name, "format")
 }
 
-/// What a call of an overload of the standard library costs, where that is not 1: `CostTracker.costCall` of cel-go.
+/// The cost of a call of a standard library overload, if it is not 1 (`CostTracker.costCall` of cel-go).
 pub fn standard_cost(overload: &str) -> Option<Cost> {
     Some(match overload {
         "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string" | "strings_quote"
@@ -145,7 +145,7 @@ pub fn standard_cost(overload: &str) -> Option<Cost> {
     })
 }
 
-/// The cost of going through text of this length: `StringTraversalCostFactor`, rounded up.
+/// The cost of visiting a text of this length: `StringTraversalCostFactor`, rounded up.
 pub fn tenth(size: u64) -> u64 {
     (size as f64 * 0.1).ceil() as u64
 }

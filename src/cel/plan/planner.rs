@@ -1,4 +1,4 @@
-//! From the checked tree to the nodes of a program.
+//! Turns the checked tree into the nodes of a program.
 
 use super::nodes::{Call, Dispatch, Fold, Node, Path, Qualifier, QualifierKind, Source};
 use super::{Program, optimize};
@@ -35,12 +35,12 @@ struct Planner<'c> {
     checked: &'c Checked,
     variables: &'c [(Arc<str>, Type)],
     libraries: &'c [&'static [Function]],
-    /// Dense numbers of the expressions.
+    /// Consecutive numbers of the expressions.
     numbers: HashMap<Id, u32>,
-    /// Comprehension variables in sight, innermost last.
+    /// Comprehension variables in scope, innermost last.
     scope: Vec<Local>,
     locals: usize,
-    /// How deep the expression that is planned is in the others, and the deepest so far.
+    /// The depth of the current expression, and the largest depth so far.
     depth: usize,
     deepest: usize,
 }
@@ -137,7 +137,7 @@ impl Planner<'_> {
         Ok(Node::Attribute(path, test.then_some(id)))
     }
 
-    /// The operand of a select or an index, to be qualified.
+    /// The operand of a selection or an index, as a path.
     fn path(&mut self, operand: &Expr) -> Result<Box<Path>, Error> {
         Ok(match self.node(operand)? {
             Node::Attribute(path, None) => path,
@@ -145,7 +145,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Whether an expression is by its type a message that an expression made.
+    /// Whether the type of an expression is a message that an expression made.
     fn is_message(&self, expr: &Expr) -> bool {
         let r#type = self.checked.types.get(&expr.id);
         matches!(r#type, Some(Type::Object(name)) if &**name == "Object" || name.starts_with("Object."))
@@ -194,7 +194,7 @@ impl Planner<'_> {
         optimize::call(call)
     }
 
-    /// The name of a function, and its target if it is a method and no function with a qualified name.
+    /// The name of a function; and its target if the call is a method, rather than a function with a qualified name.
     fn function_name<'e>(&self, name: &'e str, target: Option<&'e Expr>) -> (Box<str>, Option<&'e Expr>) {
         if let Some(prefix) = target.filter(|target| !self.checked.references.contains_key(&target.id)) {
             let qualified = qualified_name(prefix).map(|prefix| format!("{prefix}.{name}"));
@@ -233,7 +233,7 @@ impl Planner<'_> {
         Call { id, name, overload, arguments, dispatch, cost, early, is_search }
     }
 
-    /// The slot, if the first argument is the accumulator of the comprehension that the call is in.
+    /// The slot of the accumulator, if the first argument is the accumulator of the surrounding comprehension.
     fn accumulator(&self, call: &Call) -> Option<usize> {
         let Some(Node::Attribute(path, None)) = call.arguments.first() else { return None };
         match &**path {
@@ -272,7 +272,7 @@ impl Planner<'_> {
         let accumulator = self.local(&fold.accumulator, true);
         let condition = self.node(&fold.condition)?;
         let step = self.node(&fold.step)?;
-        // The result does not see the variables.
+        // The variables are not in scope for the result.
         let accumulates = self.scope.pop();
         self.scope.truncate(depth);
         self.scope.extend(accumulates);
@@ -298,7 +298,7 @@ fn branch(node: Node) -> Box<Path> {
     }
 }
 
-/// `a.b.c` of selects of an identifier.
+/// Joins selections from an identifier to `a.b.c`.
 fn qualified_name(expr: &Expr) -> Option<String> {
     match &expr.kind {
         Kind::Ident(name) => Some(name.trim_start_matches('.').to_owned()),

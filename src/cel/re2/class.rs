@@ -9,10 +9,10 @@ const MISSING_BRACKET: &str = "missing closing ]";
 
 const DIGIT: &[(char, char)] = &[('0', '9')];
 const WORD: &[(char, char)] = &[('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')];
-/// Of Perl: without the vertical tab.
+/// Perl's class, without the vertical tab.
 const SPACE: &[(char, char)] = &[('\t', '\n'), ('\x0c', '\r'), (' ', ' ')];
 
-/// POSIX's classes, all of ASCII.
+/// POSIX's classes, which contain only ASCII.
 const POSIX: [(&str, &[(char, char)]); 14] = [
     ("alnum", &[('0', '9'), ('A', 'Z'), ('a', 'z')]),
     ("alpha", &[('A', 'Z'), ('a', 'z')]),
@@ -30,7 +30,7 @@ const POSIX: [(&str, &[(char, char)]); 14] = [
     ("xdigit", &[('0', '9'), ('A', 'F'), ('a', 'f')]),
 ];
 
-/// From one code point to another; surrogates are none that a text has.
+/// The range between two code points. Excludes surrogates, since no text contains them.
 fn range(from: u32, to: u32) -> ClassUnicode {
     let from = char::from_u32(if is_surrogate(from) { 0xe000 } else { from });
     let to = char::from_u32(if is_surrogate(to) { 0xd7ff } else { to });
@@ -42,12 +42,12 @@ fn is_surrogate(code: u32) -> bool {
     (0xd800..0xe000).contains(&code)
 }
 
-/// A character, or what differs from it in case only.
+/// A character, with its case variants if `folds`.
 pub(super) fn character(code: u32, folds: bool) -> ClassUnicode {
     finished(range(code, code), folds, false)
 }
 
-/// Folding comes before negation.
+/// Folds and negates a class. Folding comes before negation.
 fn finished(mut class: ClassUnicode, folds: bool, negated: bool) -> ClassUnicode {
     if folds {
         unicode::fold(&mut class);
@@ -63,7 +63,7 @@ fn group(ranges: &[(char, char)], folds: bool, negated: bool) -> ClassUnicode {
     finished(ClassUnicode::new(ranges), folds, negated)
 }
 
-/// `[…]`, the reader being at the bracket (`parseClass`).
+/// Parses `[…]`; the reader is at the bracket (`parseClass`).
 pub(super) fn bracketed(reader: &mut Reader<'_>, folds: bool) -> Result<ClassUnicode, Error> {
     let whole = reader.rest();
     reader.skip(1);
@@ -93,7 +93,7 @@ fn single_or_range(reader: &mut Reader<'_>, whole: &str, folds: bool) -> Result<
     let start = reader.rest();
     let from = single(reader, whole)?;
     let mut to = from;
-    // A last hyphen is one.
+    // A hyphen before the closing bracket is a plain character.
     if start_of_range(reader.rest()) {
         reader.skip(1);
         to = single(reader, whole)?;
@@ -120,7 +120,7 @@ fn single(reader: &mut Reader<'_>, whole: &str) -> Result<u32, Error> {
     }
 }
 
-/// `[:alpha:]` (`parseNamedClass`); nothing that does not end so is one.
+/// Parses `[:alpha:]` (`parseNamedClass`); `None` without the closing `:]`.
 fn posix(reader: &mut Reader<'_>, folds: bool) -> Result<Option<ClassUnicode>, Error> {
     let Some(rest) = reader.rest().strip_prefix("[:").filter(|_| reader.may_have_name()) else { return Ok(None) };
     let Some((name, _)) = rest.split_once(":]") else { return Ok(None) };
@@ -131,7 +131,7 @@ fn posix(reader: &mut Reader<'_>, folds: bool) -> Result<Option<ClassUnicode>, E
     Ok(Some(group(ranges, folds, negated)))
 }
 
-/// `\pL`, `\p{Greek}`, `\d` and their like; `None` for what is no class.
+/// Parses `\pL`, `\p{Greek}`, `\d` and similar classes; `None` for other escapes.
 pub(super) fn escaped(reader: &mut Reader<'_>, folds: bool) -> Result<Option<ClassUnicode>, Error> {
     let mut characters = reader.rest().chars();
     let (Some('\\'), Some(letter)) = (characters.next(), characters.next()) else { return Ok(None) };
@@ -169,7 +169,7 @@ fn named(reader: &mut Reader<'_>, mut negated: bool, folds: bool) -> Result<Clas
 }
 
 impl Reader<'_> {
-    /// A character that is written with a backslash, where the reader is (`parseEscape`): its code, which may be a surrogate's.
+    /// Parses an escaped character (`parseEscape`) and returns its code, which may be a surrogate's.
     pub(super) fn escape(&mut self) -> Result<u32, Error> {
         let start = self.rest();
         self.skip(1);
@@ -191,7 +191,7 @@ impl Reader<'_> {
         code.ok_or_else(|| Error::new(INVALID_ESCAPE, self.since(start)))
     }
 
-    /// Three digits at most, the first of them given.
+    /// Parses an octal number of at most three digits; `first` is the first digit.
     fn octal(&mut self, first: u32) -> u32 {
         let mut code = first;
         for _ in 0..2 {
@@ -202,11 +202,11 @@ impl Reader<'_> {
         code
     }
 
-    /// Two digits, or any number in braces.
+    /// Parses two hexadecimal digits, or any number of them in braces.
     fn hexadecimal(&mut self) -> Option<u32> {
         let first = self.next()?;
         if first != '{' {
-            // Both are read, whatever they are.
+            // Both characters are consumed, digits or not.
             let second = self.next();
             return Some(first.to_digit(16)? * 16 + second?.to_digit(16)?);
         }

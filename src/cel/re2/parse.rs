@@ -1,6 +1,6 @@
-//! From Go's syntax (`regexp/syntax.Parse` with the flags of Perl) to a tree of the `regex` crate.
+//! Parses Go's syntax (`regexp/syntax.Parse` with the flags of Perl) into a tree of the `regex` crate.
 //!
-//! Nothing here recurses. Groups are not kept apart: whoever asks for a match never asks for its parts.
+//! This parser does not recurse. It does not number groups, since no caller needs the submatches.
 
 use super::{Error, MAX_HEIGHT, MAX_RANGES, class};
 use regex_syntax::hir::{Capture, Class, ClassUnicode, Dot, Hir, HirKind, Look, Repetition};
@@ -16,13 +16,13 @@ const MISSING_ARGUMENT: &str = "missing argument to repetition operator";
 const UNEXPECTED_PAREN: &str = "unexpected )";
 const TOO_DEEP: &str = "expression nests too deeply";
 
-/// How often something may be repeated, repetitions of repetitions counted.
+/// The number of repetitions, multiplied for nested ones.
 const MAX_REPEAT: u32 = 1000;
 
-/// Goes through the pattern.
+/// Reads the pattern from left to right.
 pub(super) struct Reader<'p> {
     rest: &'p str,
-    /// Bytes behind the last `:]`; all if there is none.
+    /// The number of bytes after the last `:]`; all bytes if there is none.
     behind_names: usize,
 }
 
@@ -31,7 +31,7 @@ impl<'p> Reader<'p> {
         Self { rest: pattern, behind_names: pattern.len() - pattern.rfind(":]").unwrap_or(0) }
     }
 
-    /// Whether a `:]` may come yet: who looks for it each time there is none looks long.
+    /// Whether a `:]` may follow. Avoids a search to the end of the pattern for every `[:`.
     pub(super) fn may_have_name(&self) -> bool {
         self.rest.len() >= self.behind_names
     }
@@ -40,7 +40,7 @@ impl<'p> Reader<'p> {
         self.rest
     }
 
-    /// Goes on by so many bytes.
+    /// Advances by `bytes` bytes.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.rest = self.rest.get(bytes..).unwrap_or("");
     }
@@ -51,14 +51,14 @@ impl<'p> Reader<'p> {
         Some(character)
     }
 
-    /// Goes on if this is next.
+    /// Advances behind the token if it is next; otherwise returns false.
     pub(super) fn take(&mut self, token: &str) -> bool {
         let rest = self.rest.strip_prefix(token);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
     }
 
-    /// What was read since it was there.
+    /// The text between an earlier position and the current one.
     pub(super) fn since(&self, start: &'p str) -> &'p str {
         &start[..start.len() - self.rest.len()]
     }
@@ -74,7 +74,7 @@ struct Flags {
 
 struct Node {
     tree: Hir,
-    /// How often the innermost part is repeated at most.
+    /// The highest number of repetitions of the innermost part.
     repeats: u32,
     height: usize,
 }
@@ -91,10 +91,10 @@ impl Node {
     }
 }
 
-/// A group that is not closed yet; the first is the whole.
+/// An open group; the first one is the whole pattern.
 #[derive(Default)]
 struct Group {
-    /// What holds again behind it.
+    /// The flags after the group.
     flags: Flags,
     alternatives: Vec<Node>,
     parts: Vec<Node>,
@@ -136,14 +136,14 @@ struct Parser<'p> {
     pattern: &'p str,
     reader: Reader<'p>,
     flags: Flags,
-    /// Never empty: what closes the last is an error.
+    /// Never empty: a parenthesis that would close the last group is an error.
     groups: Vec<Group>,
-    /// How many ranges of characters there are.
+    /// The number of character ranges so far.
     ranges: usize,
 }
 
 impl<'p> Parser<'p> {
-    /// Reads one item. Answers where it began if it was a repetition, which must not be followed by another one.
+    /// Parses one item. Returns the start of a repetition, which must not be followed by another one.
     fn step(&mut self, next: char, last_repeat: Option<&'p str>) -> Result<Option<&'p str>, Error> {
         let start = self.reader.rest();
         let repetition = match next {
@@ -218,7 +218,7 @@ impl<'p> Parser<'p> {
         self.class(class::character(code, self.flags.folds))
     }
 
-    /// `parser.repeat`; `start` is where the operator begins.
+    /// `parser.repeat`; `start` is the position of the operator.
     fn repeat(
         &mut self,
         from: u32,
@@ -239,7 +239,7 @@ impl<'p> Parser<'p> {
         };
         let repeats = match to {
             _ if !is_counted => part.repeats,
-            // Nothing is left of it.
+            // Zero repetitions remove the part.
             Some(0) => 1,
             to => part.repeats.saturating_mul(to.unwrap_or(from).max(1)),
         };
@@ -250,7 +250,7 @@ impl<'p> Parser<'p> {
         if height > MAX_HEIGHT {
             return Err(Error::new(TOO_DEEP, self.pattern));
         }
-        // Written without parentheses, `(a+)?` would be another pattern.
+        // Without parentheses, `(a+)?` would be printed as another pattern.
         let tree = match part.tree.kind() {
             HirKind::Repetition(_) => Hir::capture(Capture { index: 1, name: None, sub: Box::new(part.tree) }),
             _ => part.tree,
@@ -283,11 +283,11 @@ impl<'p> Parser<'p> {
         Ok(())
     }
 
-    /// `(?i)`, `(?i:…)`, `(?P<name>…)` (`parsePerlFlags`).
+    /// Parses `(?i)`, `(?i:…)`, `(?P<name>…)` (`parsePerlFlags`).
     fn flags_or_group(&mut self) -> Result<(), Error> {
         let start = self.reader.rest();
         for prefix in ["(?P<", "(?<"] {
-            // Go wants one character more.
+            // Go requires one more character.
             if start.starts_with(prefix) && start.len() > prefix.len() {
                 return self.named_group(prefix);
             }
@@ -361,7 +361,7 @@ impl<'p> Parser<'p> {
     }
 }
 
-/// `{2}`, `{2,}` or `{2,5}` (`parseRepeat`); `None` for what begins with a brace and is none.
+/// Parses `{2}`, `{2,}` or `{2,5}` (`parseRepeat`); `None` for other text after a brace.
 fn counted(text: &str) -> Option<(u32, Option<u32>)> {
     let inside = text.strip_prefix('{')?;
     let (inside, rest) = inside.split_at(inside.find(|c: char| !c.is_ascii_digit() && c != ',')?);
@@ -375,7 +375,7 @@ fn counted(text: &str) -> Option<(u32, Option<u32>)> {
     }
 }
 
-/// Without leading zeros; what is too large is as good as the largest.
+/// Parses a number without leading zeros; a number that is too large becomes the largest one.
 fn number(digits: &str) -> Option<u32> {
     let is_plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     (is_plain && (digits.len() == 1 || !digits.starts_with('0'))).then(|| digits.parse().unwrap_or(u32::MAX))

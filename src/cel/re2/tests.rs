@@ -1,4 +1,4 @@
-//! What the vectors of the libraries cannot show.
+//! Tests of features that the vectors of the libraries do not cover.
 
 use super::*;
 use proptest::prelude::*;
@@ -74,7 +74,7 @@ fn what_is_too_deep_or_too_large_is_refused() {
     assert!(refused(r"\pL{1000}").contains("expression too large"));
 }
 
-/// Each took minutes, or all the memory that there is.
+/// With quadratic parsing, each pattern took minutes, or all of the memory.
 #[test]
 fn long_patterns_are_read_in_one_go() {
     let distinct = |from: u32| (from..from + 20_000).filter_map(char::from_u32).step_by(2).collect::<String>();

@@ -1,4 +1,4 @@
-//! Unicode as Go has it: the names of its classes, and nothing that was assigned after its version 15.
+//! Unicode as in Go: the names of its classes, and no characters assigned after version 15.
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind};
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 const CATEGORIES: &str = "C Cc Cf Cn Co Cs L LC Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z \
     Zl Zp Zs";
 
-/// Other names of general categories, as they are looked up.
+/// Other names of general categories, in canonical form.
 const ALIASES: [(&str, &str); 42] = [
     ("Casedletter", "LC"),
     ("Closepunctuation", "Pe"),
@@ -53,7 +53,7 @@ const ALIASES: [(&str, &str); 42] = [
     ("Uppercaseletter", "Lu"),
 ];
 
-/// Scripts. Those of several words are not found by any name in Go.
+/// Scripts. Go does not find scripts with a name of several words.
 const SCRIPTS: &str = "Adlam Ahom Arabic Armenian Avestan Balinese Bamum Batak Bengali Bhaiksuki Bopomofo Brahmi Braille \
     Buginese Buhid Carian Chakma Cham Cherokee Chorasmian Common Coptic Cuneiform Cypriot Cyrillic Deseret Devanagari Dogra \
     Duployan Elbasan Elymaic Ethiopic Georgian Glagolitic Gothic Grantha Greek Gujarati Gurmukhi Han Hangul Hanunoo Hatran \
@@ -63,23 +63,23 @@ const SCRIPTS: &str = "Adlam Ahom Arabic Armenian Avestan Balinese Bamum Batak B
     Saurashtra Sharada Shavian Siddham Sinhala Sogdian Soyombo Sundanese Syriac Tagalog Tagbanwa Takri Tamil Tangsa Tangut \
     Telugu Thaana Thai Tibetan Tifinagh Tirhuta Toto Ugaritic Vai Vithkuqi Wancho Yezidi Yi";
 
-/// What Unicode 15.0 has assigned, which has an age as noncharacters do.
+/// Characters that Unicode 15.0 assigns; noncharacters have an age too, and are excluded.
 static ASSIGNED: LazyLock<ClassUnicode> = LazyLock::new(|| {
     let mut assigned = read(r"\p{Age:15.0}");
     assigned.difference(&read(r"\p{gc:Cn}"));
     assigned
 });
 
-/// Pairs that differ in case only since Unicode 15.1.
+/// Characters that differ only in case since Unicode 15.1.
 const FOLDED_LATER: [char; 6] = ['\u{390}', '\u{1fd3}', '\u{3b0}', '\u{1fe3}', '\u{fb05}', '\u{fb06}'];
-/// A mark that took no space until Unicode 16.
+/// A mark that became a spacing mark in Unicode 16.
 const SPACING_LATER: char = '\u{1171e}';
 
-/// The characters of a class, by a name as `\p{…}` has it; `None` if there is no such class.
+/// The characters of a class, by its name in `\p{…}`; `None` if there is no such class.
 pub(super) fn class(name: &str, folds: bool) -> Option<ClassUnicode> {
     let name = canonical(name);
     let mut class = named(&name)?;
-    // Go has no folding for this one.
+    // Go has no folding for LC.
     if folds && !matches!(name.as_str(), "Lc" | "Casedletter") {
         fold(&mut class);
     }
@@ -93,9 +93,9 @@ fn named(name: &str) -> Option<ClassUnicode> {
         Some(class)
     };
     let category = |name: &str| match name {
-        // No text has surrogates.
+        // A text contains no surrogates.
         "Cs" => Some(ClassUnicode::new([])),
-        // What was assigned since is still other and unassigned for Go.
+        // In Go, characters that were assigned later are still unassigned.
         "Cn" => Some(unassigned()),
         "C" => {
             let mut class = read(r"\p{gc:C}");
@@ -125,7 +125,7 @@ fn named(name: &str) -> Option<ClassUnicode> {
     }
 }
 
-/// With whatever differs from one of its characters in case only (`unicode.SimpleFold`).
+/// Adds the case variants of all characters (`unicode.SimpleFold`).
 pub(super) fn fold(class: &mut ClassUnicode) {
     let mut folded = class.clone();
     folded.intersect(&ASSIGNED);
@@ -147,14 +147,14 @@ fn unassigned() -> ClassUnicode {
     class
 }
 
-/// `syntax.canonicalName`: a capital, then small letters, without what separates words.
+/// `syntax.canonicalName`: a capital, then lower-case letters, without separators.
 fn canonical(name: &str) -> String {
     let mut letters = name.chars().filter(|letter| !matches!(letter, '_' | '-' | ' '));
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     first.into_iter().chain(letters.map(|letter| letter.to_ascii_lowercase())).collect()
 }
 
-/// The characters of a property; none if there were no such property.
+/// The characters of a property; empty if the property does not exist.
 fn read(property: &str) -> ClassUnicode {
     match regex_syntax::parse(property).map(Hir::into_kind) {
         Ok(HirKind::Class(Class::Unicode(class))) => class,

@@ -1,4 +1,4 @@
-//! What Kubernetes says of rules and of objects; `tools/cel-vectors` gives it.
+//! Compares with Kubernetes' results for rules and objects, recorded by `tools/cel-vectors`.
 
 use super::{check, validate};
 use crate::cel::environment::CompileError;

@@ -1,10 +1,10 @@
-//! What stands in a rule beside its expressions, and how kube-apiserver writes of rules.
+//! The fields of a rule other than its expressions, and kube-apiserver's texts about rules.
 
 use super::REASONS;
 use crate::go_text::{go_quote, json};
 use serde_json::Value;
 
-/// What is wrong with a rule of a schema before anything is compiled.
+/// Adds the faults of a rule that are found without compiling it.
 pub fn faults(schema: &Value, rule: &Value, path: &str, faults: &mut Vec<String>) {
     let given = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
     let has_lines = |text: &str| text.contains(['\n', '\r']);
@@ -39,7 +39,7 @@ pub fn faults(schema: &Value, rule: &Value, path: &str, faults: &mut Vec<String>
     }
 }
 
-/// Where a rule's `fieldPath` leads, as errors write it; none if that is nowhere: `ValidFieldPath`.
+/// The path of a rule's `fieldPath` in the format of errors; `None` if the schema has no such field (`ValidFieldPath`).
 pub fn field_path(mut schema: &Value, path: &str) -> Option<String> {
     let (mut rest, mut normal) = (path, String::new());
     while !rest.is_empty() {
@@ -64,7 +64,7 @@ pub fn field_path(mut schema: &Value, path: &str) -> Option<String> {
     Some(normal)
 }
 
-/// A rule as Go writes it in an error: JSON of its internal type.
+/// A rule as Go prints it in an error: the JSON of its internal type.
 pub fn rule(rule: &Value) -> String {
     let text = |name: &str| json::string(rule.get(name).and_then(Value::as_str).unwrap_or_default());
     let given = |name: &str| rule.get(name).unwrap_or(&Value::Null);

@@ -1,4 +1,4 @@
-//! Whether custom resources are what the rules of their schema want: `schema/cel.Validator` of kube-apiserver, of what is created.
+//! Validates new custom resources by the rules of their schema: `schema/cel.Validator` of kube-apiserver.
 
 use super::Compiled;
 use crate::cel::Limits;
@@ -7,24 +7,24 @@ use crate::cel::types::Type;
 use crate::cel::value::{Error, Value};
 use serde_json::Value as Json;
 
-/// What all rules together may cost: `RuntimeCELCostBudget`.
+/// The highest cost of all rules together: `RuntimeCELCostBudget`.
 const BUDGET: u64 = 10_000_000;
-/// What one evaluation may: `PerCallLimit`.
+/// The highest cost of one evaluation: `PerCallLimit`.
 const PER_CALL: u64 = 1_000_000;
-/// Bytes of a message that an expression makes.
+/// The number of bytes of a message that an expression makes.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// What is wrong with an object: `field: text`.
+/// The errors of an object: `field: text`.
 pub fn validate(schema: &Json, object: &Json) -> Vec<String> {
     let mut validator = Validator { budget: BUDGET, errors: Vec::new() };
-    // Without budget nothing goes on.
+    // Validation stops when the budget is spent.
     let _ = validator.node(schema, object, "", true);
     validator.errors
 }
 
-/// The budget is spent.
+/// The error of a spent budget.
 struct Spent;
 
 struct Validator {
@@ -112,7 +112,8 @@ impl Validator {
         Ok(())
     }
 
-    /// What a rule says against a value; an error is why nobody can tell, and whether nothing goes on.
+    /// The message of a rule that a value violates. An error is the reason why the rule could not be evaluated, and whether validation
+    /// stops.
     fn rule(
         &mut self,
         rule: &Json,
@@ -123,7 +124,7 @@ impl Validator {
         let is_optional = rule.get("optionalOldSelf") == Some(&Json::Bool(true));
         let compiled = Compiled::new(text("rule"), &Type::Bool, declared, is_optional);
         let (compiled, _) = compiled.map_err(|why| (format!("rule compile error: {why}"), None))?;
-        // There is no old value; a rule of changes alone does not apply.
+        // A new object has no old value, so a rule for changes does not apply.
         if compiled.uses_old_self() && !is_optional {
             return Ok(None);
         }

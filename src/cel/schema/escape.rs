@@ -1,6 +1,6 @@
-//! Names of properties that the language cannot say.
+//! Names of properties that are no identifiers of the language.
 
-/// The name by which expressions know a property; none if they cannot: `cel.Escape`.
+/// The name of a property in expressions; `None` if it has none (`cel.Escape`).
 pub fn escape(property: &str) -> Option<String> {
     if property.is_empty() || property.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -23,7 +23,7 @@ pub fn escape(property: &str) -> Option<String> {
     Some(escaped)
 }
 
-/// Whether the language keeps a word for itself: `celReservedSymbols`.
+/// Whether a word is reserved by the language (`celReservedSymbols`).
 pub fn is_reserved(word: &str) -> bool {
     const RESERVED: &[&str] = &[
         "true",
@@ -51,14 +51,14 @@ pub fn is_reserved(word: &str) -> bool {
     RESERVED.contains(&word)
 }
 
-/// The property that expressions know by this name; none if it is no escaped name: `cel.Unescape`.
+/// The property with this name in expressions; `None` if the name is no escaped name (`cel.Unescape`).
 pub fn unescape(name: &str) -> Option<String> {
     let mut property = String::with_capacity(name.len());
     let mut rest = name;
     while let Some(at) = rest.find("__") {
         let inner = &rest[at + 2..];
         let Some(end) = inner.find('_').filter(|end| *end > 0 && inner[*end..].starts_with("__")) else {
-            // No escape begins here.
+            // No escape sequence begins here.
             property.push_str(&rest[..=at]);
             rest = &rest[at + 1..];
             continue;

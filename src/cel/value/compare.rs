@@ -5,10 +5,10 @@ use crate::cel::work;
 use std::cmp::Ordering;
 
 impl<'a> Value<'a> {
-    /// What `==` says: `types.Equal` of cel-go. Values of different types are not equal, but for numbers.
+    /// The result of `==`: `types.Equal` of cel-go. Values of different types are not equal, except for numbers.
     ///
     /// # Errors
-    /// Where a library cannot compare its values, and when there is too much to look at.
+    /// If a library cannot compare its values, or if the comparison is too much work.
     pub fn equals(&self, other: &Value<'_>) -> Result<bool, Error> {
         Ok(match (self, other) {
             (Self::Int(a), Value::Int(b)) => a == b,
@@ -36,10 +36,10 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The same, but what cannot be compared is told so.
+    /// The result of `==`, or `incomparable` for values that cannot be compared.
     ///
     /// # Errors
-    /// When there is too much to look at.
+    /// If the comparison is too much work.
     pub fn equals_or(&self, other: &Value<'_>, incomparable: bool) -> Result<bool, Error> {
         match self.equals(other) {
             Err(error) if error.is_absorbable() => Ok(incomparable),
@@ -47,18 +47,18 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is an element of a list; what cannot be compared is not.
+    /// Whether the value is an element of a list. A value that cannot be compared is not.
     ///
     /// # Errors
-    /// When there is too much to look at.
+    /// If the comparison is too much work.
     pub fn is_in(&self, list: &List<'_>) -> Result<bool, Error> {
         all(list.iter(), |element| Ok(!self.equals_or(&element, false)?)).map(|differs| !differs)
     }
 
-    /// What `<` and the like go by: `traits.Comparer` of cel-go.
+    /// The order of two values for `<` and similar operators: `traits.Comparer` of cel-go.
     ///
     /// # Errors
-    /// When there is no order between the two.
+    /// If the two values have no order.
     pub fn compare(&self, other: &Value<'_>) -> Result<Ordering, Error> {
         let nan = |value: f64| if value.is_nan() { Err(Error::new("NaN values cannot be ordered")) } else { Ok(()) };
         Ok(match (self, other) {
@@ -129,7 +129,7 @@ fn int_uint(a: i64, b: u64) -> Ordering {
     u64::try_from(a).map_or(Ordering::Less, |a| a.cmp(&b))
 }
 
-/// Whether something holds of each.
+/// Whether `holds` is true for each element.
 fn all<T>(each: impl Iterator<Item = T>, mut holds: impl FnMut(T) -> Result<bool, Error>) -> Result<bool, Error> {
     for one in each {
         if !holds(one)? {
@@ -139,7 +139,7 @@ fn all<T>(each: impl Iterator<Item = T>, mut holds: impl FnMut(T) -> Result<bool
     Ok(true)
 }
 
-/// An element whose equality cannot be told does not make lists differ: `baseList.Equal`.
+/// Whether two lists are equal. Elements that cannot be compared do not make lists unequal (`baseList.Equal`).
 fn lists_equal(a: &List<'_>, b: &List<'_>) -> Result<bool, Error> {
     if a.len() != b.len() {
         return Ok(false);
@@ -171,8 +171,8 @@ fn structs_equal(a: &Struct<'_>, b: &Struct<'_>) -> Result<bool, Error> {
     })
 }
 
-/// Fields of an `Object` are compared as Go's `reflect.DeepEqual` does: numbers of different types differ, and so do lists,
-/// since cel-go's have functions in them.
+/// Compares fields of an `Object` as Go's `reflect.DeepEqual` does: numbers of different types differ, and so do lists, since cel-go's
+/// lists contain functions.
 fn identical(a: &Value<'_>, b: &Value<'_>) -> Result<bool, Error> {
     work::look(1)?;
     match (a, b) {
@@ -206,7 +206,7 @@ mod tests {
             (Value::Double(1.0), Value::Int(1), Some(Equal)),
             (Value::Double(1e19), Value::Int(i64::MAX), Some(Greater)),
             (Value::Double(-0.5), Value::Uint(0), Some(Less)),
-            // As doubles, the two are the same.
+            // As doubles, the two are equal.
             (Value::Int(9_007_199_254_740_993), Value::Double(9_007_199_254_740_992.0), Some(Equal)),
             (Value::Double(f64::NAN), Value::Double(1.0), None),
             (Value::Int(1), Value::Double(f64::NAN), None),

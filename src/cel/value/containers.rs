@@ -9,39 +9,39 @@ use std::sync::Arc;
 /// A list, borrowed or shared.
 #[derive(Clone, Debug)]
 pub enum List<'a> {
-    /// From the JSON.
+    /// A list of the JSON.
     Json(&'a [Json]),
-    /// Made by an expression.
+    /// A list that an expression made.
     Values(Arc<Vec<Value<'a>>>),
-    /// Of a custom resource, and a set or a map by its schema.
+    /// A list of a custom resource, with the list type `set` or `map` in the schema.
     Keyed(Arc<Keyed<'a>>),
 }
 
 /// A map, borrowed or shared.
 #[derive(Clone, Debug)]
 pub enum Map<'a> {
-    /// From the JSON.
+    /// A map of the JSON.
     Json(&'a serde_json::Map<String, Json>),
-    /// Made by an expression, in no order that means anything.
+    /// A map that an expression made, in arbitrary order.
     Values(Arc<Entries<'a>>),
-    /// Whose values are found when they are asked for.
+    /// A map whose values are evaluated on demand.
     Lazy(&'a (dyn Lazy + 'a)),
-    /// Of a custom resource, with properties by its schema.
+    /// An object of a custom resource, with properties in the schema.
     Object(Arc<Object<'a>>),
 }
 
-/// The entries of a map that an expression made: one a key.
+/// The entries of a map that an expression made, one for each key.
 #[derive(Clone, Debug, Default)]
 pub struct Entries<'a> {
     items: Vec<(Value<'a>, Value<'a>)>,
-    /// Where each key is, once there are more than [`SCANNED`].
+    /// The position of each key, once there are more than [`SCANNED`].
     index: HashMap<Key<'a>, usize>,
 }
 
-/// Up to how many entries are looked through one by one.
+/// The number of entries up to which a lookup scans all of them.
 const SCANNED: usize = 8;
 
-/// What two keys of one map are told apart by: Go's `==` of cel-go's values. Numbers of different types are different keys.
+/// The identity of a key in a map: Go's `==` of cel-go's values. Numbers of different types are different keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key<'a> {
     Null,
@@ -85,7 +85,7 @@ impl<'a> Key<'a> {
 }
 
 impl<'a> List<'a> {
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::Json(elements) => elements.len(),
@@ -94,7 +94,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -116,7 +116,7 @@ impl<'a> List<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// How many entries there are. What is [`Map::Lazy`] does not tell.
+    /// The number of entries; 0 for a [`Map::Lazy`].
     pub fn len(&self) -> usize {
         match self {
             Self::Json(fields) => fields.len(),
@@ -126,12 +126,12 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value of a key. Numbers of different types that are equal find each other: `Find` of cel-go's maps.
+    /// The value of a key. Also finds an equal number of another type (`Find` of cel-go's maps).
     pub fn get(&self, key: &Value<'_>) -> Option<Value<'a>> {
         match (self, key) {
             (Self::Json(fields), Value::String(key)) => fields.get(&**key).map(Value::json),
@@ -144,7 +144,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The entries, in no order that means anything; none of what is [`Map::Lazy`].
+    /// The entries, in arbitrary order; empty for a [`Map::Lazy`].
     pub fn iter(&self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> + '_ {
         let (json, values, object) = match self {
             Self::Json(fields) => (Some(*fields), None, None),
@@ -171,7 +171,7 @@ impl<'a> Entries<'a> {
         self.items.get(position)
     }
 
-    /// The value of exactly this key, or of a number that is equal to it.
+    /// The value of exactly this key, or of an equal number.
     pub fn get(&self, key: &Value<'_>) -> Option<&Value<'a>> {
         let position = self.position(key).or_else(|| {
             let mut others = equal_keys(key).into_iter().flatten();
@@ -201,7 +201,7 @@ impl<'a> Entries<'a> {
     /// Adds an entry: `InsertMapKeyValue` of cel-go.
     ///
     /// # Errors
-    /// When there is one of this key.
+    /// If the key exists.
     pub fn insert_new(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), Error> {
         if self.get(&key).is_some() {
             return Err(Error::new(format!("insert failed: key {key} already exists")));
@@ -229,7 +229,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// The keys of other numeric types that a number finds.
+/// The equal keys of other numeric types.
 fn equal_keys(key: &Value<'_>) -> [Option<Value<'static>>; 2] {
     match key {
         Value::Double(value) => [lossless_int(*value).map(Value::Int), lossless_uint(*value).map(Value::Uint)],
@@ -239,12 +239,12 @@ fn equal_keys(key: &Value<'_>) -> [Option<Value<'static>>; 2] {
     }
 }
 
-/// The integer that a double is, if it is one within the bounds of cel-go.
+/// Converts a double to an integer, if it is one within the bounds of cel-go.
 pub(super) fn lossless_int(value: f64) -> Option<i64> {
     (value > i64::MIN as f64 && value < i64::MAX as f64 && value.trunc() == value).then_some(value as i64)
 }
 
-/// The unsigned integer that a double is, if it is one.
+/// Converts a double to an unsigned integer, if it is one.
 pub(super) fn lossless_uint(value: f64) -> Option<u64> {
     (value >= 0.0 && value < u64::MAX as f64 && value.trunc() == value).then_some(value as u64)
 }

@@ -1,4 +1,4 @@
-//! What values are outside: text and JSON.
+//! Conversion of values to text and JSON.
 
 use super::{Error, Text, Value, print};
 use crate::cel::work;
@@ -6,14 +6,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map as Fields, Number, Value as Json};
 
-/// Integers up to here are numbers in JSON, those beyond text: `maxIntJSON` of cel-go.
+/// The largest integer that is a number in JSON; larger ones are text (`maxIntJSON` of cel-go).
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 impl<'a> Value<'a> {
-    /// What `string(…)` makes of it: `ConvertToType(StringType)` of cel-go.
+    /// The result of `string(…)`: `ConvertToType(StringType)` of cel-go.
     ///
     /// # Errors
-    /// When it has no text.
+    /// If the value has no text.
     pub fn to_text(&self) -> Result<Text<'a>, Error> {
         let text = match self {
             Self::String(text) => return Ok(text.clone()),
@@ -36,17 +36,17 @@ impl<'a> Value<'a> {
         Ok(Text::Shared(text.into()))
     }
 
-    /// The error of a conversion that there is not.
+    /// The error of a conversion that does not exist.
     pub fn not_convertible(&self, r#type: &str) -> Error {
         Error::new(format!("type conversion error from '{}' to '{type}'", self.type_name()))
     }
 
-    /// The value as JSON, as cel-go converts to `google.protobuf.Value`: integers that a double cannot hold become text, bytes
+    /// The value as JSON, as cel-go converts to `google.protobuf.Value`: integers that a double cannot hold become text, bytes become
     /// base64, times and durations their text.
     ///
     /// # Errors
-    /// When it has no such form: types, most values of libraries, maps with keys that are no text, doubles that are no number;
-    /// and when it gets too large.
+    /// If the value has no JSON form: types, most values of libraries, maps with keys other than text, doubles that are NaN or infinite; or
+    /// if the JSON becomes too large.
     pub fn to_json(&self) -> Result<Json, Error> {
         work::write(if let Self::String(text) = self { text.len() } else { size_of::<Json>() })?;
         Ok(match self {
@@ -87,7 +87,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A double that is a whole number is written as one, as Go's encoders do.
+/// Converts a double; whole numbers are written as integers, as in Go's encoders.
 fn number(value: f64) -> Result<Number, Error> {
     if value.trunc() == value && value.abs() <= MAX_SAFE_INTEGER as f64 {
         return Ok(Number::from(value as i64));

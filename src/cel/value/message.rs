@@ -1,4 +1,4 @@
-//! Messages that an expression makes: `Object{…}`, `JSONPatch{…}` of the mutation environment.
+//! Messages that an expression makes: `Object{…}` and `JSONPatch{…}` of the mutation environment.
 
 use super::{Error, List, Struct, Value};
 use crate::cel::{well_known, work};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 const JSON_PATCH: &str = "JSONPatch";
 
 impl<'a> Struct<'a> {
-    /// A message with these fields.
+    /// Makes a message with these fields.
     ///
     /// # Errors
-    /// When a field of a `JSONPatch` has the wrong type or is none of its.
+    /// If a field of a `JSONPatch` has the wrong type or does not exist.
     pub fn new(name: Arc<str>, fields: Vec<(Arc<str>, Value<'a>)>) -> Result<Self, Error> {
         if &*name == JSON_PATCH {
             for (field, value) in &fields {
@@ -29,12 +29,12 @@ impl<'a> Struct<'a> {
         Ok(Self { name, fields })
     }
 
-    /// The value of a field; `None` if it was not given.
+    /// The value of a field; `None` if the expression did not set it.
     pub fn get(&self, field: &str) -> Option<&Value<'a>> {
         self.fields.iter().find(|(name, _)| &**name == field).map(|(_, value)| value)
     }
 
-    /// Selects a field, as the qualifiers of cel-go do. `by_type` tells that the checker knew the type.
+    /// Selects a field, as the qualifiers of cel-go do. `by_type` is true if the checker knew the type.
     pub(in crate::cel) fn select(
         &self,
         field: &str,
@@ -68,7 +68,7 @@ impl<'a> Struct<'a> {
     }
 }
 
-/// What was made for a field, with maps for messages: `ObjectVal.Value()` of Kubernetes.
+/// The value of a field, with maps instead of messages: `ObjectVal.Value()` of Kubernetes.
 fn plain<'a>(value: &Value<'a>) -> Result<Value<'a>, Error> {
     work::write(size_of::<Value<'_>>())?;
     Ok(match value {

@@ -5,7 +5,7 @@ use crate::cel::work;
 use jiff::civil::{Date, DateTime};
 use std::fmt::{self, Write};
 
-/// A double as `%g` and `%v` of Go print it: the shortest digits that read back as the same.
+/// A double as `%g` and `%v` of Go print it: the shortest digits that parse to an equal number.
 pub fn double(value: f64) -> String {
     let Some((negative, digits, exponent)) = shortest(value) else { return special(value) };
     let mut text = String::from(if negative { "-" } else { "" });
@@ -41,7 +41,7 @@ fn special(value: f64) -> String {
     }
 }
 
-/// The sign, the shortest digits and the decimal exponent of the first one.
+/// The sign, the shortest digits and the decimal exponent of the first digit.
 fn shortest(value: f64) -> Option<(bool, String, i32)> {
     if !value.is_finite() {
         return None;
@@ -52,7 +52,7 @@ fn shortest(value: f64) -> Option<(bool, String, i32)> {
     Some((value.is_sign_negative(), digits, exponent.parse().ok()?))
 }
 
-/// Of two equally short and equally near forms Go takes the even one, Rust the larger.
+/// Picks between two equally short and equally near forms: Go takes the even one, Rust the larger.
 fn even_of_two(value: f64, digits: String, exponent: &str) -> String {
     if digits.len() < 15 || digits.ends_with(['0', '2', '4', '6', '8']) {
         return digits;
@@ -86,15 +86,15 @@ fn place_point(text: &mut String, digits: &str, exponent: i32) {
     }
 }
 
-/// A duration as `string(…)` has it: seconds without an exponent, `5400s`, `0.5s`.
+/// A duration in the format of `string(…)`: seconds without an exponent, `5400s`, `0.5s`.
 pub fn duration(nanoseconds: i64) -> String {
-    // As `time.Duration.Seconds` divides.
+    // Divides as `time.Duration.Seconds` does.
     let seconds = (nanoseconds / 1_000_000_000) as f64 + (nanoseconds % 1_000_000_000) as f64 / 1e9;
     double_plain(seconds) + "s"
 }
 
-/// What calendar and clock show so many seconds east of UTC, of all the seconds there are (the years 1 to 9999), and the year. The
-/// year 10000, which there is east of UTC, has the calendar of four centuries before.
+/// The date, time and year at an offset east of UTC, for all valid seconds (the years 1 to 9999). The year 10000, which exists east of UTC,
+/// has the calendar of the year 400 years earlier.
 pub fn civil(seconds: i64, nanoseconds: u32, offset: i32) -> (DateTime, i64) {
     const LAST: i64 = 253_402_300_799;
     const FOUR_CENTURIES: i64 = 146_097 * 86_400;
@@ -110,7 +110,7 @@ pub fn civil(seconds: i64, nanoseconds: u32, offset: i32) -> (DateTime, i64) {
     (date.at(hour as i8, minute as i8, second as i8, nanoseconds as i32), date.year().into())
 }
 
-/// A time as `time.RFC3339Nano` has it.
+/// A time in the format of `time.RFC3339Nano`.
 pub fn timestamp(seconds: i64, nanoseconds: u32, offset: i32) -> String {
     let (local, year) = civil(seconds, nanoseconds, offset);
     let mut text = format!(
@@ -149,7 +149,7 @@ fn go_time(seconds: i64, nanoseconds: u32, offset: i32) -> String {
     format!("{clock} {zone} {zone}")
 }
 
-/// As `%v` of Go prints cel-go's values, in messages; without what would be too much.
+/// Writes a value in messages as `%v` of Go prints cel-go's values; stops at the bound on work.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = match self {
@@ -161,7 +161,7 @@ impl fmt::Display for Value<'_> {
             return Ok(());
         }
         match self {
-            // `types.Null` is a number, without a name.
+            // `types.Null` is a number without a name.
             Self::Null => f.write_str("0"),
             Self::Bool(value) => value.fmt(f),
             Self::Int(value) => value.fmt(f),

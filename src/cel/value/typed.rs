@@ -1,4 +1,4 @@
-//! Values of custom resources, by their structural schema: `UnstructuredToVal` of kube-apiserver.
+//! Values of custom resources by their structural schema: `UnstructuredToVal` of kube-apiserver.
 
 use super::{Error, List, Map, Value};
 use crate::cel::library::standard;
@@ -13,15 +13,15 @@ use std::sync::Arc;
 /// An object with properties.
 #[derive(Clone, Debug)]
 pub struct Object<'a> {
-    /// Those that expressions know, by their names; null is as good as absent.
+    /// The properties that expressions see, by their names; null counts as absent.
     fields: BTreeMap<&'a str, Value<'a>>,
-    /// The others.
+    /// The other properties.
     unknown: BTreeMap<&'a str, &'a Json>,
-    /// How many there are with all that is null.
+    /// The number of properties, null ones included.
     pub size: usize,
 }
 
-/// A list whose order means nothing (`x-kubernetes-list-type`).
+/// A list without a significant order (`x-kubernetes-list-type`).
 #[derive(Clone, Debug)]
 pub struct Keyed<'a> {
     /// Its elements.
@@ -29,20 +29,20 @@ pub struct Keyed<'a> {
     by: Key,
 }
 
-/// What tells elements apart.
+/// The identity of elements.
 #[derive(Clone, Debug)]
 enum Key {
-    /// They themselves: a `set`.
+    /// The element itself: a `set`.
     Whole,
-    /// These properties of theirs, escaped: a `map`.
+    /// These properties of the element, escaped: a `map`.
     Properties(Arc<[String]>),
 }
 
 impl<'a> Value<'a> {
-    /// What rules see of a value of this schema; `is_resource` is whether it is a whole resource.
+    /// Converts a value by its schema; with `is_resource`, the value is a whole resource.
     ///
     /// # Errors
-    /// When the value is not of the schema.
+    /// If the value does not match the schema.
     pub fn typed(json: &'a Json, schema: &'a Json, is_resource: bool) -> Result<Self, String> {
         let text = |name: &str| schema.get(name).and_then(Json::as_str).unwrap_or_default();
         let invalid = |expected: &str| Err(format!("invalid data, expected {expected}, got {}", go_type(json)));
@@ -105,7 +105,7 @@ impl<'a> Value<'a> {
             ("integer", _) => invalid("int"),
             ("boolean", _) => invalid("bool"),
             ("string", _) => invalid("string"),
-            // Of what is preserved no expression can say more than that it is equal.
+            // Expressions can only compare preserved values.
             _ => Ok(Self::json(json)),
         }
     }
@@ -127,18 +127,18 @@ fn of_format<'a>(text: &'a str, format: Option<&str>) -> Result<Value<'a>, Strin
 }
 
 impl<'a> Object<'a> {
-    /// The value of a property by the name that expressions have for it; a word of the language may be unescaped.
+    /// The value of a property by its name in expressions; a reserved word may be unescaped.
     pub fn get(&self, name: &str) -> Option<&Value<'a>> {
         self.fields.get(&*unescape(name)?)
     }
 
-    /// The properties that expressions know, by the names that they have for them.
+    /// The properties that expressions see, by their names in expressions.
     pub fn iter(&self) -> impl Iterator<Item = (Value<'a>, Value<'a>)> {
         let key = |name: &str| Value::string(escape(name).unwrap_or_else(|| name.to_owned()));
         self.fields.iter().map(move |(name, value)| (key(name), value.clone()))
     }
 
-    /// `unstructuredMap.Equal`: what no schema knows counts only where both have it.
+    /// `unstructuredMap.Equal`: compares unknown properties only if both objects have them.
     pub fn equals(&self, other: &Object<'_>) -> Result<bool, Error> {
         if self.size != other.size {
             return Ok(false);
@@ -154,7 +154,7 @@ impl<'a> Object<'a> {
 }
 
 impl<'a> Keyed<'a> {
-    /// Whether both have the same elements, in whatever order.
+    /// Whether both lists have equal elements, in any order.
     pub fn equals(&self, other: &List<'_>) -> Result<bool, Error> {
         if self.elements.len() != other.len() {
             return Ok(false);
@@ -170,7 +170,7 @@ impl<'a> Keyed<'a> {
         Ok(true)
     }
 
-    /// With the elements of another list: those that are there already are replaced where they are.
+    /// Merges another list: replaces elements of equal identity in place, and appends the others.
     pub fn merged(&self, other: &List<'a>) -> Self {
         let mut elements = self.elements.clone();
         for element in other.iter() {
@@ -184,11 +184,10 @@ impl<'a> Keyed<'a> {
 }
 
 impl Key {
-    /// Whether two elements are one.
+    /// Whether two elements have one identity.
     fn is_same(&self, own: &Value<'_>, other: &Value<'_>) -> bool {
         match self {
-            // kube-apiserver compares what is written in JSON with what was made of it: a whole number with a float, a text with
-            // a time.
+            // kube-apiserver compares an element's JSON with a converted value: a whole number differs from a float, a text from a time.
             Self::Whole => match (own, other) {
                 (Value::Double(own), Value::Double(other)) => own == other && own.fract() != 0.0,
                 (Value::Timestamp(..) | Value::Duration(_) | Value::Bytes(_), _) => false,
@@ -196,7 +195,7 @@ impl Key {
             },
             Self::Properties(names) => {
                 let (Value::Map(Map::Object(own)), Value::Map(Map::Object(other))) = (own, other) else { return false };
-                // They are looked for as they are: one that has to be escaped is never there.
+                // kube-apiserver looks properties up without escapes, so it never finds one whose name must be escaped.
                 names.iter().all(|name| match (own.fields.get(&**name), other.fields.get(&**name)) {
                     (Some(own), Some(other)) => own.equals(other).unwrap_or(false),
                     (own, other) => own.is_none() && other.is_none(),

@@ -1,5 +1,5 @@
-//! `google.protobuf.Any` that holds another of these messages: `anypb.Any.UnmarshalNew`. kube-apiserver knows some more
-//! messages, which nothing can be done with.
+//! `google.protobuf.Any` that contains another one of these messages: `anypb.Any.UnmarshalNew`. kube-apiserver knows some more messages,
+//! which expressions cannot use.
 
 use super::{Field, of_name};
 use crate::cel::types::Type;
@@ -9,13 +9,13 @@ use crate::object::protobuf::wire::{DELIMITED, FIXED32, FIXED64, Reader, VARINT}
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// How deep messages may be in one another.
+/// The number of levels that messages may nest.
 const MAX_DEPTH: usize = 64;
 
-/// What is in it.
+/// Decodes the contained message.
 ///
 /// # Errors
-/// When it holds nothing that is known, or bytes that are no such message.
+/// If the contained message is unknown, or if the bytes are no such message.
 pub fn unpack<'a>(fields: &[(Arc<str>, Value<'a>)]) -> Result<Value<'a>, Error> {
     let found = |name: &str| fields.iter().find(|(field, _)| &**field == name).map(|(_, value)| value);
     let url = match found("type_url") {
@@ -40,7 +40,7 @@ pub fn unpack<'a>(fields: &[(Arc<str>, Value<'a>)]) -> Result<Value<'a>, Error> 
     })
 }
 
-/// The name of a field by its number.
+/// The name of the field with a number.
 fn field_name(message: &str, number: u32) -> Option<&'static str> {
     Some(match (message.strip_prefix(super::PACKAGE)?, number) {
         ("Any", 1) => "type_url",
@@ -61,7 +61,7 @@ fn field_name(message: &str, number: u32) -> Option<&'static str> {
     })
 }
 
-/// The value that the bytes of a message stand for; `None` of no such message.
+/// The value of a message's bytes; `None` if the bytes are no such message.
 fn message<'a>(name: &str, bytes: &[u8], depth: usize) -> Option<Value<'a>> {
     let of = of_name(name)?;
     let fields = fields(name, bytes, depth)?;
@@ -71,7 +71,7 @@ fn message<'a>(name: &str, bytes: &[u8], depth: usize) -> Option<Value<'a>> {
     }
 }
 
-/// The fields of a message, the last of each; of a field that is repeated all.
+/// The fields of a message: the last value of each field, and all values of a repeated field.
 fn fields<'a>(name: &str, bytes: &[u8], depth: usize) -> Option<Vec<(Arc<str>, Value<'a>)>> {
     let deeper = depth.checked_sub(1)?;
     let mut fields: Vec<(Arc<str>, Value<'a>)> = Vec::new();

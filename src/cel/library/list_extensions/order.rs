@@ -1,18 +1,18 @@
-//! Sorting as Go's `sort.Slice` does it: a pattern-defeating quicksort. Which of equal elements comes first is up to its steps,
-//! and shows; so the steps are those. Whatever `less` says, contradictions included, it ends.
+//! Sorting as in Go's `sort.Slice`: a pattern-defeating quicksort. The order of equal elements depends on its steps and is visible, so the
+//! steps are equal to Go's. Terminates for every `less`, even for a contradictory one.
 
 use std::ops::Range;
 
-/// Ranges of so many are sorted by insertion.
+/// Ranges of up to this length are sorted by insertion.
 const INSERTED: usize = 12;
-/// From so many on, a pivot is the median of medians, and elements out of order may be shifted.
+/// From this length on, the pivot is the median of medians, and elements out of order may be shifted.
 const LONG: usize = 50;
-/// How many pairs may be out of order for that.
+/// The number of pairs out of order that [`Sorter::shift`] corrects.
 const MAX_SHIFTED: usize = 5;
-/// Swaps that find three medians and theirs, if everything is in descending order.
+/// The number of swaps to find three medians and their median, if all elements are in descending order.
 const MAX_SWAPS: usize = 12;
 
-/// Sorts by what is less.
+/// Sorts by `less`.
 pub(super) fn sort<T>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
     let length = items.len();
     Sorter { items, less }.sort(0..length, length.checked_ilog2().map_or(0, |bits| bits + 1));
@@ -32,7 +32,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         self.items.swap(a, b);
     }
 
-    /// `unbalanced` is how many bad partitions there may be yet.
+    /// `unbalanced` is the number of bad partitions that are still allowed.
     fn sort(&mut self, mut range: Range<usize>, mut unbalanced: u32) {
         let (mut was_balanced, mut was_partitioned) = (true, true);
         while range.len() > INSERTED {
@@ -52,7 +52,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
             if was_balanced && was_partitioned && seems_sorted && self.shift(&range) {
                 return;
             }
-            // Nothing is less than what is before the range: what equals it is in place.
+            // No element is less than the one before the range, so elements equal to that one are in place.
             if range.start > 0 && !self.less(range.start - 1, pivot) {
                 range.start = self.partition_equal(&range, pivot);
                 continue;
@@ -61,7 +61,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
             (middle, was_partitioned) = self.partition(&range, pivot);
             let (left, right) = (range.start..middle, middle + 1..range.end);
             was_balanced = left.len().min(right.len() + 1) >= range.len() / 8;
-            // The shorter part by recursion, so that it is never deep.
+            // Recursion sorts only the shorter part, so that it is never deep.
             let (shorter, longer) = if left.len() < right.len() + 1 { (left, right) } else { (right, left) };
             self.sort(shorter, unbalanced);
             range = longer;
@@ -71,7 +71,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
     }
 
-    /// Swaps an element back to where it belongs.
+    /// Swaps an element back to its place.
     fn sink(&mut self, mut at: usize, start: usize) {
         while at > start && self.less(at, at - 1) {
             self.swap(at, at - 1);
@@ -79,7 +79,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
     }
 
-    /// The middle one of some, and how many swaps that took; none of it is moved.
+    /// The position of the median of a sample, and the number of swaps to find it. Moves no element.
     fn pivot(&self, range: &Range<usize>) -> (usize, usize) {
         let (start, quarter, mut swaps) = (range.start, range.len() / 4, 0);
         let mut three = [1, 2, 3].map(|quarters| start + quarter * quarters);
@@ -100,11 +100,11 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         three[1]
     }
 
-    /// Puts the pivot where it belongs, what is less before it. Also tells whether all was so already.
+    /// Moves the pivot to its place, with lesser elements before it. Also returns whether all elements were in place already.
     fn partition(&mut self, range: &Range<usize>, pivot: usize) -> (usize, bool) {
         let first = range.start;
         self.swap(first, pivot);
-        // Both are still to be looked at.
+        // `low` and `high` are the next elements to compare.
         let (mut low, mut high) = (first + 1, range.end - 1);
         let mut was_partitioned = true;
         loop {
@@ -124,7 +124,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
     }
 
-    /// Puts what equals the pivot first, and tells where it ends.
+    /// Moves the elements that equal the pivot to the front, and returns their end.
     fn partition_equal(&mut self, range: &Range<usize>, pivot: usize) -> usize {
         let first = range.start;
         self.swap(first, pivot);
@@ -144,7 +144,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
     }
 
-    /// Sorts what is nearly sorted. Tells whether it is sorted then.
+    /// Sorts a nearly sorted range. Returns whether the range is sorted then.
     fn shift(&mut self, range: &Range<usize>) -> bool {
         let mut at = range.start + 1;
         for _ in 0..MAX_SHIFTED {
@@ -171,7 +171,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         false
     }
 
-    /// Swaps three in the middle with any others, the same ones each time.
+    /// Swaps the three middle elements with pseudorandom others, equal ones in every run.
     fn break_patterns(&mut self, range: &Range<usize>) {
         let length = range.len();
         let mut random = length as u64;

@@ -14,7 +14,7 @@ fn unsigned_overflow<'a>() -> Result<'a> {
     Err(Error::new("unsigned integer overflow"))
 }
 
-/// The error of text that does not say such a value.
+/// The error of a text that cannot be converted to the type.
 fn unreadable<'a>(r#type: &str) -> Result<'a> {
     Err(Value::text("").not_convertible(r#type))
 }
@@ -90,7 +90,7 @@ pub fn uint<'a>(arguments: &[Value<'a>]) -> Result<'a> {
         [Value::Int(value)] => {
             u64::try_from(*value).map_or_else(|_| unsigned_overflow(), |value| Ok(Value::Uint(value)))
         }
-        // Unlike Rust's, Go's numbers without a sign take none.
+        // Unlike Rust, Go allows no plus sign in unsigned numbers.
         [Value::String(text)] if !text.starts_with('+') => {
             text.parse().map_or_else(|_| unreadable("uint"), |value| Ok(Value::Uint(value)))
         }
@@ -111,7 +111,7 @@ pub fn double<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-/// `strconv.ParseFloat` of Go: as Rust's, and with hexadecimal digits and underscores, but what is too large is an error.
+/// `strconv.ParseFloat` of Go: as Rust's, plus hexadecimal digits and underscores; a number that is too large is an error.
 fn parse_double(text: &str) -> Option<f64> {
     if text.contains('_') {
         return underscores_part_digits(text).then(|| parse_double(&text.replace('_', "")))?;
@@ -129,7 +129,7 @@ fn parse_double(text: &str) -> Option<f64> {
     (named || value.is_finite()).then_some(value)
 }
 
-/// Whether each underscore stands between digits, or between the prefix of a base and a digit: `underscoreOK` of Go.
+/// Whether each underscore is between digits, or between a base prefix and a digit (`underscoreOK` of Go).
 fn underscores_part_digits(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let prefixed = unsigned.strip_prefix(['0']).and_then(|rest| rest.strip_prefix(['b', 'B', 'o', 'O', 'x', 'X']));
@@ -147,7 +147,7 @@ fn underscores_part_digits(text: &str) -> bool {
     before != '_'
 }
 
-/// Hexadecimal digits, maybe with a point, and the exponent of two that there must be.
+/// Parses hexadecimal digits, an optional point, and the required exponent of two.
 fn parse_hexadecimal(text: &str) -> Option<f64> {
     let (digits, exponent) = text.split_once(['p', 'P'])?;
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -166,7 +166,7 @@ fn parse_hexadecimal(text: &str) -> Option<f64> {
 pub fn duration<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value @ Value::Duration(_)] => Ok(value.clone()),
-        // cel-go declares this one, but no int converts.
+        // cel-go declares this overload, but no int converts.
         [value @ Value::Int(_)] => Err(value.not_convertible("google.protobuf.Duration")),
         [Value::String(text)] => parse_duration(text)
             .map_or_else(|| unreadable("google.protobuf.Duration"), |value| Ok(Value::Duration(value))),
@@ -222,7 +222,7 @@ pub fn parse_duration(text: &str) -> Option<i64> {
     i64::try_from(total).ok()
 }
 
-/// A fraction of a unit, cut to nanoseconds, as Go reckons it.
+/// A fraction of a unit, truncated to nanoseconds, with Go's rounding.
 fn fraction_of(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0u64, 1f64);
     for digit in digits.bytes() {
@@ -265,7 +265,7 @@ pub fn parse_timestamp(text: &str) -> Option<(i64, u32, i32)> {
     let year = take(4, &['-'])?;
     let month = take(2, &['-'])?;
     let day = take(2, &['T'])?;
-    // One digit is enough for Go here, and only here.
+    // Go accepts a single digit for the hour, and only there.
     let short = text.as_bytes().get("2006-01-02T1".len()) == Some(&b':');
     let hour = take(if short { 1 } else { 2 }, &[':'])?;
     let minute = take(2, &[':'])?;

@@ -1,7 +1,7 @@
 //! Operators: arithmetic, order, membership.
 //!
-//! An operator asks its first operand whether it knows the operation at all, as cel-go does with traits: where it does not, the
-//! error names the operator, unless the operand has methods (`traits.Receiver`: text, durations, times).
+//! As with cel-go's traits, an operator first checks whether its first operand supports the operation. If not, the error names the
+//! operator, unless the operand has methods (`traits.Receiver`: text, durations, times).
 
 use crate::cel::value::{Error, List, Value};
 use std::cmp::Ordering;
@@ -9,21 +9,21 @@ use std::sync::Arc;
 
 type Result<'a> = std::result::Result<Value<'a>, Error>;
 
-/// Nanoseconds of a second.
+/// The nanoseconds in a second.
 const SECOND: i64 = 1_000_000_000;
-/// The first and the last second that there is: the years 1 to 9999.
+/// The first and the last valid second: the years 1 to 9999.
 pub const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
 const INT_OVERFLOW: Error = Error::Message(std::borrow::Cow::Borrowed("integer overflow"));
 const UINT_OVERFLOW: Error = Error::Message(std::borrow::Cow::Borrowed("unsigned integer overflow"));
 pub const TIMESTAMP_OVERFLOW: Error = Error::Message(std::borrow::Cow::Borrowed("timestamp overflow"));
 
-/// What the evaluator does itself.
+/// Placeholder for an operator that the evaluator implements.
 pub fn special<'a>(_: &[Value<'a>]) -> Result<'a> {
     Err(Error::NoSuchOverload)
 }
 
-/// The error of an operand that does not know the operation.
+/// The error of an operand that does not support the operation.
 fn unknown(operand: &Value<'_>, operator: &str) -> Error {
     match operand {
         Value::String(_) | Value::Duration(_) | Value::Timestamp(..) => Error::OVERLOAD,
@@ -78,7 +78,8 @@ pub fn add<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     })
 }
 
-/// In cel-go this costs 1, however long the lists are, since nothing is copied: so there is a bound of our own.
+/// Concatenates two lists. In cel-go this costs 1 for lists of any length, since it copies nothing; so the length has a bound of its own
+/// here.
 fn concatenated<'a>(a: &List<'a>, b: &List<'a>) -> Result<'a> {
     if a.is_empty() {
         return Ok(Value::List(b.clone()));
@@ -92,7 +93,7 @@ fn concatenated<'a>(a: &List<'a>, b: &List<'a>) -> Result<'a> {
     Ok(Value::List(List::Values(Arc::new(a.iter().chain(b.iter()).collect()))))
 }
 
-/// A time plus a duration; it keeps its offset.
+/// A time plus a duration, with the time's offset.
 fn shifted<'a>(time: &Value<'_>, by: i64) -> Result<'a> {
     let Value::Timestamp(seconds, nanoseconds, offset) = *time else { return Err(Error::OVERLOAD) };
     let nanoseconds = i64::from(nanoseconds) + by % SECOND;
@@ -193,7 +194,7 @@ pub fn greater_equals<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     ordered(arguments, "_>=_", Ordering::is_ge)
 }
 
-/// What cannot be compared is not in a list: `inAggregate` of cel-go.
+/// Whether a value is in a list or a map. A value that cannot be compared is not in a list (`inAggregate` of cel-go).
 pub fn is_in<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value, Value::List(list)] => value.is_in(list).map(Value::Bool),

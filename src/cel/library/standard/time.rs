@@ -1,4 +1,4 @@
-//! The parts of times and durations. Times are read in UTC where no zone is named.
+//! The parts of times and durations. Times without a zone are in UTC.
 
 use crate::cel::value::print::civil;
 use crate::cel::value::{Error, Value};
@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 
 type Result<'a> = std::result::Result<Value<'a>, Error>;
 
-/// A part of a time, or of a duration where there is such a part.
+/// A part of a time, or of a duration if it has that part.
 fn part<'a>(arguments: &[Value<'a>], of_time: fn(DateTime, i64) -> i64, of_duration: Option<i64>) -> Result<'a> {
     let zone = match arguments {
         [Value::Timestamp(..)] => "UTC",
@@ -24,7 +24,7 @@ fn part<'a>(arguments: &[Value<'a>], of_time: fn(DateTime, i64) -> i64, of_durat
     Ok(Value::Int(of_time(time, year)))
 }
 
-/// How many seconds a zone is east of UTC at a time. The zone is a name of the IANA database, or hours and minutes.
+/// The seconds that a zone is east of UTC at a time. The zone is a name of the IANA database, or hours and minutes.
 fn offset(seconds: i64, zone: &str) -> std::result::Result<i32, Error> {
     let Some((hours, minutes)) = zone.split_once(':') else {
         let found = match zone {
@@ -33,13 +33,13 @@ fn offset(seconds: i64, zone: &str) -> std::result::Result<i32, Error> {
             name if name.starts_with(['/', '\\']) || name.contains("..") => {
                 return Err(Error::new("time: invalid location name"));
             }
-            // The library does not mind the case of names.
+            // The library ignores the case of names, Go does not.
             name => TimeZone::get(name)
                 .ok()
                 .filter(|found| found.iana_name().is_none_or(|found| found == name))
                 .ok_or_else(|| Error::new(format!("unknown time zone {name}")))?,
         };
-        // The last day there is may lie beyond the bounds of the library.
+        // The last valid day may be beyond the bounds of the library.
         let bounds = jiff::Timestamp::MIN.as_second()..=jiff::Timestamp::MAX.as_second();
         let time = jiff::Timestamp::from_second(seconds.clamp(*bounds.start(), *bounds.end())).unwrap_or_default();
         return Ok(found.to_offset(time).seconds());
@@ -49,7 +49,7 @@ fn offset(seconds: i64, zone: &str) -> std::result::Result<i32, Error> {
     i32::try_from(minutes * 60).map_err(|_| Error::new(format!("unknown time zone {zone}")))
 }
 
-/// `strconv.Atoi` of Go, within the bounds of what an offset can be.
+/// `strconv.Atoi` of Go, for numbers of 32 bits.
 fn number(text: &str) -> std::result::Result<i64, Error> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,4 +1,4 @@
-//! `format`: text with values in the places of `%` clauses, as cel-go's versions before 4 have it.
+//! `format`: replaces `%` clauses in a text by values, as in cel-go's versions before 4.
 
 use super::number;
 use crate::cel::check::format::{Clause, clause};
@@ -8,17 +8,17 @@ use crate::cel::work;
 use crate::go_text::go_quote;
 use std::fmt::Write;
 
-/// Digits behind the point where a clause does not say (`defaultPrecision`).
+/// The number of digits after the point if a clause does not give one (`defaultPrecision`).
 const PRECISION: u64 = 6;
-/// What a value that is no text is counted as, bytes.
+/// The bytes that a value other than a text counts as.
 const LEAST: usize = 8;
 
 type Text = Result<String, Error>;
 
-/// Fills the clauses of a format with the values of a list (`parseFormatString`).
+/// Replaces the clauses of a format by the values of a list (`parseFormatString`).
 ///
 /// # Errors
-/// In cel-go's words: a clause that is none, one that does not take its value, too few values.
+/// If a clause is malformed or does not take its value, or if there are too few values; with cel-go's text.
 pub(super) fn format(format: &str, values: &List<'_>) -> Text {
     let (mut rest, mut formatted, mut index) = (format, String::new(), 0);
     while let Some((before, after)) = rest.split_once('%') {
@@ -37,7 +37,7 @@ pub(super) fn format(format: &str, values: &List<'_>) -> Text {
         let mut bytes = rest.as_bytes();
         let clause =
             clause(&mut bytes).map_err(|error| Error::new(format!("could not parse formatting clause: {error}")))?;
-        // A clause is of ASCII.
+        // A clause is ASCII, so that its bytes are its characters.
         rest = &rest[rest.len() - bytes.len()..];
         let part = filled(clause, &value).map_err(|error| match error {
             error if error.is_absorbable() => Error::new(format!("error during formatting: {error}")),
@@ -120,7 +120,7 @@ fn hexadecimal(bytes: &[u8], letter: u8) -> String {
     text
 }
 
-/// What `%s` makes of a value (`FormatString`).
+/// The text of a value for `%s` (`FormatString`).
 fn shown(value: &Value<'_>) -> Text {
     work::write(if let Value::String(text) = value { text.len() } else { LEAST })?;
     match value {
@@ -137,7 +137,7 @@ fn shown(value: &Value<'_>) -> Text {
     }
 }
 
-/// As a literal within a list or a map (`clauseForType`, `quoteForCEL`).
+/// The literal of a value within a list or a map (`clauseForType`, `quoteForCEL`).
 fn literal(value: &Value<'_>) -> Text {
     match value {
         Value::String(_) => quoted(value),
@@ -158,7 +158,7 @@ fn literal(value: &Value<'_>) -> Text {
 
 fn quoted(value: &Value<'_>) -> Text {
     let quoted = go_quote(&shown(value)?);
-    // Of a character there may be several.
+    // Each character may have become several bytes.
     work::write(quoted.len())?;
     Ok(quoted)
 }

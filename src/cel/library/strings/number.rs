@@ -1,8 +1,8 @@
 //! Doubles as `golang.org/x/text/message` prints them in English.
 
-/// Larger numbers Go's formats do not take (`tooLarge`, which is asked before the last digit).
+/// The largest number that Go's formats accept (`tooLarge`, which is called before the last digit).
 const MAX_NUMBER: u64 = 10_000_009;
-/// Digits behind the point of a mantissa.
+/// The number of digits after the point of a mantissa.
 const MANTISSA: usize = 6;
 
 /// `%.2f`: with commas between thousands.
@@ -13,7 +13,7 @@ pub(super) fn fixed(value: f64, precision: u64) -> String {
     if let Some(special) = special(value) {
         return special;
     }
-    // Go keeps the largest precision in 16 bits, and has none when that is negative; the least in 8 bits.
+    // Go keeps the largest precision in 16 bits and ignores a negative one; it keeps the smallest precision in 8 bits.
     let (most, least) = (precision as i16, usize::from(precision as u8));
     let digits = match usize::try_from(most) {
         Ok(most) => format!("{:.most$}", value.abs()),
@@ -34,7 +34,7 @@ pub(super) fn fixed(value: f64, precision: u64) -> String {
     text
 }
 
-/// `%.20e`: with a power of ten. What is given as the precision is taken for the width.
+/// `%.20e`: with a power of ten. Go uses the precision as the width.
 pub(super) fn scientific(value: f64, width: u64) -> String {
     if width > MAX_NUMBER {
         return no_verb(value);
@@ -50,12 +50,12 @@ pub(super) fn scientific(value: f64, width: u64) -> String {
     format!("{text:>width$}", width = usize::from(width as u16))
 }
 
-/// What Go's formats come to where they end within a clause.
+/// The output of Go's formats if they end within a clause.
 fn no_verb(value: f64) -> String {
     format!("%!(NOVERB)%!(EXTRA float64={value})")
 }
 
-/// What has no digits.
+/// The text of a number without digits.
 fn special(value: f64) -> Option<String> {
     if value.is_nan() {
         return Some("NaN".to_owned());
@@ -63,7 +63,7 @@ fn special(value: f64) -> Option<String> {
     value.is_infinite().then(|| format!("{}∞", sign(value)))
 }
 
-/// Zero has no sign.
+/// The sign; zero has none.
 fn sign(value: f64) -> &'static str {
     if value < 0.0 { "-" } else { "" }
 }

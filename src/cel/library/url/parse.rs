@@ -1,4 +1,4 @@
-//! URLs as Go's `net/url` reads and writes them. What is unescaped may be no text, and is bytes.
+//! URLs as Go's `net/url` reads and writes them. Unescaped parts are bytes, since they may be no text.
 
 use crate::cel::library::net;
 use crate::go_text::go_quote;
@@ -9,18 +9,18 @@ use std::net::IpAddr;
 /// `url.URL`.
 #[derive(Clone, Debug, Default)]
 pub struct Url {
-    /// In small letters.
+    /// The scheme, in lower case.
     pub(super) scheme: String,
-    /// What follows a scheme without a slash.
+    /// The text after a scheme without a slash.
     opaque: String,
     user: Option<User>,
-    /// With the port.
+    /// The host with its port.
     pub(super) host: Vec<u8>,
     path: Vec<u8>,
-    /// As it was written, where that is not how it would be escaped.
+    /// The path as written, if that is not its default escaped form.
     raw_path: String,
     query: String,
-    /// Whether there is a question mark without a query.
+    /// Whether the URL has a question mark without a query.
     has_empty_query: bool,
     has_no_host: bool,
     fragment: Vec<u8>,
@@ -33,7 +33,7 @@ struct User {
     password: Option<Vec<u8>>,
 }
 
-/// Where something is escaped (`encoding`).
+/// The part of a URL that is escaped (`encoding`).
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Host,
@@ -45,7 +45,7 @@ enum Place {
 }
 
 impl Place {
-    /// Whether a byte stands for itself.
+    /// Whether a byte is written without an escape.
     fn keeps(self, byte: u8) -> bool {
         let kept: &[u8] = match self {
             Self::Host | Self::Zone => b"!\"$&'()*+,:;<=>[]",
@@ -72,7 +72,7 @@ impl Url {
         Ok(url)
     }
 
-    /// `url.ParseRequestURI`: with a scheme, or a path from the root.
+    /// `url.ParseRequestURI`: requires a scheme, or an absolute path.
     pub(super) fn parse_request(text: &str) -> Result<Self, String> {
         Self::read(text, true).map_err(|error| wrong(text, &error))
     }
@@ -120,7 +120,7 @@ impl Url {
         Ok(url)
     }
 
-    /// Without brackets; the port is empty where there is none (`splitHostPort`).
+    /// The host without brackets, and the port; the port is empty if there is none (`splitHostPort`).
     pub(super) fn host_and_port(&self) -> (&[u8], &[u8]) {
         let colon = self.host.iter().rposition(|byte| *byte == b':');
         let (host, port) = match colon {
@@ -133,7 +133,7 @@ impl Url {
         (inside.unwrap_or(host), port)
     }
 
-    /// As it was written, if that can be, or else escaped.
+    /// The path as written if that is a valid form, otherwise escaped.
     pub(super) fn escaped_path(&self) -> Cow<'_, [u8]> {
         if self.path == b"*" {
             return Cow::Borrowed(b"*");
@@ -141,7 +141,7 @@ impl Url {
         written(&self.raw_path, &self.path, Place::Path)
     }
 
-    /// The values of each key. What cannot be read is left out (`url.Values`).
+    /// The values of each key. Skips malformed pairs (`url.Values`).
     pub(super) fn query(&self) -> BTreeMap<Vec<u8>, Vec<Vec<u8>>> {
         let mut query: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for pair in self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
@@ -203,7 +203,7 @@ fn wrong(url: &str, error: &str) -> String {
     format!("parse {}: {error}", go_quote(url))
 }
 
-/// `getScheme`; none if something else comes before the colon.
+/// `getScheme`; empty if the text before the colon is no scheme.
 fn scheme(text: &str) -> Result<(&str, &str), String> {
     let end = text.bytes().position(|byte| !(byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)));
     match end.map(|end| text.split_at(end)) {
@@ -242,7 +242,7 @@ fn host_of(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
         Some(0) => bracketed(host),
         Some(_) => Err("invalid IP-literal".to_owned()),
         None => {
-            // Only web addresses are held to one colon.
+            // Only web addresses may have no more than one colon.
             let colon = if matches!(scheme, "http" | "https") { host.find(':') } else { host.rfind(':') };
             check_port(colon.map_or("", |colon| &host[colon..]))?;
             unescape(host, Place::Host)
@@ -250,14 +250,14 @@ fn host_of(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// `[::1]:80`.
+/// Parses `[::1]:80`.
 fn bracketed(host: &str) -> Result<Vec<u8>, String> {
     let (inside, port) = host[1..].rsplit_once(']').ok_or("missing ']' in host")?;
     check_port(port)?;
     let port = unescape(port, Place::Host)?;
     let zone = inside.find("%25").unwrap_or(inside.len());
     let address = [unescape(&inside[..zone], Place::Host)?, unescape(&inside[zone..], Place::Zone)?].concat();
-    // What is no text is no address either.
+    // Bytes that are no text are no address either.
     let text = String::from_utf8_lossy(&address);
     match net::address(&text) {
         Err(error) => Err(format!("invalid host: {error}")),
@@ -279,7 +279,7 @@ fn hexadecimal(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
-/// What `%41` stands for.
+/// The byte that `%41` stands for.
 fn escaped(text: &[u8]) -> Option<u8> {
     match text {
         [b'%', high, low, ..] => Some(hexadecimal(*high)? << 4 | hexadecimal(*low)?),
@@ -296,7 +296,7 @@ fn unescape(text: &str, place: Place) -> Result<Vec<u8>, String> {
         match byte {
             b'%' => {
                 let Some(code) = escaped(rest) else { return wrong_escape(rest) };
-                // Of a host only what is not ASCII may be escaped, and the percent sign of a zone.
+                // In a host only bytes outside of ASCII may be escaped, and the percent sign of a zone.
                 let is_refused = match place {
                     Place::Host => code < 0x80 && code != b'%',
                     Place::Zone => code != b'%' && code != b' ' && !Place::Host.keeps(code),
@@ -333,7 +333,7 @@ fn escape(bytes: &[u8], place: Place) -> Vec<u8> {
     text
 }
 
-/// The raw form of something, if it is one (`validEncoded`), or else its own escaped one.
+/// The raw form of a part, if it is valid (`validEncoded`), otherwise the default escaped form.
 fn written<'u>(raw: &'u str, plain: &[u8], place: Place) -> Cow<'u, [u8]> {
     let is_valid = |byte: u8| b"!$&'()*+,;=:@[]%".contains(&byte) || place.keeps(byte);
     if !raw.is_empty() && raw.bytes().all(is_valid) && unescape(raw, place).is_ok_and(|unescaped| unescaped == plain) {
