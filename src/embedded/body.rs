@@ -1,4 +1,4 @@
-//! Bodies of requests: read and decoded as the proxy in front does it, and brought to the form in which they are stored.
+//! Bodies of requests: read and decoded as in the proxy, and converted to the form in which they are stored.
 
 use super::call::Call;
 use crate::kind::GroupVersionKind;
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 pub use crate::request::body::{check_name, check_new_name, ensure_namespace, read};
 
-/// The object in a request's body, which is of the kind `kind`, and says so.
+/// The object in a request's body, which must be of the kind `kind`, with its `apiVersion` and `kind` set.
 ///
 /// # Errors
-/// When it is of another kind, or no object at all.
+/// If the body is of another kind, or no object.
 pub fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
     let decoded = body::decode_object(&call.body, media_type(call)?, kind, Form::AsSent)?;
     if call.parameter("fieldValidation").as_deref() == Some("Strict") && !decoded.duplicates.is_empty() {
@@ -25,14 +25,14 @@ pub fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
     Ok(without_nulls(decoded.object))
 }
 
-/// A patched object, checked to be still what it was.
+/// A patched object, checked to be still of its kind.
 ///
 /// # Errors
-/// When it is of another kind, or fields have types that the kind does not have.
+/// If the object is of another kind, or has fields of wrong types.
 pub fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status> {
     let text = value.to_string();
     let decoded = body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::AsSent).map_err(|status| {
-        // `handlers.jsonPatcher.applyPatchToCurrentObject`: what does not decode is the patch's fault.
+        // `handlers.jsonPatcher.applyPatchToCurrentObject`: a decoding error is reported as an error of the patch.
         let Some((_, why)) = status.message.split_once(&format!("cannot be handled as a {}: ", kind.kind)) else {
             return status;
         };
@@ -44,21 +44,20 @@ pub fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status>
     Ok(without_nulls(decoded.object))
 }
 
-/// How a body is encoded.
+/// The encoding of a body.
 ///
 /// # Errors
-/// For everything but JSON, YAML and protobuf.
+/// For every media type except JSON, YAML and protobuf.
 pub fn media_type(call: &Call) -> Result<MediaType, Status> {
     body::media_type(call.content_type.as_deref(), MediaTypes::default())
 }
 
-/// A map of strings at a path, empty where there is none.
+/// A map of strings at a path, empty if the path is missing.
 pub fn strings(object: &Object, path: &[&str]) -> Map<String, Value> {
     object.get(path).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// Without fields that are null: for a typed decoder they are not there. Only a ControllerRevision holds data in which
-/// null is something.
+/// Removes null fields, since a typed decoder drops them. Only a ControllerRevision holds data in which null has a meaning.
 fn without_nulls(object: Object) -> Object {
     if object.kind() == "ControllerRevision" {
         return object;

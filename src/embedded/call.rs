@@ -1,4 +1,4 @@
-//! One request on a resource, as far as method, URL and headers tell.
+//! One request on a resource, described by its method, URL, headers and body.
 
 use super::Limits;
 use super::catalog::Resource;
@@ -14,19 +14,19 @@ use std::sync::Arc;
 
 /// A request on a resource of the catalog.
 pub struct Call {
-    /// Where the objects are.
+    /// The store of the objects.
     pub store: Arc<Store>,
     /// The server's bounds.
     pub limits: Limits,
-    /// What the URL says.
+    /// The parts of the URL.
     pub info: RequestInfo,
-    /// The resource it is about.
+    /// The resource that the URL names.
     pub resource: &'static Resource,
     /// The URL.
     pub uri: Uri,
-    /// Who calls.
+    /// The user of the request.
     pub caller: UserInfo,
-    /// How the answer is to look.
+    /// The form of the response.
     pub form: Form,
     /// `Content-Type`.
     pub content_type: Option<String>,
@@ -35,7 +35,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// The namespace that the request is confined to; empty for none, and for kinds without namespaces.
+    /// The namespace of the request; empty for all namespaces, and for kinds without namespaces.
     pub fn namespace(&self) -> &str {
         if self.resource.namespaced { &self.info.namespace } else { "" }
     }
@@ -55,21 +55,20 @@ impl Call {
         query::query_value(self.query(), name)
     }
 
-    /// A query parameter, `None` if it is missing or empty.
+    /// A query parameter; `None` if it is missing or empty.
     pub fn text(&self, name: &str) -> Option<String> {
         self.parameter(name).filter(|value| !value.is_empty())
     }
 
-    /// A query parameter that is a flag, as `runtime.Convert_Slice_string_To_bool` reads it: anything but `false` and
-    /// `0` is yes.
+    /// A boolean query parameter, as `runtime.Convert_Slice_string_To_bool` reads it: any value but `false` and `0` is true.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.parameter(name).map(|value| !(value == "0" || value.eq_ignore_ascii_case("false")))
     }
 
-    /// A query parameter that is a whole number; an empty one is 0.
+    /// A query parameter that is a whole number; an empty value is 0.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the value is no number.
     pub fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(text) = self.parameter(name) else { return Ok(None) };
         if text.is_empty() {
@@ -81,15 +80,15 @@ impl Call {
         Ok(Some(number))
     }
 
-    /// Whether nothing is to be stored.
+    /// Whether the request is a dry run.
     ///
     /// # Errors
-    /// When the query's options cannot be read, or are not allowed.
+    /// If the query's options cannot be parsed, or are not allowed.
     pub fn dry_run(&self, kind: OptionsKind) -> Result<bool, Status> {
         Ok(WriteOptions::from_query(self.query(), kind)?.is_dry_run())
     }
 
-    /// The query, empty where there is none.
+    /// The query; empty if the URL has none.
     pub fn query(&self) -> &str {
         self.uri.query().unwrap_or_default()
     }

@@ -1,13 +1,13 @@
-//! Who calls, as far as headers tell: the proxy in front has verified it.
+//! The user of a request, from headers: the proxy in front has authenticated the user.
 
 use crate::user::UserInfo;
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
-/// Groups and extra values that are read from one request.
+/// The number of groups and extra values that are read from one request.
 const MAX_VALUES: usize = 1024;
 
-/// The user that impersonation headers name, or a front proxy's; without either an administrator.
+/// The user in the impersonation headers, or in a front proxy's; an administrator without either.
 pub fn caller(headers: &HeaderMap) -> UserInfo {
     named(headers, "impersonate-user", "impersonate-uid", "impersonate-group", "impersonate-extra-")
         .or_else(|| named(headers, "x-remote-user", "x-remote-uid", "x-remote-group", "x-remote-extra-"))
@@ -33,7 +33,7 @@ fn named(headers: &HeaderMap, user: &str, uid: &str, group: &str, extra: &str) -
             caller.extra.entry(key).or_default().push(String::from_utf8_lossy(value.as_bytes()).into_owned());
         }
     }
-    // What kube-apiserver adds to an impersonated user (`filters.WithImpersonation`).
+    // kube-apiserver adds this group to an impersonated user (`filters.WithImpersonation`).
     let anonymous = caller.username == "system:anonymous";
     let everyone = if anonymous { "system:unauthenticated" } else { "system:authenticated" };
     if !caller.groups.iter().any(|group| group == "system:authenticated" || group == "system:unauthenticated") {

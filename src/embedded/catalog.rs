@@ -1,6 +1,6 @@
-//! Every resource that a kube-apiserver 1.36 serves by default, as recorded from one by `tools/record-api.py`.
+//! Every resource that a kube-apiserver 1.36 serves by default, recorded by `tools/record-api.py`.
 //!
-//! Custom resources and the groups `apiextensions.k8s.io` and `apiregistration.k8s.io` are not part of it.
+//! Does not contain custom resources and the groups `apiextensions.k8s.io` and `apiregistration.k8s.io`.
 
 use super::store::Collection;
 use crate::kind::GroupVersionKind;
@@ -12,10 +12,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// A resource that objects are written to and read from.
+/// A resource whose objects can be written and read.
 #[derive(Debug)]
 pub struct Resource {
-    /// API group; empty is the core group.
+    /// API group; empty for the core group.
     pub group: &'static str,
     /// API version.
     pub version: &'static str,
@@ -23,7 +23,7 @@ pub struct Resource {
     pub name: &'static str,
     /// Kind of the objects.
     pub kind: &'static str,
-    /// Singular name, which kubectl takes as well.
+    /// Singular name, which kubectl accepts too.
     pub singular: &'static str,
     /// Whether the objects live in namespaces.
     pub namespaced: bool,
@@ -31,9 +31,9 @@ pub struct Resource {
     pub short_names: Vec<&'static str>,
     /// Groups of resources such as `all`.
     pub categories: Vec<&'static str>,
-    /// What can be done, in alphabetical order: `create`, `delete`, `deletecollection`, `get`, …
+    /// Supported verbs, in alphabetical order: `create`, `delete`, `deletecollection`, `get`, …
     pub verbs: Vec<&'static str>,
-    /// What lies below an object's URL.
+    /// Subresources of an object.
     pub subresources: Vec<Subresource>,
 }
 
@@ -42,9 +42,9 @@ pub struct Resource {
 pub struct Subresource {
     /// Its name, as in URLs.
     pub name: &'static str,
-    /// Kind of what is read from it and written to it, which may be of another group (`Scale`, `Eviction`).
+    /// Kind of the subresource's bodies, which may be of another group (`Scale`, `Eviction`).
     pub kind: GroupVersionKind,
-    /// What can be done, in alphabetical order.
+    /// Supported verbs, in alphabetical order.
     pub verbs: Vec<&'static str>,
 }
 
@@ -54,20 +54,20 @@ impl Resource {
         GroupVersionKind::new(self.group, self.version, self.kind)
     }
 
-    /// What the resource is in Kubernetes.
+    /// The facts about the resource in Kubernetes.
     pub fn facts(&self) -> &'static BuiltIn {
         static NONE: LazyLock<BuiltIn> = LazyLock::new(BuiltIn::default);
         kinds::of_resource(self.group, self.name).unwrap_or_else(|| &NONE)
     }
 
-    /// Where objects are stored: resources that are stored as one have one place.
+    /// The collection that stores the objects. Two resources with one storage share a collection.
     pub fn collection(&self) -> Collection {
         // `AddCohabitatingResources`
         let group = if (self.group, self.name) == ("events.k8s.io", "events") { "" } else { self.group };
         Collection { group, resource: self.name }
     }
 
-    /// The kind in which objects are stored, where it is another one than the resource's.
+    /// The kind in which objects are stored, if it is not the resource's kind.
     fn other_stored_kind(&self) -> Option<GroupVersionKind> {
         match (self.group, self.version, self.name) {
             ("events.k8s.io", _, "events") => Some(GroupVersionKind::new("", "v1", "Event")),
@@ -78,10 +78,10 @@ impl Resource {
         }
     }
 
-    /// An object of this resource as it is stored.
+    /// Converts an object of this resource to its stored form.
     ///
     /// # Errors
-    /// 400 for what no object of the kind holds.
+    /// 400 for an object that does not fit its kind.
     pub fn stored(&self, object: Object) -> Result<Object, Status> {
         match self.other_stored_kind() {
             Some(kind) => converted(object, &self.gvk(), &kind).map_err(Status::bad_request),
@@ -89,14 +89,14 @@ impl Resource {
         }
     }
 
-    /// A stored object as this resource shows it.
+    /// Converts a stored object to this resource's kind.
     pub fn shown<'a>(&self, object: &'a Object) -> Cow<'a, Object> {
         let shown = self.other_stored_kind().map(|kind| converted(object.clone(), &kind, &self.gvk()));
-        // What does not convert was refused before it was stored.
+        // An object that does not convert was rejected before it was stored.
         shown.and_then(Result::ok).map_or(Cow::Borrowed(object), Cow::Owned)
     }
 
-    /// The subresource of that name.
+    /// The subresource with that name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
@@ -106,13 +106,13 @@ impl Resource {
         self.verbs.contains(&verb)
     }
 
-    /// URL of the collection without a namespace: `/api/v1/pods`, `/apis/apps/v1/deployments`.
+    /// The URL path of the collection without a namespace: `/api/v1/pods`, `/apis/apps/v1/deployments`.
     pub fn path(&self) -> String {
         format!("{}/{}", group_version_path(self.group, self.version), self.name)
     }
 }
 
-/// An object of a kind in another version of it, with the defaults of the first.
+/// Converts an object to another version of its kind, with the defaults of the first version.
 fn converted(object: Object, from: &GroupVersionKind, to: &GroupVersionKind) -> Result<Object, String> {
     let normal = match normal::built_in(from, object.into_value()) {
         Some(normal) => normal?.object,
@@ -121,12 +121,12 @@ fn converted(object: Object, from: &GroupVersionKind, to: &GroupVersionKind) -> 
     convert::built_in(&normal, from, to).ok_or_else(|| format!("{} is not known in {}", from.kind, to.api_version()))
 }
 
-/// Every resource, groups and resources in the order of discovery.
+/// Every resource, in the order of discovery.
 pub fn resources() -> &'static [Resource] {
     &CATALOG.resources
 }
 
-/// The resource of that group, version and plural name.
+/// The resource with that group, version and plural name.
 pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
     let index: &HashMap<(&str, &str, &str), usize> = &CATALOG.index;
     index.get(&(group, version, plural)).and_then(|at| CATALOG.resources.get(*at))
@@ -137,7 +137,7 @@ pub(super) fn group_version_path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
 
-/// A group as recorded: its versions, the preferred one first.
+/// A recorded group: its versions, the preferred one first.
 #[derive(Debug, Deserialize)]
 pub(super) struct Group<'a> {
     pub(super) name: &'a str,
@@ -145,7 +145,7 @@ pub(super) struct Group<'a> {
     pub(super) versions: Vec<Version<'a>>,
 }
 
-/// A version of a group as recorded.
+/// A recorded version of a group.
 #[derive(Debug, Deserialize)]
 pub(super) struct Version<'a> {
     pub(super) version: &'a str,
@@ -153,7 +153,7 @@ pub(super) struct Version<'a> {
     pub(super) resources: Vec<ApiResource<'a>>,
 }
 
-/// A `metav1.APIResource` as recorded; `name` is `resource/subresource` for a subresource.
+/// A recorded `metav1.APIResource`; `name` is `resource/subresource` for a subresource.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApiResource<'a> {
@@ -205,7 +205,7 @@ fn resources_of(group: &'static str, version: &Version<'static>) -> Vec<Resource
     let subresources_of = |parent: &str| {
         let subresource = |recorded: &&ApiResource<'static>| {
             let (of, name) = recorded.name.split_once('/')?;
-            // An empty version is that of the list, and so is the group then.
+            // An empty version means the list's group and version.
             let (kind_group, kind_version) = match recorded.version {
                 "" => (group, version.version),
                 other => (recorded.group, other),

@@ -1,4 +1,4 @@
-//! Deletion: at once, gracefully, or held up by finalizers; of one object, of many, of a namespace with all in it.
+//! Deletion: immediate, graceful, or delayed by finalizers; of one object, of a collection, of a namespace with its objects.
 
 use super::call::Call;
 use super::catalog::{self, Resource};
@@ -15,13 +15,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Finalizers that stand for what is to become of an object's dependents.
+/// Finalizers for the propagation policies of a deletion.
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a pod without `terminationGracePeriodSeconds` is given.
+/// The grace period of a pod without `terminationGracePeriodSeconds`, in seconds.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
-/// The longest grace that a timestamp is computed for; nobody waits a hundred years.
+/// The longest grace period, in seconds: 100 years, so that timestamps do not overflow.
 const MAX_GRACE_SECONDS: i64 = 100 * 365 * 24 * 3600;
 
 /// `metav1.DeleteOptions`.
@@ -35,23 +35,23 @@ pub struct Options {
     dry_run: bool,
 }
 
-/// How far a deletion came.
+/// The result of a deletion.
 struct Outcome {
     object: Arc<Object>,
     is_deleted: bool,
 }
 
-/// Answers a delete.
+/// Responds to a delete.
 ///
 /// # Errors
-/// When there is no such object, or it is not the one that was meant.
+/// If the object does not exist, or a precondition fails.
 pub fn delete(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let outcome = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
         delete_in(state, call.resource, call.collection(), &call.key(), &current, &options)
     })?;
-    // `DeleteResource`: the old way to ask for a cascade has an answer of its own.
+    // `DeleteResource`: a cascade by `orphanDependents`, the old option, has a status code of its own.
     let code = if !outcome.is_deleted && options.orphan == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
     let Resource { group, name, .. } = *call.resource;
     if !outcome.is_deleted || call.resource.facts().is_returned {
@@ -64,10 +64,10 @@ pub fn delete(call: &Call) -> Result<Response<Body>, Status> {
     Ok(respond::success(code, Some(details)))
 }
 
-/// Answers a deletecollection with the list of what it deleted.
+/// Responds to a deletecollection with the list of the deleted objects.
 ///
 /// # Errors
-/// When a selector makes no sense, or a deletion fails.
+/// If a selector is invalid, or a deletion fails.
 pub fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let selection = Selection::new(call)?;
@@ -86,10 +86,10 @@ pub fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
     Ok(respond::list(call, &metadata, &objects))
 }
 
-/// Deletes a pod as an eviction does.
+/// Deletes a pod for an eviction.
 ///
 /// # Errors
-/// As a delete.
+/// As [`delete`].
 pub fn evict(call: &Call, options: &[u8]) -> Result<(), Status> {
     let mut options = Options::of(call, options, MediaType::Json)?;
     options.dry_run |= call.dry_run(OptionsKind::Create)?;
@@ -99,7 +99,7 @@ pub fn evict(call: &Call, options: &[u8]) -> Result<(), Status> {
     })
 }
 
-/// Whether an object's deletion has nothing more to wait for (`ShouldDeleteDuringUpdate`).
+/// Whether a deletion can be completed, with neither a grace period nor finalizers left (`ShouldDeleteDuringUpdate`).
 pub fn is_over(object: &Object) -> bool {
     let grace = object.get(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
     let is_held = |path: &[&str]| !object.items(path).is_empty();
@@ -110,7 +110,7 @@ pub fn is_over(object: &Object) -> bool {
         && !(is_namespace && is_held(&["spec", "finalizers"]))
 }
 
-/// Removes an object, and with the last object of a terminating namespace the namespace.
+/// Removes an object. Removes a terminating namespace with its last object.
 pub fn finish(state: &mut State, collection: Collection, key: &str, last: Object) -> Arc<Object> {
     let namespace = last.namespace().to_owned();
     let removed = state.remove(collection, key, last.clone());
@@ -121,7 +121,7 @@ pub fn finish(state: &mut State, collection: Collection, key: &str, last: Object
 }
 
 impl Options {
-    /// From the body, or the query where there is none.
+    /// Reads the options from the body, or from the query if the body is empty.
     fn of(call: &Call, body: &[u8], media_type: MediaType) -> Result<Self, Status> {
         let options = WriteOptions::for_delete(body, media_type, call.query())?;
         let precondition = |name: &str| {
@@ -139,7 +139,7 @@ impl Options {
         })
     }
 
-    /// The preconditions (`rest.BeforeDelete`).
+    /// Checks the preconditions (`rest.BeforeDelete`).
     fn check_object(&self, resource: &Resource, object: &Object) -> Result<(), Status> {
         let conflict = |why: String| Err(Status::conflict(resource.group, resource.kind, object.name(), &why));
         if let Some(uid) = self.uid.as_deref().filter(|uid| *uid != object.uid()) {
@@ -160,7 +160,7 @@ impl Options {
         Ok(())
     }
 
-    /// The finalizers that a deletion with these options leaves (`deletionFinalizersForGarbageCollection`).
+    /// The finalizers of the object after a deletion with these options (`deletionFinalizersForGarbageCollection`).
     fn finalizers(&self, object: &Object) -> Vec<Value> {
         let finalizers = object.items(&["metadata", "finalizers"]);
         let wanted = match (self.policy.as_deref(), self.orphan) {
@@ -215,17 +215,17 @@ fn delete_in(
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grace {
-    /// The kind has none.
+    /// The kind has no graceful deletion.
     None,
-    /// It is over at once.
+    /// The grace period is zero.
     Over,
-    /// The object has been given some time.
+    /// The object has got a grace period.
     Period,
-    /// It runs already, and nothing changes that.
+    /// The grace period runs already, and the request does not change it.
     Pending,
 }
 
-/// `rest.BeforeDelete` for pods, whose kubelet is to stop them first: marks the pod.
+/// Marks a pod for graceful deletion: `rest.BeforeDelete` for pods, which their kubelet stops first.
 fn grace_of(pod: &mut Object, options: &Options) -> Grace {
     let now = Timestamp::now();
     if metadata::is_deleting(pod) {
@@ -233,7 +233,7 @@ fn grace_of(pod: &mut Object, options: &Options) -> Grace {
         if granted == 0 {
             return Grace::None;
         }
-        // It may only be shortened.
+        // A grace period may only become shorter.
         let Some(seconds) = options.grace_seconds.filter(|seconds| *seconds < granted) else { return Grace::Pending };
         let ends = pod.str(&["metadata", "deletionTimestamp"]).parse().unwrap_or(now);
         let ends = ends.saturating_sub(SignedDuration::from_secs(granted.min(MAX_GRACE_SECONDS))).unwrap_or(now);
@@ -269,7 +269,7 @@ fn mark_as_deleting(object: &mut Object) {
     let _ = object.set(&["metadata", "deletionGracePeriodSeconds"], Value::from(0));
 }
 
-/// Does what kube-apiserver's registry does, and then what the namespace controller would do.
+/// Deletes a namespace as kube-apiserver's registry does, and then its objects as the namespace controller does.
 fn delete_namespace(state: &mut State, current: &Arc<Object>, options: &Options) -> Outcome {
     let mut object = Object::clone(current);
     if !metadata::is_deleting(&object) {
@@ -286,22 +286,22 @@ fn delete_namespace(state: &mut State, current: &Arc<Object>, options: &Options)
     Outcome { object: stored, is_deleted: false }
 }
 
-/// Deletes everything in a namespace; what has finalizers stays, marked.
+/// Deletes all objects in a namespace; objects with finalizers stay, marked as deleted.
 fn empty_namespace(state: &mut State, namespace: &str) {
-    // Nothing runs here, so no pod needs time to stop.
+    // Without kubelets no pod needs time to stop.
     let options = Options { grace_seconds: Some(0), ..Options::default() };
     for collection in state.collections_in(namespace) {
         let of_collection =
             |resource: &&Resource| (resource.group, resource.name) == (collection.group, collection.resource);
         let Some(resource) = catalog::resources().iter().find(of_collection) else { continue };
         for (key, object) in state.objects(collection, &store::prefix(namespace)) {
-            // Without preconditions a deletion cannot fail; and what stays keeps the namespace.
+            // A deletion without preconditions cannot fail; an object that stays keeps the namespace.
             let _ = delete_in(state, resource, collection, &key, &object, &options);
         }
     }
 }
 
-/// Removes a terminating namespace that has become empty, unless somebody else's finalizer holds it.
+/// Removes a terminating namespace that has become empty, unless another finalizer holds it.
 fn finish_namespace(state: &mut State, name: &str) {
     let Some(namespace) = state.object(initial::NAMESPACES, name) else { return };
     if !metadata::is_deleting(&namespace) || !state.collections_in(name).is_empty() {

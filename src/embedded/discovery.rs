@@ -1,6 +1,6 @@
-//! Discovery: `/api`, `/apis`, what lies below them, and `/version`.
+//! Discovery: `/api`, `/apis`, the paths below them, and `/version`.
 //!
-//! The documents are those of kube-apiserver, field for field and group for group, made from the catalog.
+//! The documents equal those of kube-apiserver in every group and field. They are generated from the catalog.
 
 mod aggregated;
 
@@ -15,9 +15,9 @@ use serde::Serialize;
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const ACCEPTED: &[&str] = &["application/json", "application/yaml"];
 
-/// The answer to a GET of a discovery path; `None` if the path is no such.
+/// The response to a GET of a discovery path; `None` for other paths.
 ///
-/// Whether the client has the document already is for [`document::conditional`] to see.
+/// [`document::conditional`] checks whether the client has the document already.
 pub fn respond(path: &str, accept: &str) -> Option<Response<Body>> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let mut segments = path.strip_prefix('/')?.split('/');
@@ -46,7 +46,7 @@ fn of_name(group: &'static Group<'static>, name: &str) -> Option<&'static Versio
     group.versions.iter().find(|version| version.version == name)
 }
 
-/// `/api` and `/apis` have two forms (`aggregated.WrappedHandler`). A 1.36 server no longer knows `v2beta1`.
+/// Responds to `/api` and `/apis`, which have two forms (`aggregated.WrappedHandler`). A 1.36 server no longer supports `v2beta1`.
 fn root(accept: &str, plain: &impl Serialize, aggregated: &Aggregated) -> Response<Body> {
     for clause in document::clauses(accept) {
         let form = (clause.parameter("g"), clause.parameter("v"), clause.parameter("as"));
@@ -75,14 +75,14 @@ fn plain_form(clause: &document::Clause<'_>, plain: &impl Serialize) -> Option<R
     if clause.takes("json") {
         return Some(document::document("application/json", line(plain)));
     }
-    // Fields in alphabetical order, as a YAML answer has them.
+    // A YAML response has its fields in alphabetical order.
     let value = clause.takes("yaml").then(|| serde_json::to_value(plain))?.ok()?;
     Some(document::document("application/yaml", serde_saphyr::to_string(&value).ok()?))
 }
 
-/// JSON with a line end, as the API machinery's encoder writes it.
+/// JSON with a line end, as in the API machinery's encoder.
 fn line(value: &impl Serialize) -> Vec<u8> {
-    // Strings, numbers and lists of them: there is nothing that could fail.
+    // Strings, numbers and lists of them always encode.
     let mut bytes = serde_json::to_vec(value).unwrap_or_default();
     bytes.push(b'\n');
     bytes
@@ -128,7 +128,7 @@ struct VersionInfo {
     platform: &'static str,
 }
 
-/// `metav1.APIVersions`; it has no `apiVersion`, as in kube-apiserver's answer.
+/// `metav1.APIVersions`, without an `apiVersion`, as in kube-apiserver's response.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ApiVersions {
@@ -151,7 +151,7 @@ fn api_versions() -> ApiVersions {
     ApiVersions {
         kind: "APIVersions",
         versions: core.flat_map(|group| &group.versions).map(|version| version.version).collect(),
-        // The server inside the process has no address; clients have not read this for years.
+        // The server inside the process has no address; clients have ignored this field for years.
         server_addresses: [ServerAddress { client_cidr: "0.0.0.0/0", server_address: "127.0.0.1:443" }],
     }
 }
@@ -181,7 +181,7 @@ struct GroupVersion {
     version: &'static str,
 }
 
-/// `metav1.APIGroup` as an answer of its own.
+/// `metav1.APIGroup` as a response of its own.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ApiGroupDocument {
@@ -213,7 +213,7 @@ fn api_group_list() -> ApiGroupList {
     ApiGroupList { kind: "APIGroupList", api_version: "v1", groups: named.map(ApiGroup::of).collect() }
 }
 
-/// `metav1.APIResourceList`; that of the core group has no `apiVersion` (`discovery.NewAPIVersionHandler`).
+/// `metav1.APIResourceList`; the list of the core group has no `apiVersion` (`discovery.NewAPIVersionHandler`).
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ApiResourceList {

@@ -1,4 +1,4 @@
-//! Answers that are one unchanging document: which form of it a client accepts, and the headers that let it be cached.
+//! Responses with an unchanging document: negotiation of the document's form, and caching headers.
 
 use crate::body::{Body, empty, full};
 use crate::status::Status;
@@ -15,7 +15,7 @@ pub(super) struct Clause<'a> {
     parameters: Vec<(&'a str, &'a str)>,
 }
 
-/// The media ranges of an `Accept` header, the most wanted first (`goautoneg.ParseAccept`); an empty header takes all.
+/// The media ranges of an `Accept` header, the most preferred first (`goautoneg.ParseAccept`); an empty header accepts all.
 pub(super) fn clauses(accept: &str) -> Vec<Clause<'_>> {
     let accept = if accept.trim().is_empty() { "*/*" } else { accept };
     let mut weighed: Vec<(f32, Clause<'_>)> = accept.split(',').filter_map(clause).collect();
@@ -44,7 +44,7 @@ fn clause(text: &str) -> Option<(f32, Clause<'_>)> {
 }
 
 impl<'a> Clause<'a> {
-    /// Whether `application/<subtype>` is within the range.
+    /// Whether the range contains `application/<subtype>`.
     pub(super) fn takes(&self, subtype: &str) -> bool {
         (self.kind == "application" || self.kind == "*") && (self.subtype == subtype || self.subtype == "*")
     }
@@ -72,21 +72,21 @@ pub(super) fn document(content_type: &'static str, body: impl Into<Bytes>) -> Re
     response
 }
 
-/// The same with an entity tag.
+/// A document with status 200 and an entity tag.
 pub(super) fn tagged(content_type: &'static str, body: impl Into<Bytes>, tag: &str) -> Response<Body> {
     let mut response = document(content_type, body);
     set(&mut response, ETAG, &format!("\"{tag}\""));
     response
 }
 
-/// Sets a header; a value that is none is left out.
+/// Sets a header; omits an invalid value.
 pub(super) fn set(response: &mut Response<Body>, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }
 }
 
-/// 406 as a Status, with what would have been accepted.
+/// 406 as a Status that lists the accepted media types.
 pub(super) fn not_acceptable(accepted: &[&str]) -> Response<Body> {
     let status = Status::not_acceptable(accepted);
     let mut response = document("application/json", serde_json::to_vec(&status).unwrap_or_default());
@@ -94,7 +94,7 @@ pub(super) fn not_acceptable(accepted: &[&str]) -> Response<Body> {
     response
 }
 
-/// The answer to a request with that `If-None-Match`: 304 without a body if the client has this document already.
+/// Applies `If-None-Match` to a response: 304 without a body if the client has this document already.
 pub fn conditional(response: Response<Body>, if_none_match: &str) -> Response<Body> {
     let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
     let known = tag.is_some_and(|tag| if_none_match.split(',').any(|each| each.trim().trim_start_matches("W/") == tag));

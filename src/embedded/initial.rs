@@ -1,4 +1,4 @@
-//! What a few kinds are given when they are created, because clients rely on it: addresses, phases, finalizers.
+//! Values that the server sets in new objects of a few kinds, because clients rely on them: addresses, phases, finalizers.
 
 use super::body::strings;
 use super::catalog::Resource;
@@ -26,14 +26,14 @@ const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "servicea
 /// Namespaces of every cluster (`systemnamespaces.Controller`).
 const SYSTEM_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Where services' addresses come from (`--service-cluster-ip-range`): 10.96.0.0/16, as kubeadm sets it but smaller.
-/// The first stands for the API server itself.
+/// The range of services' addresses (`--service-cluster-ip-range`): 10.96.0.0/16, as with kubeadm but smaller. The first address is the API
+/// server's own.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 96, 0, 1]);
 const ADDRESSES: u32 = 1 << 16;
 /// `--service-node-port-range`.
 const NODE_PORTS: std::ops::Range<u64> = 30_000..32_768;
 
-/// Creates the namespaces that every cluster has.
+/// Creates the namespaces of every cluster.
 pub fn namespaces(state: &mut State) {
     let Some(resource) = super::catalog::resource("", "v1", "namespaces") else { return };
     for name in SYSTEM_NAMESPACES {
@@ -45,7 +45,7 @@ pub fn namespaces(state: &mut State) {
     }
 }
 
-/// Creates the `default` service account of a namespace, unless it is there.
+/// Creates the `default` service account of a namespace, unless it exists.
 pub fn service_account(state: &mut State, namespace: &str) {
     let Some(resource) = super::catalog::resource("", "v1", "serviceaccounts") else { return };
     let key = key(namespace, "default");
@@ -61,9 +61,9 @@ fn named(kind: &str, namespace: &str, name: &str) -> Object {
     Object::from_value(json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})).unwrap_or_default()
 }
 
-/// Fields of a new object that do not depend on others (`PrepareForCreate`); `object` is in its stored form.
+/// Sets fields of a new object that do not depend on other objects (`PrepareForCreate`); `object` is in its stored form.
 pub fn prepare(resource: &Resource, object: &mut Object, caller: &UserInfo) {
-    // A kubelet registers its node together with its status.
+    // A kubelet creates its node with a status.
     if resource.subresource("status").is_some() && resource.name != "nodes" {
         object.fields_mut().remove("status");
     }
@@ -87,10 +87,10 @@ pub fn prepare(resource: &Resource, object: &mut Object, caller: &UserInfo) {
     }
 }
 
-/// Fields of a changed object that stay, or follow from others (`PrepareForUpdate`).
+/// Restores fields that an update must not change, and sets fields that depend on others (`PrepareForUpdate`).
 ///
 /// # Errors
-/// When there is no address left for a service that needs one.
+/// If no address is left for a service that needs one.
 pub fn keep(state: &mut State, resource: &Resource, object: &mut Object, current: &Object) -> Result<(), Status> {
     match (resource.group, resource.name) {
         ("", "services") => {
@@ -107,7 +107,7 @@ pub fn keep(state: &mut State, resource: &Resource, object: &mut Object, current
             Ok(())
         }
         ("certificates.k8s.io", "certificatesigningrequests") => {
-            // The request itself cannot be changed.
+            // The spec of a signing request is immutable.
             if let Some(spec) = current.get(&["spec"]) {
                 put(object, &["spec"], spec.clone());
             }
@@ -128,7 +128,7 @@ fn label_namespace(object: &mut Object) {
     put(object, &["metadata", "labels", "kubernetes.io/metadata.name"], name);
 }
 
-/// `Convert_v1_Secret_To_core_Secret`: plain strings become data.
+/// `Convert_v1_Secret_To_core_Secret`: moves `stringData` to `data`.
 fn prepare_secret(object: &mut Object) {
     default(object, &["type"], json!("Opaque"));
     if let Some(Value::Object(plain)) = object.fields_mut().remove("stringData") {
@@ -140,7 +140,7 @@ fn prepare_secret(object: &mut Object) {
     }
 }
 
-/// `csrStrategy.PrepareForCreate`: who asks is not for the client to say.
+/// `csrStrategy.PrepareForCreate`: replaces the requesting user in the spec by the caller.
 fn prepare_signing_request(object: &mut Object, caller: &UserInfo) {
     for field in ["username", "uid", "groups", "extra"] {
         object.remove(&["spec", field]);
@@ -166,7 +166,7 @@ fn quality_of_service(pod: &Object) -> &'static str {
         for resource in ["cpu", "memory"] {
             any |= requests.contains_key(resource) || limits.contains_key(resource);
             let limit = limits.get(resource);
-            // Without a request the limit is the request.
+            // A missing request equals the limit.
             guaranteed &= limit.is_some() && requests.get(resource).is_none_or(|request| Some(request) == limit);
         }
     }
@@ -196,7 +196,7 @@ fn prepare_service(service: &mut Object) {
     }
 }
 
-/// What an update that does not speak of the addresses keeps (`patchAllocatedValues`).
+/// Restores the addresses of a service whose update omits them (`patchAllocatedValues`).
 fn keep_service(service: &mut Object, current: &Object) {
     if service.str(&["spec", "type"]) == "ExternalName" {
         return;
@@ -228,10 +228,10 @@ fn is_reached_from_outside(service: &Object) -> bool {
     matches!(service.str(&["spec", "type"]), "NodePort" | "LoadBalancer")
 }
 
-/// Gives a service the address and the ports that it lacks.
+/// Allocates the address and the ports that a service lacks.
 ///
 /// # Errors
-/// When there are none left.
+/// If no address or port is left.
 pub fn allocate(state: &State, service: &mut Object) -> Result<(), Status> {
     if service.str(&["spec", "type"]) == "ExternalName" {
         return Ok(());
@@ -287,7 +287,7 @@ fn allocate_node_ports(service: &mut Object, others: &[Arc<Object>]) -> Result<(
     Ok(())
 }
 
-/// Sets a field; on an object of another shape nothing happens, and the store holds what the client sent.
+/// Sets a field. Does nothing for an object of another shape, which is stored as the client sent it.
 fn put(object: &mut Object, path: &[&str], value: Value) {
     let _ = object.set(path, value);
 }

@@ -1,4 +1,4 @@
-//! Metadata that the server, not the client, decides.
+//! Metadata that the server sets, rather than the client.
 
 use super::catalog::Resource;
 use crate::go_text::go_quote;
@@ -8,7 +8,7 @@ use crate::status::{Cause, invalid};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What only the server may set.
+/// Fields that only the server may set.
 const SERVERS: [&str; 9] = [
     "uid",
     "resourceVersion",
@@ -21,23 +21,23 @@ const SERVERS: [&str; 9] = [
     "clusterName",
 ];
 
-/// The time as Kubernetes writes it, to the second.
+/// The current time in Kubernetes' format, in whole seconds.
 pub fn now() -> String {
     timestamp(jiff::Timestamp::now())
 }
 
-/// A time as Kubernetes writes it.
+/// A time in Kubernetes' format.
 pub fn timestamp(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// What is wrong with a name that is to be a segment of a path (`path.ValidatePathSegmentName`).
+/// The errors of a name that must be a segment of a path (`path.ValidatePathSegmentName`).
 pub fn name_causes(name: &str) -> Vec<Cause> {
     let cause = |why: String| invalid::invalid("metadata.name", &go_quote(name), &why);
     path_segment_errors(name).into_iter().map(cause).collect()
 }
 
-/// The metadata of a new object (`rest.BeforeCreate`).
+/// Sets the metadata of a new object (`rest.BeforeCreate`).
 pub fn begin(resource: &Resource, object: &mut Object) {
     for field in SERVERS {
         object.remove(&["metadata", field]);
@@ -50,7 +50,7 @@ pub fn begin(resource: &Resource, object: &mut Object) {
     drop_empty(object);
 }
 
-/// The metadata of a changed object, as far as it stays what it was (`rest.BeforeUpdate`).
+/// Copies metadata that an update does not change from the current object (`rest.BeforeUpdate`).
 pub fn carry_over(object: &mut Object, current: &Object) {
     if object.uid().is_empty() {
         copy(object, current, "uid");
@@ -67,7 +67,7 @@ pub fn carry_over(object: &mut Object, current: &Object) {
     drop_empty(object);
 }
 
-/// What an update must not change (`validation.ValidateObjectMetaAccessorUpdate`).
+/// The errors of an update that changes immutable metadata (`validation.ValidateObjectMetaAccessorUpdate`).
 pub fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     if is_deleting(current) {
@@ -94,7 +94,7 @@ pub fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
     causes
 }
 
-/// Counts a change of anything but metadata and status.
+/// Increments the generation if a field outside of the metadata and the status changes.
 pub fn count_generation(resource: &Resource, object: &mut Object, current: &Object) {
     let wanted = |object: &Object| {
         let mut fields = object.fields().clone();
@@ -108,7 +108,7 @@ pub fn count_generation(resource: &Resource, object: &mut Object, current: &Obje
     }
 }
 
-/// Adds one to an object's generation, if it has one.
+/// Increments an object's generation, if it has one.
 pub fn next_generation(object: &mut Object) {
     if let Some(generation) = object.get(&["metadata", "generation"]).and_then(Value::as_i64).filter(|n| *n > 0) {
         let _ = object.set(&["metadata", "generation"], Value::from(generation.saturating_add(1)));
@@ -129,7 +129,7 @@ fn copy(object: &mut Object, current: &Object, field: &str) {
     }
 }
 
-/// Removes what Go's `omitempty` leaves out.
+/// Removes fields that Go's `omitempty` omits.
 fn drop_empty(object: &mut Object) {
     if let Some(Value::Object(metadata)) = object.get_mut(&["metadata"]) {
         metadata.retain(|_, value| match value {

@@ -1,7 +1,7 @@
-//! The embedded API server: everything that a kube-apiserver stores and serves, in this process and in memory.
+//! The embedded API server: stores and serves the resources of a kube-apiserver, in this process and in memory.
 //!
-//! It is not a cluster: nothing schedules, nothing runs. It has no admission and no authorization of its own, and takes
-//! the word of whoever calls it for who the user is: the proxy in front does all three.
+//! The embedded API server is not a cluster: it schedules and runs nothing. It has no admission, no authentication and no authorization of
+//! its own, and trusts its callers to name the user: the proxy in front does all three.
 
 pub mod catalog;
 pub mod document;
@@ -46,15 +46,15 @@ use store::{Bounds, Store};
 /// The bounds of a [`Server`].
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Changes kept of each resource: how far back a watch can start, and a continued list can look.
+    /// Changes that are kept of each resource: how far back a watch can start, and a continued list can read.
     pub history: usize,
-    /// Changes that may wait for one watcher before its watch is closed.
+    /// Changes that may be queued for one watcher before its watch is closed.
     pub watcher_queue: usize,
-    /// Bytes of a request's body.
+    /// Bytes that a request's body may have.
     pub body_bytes: usize,
-    /// Objects of one page, where a list is paged.
+    /// Objects on one page of a paged list.
     pub page_objects: usize,
-    /// The shortest time that a watch without `timeoutSeconds` lasts; the longest is twice that.
+    /// The shortest duration of a watch without `timeoutSeconds`, in seconds; the longest is twice as long.
     pub watch_seconds: u64,
     /// Time between a watch's bookmarks.
     pub bookmark_interval: Duration,
@@ -73,14 +73,14 @@ impl Default for Limits {
     }
 }
 
-/// An API server. Its in-memory transport is [`Transport::send`].
+/// An API server. [`Transport::send`] is its in-memory transport.
 pub struct Server {
     store: Arc<Store>,
     limits: Limits,
 }
 
 impl Server {
-    /// A server with nothing but the namespaces that every cluster has.
+    /// A server that contains only the namespaces of every cluster.
     pub fn new(limits: Limits) -> Arc<Self> {
         let bounds = Bounds { history: limits.history.max(1), watcher_queue: limits.watcher_queue.max(1) };
         let server = Self { store: Arc::new(Store::new(bounds)), limits };

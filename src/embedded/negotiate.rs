@@ -1,8 +1,8 @@
-//! What form of an answer a client accepts: `k8s.io/apiserver/pkg/endpoints/handlers/negotiation`, for JSON alone.
+//! Negotiation of a response's form: `k8s.io/apiserver/pkg/endpoints/handlers/negotiation`, for JSON only.
 
 use crate::status::Status;
 
-/// The form of an answer. Whatever it is, its encoding is JSON.
+/// The form of a response. The encoding of every form is JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// The object itself.
@@ -13,13 +13,13 @@ pub enum Form {
     Metadata(&'static str),
 }
 
-/// Media ranges that are looked at in one `Accept` header.
+/// The number of media ranges that are read from one `Accept` header.
 const MAX_RANGES: usize = 32;
 
-/// The best form of those that an `Accept` header lists: `negotiation.NegotiateMediaTypeOptions`.
+/// The preferred form among those in an `Accept` header: `negotiation.NegotiateMediaTypeOptions`.
 ///
 /// # Errors
-/// When it lists none that the server has.
+/// If the server supports none of the header's forms.
 pub fn form(accept: Option<&str>) -> Result<Form, Status> {
     let accept = accept.map(str::trim).filter(|accept| !accept.is_empty()).unwrap_or("*/*");
     let mut ranges: Vec<_> = accept.split(',').take(MAX_RANGES).map(parse).collect();

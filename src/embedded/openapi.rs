@@ -1,7 +1,7 @@
 //! OpenAPI v2 and v3 as recorded from kube-apiserver, without descriptions.
 //!
-//! Enough for `kubectl explain`, for the patches of `kubectl apply`, and for clients that look whether the server
-//! validates fields. The v3 documents share their schemas in the recording and are put together when first asked for.
+//! The documents suffice for `kubectl explain`, for the patches of `kubectl apply`, and for clients that check whether the server validates
+//! fields. In the recording the v3 documents share their schemas; each document is assembled at its first use.
 
 use super::document::{self, Clause};
 use crate::body::{Body, empty};
@@ -17,13 +17,13 @@ use std::sync::LazyLock;
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The answer to a GET of `/openapi/v2`, `/openapi/v3` or what lies below it; `None` if the path is no such.
+/// The response to a GET of `/openapi/v2`, `/openapi/v3` or a path below; `None` for other paths.
 ///
-/// Whether the client has the document already is for [`document::conditional`] to see.
+/// [`document::conditional`] checks whether the client has the document already.
 pub fn respond(path: &str, query: &str, accept: &str) -> Option<Response<Body>> {
     match path.strip_prefix("/openapi/")? {
         "v2" => Some(v2(accept)),
-        // kube-apiserver looks at no Accept header here and says text/plain.
+        // kube-apiserver ignores the Accept header here and answers text/plain.
         "v3" => Some(document::document("text/plain; charset=utf-8", INDEX.clone())),
         other => {
             let name = other.strip_prefix("v3/")?;
@@ -33,7 +33,7 @@ pub fn respond(path: &str, query: &str, accept: &str) -> Option<Response<Body>> 
     }
 }
 
-/// A document as sent, and its entity tag.
+/// A document and its entity tag.
 struct Document {
     body: Bytes,
     tag: String,
@@ -45,8 +45,7 @@ impl Document {
     }
 }
 
-/// `OpenAPIService.HandleGroupVersion`: a URL with the right hash never changes its content, one with another hash is
-/// sent on.
+/// `OpenAPIService.HandleGroupVersion`: a URL with the right hash is cached forever, a URL with another hash is redirected.
 fn group_version(name: &str, document: &Document, query: &str, accept: &str) -> Response<Body> {
     if !document::clauses(accept).iter().any(|clause| clause.takes("json")) {
         return not_acceptable("Accept");
@@ -72,7 +71,7 @@ fn group_version(name: &str, document: &Document, query: &str, accept: &str) -> 
     response
 }
 
-/// `handler.OpenAPIService.RegisterOpenAPIVersionedService`: JSON, and the protobuf form that client-go asks for.
+/// `handler.OpenAPIService.RegisterOpenAPIVersionedService`: JSON, or the protobuf form that client-go requests.
 fn v2(accept: &str) -> Response<Body> {
     let wants_protobuf = |clause: &Clause<'_>| {
         clause.takes("com.github.proto-openapi.spec.v2.v1.0+protobuf")
@@ -94,7 +93,7 @@ fn v2(accept: &str) -> Response<Body> {
     not_acceptable("Accept-Encoding, Accept")
 }
 
-/// 406 without a body, as kube-apiserver's OpenAPI handlers answer.
+/// 406 without a body, as in kube-apiserver's OpenAPI handlers.
 fn not_acceptable(vary: &'static str) -> Response<Body> {
     let mut response = Response::new(empty());
     *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
@@ -161,7 +160,7 @@ struct Recorded<'a> {
     schemas: BTreeMap<&'a str, &'a RawValue>,
 }
 
-/// One of them: its paths, the names of its schemas in the common pool, and the schemas that differ from it.
+/// A recorded document: its paths, the names of its schemas in the common pool, and the schemas that differ from the pool.
 #[derive(Deserialize)]
 struct RecordedDocument<'a> {
     #[serde(borrow)]
@@ -303,7 +302,7 @@ mod tests {
     async fn the_protobuf_form_has_the_same_definitions_as_the_json() {
         let v2 = json_at("/openapi/v2").await;
         let contains = |name: &str| {
-            // A string field is its length and its bytes.
+            // A string field consists of its length and its bytes.
             let field = [&[u8::try_from(name.len()).unwrap()], name.as_bytes()].concat();
             V2_PROTO.body.windows(field.len()).any(|window| window == field)
         };

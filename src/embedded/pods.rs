@@ -1,4 +1,4 @@
-//! Subresources that do something: binding and eviction of pods, tokens of service accounts.
+//! Subresources with side effects: binding and eviction of pods, tokens of service accounts.
 
 use super::call::Call;
 use super::store::{Collection, key};
@@ -15,14 +15,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "serviceaccounts" };
-/// How long a token lives that does not say so, and at most.
+/// The lifetime of a token without a requested lifetime, and the longest lifetime, in seconds.
 const DEFAULT_TOKEN_SECONDS: i64 = 3600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 
-/// Binds a pod to a node: `pods/binding`, and `bindings` where the name is the body's.
+/// Binds a pod to a node: `pods/binding`, or `bindings` with the pod's name in the body.
 ///
 /// # Errors
-/// When the pod is bound already, or on its way out.
+/// If the pod is bound already, or is being deleted.
 pub fn bind(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Create)?;
     let binding = body::object(call, &GroupVersionKind::new("", "v1", "Binding"))?;
@@ -36,7 +36,7 @@ pub fn bind(call: &Call) -> Result<Response<Body>, Status> {
     }
     let node = binding.str(&["target", "name"]);
     if node.is_empty() {
-        // `ToAggregate` is no Status of its own.
+        // `ToAggregate` returns an error without a Status.
         return Err(Status::plain("target.name: Required value"));
     }
     let key = key(call.namespace(), name);
@@ -89,10 +89,10 @@ fn assign(pod: &mut Object, binding: &Object, node: &str) {
     let _ = pod.set(&["status", "conditions"], Value::Array(conditions));
 }
 
-/// Evicts a pod. No disruption budget stands against it: their counts are a controller's, and none runs here.
+/// Evicts a pod. Ignores disruption budgets: a controller maintains their counts, and none runs here.
 ///
 /// # Errors
-/// When there is no such pod, or it is not the one that was meant.
+/// If the pod does not exist, or a precondition fails.
 pub fn evict(call: &Call) -> Result<Response<Body>, Status> {
     let eviction = body::object(call, &GroupVersionKind::new("policy", "v1", "Eviction"))?;
     if !matches!(eviction.name(), "" | "undefined") && eviction.name() != call.info.name {
@@ -103,10 +103,10 @@ pub fn evict(call: &Call) -> Result<Response<Body>, Status> {
     Ok(respond::success(StatusCode::CREATED, None))
 }
 
-/// Issues a token for a service account. It is random and means nothing: nobody here verifies tokens.
+/// Issues a token for a service account. The token is random, since the embedded API server verifies no tokens.
 ///
 /// # Errors
-/// When there is no such service account.
+/// If the service account does not exist.
 pub fn issue_token(call: &Call) -> Result<Response<Body>, Status> {
     let mut request = body::object(call, &GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest"))?;
     let account = call.store.with(|state| state.object(SERVICE_ACCOUNTS, &call.key()));

@@ -13,7 +13,7 @@ use http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The version of continue tokens, which is kube-apiserver's.
+/// The version of continue tokens, equal to kube-apiserver's.
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 const EXPIRED: &str = "The resourceVersion for the provided list is too old.";
@@ -22,10 +22,10 @@ const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to di
     remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were \
     created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
-/// Answers a get.
+/// Responds to a get.
 ///
 /// # Errors
-/// When the object is not there.
+/// If the object does not exist.
 pub fn get(call: &Call) -> Result<Response<Body>, Status> {
     let wanted = revision(call)?;
     let found = call.store.with(|state| {
@@ -35,10 +35,10 @@ pub fn get(call: &Call) -> Result<Response<Body>, Status> {
     Ok(respond::object(call, StatusCode::OK, &found))
 }
 
-/// Answers a list.
+/// Responds to a list.
 ///
 /// # Errors
-/// When its options make no sense, or what it asks for is gone.
+/// If the options are invalid, or the requested version has expired.
 pub fn list(call: &Call) -> Result<Response<Body>, Status> {
     check_options(call)?;
     let selection = Selection::new(call)?;
@@ -56,7 +56,7 @@ pub fn list(call: &Call) -> Result<Response<Body>, Status> {
         let left = objects.len() - at - 1;
         if limit == Some(selected.len()) && left > 0 {
             metadata.continue_token = token(revision as i64, key);
-            // With selectors nobody knows how many of the rest match (`storage.PrepareContinueToken`).
+            // With selectors the number of remaining matches is unknown (`storage.PrepareContinueToken`).
             metadata.remaining_item_count = selection.is_empty().then_some(left as u64);
             break;
         }
@@ -67,7 +67,7 @@ pub fn list(call: &Call) -> Result<Response<Body>, Status> {
 /// The resourceVersion in the query; `None` for "any".
 ///
 /// # Errors
-/// When it is no number.
+/// If the value is no number.
 pub fn revision(call: &Call) -> Result<Option<u64>, Status> {
     let Some(text) = call.text("resourceVersion") else { return Ok(None) };
     let revision: u64 = text.parse().map_err(|_| {
@@ -82,7 +82,7 @@ pub fn revision(call: &Call) -> Result<Option<u64>, Status> {
 struct Snapshot {
     objects: Vec<(String, Arc<Object>)>,
     revision: u64,
-    /// The first key that the list begins with.
+    /// The first key of the list.
     start: Option<String>,
 }
 
@@ -105,7 +105,7 @@ fn snapshot(call: &Call) -> Result<Snapshot, Status> {
                 let objects = objects.map_err(|Expired { .. }| expired_continue(&start))?;
                 Ok(Snapshot { objects, revision, start: Some(start) })
             }
-            // The client has been told that its list is not consistent any more.
+            // The token says that the list is no longer consistent.
             Err(_) => Ok(now(state, call, &prefix, Some(start))),
         });
     }
@@ -127,7 +127,7 @@ fn now(state: &State, call: &Call, prefix: &str, start: Option<String>) -> Snaps
     Snapshot { objects: state.objects(call.collection(), prefix), revision: state.revision(), start }
 }
 
-/// `storage.NewTooLargeResourceVersionError`, without the wait for a version that no other replica could bring.
+/// `storage.NewTooLargeResourceVersionError`, without waiting for the version, since there is no other replica.
 fn not_in_the_future(wanted: Option<u64>, state: &State) -> Result<(), Status> {
     let Some(wanted) = wanted.filter(|wanted| *wanted > state.revision()) else { return Ok(()) };
     let why = format!("Too large resource version: {wanted}, current: {}", state.revision());
@@ -176,12 +176,12 @@ fn check_options(call: &Call) -> Result<(), Status> {
 #[derive(Serialize, Deserialize)]
 struct Token {
     v: String,
-    /// Negative where the list is not consistent.
+    /// Negative if the list is not consistent.
     rv: i64,
     start: String,
 }
 
-/// The token that goes on behind a key.
+/// The token for a list that continues after a key.
 fn token(rv: i64, after: &str) -> String {
     encode_token(rv, format!("{after}\0"))
 }
@@ -212,7 +212,7 @@ fn decode_token(text: &str) -> Result<Token, Status> {
     Ok(token)
 }
 
-/// `etcd3.handleCompactedErrorForPaging`: the way on is a token without a resourceVersion.
+/// `etcd3.handleCompactedErrorForPaging`: the Status contains a token without a resourceVersion.
 fn expired_continue(start: &str) -> Status {
     let mut status = Status::failure(410, "Expired", EXPIRED_CONTINUE);
     status.metadata.insert("continue".into(), encode_token(-1, start.to_owned()).into());

@@ -1,4 +1,4 @@
-//! Answers: objects and lists in the form that the client accepts, and failures.
+//! Responses: objects and lists in the form that the client accepts, and failures.
 
 use super::call::Call;
 use super::catalog::Resource;
@@ -14,24 +14,24 @@ use serde::ser::SerializeMap;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// A JSON answer.
+/// A JSON response.
 pub fn json(code: StatusCode, bytes: impl Into<bytes::Bytes>) -> Response<Body> {
     let mut response = Response::new(full(bytes));
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // Nothing of an API server may be kept (`filters.WithCacheControl`).
+    // Responses of an API server must not be cached (`filters.WithCacheControl`).
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
 }
 
-/// A text.
+/// A text response.
 pub fn text(text: &'static str) -> Response<Body> {
     let mut response = Response::new(full(text));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 
-/// A failure.
+/// The response of a failed request.
 pub fn failure(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(code, bytes(status));
@@ -42,44 +42,44 @@ pub fn failure(status: &Status) -> Response<Body> {
     response
 }
 
-/// A value, whatever the client would rather have.
+/// A JSON value, independent of the form that the client accepts.
 pub fn value(code: StatusCode, value: &Value) -> Response<Body> {
     json(code, bytes(value))
 }
 
-/// The Status of something that was done.
+/// The Status of a successful request.
 pub fn success(code: StatusCode, details: Option<Value>) -> Response<Body> {
     let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
     if let (Some(details), Some(status)) = (details, status.as_object_mut()) {
         status.insert("details".into(), details);
     }
-    // The Status of a creation says the code that goes with it; that of a deletion does not.
+    // The Status of a creation contains its code; the Status of a deletion does not.
     if let (StatusCode::CREATED, Some(status)) = (code, status.as_object_mut()) {
         status.insert("code".into(), Value::from(code.as_u16()));
     }
     value(code, &status)
 }
 
-/// A stored object.
+/// The response with a stored object.
 pub fn object(call: &Call, code: StatusCode, object: &Object) -> Response<Body> {
     json(code, bytes(&Shown { call, object, with_columns: true }))
 }
 
-/// What `metadata` of a list says.
+/// The `metadata` of a list.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// The resourceVersion at which the list is true.
+    /// The resourceVersion of the list.
     pub resource_version: String,
-    /// Where the next page begins.
+    /// The token for the next page.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
-    /// How much is left, if that is known.
+    /// The number of remaining objects, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<u64>,
 }
 
-/// A list of stored objects.
+/// The response with a list of stored objects.
 pub fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Response<Body> {
     let resource = call.resource;
     let bytes = match call.form {
@@ -96,13 +96,13 @@ pub fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Respon
     json(StatusCode::OK, bytes)
 }
 
-/// A stored object in the form that the call wants: what a response or a watch event carries.
+/// A stored object in the form of a call, for a response or a watch event.
 pub struct Shown<'a> {
     /// The call.
     pub call: &'a Call,
     /// The object as stored.
     pub object: &'a Object,
-    /// Whether a Table says what its columns are: once in a watch.
+    /// Whether a Table includes its column definitions, which a watch sends once.
     pub with_columns: bool,
 }
 
@@ -141,7 +141,7 @@ fn table_of(call: &Call, objects: &[Arc<Object>], metadata: Option<&ListMeta>) -
     table
 }
 
-/// A list of a built-in kind: its items do not repeat what kind they are.
+/// A list of a built-in kind, whose items omit their kind.
 struct List<'a> {
     resource: &'static Resource,
     metadata: &'a ListMeta,
@@ -178,9 +178,9 @@ impl Serialize for Item<'_> {
     }
 }
 
-/// JSON as bytes, with the line end that kube-apiserver's encoder writes.
+/// JSON as bytes, with a line end as in kube-apiserver's encoder.
 pub fn bytes(value: &impl Serialize) -> Vec<u8> {
-    // Objects' keys are strings and nothing here fails of its own.
+    // Keys are strings, and no type here fails to serialize.
     let mut bytes = serde_json::to_vec(value).unwrap_or_default();
     bytes.push(b'\n');
     bytes

@@ -1,4 +1,4 @@
-//! Reviews: kinds that are answered and not stored. Everybody may do everything here, and no token is known.
+//! Reviews: kinds that the server answers and does not store. Every user may do everything, and no token is valid.
 
 use super::call::Call;
 use super::{body, respond};
@@ -8,7 +8,7 @@ use crate::status::Status;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-/// Whether a resource is one of these.
+/// Whether a resource is a review.
 pub fn is_review(group: &str, resource: &str) -> bool {
     match group {
         "authentication.k8s.io" => matches!(resource, "tokenreviews" | "selfsubjectreviews"),
@@ -17,10 +17,10 @@ pub fn is_review(group: &str, resource: &str) -> bool {
     }
 }
 
-/// Answers a review.
+/// Responds to a review.
 ///
 /// # Errors
-/// When it asks about nothing.
+/// If the review's spec is incomplete.
 pub fn review(call: &Call) -> Result<Response<Body>, Status> {
     let mut review = body::object(call, &call.resource.gvk())?;
     let status = match call.resource.name {
@@ -44,7 +44,7 @@ pub fn review(call: &Call) -> Result<Response<Body>, Status> {
     Ok(respond::value(StatusCode::CREATED, &review.into_value()))
 }
 
-/// `tokenreview.REST.Create`, where no authenticator knows any token.
+/// `tokenreview.REST.Create`, without any authenticator.
 fn token_status(review: &Object) -> Result<Value, Status> {
     if review.str(&["spec", "token"]).is_empty() {
         return Err(Status::bad_request("token is required for TokenReview in authentication"));

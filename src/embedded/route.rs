@@ -1,4 +1,4 @@
-//! From a request to what answers it.
+//! Dispatches a request to its handler.
 
 use super::call::Call;
 use super::catalog::{self, Resource};
@@ -13,10 +13,10 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Request, Response, Uri};
 
-/// Subresources that a kubelet or a pod answers, through the API server.
+/// Subresources that the API server forwards to a kubelet or a pod.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "portforward", "proxy", "log"];
 
-/// Answers a request, come what may.
+/// Responds to every request, with a Status if it fails.
 pub async fn respond(server: &Server, request: Request<Body>) -> Response<Body> {
     let is_head = request.method() == Method::HEAD;
     let mut response = answer(server, request).await.unwrap_or_else(|status| respond::failure(&status));
@@ -53,7 +53,7 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
     if call.info.subresource.is_empty() { on_objects(call) } else { on_subresource(&call) }
 }
 
-/// What is at a path that is no resource's.
+/// The document at a path that belongs to no resource.
 fn document(uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
     let path = uri.path();
     if ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || is_below(path, health)) {
@@ -72,19 +72,19 @@ fn is_below(path: &str, parent: &str) -> bool {
     path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The resource that a URL names, if the URL is one of that resource's.
+/// The resource that a URL names, if the URL's form is valid for that resource.
 fn resource(info: &RequestInfo) -> Result<&'static Resource, Status> {
     let found = catalog::resource(&info.api_group, &info.api_version, &info.resource);
     let resource = found.ok_or_else(Status::no_such_path)?;
     let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
     let is_in_place = if resource.namespaced {
-        // Across namespaces objects can only be listed and watched, and a few reviews created.
+        // Without a namespace in the URL, namespaced objects can only be listed and watched, and a few reviews created.
         !info.namespace.is_empty()
             || (info.parts.len() == 1 && matches!(info.verb.as_str(), "list" | "watch" | "create"))
     } else {
         is_namespace || info.namespace.is_empty()
     };
-    // The path goes no further than a subresource, except behind a proxy.
+    // A path ends with a subresource, except after `proxy`.
     let is_known_depth = info.parts.len() <= 3 || info.subresource == "proxy";
     if is_in_place && is_known_depth { Ok(resource) } else { Err(Status::no_such_path()) }
 }
@@ -100,7 +100,7 @@ fn on_objects(call: Call) -> Result<Response<Body>, Status> {
         "list" => read::list(&call),
         "watch" => watch::watch(call),
         "create" if resource.namespaced && call.info.namespace.is_empty() => Err(method_not_allowed()),
-        // Only the collection takes new objects.
+        // Only a collection accepts new objects.
         "create" if !call.info.name.is_empty() => Err(method_not_allowed()),
         "create" if review::is_review(resource.group, resource.name) => review::review(&call),
         "create" if (resource.group, resource.name) == ("", "bindings") => pods::bind(&call),
@@ -138,7 +138,7 @@ fn on_subresource(call: &Call) -> Result<Response<Body>, Status> {
     }
 }
 
-/// There is nothing to connect to.
+/// Rejects a connection to a pod or node, since none runs here.
 fn connect(call: &Call) -> Result<Response<Body>, Status> {
     let exists = call.store.with(|state| state.object(call.collection(), &call.key()).is_some());
     if !exists {

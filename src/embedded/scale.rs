@@ -1,4 +1,4 @@
-//! The `scale` subresource: an `autoscaling/v1` Scale, seen of an object and written back to it.
+//! The `scale` subresource: an `autoscaling/v1` Scale, read from an object and written back to it.
 
 use super::call::Call;
 use super::{body, respond, write};
@@ -10,30 +10,30 @@ use crate::status::{Status, invalid};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
-/// Answers a get.
+/// Responds to a get.
 ///
 /// # Errors
-/// When the object is not there.
+/// If the object does not exist.
 pub fn get(call: &Call) -> Result<Response<Body>, Status> {
     let current = call.store.with(|state| state.object(call.collection(), &call.key()));
     let current = current.ok_or_else(|| call.not_found())?;
     Ok(respond::value(StatusCode::OK, &scale(&current).into_value()))
 }
 
-/// Answers an update.
+/// Responds to an update.
 ///
 /// # Errors
-/// When the Scale makes no sense, or the object has changed.
+/// If the Scale is invalid, or the object has changed.
 pub fn update(call: &Call) -> Result<Response<Body>, Status> {
     let submitted = body::object(call, &kind())?;
     write::check_name(call, &submitted)?;
     change(call, |_| Ok(submitted))
 }
 
-/// Answers a patch.
+/// Responds to a patch.
 ///
 /// # Errors
-/// When the patch does not apply to the Scale, or the object has changed.
+/// If the patch does not apply to the Scale, or the object has changed.
 pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
     let (patch_type, patch) = write::patch_of(call)?;
     change(call, |current| {
@@ -66,7 +66,7 @@ fn change(call: &Call, wanted: impl FnOnce(&Object) -> Result<Object, Status>) -
     Ok(respond::value(StatusCode::OK, &scale(&stored).into_value()))
 }
 
-/// The Scale of an object (`scaleFromDeployment` and the like).
+/// The Scale of an object (`scaleFromDeployment` and similar functions).
 fn scale(object: &Object) -> Object {
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -90,7 +90,7 @@ fn scale(object: &Object) -> Object {
     Object::from_value(scale).unwrap_or_default()
 }
 
-/// The object's selector as one string (`metav1.FormatLabelSelector`); a replication controller has labels only.
+/// The object's selector as one string (`metav1.FormatLabelSelector`); a replication controller's selector has only labels.
 fn selector(object: &Object) -> String {
     let is_labels_only = object.kind() == "ReplicationController";
     let labels = body::strings(

@@ -1,4 +1,4 @@
-//! Which objects a list, a watch or a deletecollection is about.
+//! Selection of the objects for a list, a watch or a deletecollection.
 
 use super::call::Call;
 use super::catalog::Resource;
@@ -11,13 +11,13 @@ use serde_json::Value;
 pub struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
-    /// The one name that the URL's path gives, in watches of the old form.
+    /// The name in the URL's path, for a watch of the old form.
     name: String,
     resource: &'static Resource,
 }
 
-/// Fields that a kind can be selected by, besides its name and namespace (`AddFieldLabelConversionFunc` and each
-/// registry's `ToSelectableFields`), by group and plural name.
+/// Selectable fields of the kinds, besides name and namespace (`AddFieldLabelConversionFunc` and each registry's `ToSelectableFields`), by
+/// group and plural name.
 const FIELDS: [(&str, &str, &[&str]); 12] = [
     (
         "",
@@ -79,10 +79,10 @@ const FIELDS: [(&str, &str, &[&str]); 12] = [
 ];
 
 impl Selection {
-    /// From a request.
+    /// Reads the selectors of a request.
     ///
     /// # Errors
-    /// When a selector cannot be parsed, or asks for a field that the kind has not.
+    /// If a selector cannot be parsed, or names a field that the kind does not support.
     pub fn new(call: &Call) -> Result<Self, Status> {
         let labels = call.parameter("labelSelector").unwrap_or_default();
         let fields = call.parameter("fieldSelector").unwrap_or_default();
@@ -94,12 +94,12 @@ impl Selection {
         Ok(Self { labels, fields, name: call.info.name.clone(), resource: call.resource })
     }
 
-    /// Whether it selects everything.
+    /// Whether all objects are selected.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.name.is_empty()
     }
 
-    /// Whether it selects a stored object.
+    /// Whether a stored object is selected.
     pub fn matches(&self, object: &Object) -> bool {
         (self.name.is_empty() || self.name == object.name())
             && self.labels.matches(object.labels())
@@ -145,7 +145,7 @@ fn value(resource: &Resource, object: &Object, field: &str) -> String {
     }
 }
 
-/// What a selector sees of a field that is not set.
+/// The value of an unset field for a selector.
 fn unset(object: &Object, resource: &Resource, field: &str) -> String {
     match (resource.name, field) {
         ("pods", "spec.hostNetwork") | ("nodes", "spec.unschedulable") => "false".into(),

@@ -1,4 +1,4 @@
-//! The embedded API server on a socket: plain HTTP/1.1 and HTTP/2, for tests and tools.
+//! Serves the embedded API server on a socket: plain HTTP/1.1 and HTTP/2, for tests and tools.
 
 use super::{Server, route};
 use crate::body::Body;
@@ -15,13 +15,13 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// How long connections may take to end once the server is to stop.
+/// The time that connections may take to end after the shutdown.
 const DRAIN: Duration = Duration::from_secs(1);
-/// Pause after a failed accept: what failed it (no file descriptors left, mostly) does not go away at once.
+/// The pause after a failed accept: its usual cause, a lack of file descriptors, lasts for a while.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Serves plain HTTP until `shutdown` is ready, then ends every connection. There is no authentication: whoever
-/// reaches the listener may do everything.
+/// Serves plain HTTP until `shutdown` is ready, then ends every connection. There is no authentication: every client that reaches the
+/// listener may do everything.
 pub async fn serve(server: Arc<Server>, listener: TcpListener, shutdown: impl Future<Output = ()>) {
     let connections = GracefulShutdown::new();
     let mut tasks = JoinSet::new();
@@ -35,7 +35,7 @@ pub async fn serve(server: Arc<Server>, listener: TcpListener, shutdown: impl Fu
             tokio::time::sleep(ACCEPT_RETRY).await;
             continue;
         };
-        // Only latency is lost where the option cannot be set.
+        // Without this option, only latency grows.
         let _ = stream.set_nodelay(true);
         let server = server.clone();
         let service = service_fn(move |request: Request<Incoming>| {
@@ -47,11 +47,11 @@ pub async fn serve(server: Arc<Server>, listener: TcpListener, shutdown: impl Fu
         });
         let builder = Builder::new(TokioExecutor::new());
         let connection = connections.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
-        // How a client's connection ends is the client's affair.
+        // An error of a client's connection concerns only the client.
         tasks.spawn(async move { drop(connection.await) });
         while tasks.try_join_next().is_some() {}
     }
-    // Watches do not end by themselves; with the tasks their connections go.
+    // Watches do not end by themselves; aborting the tasks closes their connections.
     let _ = tokio::time::timeout(DRAIN, connections.shutdown()).await;
     tasks.shutdown().await;
 }

@@ -1,8 +1,8 @@
-//! Where the objects are: in memory, under one lock, with one resourceVersion that only grows.
+//! The store of all objects: in memory, under one lock, with one resourceVersion that only grows.
 //!
-//! A collection keeps its latest changes, so that a watch can start in the past, and an older list can be rebuilt by
-//! undoing them. Every change goes to every watcher of its collection while the lock is held, which is what gives all
-//! watchers the same order; one whose queue is full is closed, and its client starts over.
+//! A collection keeps its latest changes, so that a watch can start in the past, and an older list can be rebuilt by undoing changes. Each
+//! change is sent to all watchers of its collection under the lock, so that all watchers get one order. A watch whose queue is full is
+//! closed, and its client must start again.
 
 use crate::object::Object;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
 
-/// The objects of one resource, whatever versions it is served in.
+/// The objects of one resource in all of its versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Collection {
     /// API group under which the objects are stored.
@@ -20,49 +20,49 @@ pub struct Collection {
     pub resource: &'static str,
 }
 
-/// What happened to an object.
+/// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is new.
+    /// The object was created.
     Added,
-    /// It has changed.
+    /// The object was modified.
     Modified,
-    /// It is gone.
+    /// The object was deleted.
     Deleted,
 }
 
 /// One change of one object.
 #[derive(Debug)]
 pub struct Change {
-    /// The resourceVersion that the change made.
+    /// The resourceVersion of the change.
     pub revision: u64,
     /// The object's key.
     pub key: String,
-    /// What happened.
+    /// The type of the change.
     pub action: Action,
-    /// The object after it; for a deletion its last state, with the deletion's resourceVersion.
+    /// The object after the change; for a deletion the object's last state, with the deletion's resourceVersion.
     pub object: Arc<Object>,
-    /// The object before it.
+    /// The object before the change.
     pub before: Option<Arc<Object>>,
 }
 
-/// What a watcher is sent.
+/// A message to a watcher.
 #[derive(Clone, Debug)]
 pub enum Signal {
-    /// Something has changed.
+    /// A change.
     Change(Arc<Change>),
     /// Every change up to this resourceVersion has been sent.
     Progress(u64),
 }
 
-/// Where a watch starts.
+/// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With all objects that there are.
+    /// Starts with all current objects.
     State,
-    /// After the newest change.
+    /// Starts after the newest change.
     Now,
-    /// After this resourceVersion.
+    /// Starts after this resourceVersion.
     After(u64),
 }
 
@@ -70,20 +70,20 @@ pub enum Start {
 pub struct Subscription {
     /// The objects at the start, for [`Start::State`].
     pub state: Vec<Arc<Object>>,
-    /// The changes since the start that were already there.
+    /// The changes between the start and the subscription.
     pub backlog: VecDeque<Arc<Change>>,
-    /// The changes from then on. The end is where the watcher was too slow.
+    /// The changes after the subscription. The channel ends if the watcher is too slow.
     pub signals: mpsc::Receiver<Signal>,
-    /// The newest resourceVersion at the time of subscribing.
+    /// The newest resourceVersion at the subscription.
     pub revision: u64,
-    /// For [`State::report_progress`].
+    /// The id for [`State::report_progress`].
     pub id: u64,
 }
 
-/// The history does not reach back to the resourceVersion that was asked for.
+/// The error of a resourceVersion that is older than the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {
-    /// The oldest resourceVersion that would do.
+    /// The oldest resourceVersion that is still available.
     pub oldest: u64,
 }
 
@@ -96,21 +96,21 @@ struct Watcher {
 struct Table {
     objects: BTreeMap<String, Arc<Object>>,
     history: VecDeque<Arc<Change>>,
-    /// The newest resourceVersion that fell out of the history.
+    /// The newest resourceVersion that was dropped from the history.
     forgotten: u64,
     watchers: Vec<Watcher>,
 }
 
-/// How much the store remembers.
+/// The bounds of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Changes kept of each collection.
+    /// Changes that are kept of each collection.
     pub history: usize,
-    /// Changes that may wait for one watcher.
+    /// Changes that may be queued for one watcher.
     pub watcher_queue: usize,
 }
 
-/// All objects, their versions and watchers; only seen with the lock held.
+/// All objects, their versions and watchers; accessible only under the lock.
 pub struct State {
     bounds: Bounds,
     revision: u64,
@@ -123,12 +123,12 @@ pub struct Store {
     state: Mutex<State>,
 }
 
-/// The key of an object: as in etcd, so that lists come in the same order.
+/// The key of an object, as in etcd, so that lists have equal orders.
 pub fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
-/// The beginning of the keys of a namespace; empty for all of them.
+/// The prefix of the keys of a namespace; empty for all namespaces.
 pub fn prefix(namespace: &str) -> String {
     if namespace.is_empty() { String::new() } else { format!("{namespace}/") }
 }
@@ -139,9 +139,9 @@ impl Store {
         Self { state: Mutex::new(State { bounds, revision: 1, watchers_so_far: 0, tables: HashMap::new() }) }
     }
 
-    /// Runs a transaction: nobody else sees or changes anything meanwhile.
+    /// Runs a transaction, isolated from all others.
     pub fn with<T>(&self, transaction: impl FnOnce(&mut State) -> T) -> T {
-        // Each step of a transaction leaves the state consistent, so a panic in one does not spoil it for the others.
+        // Each step of a transaction leaves the state consistent, so a panic in one transaction does not affect others.
         transaction(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -162,10 +162,10 @@ impl State {
         self.tables.get(&collection).map_or_else(Vec::new, |table| beginning_with(&table.objects, prefix))
     }
 
-    /// The same as it was at an earlier resourceVersion.
+    /// The objects whose keys begin with `prefix`, as of an earlier resourceVersion.
     ///
     /// # Errors
-    /// When the history does not reach back that far.
+    /// If the history does not reach back that far.
     pub fn objects_at(
         &self,
         collection: Collection,
@@ -201,7 +201,7 @@ impl State {
         inhabited.map(|(collection, _)| *collection).collect()
     }
 
-    /// Stores an object, new or changed, under the next resourceVersion. Returns it as stored.
+    /// Stores a new or changed object with the next resourceVersion. Returns the stored object.
     pub fn put(&mut self, collection: Collection, key: &str, object: Object) -> Arc<Object> {
         let (revision, object) = self.stamp(object);
         let before = self.tables.entry(collection).or_default().objects.insert(key.to_owned(), object.clone());
@@ -210,7 +210,7 @@ impl State {
         object
     }
 
-    /// Removes an object whose last state is `last`. Returns it as watchers saw it; `None` if it was not there.
+    /// Removes an object whose last state is `last`. Returns the object that watchers got; `None` if it did not exist.
     pub fn remove(&mut self, collection: Collection, key: &str, last: Object) -> Option<Arc<Object>> {
         let before = self.tables.get_mut(&collection)?.objects.remove(key)?;
         let (revision, object) = self.stamp(last);
@@ -228,7 +228,7 @@ impl State {
     /// Starts a watch.
     ///
     /// # Errors
-    /// When the history does not reach back to where it is to start.
+    /// If the start is older than the history.
     pub fn subscribe(&mut self, collection: Collection, prefix: &str, start: Start) -> Result<Subscription, Expired> {
         let revision = self.revision;
         let table = self.tables.entry(collection).or_default();
@@ -253,19 +253,19 @@ impl State {
         Ok(Subscription { state, backlog, signals, revision, id })
     }
 
-    /// Tells one watcher how far it has seen everything, unless its queue is full.
+    /// Reports to a watcher that it has got all changes so far, unless its queue is full.
     pub fn report_progress(&mut self, collection: Collection, id: u64) {
         let revision = self.revision;
         let watchers = self.tables.get(&collection).map_or(&[][..], |table| &table.watchers);
         if let Some(watcher) = watchers.iter().find(|watcher| watcher.id == id) {
-            // One with a full queue has other things to read first.
+            // A watcher with a full queue must read other messages first.
             let _ = watcher.signals.try_send(Signal::Progress(revision));
         }
     }
 
     fn stamp(&mut self, mut object: Object) -> (u64, Arc<Object>) {
         self.revision += 1;
-        // Only an object whose metadata is no object refuses, and such a one has no key.
+        // `set` fails only if the metadata is no object, and such an object has no key.
         let _ = object.set(&["metadata", "resourceVersion"], Value::from(self.revision.to_string()));
         (self.revision, Arc::new(object))
     }

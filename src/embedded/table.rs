@@ -1,4 +1,4 @@
-//! Tables: what `kubectl get` shows. The server makes the cells, kubectl only lays them out.
+//! Tables: the output of `kubectl get`. The server makes the cells, kubectl only lays them out.
 //!
 //! Columns are recorded from kube-apiserver; cells follow its printers (`pkg/printers/internalversion`), which always
 //! fill the columns of `-o wide` too. Kinds without a printer get name and creation time, as in
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use view::View;
 
-/// How much of each object its row carries (`includeObject` of the request).
+/// The part of each object that its row contains (`includeObject` of the request).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     /// The metadata, as a PartialObjectMetadata: the default.
@@ -30,12 +30,12 @@ pub enum IncludeObject {
     Metadata,
     /// The whole object.
     Object,
-    /// Nothing.
+    /// No part.
     None,
 }
 
 impl IncludeObject {
-    /// The value of the query parameter; `None` for one that there is not.
+    /// Parses the query parameter; `None` for an unknown value.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "" | "Metadata" => Some(Self::Metadata),
@@ -46,7 +46,7 @@ impl IncludeObject {
     }
 }
 
-/// The `meta.k8s.io/v1` Table of some objects of a resource: of a list if there is list metadata, else of one object.
+/// The `meta.k8s.io/v1` Table of objects of a resource: of a list if there is list metadata, otherwise of one object.
 pub fn table(
     resource: &Resource,
     objects: &[Value],
@@ -124,7 +124,7 @@ fn row(resource: &Resource, object: &Value, include_object: IncludeObject, now: 
     row
 }
 
-/// One printer a kind; `None` where kube-apiserver has none.
+/// The cells of an object by its kind's printer; `None` for kinds without a printer in kube-apiserver.
 fn cells(resource: &Resource, object: View<'_>) -> Option<Vec<Value>> {
     Some(match (resource.group, resource.name) {
         ("", name) => return core_cells(name, object),

@@ -1,4 +1,4 @@
-//! Watches: a stream of events, one JSON document a line.
+//! Watches: a stream of events, one JSON document for each line.
 
 use super::call::Call;
 use super::negotiate::Form;
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Answers a watch; the stream goes on in the response's body.
+/// Responds to a watch; the events follow in the response's body.
 ///
 /// # Errors
-/// When its options make no sense. What goes wrong later is an event.
+/// If the options are invalid. Later errors are events.
 pub fn watch(call: Call) -> Result<Response<Body>, Status> {
     check_options(&call)?;
     let selection = Selection::new(&call)?;
@@ -73,7 +73,7 @@ struct Watch {
     call: Call,
     selection: Selection,
     prefix: String,
-    /// Nothing up to here is shown, which matters where a client starts in the future.
+    /// Changes up to this version are not sent, for a client that starts in the future.
     after: u64,
     with_bookmarks: bool,
     has_sent_columns: bool,
@@ -81,7 +81,7 @@ struct Watch {
     next_bookmark: Instant,
     signals: tokio::sync::mpsc::Receiver<Signal>,
     id: u64,
-    /// What is to be sent before any signal is looked at: bounded by the objects and the history at the start.
+    /// Events to send before signals are read: bounded by the objects and the history at the start.
     pending: VecDeque<Bytes>,
 }
 
@@ -114,7 +114,7 @@ impl Watch {
                 () = sleep_until(self.deadline) => return None,
                 () = sleep_until(self.next_bookmark), if self.with_bookmarks => {
                     self.next_bookmark = Instant::now() + self.call.limits.bookmark_interval;
-                    // It comes back as a signal, behind all changes that it stands for.
+                    // The progress returns as a signal, after all changes before it.
                     let (collection, id) = (self.call.collection(), self.id);
                     self.call.store.with(|state| state.report_progress(collection, id));
                 }
@@ -129,7 +129,7 @@ impl Watch {
         }
     }
 
-    /// What a change is to a client that sees only what is selected (`cacheWatcher.convertToWatchEvent`).
+    /// Converts a change to the event for a client that sees only selected objects (`cacheWatcher.convertToWatchEvent`).
     fn change(&mut self, change: &Change) -> Option<Bytes> {
         if change.revision <= self.after || !change.key.starts_with(&self.prefix) {
             return None;
@@ -141,7 +141,7 @@ impl Watch {
             (false, true) => Some(self.event("ADDED", &change.object)),
             (true, true) => Some(self.event("MODIFIED", &change.object)),
             (true, false) if change.action == Action::Deleted => Some(self.event("DELETED", &change.object)),
-            // It goes out of sight as it was last seen, at the version that took it away.
+            // The object is no longer selected: the event has its last selected state, with the version of the change.
             (true, false) => {
                 let mut last = change.before.as_deref()?.clone();
                 let _ = last.set(&["metadata", "resourceVersion"], Value::from(change.revision.to_string()));
@@ -162,7 +162,7 @@ impl Watch {
     }
 }
 
-/// An object of the kind with nothing but a resourceVersion: everything up to it has been sent.
+/// A bookmark: an object of the kind with only a resourceVersion, up to which all changes have been sent.
 fn bookmark(call: &Call, revision: u64, annotations: Option<Value>) -> Bytes {
     let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
     if let (Some(annotations), Some(metadata)) = (annotations, metadata.as_object_mut()) {
@@ -177,21 +177,21 @@ fn bookmark(call: &Call, revision: u64, annotations: Option<Value>) -> Bytes {
     respond::bytes(&json!({"type": "BOOKMARK", "object": object})).into()
 }
 
-/// A watch from a version that is too old is told so in its stream (`cacher.newErrWatcher`).
+/// The response to a watch from a version that is too old: an error event (`cacher.newErrWatcher`).
 fn expired(start: Start, oldest: u64) -> Response<Body> {
     let wanted = if let Start::After(revision) = start { revision } else { 0 };
     let status = Status::failure(410, "Expired", format!("too old resource version: {wanted} ({oldest})"));
     respond::json(StatusCode::OK, respond::bytes(&json!({"type": "ERROR", "object": status})))
 }
 
-/// How long the watch lasts: what the client says, or a random time, lest all clients come back at once.
+/// The duration of a watch: that of the client, or a random one, so that not all clients reconnect at once.
 fn lifetime(call: &Call) -> Result<Duration, Status> {
     let seconds = call.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
     let seconds = seconds.filter(|seconds| *seconds > 0).unwrap_or_else(|| {
         let shortest = call.limits.watch_seconds.max(1);
         rand::random_range(shortest..=shortest.saturating_mul(2))
     });
-    // No timer reaches further than this.
+    // A timer cannot be longer.
     Ok(Duration::from_secs(seconds.min(u64::from(u32::MAX))))
 }
 

@@ -14,16 +14,16 @@ use http::{Response, StatusCode};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// How often a generated name is drawn anew when it is taken (`Store.Create`, `maxNameGenerationCreateAttempts`).
+/// The number of generated names that are tried until one is free (`Store.Create`, `maxNameGenerationCreateAttempts`).
 const NAME_ATTEMPTS: usize = 8;
 
 const OPTIMISTIC_LOCK: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// Answers a create.
+/// Responds to a create.
 ///
 /// # Errors
-/// When the object cannot be created.
+/// If the object cannot be created.
 pub fn create(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Create)?;
     let mut object = body::object(call, &call.resource.gvk())?;
@@ -32,10 +32,10 @@ pub fn create(call: &Call) -> Result<Response<Body>, Status> {
     Ok(respond::object(call, StatusCode::CREATED, &created))
 }
 
-/// Answers an update, of an object or of a subresource that is a part of it.
+/// Responds to an update of an object, or of a subresource that is a part of the object.
 ///
 /// # Errors
-/// When the object cannot be updated.
+/// If the object cannot be updated.
 pub fn update(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Update)?;
     let object = body::object(call, &call.resource.gvk())?;
@@ -45,7 +45,7 @@ pub fn update(call: &Call) -> Result<Response<Body>, Status> {
             if !call.resource.facts().created_by_put || !call.info.subresource.is_empty() {
                 return Err(call.not_found());
             }
-            // A resourceVersion says that the client saw an object that is gone.
+            // With a resourceVersion, the client has seen an object that was deleted since.
             if !object.resource_version().is_empty() {
                 return Err(call.not_found());
             }
@@ -60,10 +60,10 @@ pub fn update(call: &Call) -> Result<Response<Body>, Status> {
     Ok(respond::object(call, code, &stored))
 }
 
-/// Answers a patch, of an object or of a subresource that is a part of it.
+/// Responds to a patch of an object, or of a subresource that is a part of the object.
 ///
 /// # Errors
-/// When the object cannot be patched.
+/// If the object cannot be patched.
 pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
     let (patch_type, patch) = patch_of(call)?;
     let dry_run = call.dry_run(OptionsKind::Patch(patch_type))?;
@@ -82,7 +82,7 @@ pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
 /// The patch in a request's body.
 ///
 /// # Errors
-/// 415 for server-side apply, which does not exist here yet, and for everything unknown.
+/// 415 for server-side apply, which is not implemented here, and for unknown media types.
 pub fn patch_of(call: &Call) -> Result<(PatchType, Value), Status> {
     let patch_type = PatchType::from_content_type(call.content_type.as_deref(), false)?;
     if patch_type == PatchType::Apply {
@@ -93,10 +93,10 @@ pub fn patch_of(call: &Call) -> Result<(PatchType, Value), Status> {
     Ok((patch_type, decoded.value))
 }
 
-/// A patched object, which is still of its kind.
+/// A patched object, checked to be still of its kind.
 ///
 /// # Errors
-/// When the patch does not apply, or makes something else of the object.
+/// If the patch does not apply, or changes the object's kind.
 pub fn apply(
     patch_type: PatchType,
     original: Object,
@@ -107,7 +107,7 @@ pub fn apply(
     body::patched(&patched, kind)
 }
 
-/// Creates an object, under a name that is drawn if it has none.
+/// Creates an object; generates a name if the object has none.
 fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> Result<Arc<Object>, Status> {
     let resource = call.resource;
     if !matches!(object.resource_version(), "" | "0") {
@@ -160,11 +160,11 @@ fn taken(resource: &Resource, object: &Object, current: &Object) -> Status {
     status
 }
 
-/// Puts `object` in the place of `current`: the part of it that the subresource is about, and only if it differs.
-/// The last finalizer's removal removes an object that is being deleted.
+/// Replaces `current` by the part of `object` that the subresource covers, if that part differs. Removes an object that is being deleted
+/// once its last finalizer is removed.
 ///
 /// # Errors
-/// When the client saw another version, or changes what must not change.
+/// If the client saw another version, or changes immutable fields.
 pub fn replace(
     state: &mut State,
     call: &Call,
@@ -201,7 +201,7 @@ pub fn replace(
     Ok(state.put(collection, &key, object))
 }
 
-/// What of the submitted object counts. A kind with a `status` subresource has its status changed only there.
+/// Applies the part of the submitted object that the request may change. The `status` subresource is the only way to change a status.
 fn part(call: &Call, object: Object, current: &Object) -> Object {
     let only = |path: &[&str]| {
         let mut changed = current.clone();
@@ -227,7 +227,7 @@ fn part(call: &Call, object: Object, current: &Object) -> Object {
                     None => drop(object.fields_mut().remove("status")),
                 }
             }
-            // A namespace's own finalizers are changed through `finalize` alone.
+            // A namespace's own finalizers can only be changed through `finalize`.
             if call.collection() == initial::NAMESPACES
                 && let Some(finalizers) = current.get(&["spec", "finalizers"])
             {
@@ -251,7 +251,7 @@ fn check_version(resource: &Resource, object: &Object, current: &Object) -> Resu
     }
 }
 
-/// The uid in an updated object is a precondition (`Preconditions.Check`).
+/// Checks the uid in an updated object, which is a precondition (`Preconditions.Check`).
 fn check_uid(call: &Call, object: &Object, current: &Object) -> Result<(), Status> {
     let (wanted, actual) = (object.uid(), current.uid());
     if wanted.is_empty() || wanted == actual {
@@ -269,7 +269,7 @@ fn check_uid(call: &Call, object: &Object, current: &Object) -> Result<(), Statu
 /// `handlers.checkName`.
 ///
 /// # Errors
-/// When the object's name or namespace is not the URL's.
+/// If the object's name or namespace differs from the URL's.
 pub fn check_name(call: &Call, object: &Object) -> Result<(), Status> {
     body::check_name(object, &call.info.name)?;
     let (found, namespace) = (object.namespace(), call.namespace());

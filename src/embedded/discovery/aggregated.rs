@@ -5,7 +5,7 @@ use super::super::document;
 use serde::Serialize;
 use std::sync::LazyLock;
 
-/// An aggregated document as sent, and its entity tag.
+/// An aggregated document and its entity tag.
 pub(super) struct Aggregated {
     pub(super) body: bytes::Bytes,
     pub(super) tag: String,
@@ -35,7 +35,7 @@ struct DiscoveryList {
     items: Vec<GroupDiscovery>,
 }
 
-/// The name is that of a group; a list and the core group have none.
+/// The metadata of a group with its name; a list and the core group have no name.
 #[derive(Serialize)]
 struct Metadata {
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -79,7 +79,7 @@ struct SubresourceDiscovery {
     verbs: &'static [&'static str],
 }
 
-/// Group and version are empty where they are those of the version above.
+/// A kind; group and version are empty if they equal those of the surrounding version.
 #[derive(Serialize)]
 struct ResponseKind {
     group: &'static str,

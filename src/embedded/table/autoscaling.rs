@@ -1,10 +1,10 @@
-//! Horizontal pod autoscalers of both versions: the cell "Targets" is made up of every metric (`formatHPAMetrics`).
+//! Horizontal pod autoscalers of both versions: the cell "Targets" lists the metrics (`formatHPAMetrics`).
 
 use super::quantity;
 use super::view::View;
 use serde_json::{Value, json};
 
-/// So many metrics are shown.
+/// The number of metrics in the cell.
 const MAX_METRICS: usize = 2;
 
 pub(super) fn horizontal_pod_autoscaler(object: View<'_>) -> Vec<Value> {
@@ -25,7 +25,7 @@ pub(super) fn horizontal_pod_autoscaler(object: View<'_>) -> Vec<Value> {
 fn targets(object: View<'_>) -> String {
     let mut statuses = object.items("/status/currentMetrics");
     let mut shown: Vec<String> = object.items("/spec/metrics").map(|metric| target(metric, statuses.next())).collect();
-    // Version v1 has the one metric as a field of its own.
+    // Version v1 has its only metric as a field.
     if let Some(percent) = object.optional_number("/spec/targetCPUUtilizationPercentage") {
         let current = object.optional_number("/status/currentCPUUtilizationPercentage");
         shown.push(format!("cpu: {}/{percent}%", percent_or(current, "<unknown>")));
@@ -54,7 +54,7 @@ fn target(metric: View<'_>, status: Option<View<'_>>) -> String {
     }
 }
 
-/// A metric with a value, or with an average of values.
+/// Formats a metric with a value, or with an average value.
 fn value(metric: View<'_>, status: Option<View<'_>>) -> String {
     match metric.at("/target/averageValue") {
         Some(average) => {
@@ -80,7 +80,7 @@ fn resource(metric: View<'_>, status: Option<View<'_>>) -> String {
     }
 }
 
-/// The current value, if the status has what it needs for one.
+/// The current value; `<unknown>` unless the status has the field `needs`.
 fn current(status: Option<View<'_>>, needs: &str, pointer: &str) -> String {
     match status.filter(|status| status.has(needs)) {
         Some(status) => quantity::shown(status.at(pointer)),

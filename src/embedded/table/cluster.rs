@@ -1,4 +1,4 @@
-//! Namespaces, nodes, quotas, configuration, and the kinds that hold for the whole cluster.
+//! Namespaces, nodes, quotas, configuration, and cluster-wide kinds.
 
 use super::view::View;
 use super::{duration, quantity, selectors};
@@ -79,7 +79,7 @@ fn node(object: View<'_>) -> Vec<Value> {
 }
 
 fn node_status(node: View<'_>) -> String {
-    // Of several conditions of a type the last counts.
+    // Among several conditions of one type, the last one counts.
     let ready = node.items("/status/conditions").rev().find(|condition| condition.text("/type") == "Ready");
     let status = match ready.map(|condition| condition.text("/status")) {
         Some("True") => "Ready",
@@ -163,7 +163,7 @@ fn policy_binding(object: View<'_>) -> Vec<Value> {
     let shown = match (parameter.text("/namespace"), parameter.text("/name")) {
         (_, "") if parameter.has("/selector") => selectors::go_string(parameter.part("/selector")),
         (_, "") => "<unset>".to_owned(),
-        // Whether the parameter's kind has namespaces cannot be seen here.
+        // Whether the parameter's kind has namespaces is unknown here.
         ("", name) => format!("*/{name}"),
         (namespace, name) => format!("{namespace}/{name}"),
     };
@@ -209,7 +209,7 @@ fn flow_schema(object: View<'_>) -> Vec<Value> {
     ]
 }
 
-/// Flow schemas are listed in the order in which they are tried (`FlowSchemaSequence`).
+/// The order of flow schemas in a list, in which they are matched too (`FlowSchemaSequence`).
 pub(super) fn flow_schema_order(object: &Value) -> (i64, String) {
     let precedence = object.pointer("/spec/matchingPrecedence").and_then(Value::as_i64).unwrap_or_default();
     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Durations as people read them: `duration.HumanDuration`.
+//! Durations for people: `duration.HumanDuration`.
 
 use jiff::SignedDuration;
 
-/// Two units at most, the coarser the longer ago; a little in the future is still "now".
+/// Formats a duration with at most two units, coarser for longer durations; up to one second in the future is `0s`.
 pub(super) fn human(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours) = (seconds / 60, seconds / 3600);

@@ -1,4 +1,4 @@
-//! Events of both groups: the same objects under two sets of field names.
+//! Events of both groups, whose fields have two sets of names.
 
 use super::view::View;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub(super) fn event(object: View<'_>) -> Vec<Value> {
         last = object.since("/series/lastObservedTime");
         count = object.number("/series/count");
     } else if count == 0 {
-        // An event of the new kind that happened once has no count.
+        // A single event of the newer kind has no count.
         count = 1;
     }
     let regarding = object.part(first_of(["/involvedObject", "/regarding"]));

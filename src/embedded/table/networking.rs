@@ -1,11 +1,11 @@
-//! Services and what belongs to them: endpoints, slices, ingresses, network policies, addresses.
+//! Services and related kinds: endpoints, slices, ingresses, network policies, addresses.
 
 use super::selectors;
 use super::view::View;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// So many items of a list are shown.
+/// The number of a list's items in a cell.
 const MAX_SHOWN: usize = 3;
 
 pub(super) fn cells(name: &str, object: View<'_>) -> Option<Vec<Value>> {
@@ -16,7 +16,7 @@ pub(super) fn cells(name: &str, object: View<'_>) -> Option<Vec<Value>> {
             vec![object.name(), json!(selectors::formatted(object.part("/spec/podSelector"))), object.age()]
         }
         "servicecidrs" => vec![object.name(), json!(object.texts("/spec/cidrs").join(",")), object.age()],
-        // One cell more than there are columns, as kube-apiserver has it.
+        // One cell more than columns, as in kube-apiserver.
         "ipaddresses" => vec![object.name(), json!(parent(object)), object.age()],
         _ => return None,
     })
@@ -95,7 +95,7 @@ fn host_port(host: &str, port: i64) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// The first items of a list, and how many more there are.
+/// The first items of a list, and the number of the others.
 fn with_more(all: Vec<String>, if_empty: &str) -> String {
     match all.len().checked_sub(MAX_SHOWN) {
         None | Some(0) if all.iter().all(String::is_empty) => if_empty.to_owned(),
@@ -132,7 +132,7 @@ fn ingress(object: View<'_>) -> Vec<Value> {
     ]
 }
 
-/// `formatHosts`: rules without a host count as "more" but are not shown.
+/// `formatHosts`: rules without a host count as "more", but are not listed.
 fn hosts(ingress: View<'_>) -> String {
     let mut shown: Vec<&str> = Vec::new();
     let mut more = false;

@@ -1,4 +1,4 @@
-//! Pods: the column "Status" is made up of the phase, the conditions and every container's state (`printPod`).
+//! Pods: the column "Status" combines the phase, the conditions and the states of all containers (`printPod`).
 
 use super::view::View;
 use jiff::Timestamp;
@@ -33,7 +33,7 @@ pub(super) fn pod(pod: View<'_>) -> Vec<Value> {
     ]
 }
 
-/// A finished pod's row says so: kubectl's `--watch` and old clients look at it.
+/// The conditions of a finished pod's row, which kubectl's `--watch` and old clients read.
 pub(super) fn row_conditions(pod: View<'_>) -> Option<Value> {
     let (reason, message) = match pod.text("/status/phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
@@ -47,7 +47,7 @@ struct Summary {
     reason: String,
     restarts: i64,
     last_restart: Option<Timestamp>,
-    /// Of sidecars alone: what counts once the pod is initialized.
+    /// The restarts of sidecars only, which count once the pod is initialized.
     sidecar_restarts: i64,
     last_sidecar_restart: Option<Timestamp>,
     ready: usize,
@@ -73,7 +73,7 @@ impl Summary {
         }
     }
 
-    /// Counts the init containers up to the one that runs, and answers whether there is such a one.
+    /// Counts the init containers up to the first unfinished one. Returns whether there is an unfinished one.
     fn add_init_containers(&mut self, pod: View<'_>) -> bool {
         for (at, status) in pod.items("/status/initContainerStatuses").enumerate() {
             let name = status.text("/name");
@@ -111,7 +111,7 @@ impl Summary {
         self.last_restart = self.last_sidecar_restart;
         let mut has_running = false;
         let mut error_reason = None;
-        // Backwards: the first container's reason is the one that stays.
+        // In reverse order, so that the first container's reason remains.
         for status in pod.items("/status/containerStatuses").rev() {
             self.restarts += status.number("/restartCount");
             self.last_restart = self.last_restart.max(status.time("/lastState/terminated/finishedAt"));

@@ -1,9 +1,9 @@
-//! Quantities as a printer shows them, whatever the client wrote.
+//! Quantities in a printer's format, independent of the client's.
 
 use crate::object::quantity::canonical;
 use serde_json::Value;
 
-/// The quantity at a place, or `0` where there is none; what is no quantity stays as it is.
+/// The canonical form of a quantity, or `0` if it is missing; other values stay as they are.
 pub(super) fn shown(value: Option<&Value>) -> String {
     match value {
         None => "0".to_owned(),

@@ -13,7 +13,7 @@ pub(super) fn formatted(selector: View<'_>) -> String {
     selector_text(selector).map_or_else(|| "<error>".to_owned(), none_if_empty)
 }
 
-/// The selector in the form of a query; `None` if it is none (`metav1.LabelSelectorAsSelector`).
+/// The selector in the form of a query; `None` if the selector is invalid (`metav1.LabelSelectorAsSelector`).
 pub(super) fn selector_text(selector: View<'_>) -> Option<String> {
     let equal = pairs(selector.map("/matchLabels")).map(|(key, value)| Some((key.clone(), format!("{key}={value}"))));
     let expressions = selector.items("/matchExpressions").map(|expression| {
@@ -35,7 +35,7 @@ pub(super) fn selector_text(selector: View<'_>) -> Option<String> {
     Some(requirements.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(","))
 }
 
-/// A selector as Go prints the struct: policy bindings show it so.
+/// A selector as Go prints the struct, for policy bindings.
 pub(super) fn go_string(selector: View<'_>) -> String {
     let labels: String = pairs(selector.map("/matchLabels")).map(|(key, value)| format!("{key}: {value},")).collect();
     let expressions: String = selector

@@ -66,7 +66,7 @@ fn phase(object: View<'_>) -> Value {
     json!(if object.is_terminating() { "Terminating" } else { object.text("/status/phase") })
 }
 
-/// The annotation of old times wins (`GetPersistentVolumeClass`).
+/// The storage class. The old annotation takes precedence (`GetPersistentVolumeClass`).
 fn class(object: View<'_>) -> Value {
     json!(object.annotation(BETA_CLASS).unwrap_or(object.text("/spec/storageClassName")))
 }
@@ -75,7 +75,7 @@ fn or_unset(object: View<'_>, pointer: &str) -> Value {
     json!(object.at(pointer).and_then(Value::as_str).unwrap_or("<unset>"))
 }
 
-/// `GetAccessModesAsString`: every mode once, in one order.
+/// `GetAccessModesAsString`: every mode once, in a fixed order.
 fn access_modes(object: View<'_>, pointer: &str) -> String {
     let has = object.texts(pointer);
     let short =

@@ -9,7 +9,7 @@ fn at(path: &str) -> &'static Resource {
     catalog::resources().iter().find(|resource| resource.path() == path).unwrap_or_else(|| panic!("{path}"))
 }
 
-/// The cells of an object called `x`, created five days ago.
+/// The cells of an object with the name `x`, created five days ago.
 fn cells_of(path: &str, mut object: Value) -> Value {
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
@@ -41,7 +41,7 @@ fn every_resource_fills_its_columns_with_an_empty_object() {
                 table(resource, std::slice::from_ref(object), None, IncludeObject::Metadata, NOW.parse().unwrap());
             let columns = made["columnDefinitions"].as_array().unwrap().len();
             let cells = made["rows"][0]["cells"].as_array().unwrap().len();
-            // kube-apiserver, too, sends the age of an IP address without a column for it.
+            // kube-apiserver too sends the age of an IP address without a column for it.
             let expected = if resource.name == "ipaddresses" { columns + 1 } else { columns };
             assert_eq!(cells, expected, "{}", resource.path());
         }

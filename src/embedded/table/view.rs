@@ -1,10 +1,10 @@
-//! An object as the printers read it: everything missing or of another type reads as empty.
+//! An object as the printers read it: a missing value, or one of another type, reads as empty.
 
 use super::duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-/// An object, or a part of one, and the time at which it is looked at.
+/// An object, or a part of one, and the current time.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     value: &'a Value,
@@ -21,7 +21,7 @@ impl<'a> View<'a> {
         self.value.pointer(pointer).filter(|value| !value.is_null())
     }
 
-    /// What is at a JSON pointer, as a view; of nothing if there is nothing.
+    /// The value at a JSON pointer as a view; the view is empty if there is no value.
     pub(super) fn part(&self, pointer: &str) -> View<'a> {
         View { value: self.at(pointer).unwrap_or(&Value::Null), now: self.now }
     }
@@ -34,7 +34,7 @@ impl<'a> View<'a> {
         self.at(pointer).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The string at a pointer, or another where there is none or an empty one.
+    /// The string at a pointer; `otherwise` if it is missing or empty.
     pub(super) fn text_or(&self, pointer: &str, otherwise: &'a str) -> &'a str {
         match self.text(pointer) {
             "" => otherwise,
@@ -92,7 +92,7 @@ impl<'a> View<'a> {
         json!(self.text("/metadata/name"))
     }
 
-    /// The name, marked if the object is the default of its kind.
+    /// The name, with a mark if the object is the default of its kind.
     pub(super) fn name_with_default(&self, is_default: bool) -> Value {
         let mark = if is_default { " (default)" } else { "" };
         json!(format!("{}{mark}", self.text("/metadata/name")))
@@ -106,7 +106,7 @@ impl<'a> View<'a> {
         self.text(pointer).parse().ok()
     }
 
-    /// How long ago a time was (`translateTimestampSince`).
+    /// The time since a timestamp (`translateTimestampSince`).
     pub(super) fn since(&self, pointer: &str) -> String {
         self.time(pointer).map_or_else(|| "<unknown>".to_owned(), |time| self.elapsed(time))
     }
@@ -119,7 +119,7 @@ impl<'a> View<'a> {
         json!(self.since("/metadata/creationTimestamp"))
     }
 
-    /// The creation time as a date; without one the zero time of Go.
+    /// The creation time as a date; Go's zero time if it is missing.
     pub(super) fn created_at(&self) -> String {
         let created = self.time("/metadata/creationTimestamp");
         let whole_seconds = created.and_then(|time| Timestamp::from_second(time.as_second()).ok());
@@ -132,12 +132,12 @@ impl<'a> View<'a> {
         Some(self.time(to).unwrap_or(self.now).duration_since(from))
     }
 
-    /// The first condition of that type.
+    /// The first condition of a type.
     pub(super) fn condition(&self, pointer: &str, kind: &str) -> Option<View<'a>> {
         self.items(pointer).find(|condition| condition.text("/type") == kind)
     }
 
-    /// Whether the first condition of that type is true.
+    /// Whether the first condition of a type is true.
     pub(super) fn is_true(&self, pointer: &str, kind: &str) -> bool {
         self.condition(pointer, kind).is_some_and(|condition| condition.text("/status") == "True")
     }

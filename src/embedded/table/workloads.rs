@@ -1,4 +1,4 @@
-//! What makes pods: the kinds of `apps` and `batch`, replication controllers, pod templates, disruption budgets.
+//! Kinds that create or affect pods: those of `apps` and `batch`, replication controllers, pod templates, disruption budgets.
 
 use super::view::View;
 use super::{duration, selectors};

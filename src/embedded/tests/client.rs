@@ -1,4 +1,4 @@
-//! A client: requests as JSON, answers as JSON.
+//! A client that sends and receives JSON.
 
 use super::super::{Limits, Server};
 use crate::body::{Body, empty, full};
@@ -13,7 +13,7 @@ pub(super) struct Client {
     headers: Vec<(&'static str, String)>,
 }
 
-/// An answer: its code and its body.
+/// A response: its code and its body.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) code: u16,
@@ -21,7 +21,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The body of an answer with this code.
+    /// The body of a response with this code.
     #[track_caller]
     pub(super) fn with_code(self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}", self.body);
@@ -48,7 +48,7 @@ impl Client {
         Self { server: Server::new(limits), headers: Vec::new() }
     }
 
-    /// The same server, with one more header in every request.
+    /// A client of the same server, with one more header in every request.
     pub(super) fn header(&self, name: &'static str, value: &str) -> Self {
         let mut headers = self.headers.clone();
         headers.push((name, value.to_owned()));
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// The events of a watch. Every frame of the body is one.
+/// The events of a watch. Every frame of the body is one event.
 pub(super) struct Events {
     body: Body,
 }
@@ -124,7 +124,7 @@ impl Events {
         Some((event["type"].as_str().unwrap().to_owned(), event["object"].clone()))
     }
 
-    /// The next event, in short: type, name.
+    /// The type and the object's name of the next event.
     pub(super) async fn next_name(&mut self) -> Option<(String, String)> {
         let (kind, object) = self.next().await?;
         Some((kind, object["metadata"]["name"].as_str().unwrap_or_default().to_owned()))

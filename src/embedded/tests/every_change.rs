@@ -1,4 +1,4 @@
-//! The promise of watches: every watcher sees every change of every object once, in order.
+//! Tests the guarantee of watches: every watcher gets every change of every object once, in order.
 
 use super::super::Limits;
 use super::client::{CONFIG_MAPS, Client, config_map};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a writer does to one of a few objects that all writers share.
+/// A write to one of a few objects that all writers share.
 #[derive(Clone, Debug)]
 enum Step {
     Create(u8),
@@ -25,14 +25,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An object's changes: its version, what happened, and its data.
+/// The changes of an object by version: type, name and data.
 type History = BTreeMap<u64, (String, String, Value)>;
 
 fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Does the steps one after the other. Answers the changes that the server said it made; a deletion does not say its version.
+/// Executes the steps in order. Returns the changes in the server's responses, and the number of deletions, whose responses have no
+/// version.
 async fn write(client: Arc<Client>, steps: Vec<Step>) -> (History, usize) {
     let (mut made, mut deleted) = (History::new(), 0);
     for step in steps {
@@ -55,14 +56,14 @@ async fn write(client: Arc<Client>, steps: Vec<Step>) -> (History, usize) {
             other => panic!("{other:?}: {answer:?}"),
         };
         let name = answer.body["metadata"]["name"].as_str().unwrap().to_owned();
-        // A patch that changes nothing answers with the version that it found.
+        // The response of a patch that changes nothing has the version before the patch.
         made.entry(version(&answer.body)).or_insert((kind.into(), name, answer.body["data"].clone()));
         tokio::task::yield_now().await;
     }
     (made, deleted)
 }
 
-/// Watches until the object named `end` is added.
+/// Watches until the object with the name `end` is added.
 async fn observe(client: Arc<Client>, query: String) -> Vec<(u64, String, String, Value)> {
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1{query}")).await;
     let mut seen = Vec::new();
@@ -87,7 +88,7 @@ async fn check(writers: Vec<Vec<Step>>) {
         let (history, deletions) = writer.await.unwrap();
         deleted += deletions;
         for (version, change) in history {
-            // Another writer's no-op may name the same version; the one that made it said the same of the object.
+            // Another writer's no-op may report the same version, with equal data; only the creation has a type of its own.
             made.entry(version)
                 .and_modify(|known| {
                     if change.0 == "ADDED" {

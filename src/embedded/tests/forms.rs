@@ -1,4 +1,4 @@
-//! Forms of answers: tables, metadata, documents.
+//! Forms of responses: tables, metadata, documents.
 
 use super::client::{CONFIG_MAPS, Client, config_map};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The embedded API server, asked over its in-memory transport.
+//! Tests of the embedded API server over its in-memory transport.
 
 mod client;
 mod objects;

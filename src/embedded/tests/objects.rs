@@ -1,4 +1,4 @@
-//! Create, update, patch, and what a Status says when they are refused.
+//! Create, update, patch, and the Status of rejected requests.
 
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, deployment, pod};
 use serde_json::json;
@@ -112,7 +112,7 @@ async fn an_update_needs_the_version_it_saw() {
         "Operation cannot be fulfilled on configmaps \"a\": the object has been modified; please apply your changes to \
          the latest version and try again"
     );
-    // Without a version it is the client's risk.
+    // Without a resourceVersion an update overwrites other changes.
     client.put(&path, config_map("a")).await.with_code(200);
     let lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
     client.post(lease, json!({"metadata": {"name": "l"}})).await.with_code(201);

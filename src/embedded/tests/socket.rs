@@ -1,4 +1,4 @@
-//! The same over a socket.
+//! Tests of the embedded API server over a socket.
 
 use super::super::{Limits, Server, serve};
 use http::{Request, StatusCode};
@@ -29,6 +29,6 @@ async fn both_versions_of_http_are_served_until_the_shutdown_which_ends_watches(
     assert!(first.starts_with(b"{\"type\":\"ADDED\""));
     stop.send(()).unwrap();
     server.await.unwrap();
-    // The end comes as an end or as an error, but it comes.
+    // The stream ends, with or without an error.
     while let Some(Ok(_)) = events.frame().await {}
 }

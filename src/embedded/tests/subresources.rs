@@ -1,4 +1,4 @@
-//! Scale, binding, eviction, tokens, reviews, and what nobody here can serve.
+//! Scale, binding, eviction, tokens, reviews, and subresources that the embedded API server cannot serve.
 
 use super::client::{Client, PODS, deployment, pod};
 use serde_json::json;

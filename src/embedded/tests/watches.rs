@@ -1,4 +1,4 @@
-//! Watches: where they start, what they show, how they end.
+//! Watches: their starts, events and ends.
 
 use super::super::Limits;
 use super::client::{CONFIG_MAPS, Client, PODS, config_map, pair, pod};

@@ -75,7 +75,7 @@ fn pods_say_how_far_their_init_containers_are() {
             "0",
         ),
         (json!([{"name": "i1", "state": {"waiting": {"reason": "PodInitializing"}}}]), "0/2", "Init:0/3", "0"),
-        // All done: only the sidecar's restarts count.
+        // All init containers are done: only the sidecar's restarts count.
         (
             json!([first, sidecar, {"name": "i3", "restartCount": 4, "state": {"terminated": {"exitCode": 0}}}]),
             "1/2",
