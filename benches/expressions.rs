@@ -1,5 +1,5 @@
-//! What compiling an expression costs, and evaluating it with its cost counted as Kubernetes does. Wall time of one thread, the
-//! least of rounds; `e2e/bench.py cel` runs it.
+//! The time to compile an expression, and to evaluate it with Kubernetes' cost counting. Wall time of one thread, the minimum of several
+//! rounds; `e2e/bench.py cel` runs it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ const ROUNDS: usize = 30;
 const CALLS: usize = 10_000;
 const COMPILATIONS: usize = 100;
 
-/// Nanoseconds that one of so many takes, at the least.
+/// The nanoseconds of one call: the minimum of several rounds of `calls` calls.
 fn least<T>(calls: usize, call: impl Fn() -> T) -> u128 {
     let rounds = (0..ROUNDS).map(|_| {
         let before = Instant::now();

@@ -1,5 +1,5 @@
-//! What a create of a pod costs in the process: decoding and encoding, and the plugins that are on by default. CPU time of
-//! one thread, the median of rounds; `e2e/bench.py admission` runs it.
+//! The time of a pod's create in the process: decoding, encoding, and the plugins that are on by default. CPU time of one thread, the
+//! median of several rounds; `e2e/bench.py admission` runs it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,19 +21,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const JSON: &str = "application/json";
 
-/// Rounds, and calls in each, from the environment: instrumented runs want few.
+/// The number of rounds, or of calls in each, from the environment: instrumented runs need few.
 fn number(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// CPU time of this thread in microseconds; the kernel counts it to the last switch or tick.
+/// CPU time of this thread in microseconds; the kernel updates it at context switches and ticks.
 fn cpu_microseconds() -> f64 {
     std::thread::yield_now();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) / 1000.0
 }
 
-/// Prints what a call of the measured part costs. `prepare` makes what a call uses up, and is not measured.
+/// Prints the time of a call of the measured part. `prepare` makes the input of a call, and is not measured.
 fn figure<T>(what: &str, prepare: impl Fn() -> T, mut call: impl FnMut(T)) {
     let (rounds, calls) = (number("WRITES_ROUNDS", 15), number("WRITES_CALLS", 2000));
     let mut costs: Vec<f64> = (0..=rounds)
@@ -59,7 +59,7 @@ fn decode(bytes: &[u8], media_type: MediaType) -> Object {
     decode_object(bytes, media_type, &pod(), Form::Normal(None)).ok().map(|decoded| decoded.object).unwrap_or_default()
 }
 
-/// What the chain sees of a create of the pod in this namespace.
+/// The admission attributes of the pod's create in this namespace.
 fn attributes(object: &Object, namespace: &str) -> Attributes {
     let mut object = object.clone();
     assert!(object.set(&["metadata", "namespace"], namespace.into()));
@@ -67,8 +67,8 @@ fn attributes(object: &Object, namespace: &str) -> Attributes {
     create("Pod", "pods", object)
 }
 
-/// A path in front of a server with so many namespaces, each with a LimitRange where there are to be some, and with so many
-/// webhooks that want none of the requests.
+/// A pipeline in front of a server with `namespaces` namespaces, each with a LimitRange if `has_limit_ranges`, and with `hooks` webhooks
+/// that match none of the requests.
 async fn front(namespaces: usize, has_limit_ranges: bool, hooks: usize) -> Front {
     let server = embedded::Server::new(embedded::Limits::default());
     let first = Front::new(&server, |transport| transport).await;

@@ -1,9 +1,9 @@
-//! How often the path allocates, a request, with warm caches: what nobody notices while it grows, and what is slow when it
-//! has.
+//! Counts the allocations of a request with warm caches, which grow unnoticed and cost time.
 //!
-//! The counts are of this thread, on which everything runs; what the API server behind allocates is left out. A bound is what
-//! was counted, and a few more, for maps and buffers that grow now and then. Whoever saves allocations lowers the bound to what
-//! the test prints (`cargo test --test allocations -- --nocapture`); whoever needs more says in the commit what for.
+//! The counts are those of this thread, which runs all code; allocations of the upstream API server are not counted. A bound is the
+//! measured count plus a few for maps and buffers that grow from time to time. A change that saves allocations lowers the bound to the
+//! printed count (`cargo test --test allocations -- --nocapture`); a change that raises a bound explains the increase in its commit
+//! message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,12 +27,12 @@ use tokio::runtime::{Builder, Runtime};
 
 const PODS: &str = "/api/v1/namespaces/bench/pods";
 const JSON: &str = "application/json";
-/// How often each request is sent before it counts.
+/// The number of uncounted requests before the counted ones.
 const WARM_UP: usize = 10;
-/// How many of each count; the one with the fewest allocations does, for background tasks run in between.
+/// The number of counted requests; the smallest count is used, since background tasks run in between.
 const ROUNDS: usize = 10;
 
-/// A transport whose allocations nobody counts.
+/// A transport whose allocations are not counted.
 struct Uncounted(SharedTransport);
 
 #[async_trait]
@@ -48,7 +48,7 @@ impl Transport for Uncounted {
     }
 }
 
-/// A path, and the runtime that it is on.
+/// A pipeline and its runtime.
 struct Counted {
     runtime: Runtime,
     front: Front,
@@ -67,13 +67,13 @@ impl Counted {
         Self { runtime, front }
     }
 
-    /// Sends a request, of which only the answer's code matters here.
+    /// Sends a request and checks the status code of the response.
     fn send(&self, method: &str, uri: &str, content_type: &str, body: &Bytes, expected: u16) {
         let (code, answer) = self.runtime.block_on(self.front.ask(method, uri, content_type, body.clone()));
         assert_eq!(code, expected, "{}", String::from_utf8_lossy(&answer));
     }
 
-    /// Counts what each of some requests allocates. `of` makes path, body and so on of a number; `prepare` is not counted.
+    /// The smallest number of allocations of several requests. `send` gets the number of the request; `prepare` is not counted.
     fn fewest(&self, prepare: impl Fn(usize), send: impl Fn(usize)) -> u64 {
         let mut fewest = u64::MAX;
         for number in 0..WARM_UP + ROUNDS {
@@ -87,7 +87,7 @@ impl Counted {
     }
 }
 
-/// The pod under a name of its own.
+/// The pod with a name.
 fn pod(name: &str) -> Bytes {
     let text = std::str::from_utf8(POD_JSON).unwrap();
     text.replace(r#""generateName":"checkout-7d4b9c8f5d-""#, &format!(r#""name":"{name}""#)).into()
@@ -119,7 +119,7 @@ fn a_request_allocates_no_more_often_than_it_did() {
         ("GET", get, 41),
         ("create of a pod", creates, 615),
         ("merge patch of a pod", patch, 1065),
-        // It is admitted twice, as by kube-apiserver: when it is marked, and when it goes.
+        // A pod's delete is admitted twice, as in kube-apiserver: when the pod is marked, and when it is removed.
         ("delete of a pod", delete, 1065),
     ];
     for (what, count, bound) in counts {
@@ -133,7 +133,7 @@ fn a_request_allocates_no_more_often_than_it_did() {
 const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 
 impl Counted {
-    /// Registers policies of one validation about creates of a resource, each with a binding.
+    /// Registers policies with one validation for creates of a resource, each with a binding.
     fn register(
         &self,
         names: impl Iterator<Item = String>,
@@ -154,7 +154,7 @@ impl Counted {
         }
     }
 
-    /// Registers one more, and waits until it is heard of, and all before it with it.
+    /// Registers one more policy, and waits until the proxy knows it and all policies before it.
     fn settle(&self, name: &str) {
         self.register([name.to_owned()].into_iter(), "secrets", &format!("object.metadata.name != '{name}'"), |_| {
             json!({})
@@ -168,7 +168,7 @@ impl Counted {
     }
 }
 
-/// What policies add to a create: those that are for it little each, those that are not nothing.
+/// The allocations that policies add to a create: few for matching policies, none for others.
 #[test]
 fn policies_that_are_not_meant_allocate_nothing() {
     let counted = Counted::new();
@@ -200,7 +200,7 @@ fn policies_that_are_not_meant_allocate_nothing() {
     assert!(each <= 20, "{each} allocations a policy");
 }
 
-/// What a cluster keeps of each of its namespaces, of which there may be ten thousand.
+/// The memory for one namespace in a cache, of which a cluster may have ten thousand.
 #[test]
 fn a_namespace_takes_little_room() {
     let namespace = json!({"metadata": {
@@ -214,6 +214,6 @@ fn a_namespace_takes_little_room() {
     let bytes = measure(|| kept = Namespace::read(&text)).bytes_current;
     println!("a namespace: {bytes} bytes, and {} for itself", size_of::<Namespace>());
     assert!(kept.is_some_and(|namespace| namespace.labels.get("kubernetes.io/metadata.name").is_some()));
-    // Half of it is the text of what policies' expressions may ask of it.
+    // Half of the bytes are the text that policies' expressions may read.
     assert!(bytes <= 640, "{bytes} bytes");
 }

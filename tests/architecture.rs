@@ -1,4 +1,4 @@
-//! The layers of `src`: each file or folder imports only what stands before it.
+//! The layers of `src`: each file or folder imports only layers before its own.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files and folders of `src`, from the ground up.
+/// The files and folders of `src`, from the lowest layer up.
 const LAYERS: [&str; 36] = [
     "kind",
     "user",
@@ -70,7 +70,7 @@ const WITH_TASKS: [&str; 17] = [
     "webhooks/shadow.rs",
 ];
 
-/// A line of product code with its place.
+/// A line of product code with its position.
 struct Line {
     file: String,
     number: usize,

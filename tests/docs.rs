@@ -1,4 +1,4 @@
-//! The documentation: links lead somewhere, files and tests that it names exist, and the program prints what the pages show of it.
+//! Checks the documentation: links have targets, the named files and tests exist, and the program prints the output that the pages show.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,7 +33,7 @@ fn prose(page: &str) -> String {
     outside.collect::<Vec<_>>().join("\n")
 }
 
-/// The text without what stands between backticks.
+/// The text without code in backticks.
 fn without_code(text: &str) -> String {
     text.split('`').step_by(2).collect()
 }
@@ -170,7 +170,7 @@ fn the_program_prints_what_pages_show() {
     assert!(shown > 0);
 }
 
-/// Starts the program with a copy of `config/` in which the folders of an installation are `folder`, until it serves.
+/// Starts the program with a copy of `config/` in which `folder` replaces the folders of an installation, and waits until it serves.
 fn serves_with(folder: &Path, flags: &[&str]) {
     let kubeconfig = folder.join("kubeconfig");
     let mut child = Command::new(env!("CARGO_BIN_EXE_kube-admission-proxy"))

@@ -1,4 +1,4 @@
-//! The version of Kubernetes, which the Makefile has, is the same in every file that repeats it.
+//! Checks that all files that repeat the Makefile's version of Kubernetes agree with it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Modules of Kubernetes that have versions of their own.
+/// Kubernetes' modules with version numbers of their own.
 const OTHER_MODULES: [&str; 3] = ["k8s.io/gengo", "k8s.io/klog", "k8s.io/system-validators"];
 
-/// Files that speak of another release on purpose.
+/// Files that name another release on purpose.
 const OF_OTHER_RELEASES: [&str; 1] = ["e2e/newer_server.rs"];
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
 }
 
-/// `KUBERNETES_VERSION` of the Makefile, `1.36.3`, and its minor, `36`.
+/// `KUBERNETES_VERSION` of the Makefile, such as `1.36.3`, and its minor version.
 fn version() -> (String, u64) {
     let makefile = read("Makefile");
     let version = makefile.lines().find_map(|line| line.strip_prefix("KUBERNETES_VERSION := ")).unwrap();
@@ -68,11 +68,11 @@ fn go_modules_are_of_the_version() {
     let mut count = 0;
     for (file, text) in files(&["go.mod"]) {
         for line in text.lines() {
-            // A requirement, or the right side of a replacement.
+            // A line of go.mod is a requirement, or has one on the right side of a replacement.
             let line = line.split("=>").last().unwrap();
             let mut words = line.split_whitespace().filter(|word| *word != "require");
             let (Some(module), Some(found)) = (words.next(), words.next()) else { continue };
-            // Modules without releases have a time and a commit; a module that is replaced has no version of its own.
+            // Modules without releases have a time and a commit as their version; a replaced module has no version of its own.
             let is_other = OTHER_MODULES.iter().any(|other| module.starts_with(other)) || found.starts_with("v0.0.0");
             if !module.starts_with("k8s.io/") || is_other {
                 continue;

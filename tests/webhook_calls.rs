@@ -1,5 +1,5 @@
-//! What calls of webhooks cost this process: allocations, memory and connections. The counts are of this thread, on which
-//! everything but the webhook runs; `allocations.rs` says how bounds are kept.
+//! The costs of webhook calls in this process: allocations, memory and connections. The counts are those of this thread, which runs all
+//! code but the webhook; `allocations.rs` explains the bounds.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,10 +19,10 @@ use tokio::runtime::{Builder, Runtime};
 const JSON: &str = "application/json";
 const WARM_UP: usize = 10;
 const ROUNDS: usize = 10;
-/// Hooks of the namespace `ten`.
+/// The number of webhooks for the namespace `ten`.
 const TEN: usize = 10;
 
-/// The chain in front of namespaces with different webhooks: `none`, one `validating`, one `mutating`, and `ten` that validate.
+/// The chain in front of namespaces with different webhooks: `none`, one `validating`, one `mutating`, and `ten` validating ones.
 struct World {
     runtime: Runtime,
     front: Front,
@@ -30,7 +30,7 @@ struct World {
 }
 
 impl World {
-    /// With so many more hooks that want none of the requests.
+    /// Adds `elsewhere` webhooks that match none of the requests.
     fn new(elsewhere: usize) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let hooks = [Hook::start(), Hook::start(), Hook::start()];
@@ -59,14 +59,14 @@ impl World {
         Self { runtime, front, hooks }
     }
 
-    /// What the chain sees of a create of a config map with so much in it.
+    /// The admission attributes of a create of a config map with `bytes` bytes of data.
     fn attributes(&self, namespace: &str, bytes: usize) -> Attributes {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": namespace},
             "data": {"x": "y".repeat(bytes)}});
         create("ConfigMap", "configmaps", Object::from_value(object).unwrap())
     }
 
-    /// The cheapest of some creates in this namespace.
+    /// The smallest cost of several creates in this namespace.
     fn cheapest(&self, namespace: &str, bytes: usize) -> AllocationInfo {
         let mut cheapest: Option<AllocationInfo> = None;
         for round in 0..WARM_UP + ROUNDS {
@@ -109,12 +109,12 @@ fn a_call_costs_no_more_than_it_did() {
     for (what, count, bound) in counts {
         assert!(count <= bound, "{what}: {count} allocations, more than {bound}");
     }
-    // The body is there once, however many hooks are sent it; the rest is what is under way to them.
+    // All calls share one copy of the body; the rest are the bytes in flight.
     assert!(ten <= 2 * MEBIBYTE as u64, "{ten} bytes");
-    // Calls one after the other share one connection; ten at a time have ten.
+    // Sequential calls share one connection; ten concurrent calls have ten.
     assert!(connections[0] == 1 && connections[1] == 1 && connections[2] <= TEN, "{connections:?}");
 
-    // The selectors of all are told at once, in a list for each look at them.
+    // All selectors are matched at once, with one list for each match.
     let many = World::new(1000).cheapest("none", 1000);
     let few = world.cheapest("none", 1000);
     let (count, bytes) =

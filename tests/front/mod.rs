@@ -1,5 +1,5 @@
-//! The whole path in front of an embedded API server, with the plugins that are on by default and caches that follow it, as
-//! allocations and figures are counted on it.
+//! The whole pipeline in front of an embedded API server, with the plugins that are on by default and their caches, for counting
+//! allocations and measuring times.
 
 use bytes::Bytes;
 use http::Request;
@@ -30,14 +30,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A pod as a ReplicaSet makes it, as Go writes it in JSON: 3.7 KB.
+/// A pod that a ReplicaSet creates, in Go's JSON: 3.7 KB.
 #[allow(dead_code, reason = "not every user of this module needs it")]
 pub const POD_JSON: &[u8] = include_bytes!("../../e2e/bench/pod.json");
-/// The same pod in protobuf.
+/// The pod of [`POD_JSON`] in protobuf.
 #[allow(dead_code, reason = "not every user of this module needs it")]
 pub const POD_PROTOBUF: &[u8] = include_bytes!("../../e2e/bench/pod.pb");
 
-/// What the chain sees of a create of this object.
+/// The admission attributes of this object's create.
 #[allow(dead_code, reason = "not every user of this module needs it")]
 pub fn create(kind: &str, resource: &str, object: Object) -> Attributes {
     let (kind, resource) = (GroupVersionKind::new("", "v1", kind), GroupVersionResource::new("", "v1", resource));
@@ -50,7 +50,7 @@ pub fn create(kind: &str, resource: &str, object: Object) -> Attributes {
     }
 }
 
-/// A configuration of so many hooks for creates of a resource, each for a namespace that there is not.
+/// A configuration of `count` webhooks for creates of a resource, each for a namespace that does not exist.
 #[allow(dead_code, reason = "not every user of this module needs it")]
 pub fn hooks_elsewhere(resource: &str, count: usize) -> String {
     let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}]);
@@ -65,7 +65,7 @@ pub fn hooks_elsewhere(resource: &str, count: usize) -> String {
     .to_string()
 }
 
-/// Where these are.
+/// The URL path of validating webhook configurations.
 #[allow(dead_code, reason = "not every user of this module needs it")]
 pub const VALIDATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
@@ -76,7 +76,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// Waits until everything is known that the path asks for. `wrap` may put something between the path and the server.
+    /// Waits until all caches of the pipeline are synced. `wrap` may wrap the transport to the server.
     pub async fn new(server: &Arc<embedded::Server>, wrap: impl FnOnce(SharedTransport) -> SharedTransport) -> Self {
         let transport = wrap(Arc::new(server.clone()));
         let client = kube_client(Arc::new(server.clone()));
@@ -89,7 +89,7 @@ impl Front {
         assert!(cluster.wait_synced().await, "{:?}", cluster.unsynced());
         let metrics = Arc::new(Metrics::new(&kube_admission_proxy::metrics::Registry::new()).unwrap());
         let (gates, shadows, policies) = Default::default();
-        // One client asks for more at a time than one user gets.
+        // The test's only client sends more requests at a time than one user may.
         let limits = Limits { requests_inflight: 0, mutating_requests_inflight: 0, ..Limits::default() };
         let chain = Chain::build(&on, metrics.clone(), |_| Environment {
             cluster: cluster.clone(),
@@ -134,7 +134,7 @@ impl Front {
         Self { pipeline, connection, drain }
     }
 
-    /// One request and its answer's code and body.
+    /// Sends one request and returns the code and body of the response.
     pub async fn ask(&self, method: &str, uri: &str, content_type: &str, body: Bytes) -> (u16, Bytes) {
         let mut request = Request::builder().method(method).uri(uri);
         if !content_type.is_empty() {

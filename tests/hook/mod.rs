@@ -1,4 +1,4 @@
-//! A webhook on a thread of its own, so that nobody counts what it does: it allows, and labels what it is sent on `/label`.
+//! A webhook on a thread of its own, so that its allocations are not counted. It allows all objects, and on `/label` adds a label.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// The webhook; it ends with the process.
+/// The webhook; it runs until the process ends.
 pub struct Hook {
     port: u16,
     ca: String,
@@ -50,12 +50,12 @@ impl Hook {
         Self { port, ca: STANDARD.encode(pem), connections }
     }
 
-    /// How many connections were made.
+    /// The number of connections that were made.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// So many hooks of a configuration of this kind, for config maps of this namespace.
+    /// A configuration of this kind with `count` webhooks, for config maps of this namespace.
     pub fn configuration(&self, kind: &str, namespace: &str, path: &str, count: usize) -> String {
         let hooks: Vec<Value> = (0..count)
             .map(|number| {
@@ -73,7 +73,7 @@ impl Hook {
     }
 }
 
-/// Answers the requests of a connection.
+/// Serves the requests of a connection.
 fn serve(stream: &mut (impl Read + Write)) -> Option<()> {
     let (mut seen, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     loop {
