@@ -17,7 +17,7 @@ from pathlib import Path
 
 DATA = Path(__file__).resolve().parent.parent / "src/embedded/data"
 
-# The aggregator's and the custom resources' own groups: the embedded server has neither.
+# The groups of the aggregator and of custom resources, which the embedded server does not have.
 NOT_SERVED = ("apiextensions.k8s.io", "apiregistration.k8s.io")
 # Documents of paths that the embedded server does not have.
 DOCUMENTS_NOT_SERVED = (".well-known/openid-configuration", "openid/v1/jwks")
@@ -160,7 +160,7 @@ def reachable(document):
     return {name: definitions[name] for name in sorted(found)}
 
 
-# The messages of gnostic's openapi.v2 on the way to every description: what a field holds, and which fields are prose.
+# The messages of gnostic's openapi.v2 on the path to every description: the message in each field, and the fields that are prose.
 MESSAGES = {
     "Document": ({8: "Paths", 9: "Definitions", 10: "ParameterDefinitions"}, ()),
     "Paths": ({2: "NamedPathItem"}, ()),
@@ -227,7 +227,7 @@ def without_prose_in_protobuf(data, message, keep):
         if number in inner:
             if inner[number] in keep and name_of(value) not in keep[inner[number]]:
                 continue
-            # Only the outermost names are those of paths and definitions.
+            # Only the outermost names are names of paths and definitions.
             below = {} if inner[number] in keep else keep
             value = without_prose_in_protobuf(value, inner[number], below)
         out += key + (encoded_varint(len(value)) if delimited else b"") + value

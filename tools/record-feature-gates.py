@@ -25,7 +25,7 @@ for source in sources:
                 default, stage = re.search(r"Default: (\w+)", line)[1], re.search(r"PreRelease: (?:\w+\.)?(\w+)", line)[1]
                 locked = " locked" if "LockToDefault: true" in line else ""
                 gates[names.get(constant, constant)] = f"{default} {stage}{locked}"
-# These register themselves in a form of their own.
+# These gates are registered in other forms.
 gates |= {"ContextualLogging": "true Beta", "LoggingAlphaOptions": "false Alpha", "LoggingBetaOptions": "true Beta", "NativeHistograms": "false Alpha"}
 for name, facts in sorted(gates.items()):
     print(name, facts)

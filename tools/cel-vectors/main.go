@@ -1,13 +1,12 @@
-// Answers expressions as Kubernetes 1.36 does: a JSON object a line on stdin, one a line on stdout.
+// Evaluates expressions as Kubernetes 1.36 does: reads one JSON object per line from stdin, and writes one per line to stdout.
 //
 //	{"expression": "object.spec.replicas + 1", "environment": "validation", "object": {…}, "oldObject": {…}, "params": {…},
 //	 "request": {…}, "namespaceObject": {…}}
 //
-// `environment` is validation (the default), mutation (patch types) or noauthorizer. What is not given is null; the request has a
-// default. With a "schema" (an openAPIV3Schema) the expression is a rule of custom resources, over "self" and "oldSelf", and the
-// answer has its "estimate" too; see schema.go, where there are also questions about whole definitions. The answer repeats the
-// expression and has either "compileError", or "type" and "cost" and one of "error" and "value" (JSON where the value has that
-// form) with "string" (as Go prints it).
+// `environment` is validation (the default), mutation (patch types) or noauthorizer. Missing values are null; the request has a default.
+// With a "schema" (an openAPIV3Schema) the expression is a rule of custom resources, over "self" and "oldSelf", and the result has its
+// "estimate" too; schema.go also evaluates whole definitions. The result repeats the expression and has either "compileError", or "type"
+// and "cost" and one of "error" and "value" (JSON if the value has a JSON form) with "string" (Go's text).
 package main
 
 import (
@@ -62,7 +61,7 @@ type accessor string
 func (a accessor) GetExpression() string    { return string(a) }
 func (a accessor) ReturnTypes() []*cel.Type { return []*cel.Type{cel.AnyType} }
 
-// Allows what is asked of namespace "allowed", has no opinion on the others.
+// Allows requests in the namespace "allowed", fails in "broken", has no opinion on other namespaces.
 type rule struct{}
 
 func (rule) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -177,7 +176,7 @@ func ask(compiler plugincel.Compiler, q question) (a answer) {
 	return a
 }
 
-// Notes a value, in JSON where it has that form.
+// Records a value, in JSON if it has a JSON form.
 func (a *answer) show(value ref.Val) {
 	a.String = fmt.Sprint(value.Value())
 	var native any

@@ -24,8 +24,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// What is asked of custom resources: an expression over a schema, or what is wrong with a CustomResourceDefinition ("definition") and
-// then, if nothing is, with an object by the rules of its first version ("object"). The errors are those of the schema only, sorted.
+// A question about custom resources: an expression over a schema; or the errors of a CustomResourceDefinition ("definition") and, if it has
+// none, of an object by the rules of its first version ("object"). The errors are those of the schema only, sorted.
 type custom struct {
 	Schema          *v1.JSONSchemaProps          `json:"schema,omitempty"`
 	Self            any                          `json:"self,omitempty"`
@@ -42,7 +42,7 @@ func structural(of *v1.JSONSchemaProps) (*schema.Structural, error) {
 	return schema.NewStructural(&internal)
 }
 
-// Sizes as the validation of CustomResourceDefinitions has them: `schema/cel.sizeEstimator`.
+// Sizes as in the validation of CustomResourceDefinitions: `schema/cel.sizeEstimator`.
 type sizes struct{ root *apiservercel.DeclType }
 
 func (s sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {

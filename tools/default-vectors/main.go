@@ -1,11 +1,11 @@
-// Writes src/object/defaults/vectors.gz: objects as they are decoded, and what a kube-apiserver's defaulting functions and
-// conversions make of them on the way to the internal version and back.
+// Writes src/object/defaults/vectors.gz: decoded objects, and the results of kube-apiserver's defaulting functions and of its conversions
+// to the internal version and back.
 //
 //	go run -modfile=../../e2e/assets/go.mod . < manifests.yaml | gzip -9n > ../../src/object/defaults/vectors.gz
 //
-// One line an object, `{"input":OBJECT,"output":OBJECT}`: the manifests read, then random objects of every kind, -count of
-// each. A time that is the present's is `now`. With -check, lines of objects are read instead, and written with what is made
-// of them, or with the error that refuses them.
+// One line for each object, `{"input":OBJECT,"output":OBJECT}`: the manifests on stdin, then random objects of every kind, -count of each.
+// The current time is written as `now`. With -check, reads lines of objects instead, and writes them with their outputs, or with the error
+// that rejects them.
 package main
 
 import (
@@ -77,7 +77,7 @@ func main() {
 	random := filler{Rand: rand.New(rand.NewPCG(*seed, *seed))}
 	for _, kind := range kinds {
 		for i := range *count {
-			// From nothing to almost everything.
+			// From empty objects to nearly full ones.
 			random.empty = 100 - 90*i/max(1, *count-1)
 			if text := random.object(kind); len(text) <= longest {
 				write(out, text, false)
@@ -105,7 +105,7 @@ func write(out io.Writer, text []byte, complain bool) {
 	_, _ = out.Write(append(present.ReplaceAll(encoded, []byte(`"now"`)), '\n'))
 }
 
-// What a webhook sees of an object: decoded, with defaults, converted to the internal version and back. The first is the
+// Returns an object as a webhook sees it: decoded, with defaults, converted to the internal version and back. The first result is the
 // object decoded only.
 func through(text []byte) (input, output json.RawMessage, err error) {
 	var header meta.TypeMeta

@@ -19,7 +19,7 @@ import (
 	internal "k8s.io/kubernetes/pkg/apis/autoscaling"
 )
 
-// What a kube-apiserver 1.36 serves and can serve: group, version, kinds.
+// The kinds that a kube-apiserver 1.36 can serve: group, version, kinds.
 var kinds = parsed(`
 "" v1 Binding ComponentStatus ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount PodLogOptions
 admissionregistration.k8s.io v1 MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration
@@ -126,7 +126,7 @@ var annotations = []string{
 	"autoscaling.alpha.kubernetes.io/metrics", "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
 }
 
-// Names of types and of fields whose texts decide something.
+// Names of types and fields whose values affect defaults.
 var texts = map[string][]string{
 	"ServiceType":                    {"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"},
 	"ServiceAffinity":                {"None", "ClientIP"},

@@ -1,4 +1,4 @@
-// Writes src/object/kinds.txt: what kube-apiserver's storages and strategies say of each built-in resource.
+// Writes src/object/kinds.txt: facts of kube-apiserver's storages and strategies about each built-in resource.
 //
 //	go run -modfile=../../e2e/assets/go.mod . > ../../src/object/kinds.txt
 package main
@@ -114,7 +114,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// The storages of the core group that corerest makes only with a connection to etcd.
+// The storages of the core group that corerest creates only with a connection to etcd.
 func coreStorages(options generic.RESTOptionsGetter) map[string]rest.Storage {
 	volume, volumeStatus, err := persistentvolumes.NewREST(options)
 	must(volume, err)
@@ -147,7 +147,7 @@ func coreStorages(options generic.RESTOptionsGetter) map[string]rest.Storage {
 	}
 }
 
-// The generic store inside of a storage, which wrappers hold in fields of any name.
+// Returns the generic store inside of a storage, which wrappers hold in fields of any name.
 func store(value reflect.Value, depth int) *registry.Store {
 	for value.Kind() == reflect.Interface || value.Kind() == reflect.Pointer {
 		if value.IsNil() {
@@ -169,7 +169,7 @@ func store(value reflect.Value, depth int) *registry.Store {
 	return nil
 }
 
-// Whether a new object has a generation.
+// Reports whether a new object has a generation.
 func hasGeneration(store *registry.Store) bool {
 	object := store.New()
 	if job, isOne := object.(*batchapi.Job); isOne {
@@ -180,7 +180,7 @@ func hasGeneration(store *registry.Store) bool {
 	return must(meta.Accessor(object)).GetGeneration() != 0
 }
 
-// The fields of any version: they differ in nothing but the version's name.
+// Returns the reset fields of any version: they differ only in the version's name.
 func resets(storage rest.Storage) []string {
 	strategy, isOne := storage.(rest.ResetFieldsStrategy)
 	var fields []string

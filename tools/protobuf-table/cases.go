@@ -16,7 +16,7 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// What is put in the place of something else.
+// Values that replace other values.
 var junk = []string{
 	`null`, `true`, `false`, `""`, `"x"`, `"1"`, `"0"`, `" 1Gi "`, `"0.5"`, `"1e3"`, `"-1.5Gi"`, `"1.5m"`, `0`, `-0`, `1`, `-1`, `1.0`, `1.5`, `0.1`, `1e3`,
 	`1E-2`, `2147483647`, `2147483648`, `-2147483649`, `9223372036854775807`, `9223372036854775808`, `18446744073709551616`, `1e21`,
@@ -25,7 +25,7 @@ var junk = []string{
 	`"YWJj"`, `"YQ"`, `"1Ki"`, `"100m"`, `"80%"`,
 }
 
-// Documents with one value of a type that decodes itself.
+// Documents with one value of a type that has an UnmarshalJSON.
 var templates = [][2]string{
 	{"/v1/Pod", `{"metadata":{"creationTimestamp":%s}}`},
 	{"/v1/Pod", `{"metadata":{"deletionTimestamp":%s}}`},
@@ -61,7 +61,7 @@ var templates = [][2]string{
 	{"apiextensions.k8s.io/v1/CustomResourceDefinition", `{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"maxLength":%s}}}]}}`},
 }
 
-// One line a case: the kind, the document, and what decoding and encoding it gives.
+// Writes one line for each case: the kind, the document, and the result of decoding and encoding it.
 func writeCases(out io.Writer, perKind int, seed uint64) {
 	random := filler{rand.New(rand.NewPCG(seed, seed))}
 	lines := bufio.NewWriter(out)
@@ -126,7 +126,7 @@ func writeCase(out io.Writer, kind schema.GroupVersionKind, document string) {
 	fmt.Fprintf(out, "%s/%s/%s\t%s\t%s\n", kind.Group, kind.Version, kind.Kind, document, text)
 }
 
-// Random quantities, times and numbers, as JSON.
+// Returns random quantities, times and numbers, as JSON.
 func (random filler) texts(count int) []string {
 	digits := func(most int) string {
 		text := ""
@@ -164,12 +164,12 @@ func (random filler) texts(count int) []string {
 	return texts
 }
 
-// A JSON value whose fields keep their order, and may be there twice.
+// A JSON value whose fields keep their order, and may be duplicates.
 type node struct {
 	literal string
 	keys    []string
 	items   []*node
-	// Whether its text has blanks and escapes that it need not have.
+	// Whether the text has unnecessary spaces and escapes.
 	space bool
 }
 

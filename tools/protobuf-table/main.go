@@ -1,17 +1,17 @@
-// Command protobuf-table writes what src/object/protobuf.rs knows of Kubernetes' protobuf encoding: the messages of all
-// kinds that kube-apiserver registers, read by reflection from the Go types.
+// Command protobuf-table writes the table of Kubernetes' protobuf encoding for src/object/protobuf.rs: the messages of all kinds that
+// kube-apiserver registers, read by reflection from the Go types.
 //
 //	go run . >../../src/object/protobuf/messages.txt.gz
 //
-// With -objects it writes random objects in both encodings instead, which the decoder's test compares:
+// With -objects it writes random objects in both encodings instead, for the decoder's test:
 //
 //	go run . -objects 1 >../../src/object/protobuf/objects.gz
 //
-// With -types it writes what src/object/typed.rs knows of the Go types:
+// With -types it writes the table of the Go types for src/object/typed.rs:
 //
 //	go run . -types >../../src/object/typed/types.txt
 //
-// With -cases it writes random JSON documents of every kind with what Go makes of them, which its test compares:
+// With -cases it writes random JSON documents of every kind with Go's results, for the test of src/object/typed.rs:
 //
 //	go run . -cases 1 | gzip -9n >../../src/object/typed/cases.gz
 package main
@@ -41,7 +41,7 @@ import (
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Types with an encoding of their own; the decoder knows these names.
+// Types with an encoding of their own, by the names that the decoder expects.
 var special = map[reflect.Type]string{
 	reflect.TypeFor[meta.Time]():                                  "time",
 	reflect.TypeFor[meta.MicroTime]():                             "microtime",
@@ -55,7 +55,7 @@ var special = map[reflect.Type]string{
 	reflect.TypeFor[apiextensions.JSONSchemaPropsOrStringArray](): "schema-or-strings",
 }
 
-// Kinds that are in every version of every group.
+// Kinds of every version of every group.
 var everywhere = map[string]bool{
 	"CreateOptions": true, "DeleteOptions": true, "GetOptions": true, "ListOptions": true, "PatchOptions": true,
 	"UpdateOptions": true, "WatchEvent": true,
@@ -83,7 +83,7 @@ func main() {
 		}
 	}
 	if *types {
-		// What webhooks answer.
+		// The responses of webhooks.
 		for version, review := range map[schema.GroupVersion]runtime.Object{
 			admissionv1.SchemeGroupVersion:          &admissionv1.AdmissionReview{},
 			admissionv1beta1.SchemeGroupVersion:     &admissionv1beta1.AdmissionReview{},
@@ -116,7 +116,7 @@ func main() {
 	}
 }
 
-// Every kind that can be in a body, sorted.
+// Returns every kind that a body can contain, sorted.
 func registered() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	for kind, goType := range scheme.Scheme.AllKnownTypes() {
@@ -165,7 +165,7 @@ func nameOf(goType reflect.Type) string {
 	return strings.Join(append(path, goType.Name()), ".")
 }
 
-// Notes a message and all that it is made of.
+// Adds a message and all messages in it.
 func (all *table) add(goType reflect.Type) {
 	name := nameOf(goType)
 	if found, ok := all.messages[name]; ok {

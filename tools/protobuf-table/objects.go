@@ -22,7 +22,7 @@ import (
 
 const maxDepth = 12
 
-// One line an object: the body in base64, and what encoding/json makes of the object that is decoded from it.
+// Writes one line for each object: the body in base64, and the JSON that encoding/json writes for the decoded object.
 func writeObjects(out io.Writer, perKind int, seed uint64) {
 	random := filler{rand.New(rand.NewPCG(seed, seed))}
 	serializer := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
@@ -152,7 +152,7 @@ func (random filler) fill(value reflect.Value, depth int) {
 	}
 }
 
-// -1 for none at all.
+// Returns a random length; -1 means nil.
 func (random filler) length(depth int) int {
 	if depth >= maxDepth {
 		return -1

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Types that encode themselves; src/object/typed knows these names.
+// Types that encode themselves, by the names that src/object/typed expects.
 var selfCoded = map[reflect.Type]string{
 	reflect.TypeFor[runtime.RawExtension](): "raw-extension",
 	reflect.TypeFor[meta.FieldsV1]():        "fields-v1",
@@ -25,8 +25,8 @@ type typeTable struct {
 	kinds   map[string][]string
 }
 
-// One line a Go struct, and below it one a JSON field, sorted by name. Fields of embedded structs are among those of the
-// struct around them, with the names in Go of what they are embedded in.
+// Writes one line for each Go struct, followed by one line for each JSON field, sorted by name. Fields of embedded structs are listed in
+// the outer struct, with the Go names of the structs that they are embedded in.
 func writeTypes(out io.Writer) {
 	all := typeTable{map[string]reflect.Type{}, map[string][]string{}}
 	types := scheme.Scheme.AllKnownTypes()
@@ -70,7 +70,7 @@ func (all *typeTable) add(goType reflect.Type) {
 		}
 		return
 	}
-	// Errors have the last two parts of the name.
+	// Go's errors contain the last two parts of the name.
 	if !strings.HasSuffix(name, "."+goType.String()) {
 		log.Fatalf("%s is called %s", name, goType)
 	}
@@ -121,7 +121,8 @@ func (all *typeTable) fields(goType reflect.Type, embedded string) []string {
 	return lines
 }
 
-// `*` is a pointer, `[]` a list, `{}` a map with what its keys are called within; what stands before `=` is the name in Go.
+// Returns the shape of a type: `*` is a pointer, `[]` a list, `{}` a map with the type of its keys inside; the text before `=` is the Go
+// name.
 func (all *typeTable) shape(goType reflect.Type) string {
 	for _, names := range []map[reflect.Type]string{selfCoded, special} {
 		if name, ok := names[goType]; ok {
