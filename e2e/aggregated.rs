@@ -1,4 +1,5 @@
-//! An API that a kube-apiserver only passes on to another server, which says in its OpenAPI document that it knows dry runs.
+//! An aggregated API, for which kube-apiserver forwards requests to another server. That server's OpenAPI document declares that it
+//! supports dry runs.
 
 use crate::harness::{ControlPlane, Proxy, Request, User, Webhook, eventually, get, only, patch, pki, post, put};
 use serde_json::{Value, json};

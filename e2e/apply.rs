@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// Who owns what, without when.
+/// The managedFields of an object, without times.
 fn owners(object: &Value) -> Vec<Value> {
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let timeless = |mut entry: Value| {
@@ -23,7 +23,7 @@ fn pod(name: &str, labels: Value) -> Value {
 #[test]
 fn what_admission_adds_is_owned_by_nobody_and_stays() {
     let plugins = "--enable-admission-plugins=AlwaysPullImages";
-    // There is no controller here that makes accounts.
+    // No controller creates service accounts here.
     let proxy = Proxy::before(upstream(), &[plugins, "--disable-admission-plugins=ServiceAccount"]);
     let namespace = proxy.namespace("apply");
     let at = |name: &str| format!("/api/v1/namespaces/{namespace}/pods/{name}?fieldManager=me&force=true");
@@ -36,7 +36,7 @@ fn what_admission_adds_is_owned_by_nobody_and_stays() {
     assert_eq!(admitted["spec"]["containers"][0]["imagePullPolicy"], "Always");
     assert_eq!(admitted["spec"]["tolerations"].as_array().map(Vec::len), Some(2));
     assert_eq!(owners(&admitted), owners(&plain));
-    // Applied once more with other labels, what admission added is not taken back.
+    // A second apply with other labels does not remove the fields that admission added.
     let plain = applied(false, "plain", json!({"b": "2"}));
     let again = applied(true, "admitted", json!({"b": "2"}));
     assert_eq!(again["metadata"]["labels"], json!({"b": "2"}));
@@ -44,7 +44,7 @@ fn what_admission_adds_is_owned_by_nobody_and_stays() {
     assert_eq!(owners(&again), owners(&plain));
 }
 
-/// A hook for objects with this label that answers with this patch.
+/// A webhook for objects with this label that responds with this patch.
 fn hook(webhook: &Webhook, label: &str, operations: &Value) -> Value {
     let path = match operations {
         Value::Null => format!("/allow/{label}"),
@@ -85,7 +85,7 @@ fn apply(manager: &str, query: &str, object: &Value) -> Request {
     patch(&format!("{at}/{name}?fieldManager={manager}{query}"), "apply", object)
 }
 
-/// Puts another book in place of the one that is there, wrong in these fields.
+/// A patch that replaces the managedFields by an entry with these wrong fields.
 fn books(wrong: Value) -> Value {
     let mut entry =
         json!({"manager": "hook", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {}});
@@ -132,7 +132,7 @@ fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
         ("unseen", "", json!({"a": "2"})),
     ] {
         let others = json!({"name": name, "labels": {"other": "1"}, "annotations": {"other": "1"}});
-        // Takes nothing away that is another's.
+        // The apply removes nothing that another manager owns.
         let mut changed = map(name, label, fixed(data));
         changed["metadata"]["annotations"] = Value::Null;
         steps.extend([
@@ -148,7 +148,7 @@ fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
         post(MAPS, &map("taken", "", json!({"data": {"theirs": "1", "b": "1"}}))),
         apply("me", "&force=true", &map("taken", "taken", json!({"data": {"a": "1", "b": "2"}}))),
         get(&format!("{MAPS}/taken")),
-        // What the hook took is not there any more.
+        // The fields that the webhook owned are gone.
         apply("me", "", &map("taken", "", json!({"data": {"a": "1"}}))),
         apply("me", "", &pod("named", "i:1")),
         apply("me", "", &pod("named", "i:2")),
@@ -172,7 +172,7 @@ fn hooks_may_mend_what_is_invalid_and_do_what_no_configuration_says() {
 fn what_admission_changes_is_owned_by_nobody() {
     let webhook = Webhook::start();
     let pair = Pair::start(&["MutatingAdmissionWebhook"], &[], &[]);
-    // The change of each hook.
+    // The patch of each webhook.
     let kinds = [
         (
             "adds",
@@ -220,7 +220,7 @@ fn what_admission_changes_is_owned_by_nobody() {
         }
     }
     assert_eq!(cases, 5 * 10 + 2);
-    // Answers and refusals have the media type that the client accepts.
+    // Successful and failed responses have the media type that the client accepts.
     for (number, accept) in
         ["application/vnd.kubernetes.protobuf", "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io"]
             .into_iter()
@@ -240,14 +240,14 @@ fn what_admission_changes_is_owned_by_nobody() {
     }
 }
 
-/// The owners, sorted without regard to the times of their writes.
+/// The managedFields without times, sorted by operation and manager.
 fn sorted_owners(object: &Value) -> Vec<Value> {
     let mut entries = owners(object);
     entries.sort_by_key(|entry| format!("{}/{}", entry["operation"], entry["manager"]));
     entries
 }
 
-/// Ways to write a map of which `first` may own all before: what is written before, and the write.
+/// Ways to write a map whose fields `first` may own before: the write before, and the write.
 fn map_writes(label: &str) -> Vec<(&'static str, Option<Request>, Request)> {
     let data = |value: &str| json!({"data": {"a": value, "b": value, "c": value}});
     let ways = [
@@ -266,7 +266,7 @@ fn map_writes(label: &str) -> Vec<(&'static str, Option<Request>, Request)> {
         let name = format!("{label}-{way}");
         let by = |manager: &str| format!("{MAPS}/{name}?fieldManager={manager}");
         let (same, changed) = (map(&name, label, data("1")), map(&name, label, data("2")));
-        // What is not labelled is no hook's business.
+        // Webhooks ignore objects without the label.
         let before = post(&format!("{MAPS}?fieldManager=first"), &map(&name, "", data("1")));
         let is_new = ["created", "dry", "applied"].contains(&way);
         let operations = [

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 fn events(path: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    // The last line may still be on its way.
+    // The last line may be incomplete.
     text.split_inclusive('\n')
         .filter(|line| line.ends_with('\n'))
         .map(|line| serde_json::from_str(line).unwrap())

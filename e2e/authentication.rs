@@ -1,4 +1,4 @@
-//! Who the callers are: the proxy's answers are those of the API server itself.
+//! Authentication: the proxy's responses equal those of the API server.
 
 use crate::harness::differential::proxy_only;
 use crate::harness::{Api, ControlPlane, Proxy, Request, User, folder, get, only, pki, post, upstream};
@@ -43,7 +43,7 @@ fn token_of_a_robot() -> (String, String) {
 fn a_service_accounts_token_is_reviewed_by_the_api_server() {
     let proxy = Proxy::before(upstream(), &[]);
     let (namespace, token) = token_of_a_robot();
-    // A token for who has a token: a subresource with a kind of its own.
+    // A token for an account that has a token already: a subresource with a kind of its own.
     let ask = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/robot/token");
     let answer = proxy.send(&User::admin(), post(&path, &ask));
@@ -81,7 +81,7 @@ fn who_is_nobody_gets_401_as_the_api_server_says_it() {
     let stranger = User::Certificate(Arc::new(pki().stranger("admin").0));
     match proxy.try_send(&stranger, get("/api/v1/namespaces")) {
         Ok(answer) => assert_eq!(answer.status, 401, "{}", answer.text()),
-        // Refused in the handshake already.
+        // The handshake failed already.
         Err(_) => assert!(upstream().try_send(&stranger, get("/version")).is_err()),
     }
 }
@@ -139,7 +139,7 @@ fn identity_headers_of_who_is_no_front_proxy_are_not_believed() {
     assert_eq!(proxy.send(&other, claim()).status, 401);
 }
 
-/// A token of a service account that may do anything.
+/// A token of a service account that may do everything.
 fn token_for_the_proxy(upstream: &Api) -> String {
     let accounts = "/api/v1/namespaces/kube-system/serviceaccounts";
     let send = |request| {
@@ -186,7 +186,7 @@ fn no_header_that_the_upstream_believes_a_front_proxy_is_believed_a_client() {
         "--requestheader-group-headers=X-Gateway-Group".to_owned(),
         "--requestheader-extra-headers-prefix=X-Gateway-Extra-".to_owned(),
     ];
-    // Besides the X-Remote- ones.
+    // These headers are configured in addition to the X-Remote- ones.
     let upstream = ControlPlane::start("gateway", &[only(&[]), names.into()].concat());
     let kubeconfig = front_proxys_kubeconfig(&upstream, &token_for_the_proxy(&upstream));
     let proxy = Proxy::before_kubeconfig(&kubeconfig, &["--upstream-identity=requestheader"]);
@@ -215,7 +215,7 @@ fn a_front_proxy_that_may_not_read_the_names_is_not_ready_and_passes_nothing_on(
 fn with_passthrough_the_caller_shows_the_upstream_its_own_token_and_the_proxy_needs_no_rights() {
     let token = User::Token(token_of_a_robot().1);
     let kubeconfig = upstream().kubeconfig(&User::named("powerless", ""));
-    // Plugins that read the cluster would need rights.
+    // Plugins that read the cluster would need permissions.
     let [_, none] = proxy_only(&[]);
     let proxy = Proxy::before_kubeconfig(&kubeconfig, &["--upstream-identity=passthrough", &none]);
     let through = user_info(&proxy.send(&token, who_am_i()));

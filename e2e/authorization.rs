@@ -1,4 +1,4 @@
-//! Who may do what: refused before anything happens, in the API server's own words.
+//! Authorization: requests are rejected before anything happens, with the API server's text.
 
 use crate::harness::{Proxy, Request, User, Webhook, delete, get, patch, post, put, unique, upstream};
 use serde_json::json;
@@ -18,7 +18,7 @@ fn requests(namespace: &str) -> Vec<Request> {
         get("/api/v1/nodes"),
         get("/apis/apps/v1/namespaces/default/deployments/one/scale"),
         get("/metrics"),
-        // The answer shows neither whether a resource is served nor how.
+        // The response reveals neither whether a resource is served nor how.
         get(&format!("/api/v1/namespaces/{namespace}/nodes/one/proxy")),
         post(&format!("/api/v1/namespaces/{namespace}/pods/one/log"), &map),
         put(&format!("/api/v1/namespaces/{namespace}/pods/one/exec"), &map),
@@ -69,7 +69,7 @@ fn with_always_allow_the_api_server_refuses_itself() {
     assert_eq!(answer.message(), message);
 }
 
-/// The proxy reads objects that the caller may not: what it refuses because of them must not tell what they are.
+/// The proxy reads objects that the caller may not read: a refusal because of such an object must not reveal the object.
 #[test]
 fn with_always_allow_nobody_is_told_of_objects_that_they_may_not_write() {
     let proxy = Proxy::before(upstream(), &["--authorization-mode=AlwaysAllow"]);
@@ -109,7 +109,7 @@ fn with_always_allow_nobody_is_told_of_objects_that_they_may_not_write() {
         let through = proxy.send(&nobody, request.clone());
         assert_eq!(direct.status, 403, "{what}");
         assert_eq!((through.status, through.json()), (direct.status, direct.json()), "{what}");
-        // Who may do it is told what is wrong.
+        // A user with the permission gets the real error.
         assert_ne!(proxy.send(&User::admin(), request).status, 403, "{what}");
     }
 }
@@ -124,7 +124,7 @@ fn may(user: &str, rules: &serde_json::Value) -> [(&'static str, serde_json::Val
     [("clusterroles", role), ("clusterrolebindings", binding)]
 }
 
-/// Cached answers do not expire in this test.
+/// Cached decisions do not expire in this test.
 #[test]
 fn what_is_granted_and_revoked_through_the_proxy_takes_effect_at_once() {
     let flags =
@@ -142,7 +142,7 @@ fn what_is_granted_and_revoked_through_the_proxy_takes_effect_at_once() {
     }
     // The API server's authorizer reads from a cache.
     crate::harness::eventually("a grant", || is(200)(proxy.send(&trudy, as_root())));
-    // The proxy caches answers again by then.
+    // By then the proxy caches decisions again.
     std::thread::sleep(std::time::Duration::from_millis(1200));
     assert_eq!(proxy.send(&trudy, as_root()).status, 200);
     let name = granted[1].1["metadata"]["name"].as_str().unwrap().to_owned();
@@ -176,7 +176,7 @@ fn with_always_allow_no_plugin_acts_for_who_may_not() {
     let hard = json!({"count/configmaps": "5"});
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}});
     let mut stored = upstream().accepts(post(&quotas, &quota));
-    // There is no controller.
+    // No controller sets the quota's status.
     stored["status"] = json!({"hard": hard, "used": {"count/configmaps": "0"}});
     assert_eq!(upstream().send(&admin, put(&format!("{quotas}/q/status"), &stored)).status, 200);
     let used =

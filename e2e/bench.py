@@ -275,7 +275,7 @@ def watches(_):
     load_watches = Process("h2load", [
         need("h2load"), f"-n{count}", "-c100", "-m100", "-t1", "-N120s", "-H", f"authorization: Bearer {TOKEN}",
         f"https://127.0.0.1:{port}/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=600"])
-    # Idle is what neither grows nor shrinks: the allocator gives back what opening took some seconds later.
+    # An idle process has a constant size: the allocator returns memory of the start-up some seconds later.
     last, since = 0, time.time()
     end = since + 60
     while time.time() < min(since + 12, end):
@@ -629,7 +629,7 @@ def policies(rounds):
     for port in (peer_port, plain_port):
         make(port, "/api/v1/namespaces", {"metadata": {"name": "bench"}})
         make(port, "/api/v1/namespaces/bench/serviceaccounts", {"metadata": {"name": "default"}})
-    # What is tried first to be seen as stored is another request.
+    # The default view, `stored`, sends a dry run first, which is another request.
     submitted = "--validation-view=submitted"
     ours, our_port, ready = proxy(kubeconfig(plain_port), submitted, cpu=None, threads="2")
     none, none_port, none_ready = proxy(
@@ -710,7 +710,7 @@ def slow_hooks(port, at_once):
         [need("h2load"), "--h1", f"-n{15 * at_once}", f"-c{at_once}", "-m1", "-t1", f"--log-file={log}", f"--data={body}",
          f"https://127.0.0.1:{port}/slow/validate"], capture_output=True, check=True)
     figures = sorted(int(line.split()[2]) for line in log.read_text().splitlines())
-    # One in so many is the slowest; of one alone, the median.
+    # The quantile of the slowest of `at_once` calls; for a single call, the median.
     return figures[len(figures) * max(at_once - 1, 1) // max(at_once, 2)]
 
 
@@ -742,7 +742,7 @@ def webhooks(rounds):
     patch = base64.b64encode(json.dumps([{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]).encode()).decode()
     hook, hook_port = hook_server(hook_answer(), hook_answer(patchType="JSONPatch", patch=patch))
     etcd, (peer, peer_port), (plain, plain_port) = control_planes()
-    # What is tried first to be seen as stored is another request.
+    # The default view, `stored`, sends a dry run first, which is another request.
     ours, our_port, ready = proxy(kubeconfig(plain_port), "--validation-view=submitted", cpu=None, threads="2")
     config_map("config map", 1000)
     config_map("large config map", 1_000_000)
@@ -800,7 +800,7 @@ def webhooks(rounds):
         say(f"{what}: added p50 µs", lambda name: added[namespace, name][0])
         say(f"{what}: more than {bound} ({spread(least)}), p50 µs", lambda name: [a - b for a, b in zip(added[namespace, name][0], least)])
         say(f"{what}: added CPU µs a call", lambda name: [figure / 10 for figure in added[namespace, name][1]])
-    # A heap that gives back at once what is free holds nothing but what is used.
+    # A heap that returns free memory at once holds only used memory.
     frugal, frugal_port, frugal_ready = proxy(
         kubeconfig(plain_port), "--validation-view=submitted", cpu=None, threads="2", env={"MIMALLOC_PURGE_DELAY": "0"})
     wait_for(frugal_ready, frugal)

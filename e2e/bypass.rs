@@ -1,4 +1,4 @@
-//! No write gets past admission: everything is denied here, so whatever comes through has slipped by.
+//! No write bypasses admission: a plugin denies every write here, so every successful write is a bypass.
 
 mod others;
 mod tricks;
@@ -8,8 +8,7 @@ use crate::harness::{Api, ControlPlane, Proxy, Request, User, delete, get, only,
 use others::other_writes;
 use tricks::{attempts, config_map};
 
-/// Tricks that a kube-apiserver takes for something else than the proxy does, which refuses what two readers could take for
-/// two things.
+/// Requests that kube-apiserver interprets in another way than the proxy, which rejects ambiguous requests.
 const REFUSED_OUTRIGHT: [&str; 10] = [
     "two slashes behind the path",
     "a slash, escaped",
@@ -32,7 +31,7 @@ fn nothing_slips_past(proxy: &Proxy, behind: &Api, namespace: &str) {
         for (name, request) in attempts(namespace) {
             let what = format!("{name}: {} {} {:?}", request.method, request.path, request.headers);
             let reads = matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
-            // A connection that is closed in answer to nonsense is an answer too.
+            // A closed connection counts as a rejection.
             if let Ok(answer) = proxy.try_send(&user, request) {
                 assert!(reads || answer.status >= 400, "{what}: {} {}", answer.status, answer.text());
             }

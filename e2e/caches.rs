@@ -1,4 +1,4 @@
-//! Objects with values that kube-apiserver stores and that no type of the proxy can hold: they do not stop a cache.
+//! Objects with values that kube-apiserver stores but that the proxy's types cannot hold: they do not stop a cache.
 
 use crate::harness::{Api, ControlPlane, Proxy, Relay, Request, User, eventually, get, only, patch, post};
 use serde_json::{Value, json};

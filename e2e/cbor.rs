@@ -1,4 +1,4 @@
-//! CBOR with the feature gate `CBORServingAndStorage`: answers, errors and objects are those of a kube-apiserver with the gate.
+//! CBOR with the feature gate `CBORServingAndStorage`: responses, errors and objects equal those of a kube-apiserver with the gate.
 
 use crate::harness::{Pair, Request, User, delete, get, post};
 use kube_admission_proxy::object::cbor::encode;
@@ -39,7 +39,7 @@ fn apply(path: &str, object: &Value) -> Request {
     Request::new("PATCH", path).body(APPLY, encode(object))
 }
 
-/// As admin; once for an answer in JSON, once for one in CBOR.
+/// Each request as admin, once for a response in JSON and once for one in CBOR.
 fn in_both_forms(requests: impl IntoIterator<Item = Request>) -> Vec<(User, Request)> {
     let both =
         |request: Request| [request.clone().header("accept", "application/json"), request.header("accept", CBOR)];

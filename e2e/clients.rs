@@ -57,10 +57,10 @@ fn the_kube_crate_works(api: &Api) {
     });
 }
 
-/// A real server here makes no service accounts, without which there would be no pods.
+/// A real server here creates no service accounts, which the plugin requires for pods.
 const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
-/// Patches of every kind that the crate offers, on an object with lists that are merged.
+/// Patches of every kind that the crate offers, on an object with merged lists.
 fn the_kube_crate_patches(api: &Api) {
     let namespace = api.namespace("kube-crate-patches");
     let client = api.kube(&User::developer());
@@ -104,7 +104,7 @@ fn client_go_works(api: &Api) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// `more` is `apply` where the server knows how to.
+/// `more` is `apply` if the server supports server-side apply.
 fn the_python_client_works(api: &Api, more: &[&str]) {
     let python = std::env::var_os("E2E_PYTHON").expect("E2E_PYTHON is not set: run `make e2e`");
     let namespace = api.namespace("python");

@@ -1,4 +1,4 @@
-//! DELETE of a collection: what is answered, in every form, and what is deleted, as kube-apiserver does both.
+//! DELETE of a collection: the responses, in every form, and the deleted objects equal kube-apiserver's.
 
 use crate::harness::{Answer, Api, Proxy, Request, User, delete, eventually, get, post, upstream};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const META: &str = "g=meta.k8s.io;v=v1";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// Every form that a client may ask for, and some that there are none of.
+/// Every form that a client may request, and some forms that do not exist.
 fn forms() -> Vec<Vec<(&'static str, String)>> {
     let accepts = |accept: &str| vec![("accept", accept.to_owned())];
     let mut forms: Vec<_> = [
@@ -33,14 +33,14 @@ fn forms() -> Vec<Vec<(&'static str, String)>> {
     forms
 }
 
-/// What a client sees of an answer.
+/// The visible parts of a response.
 fn seen(answer: &Answer) -> (u16, Vec<Vec<String>>, String) {
     let headers = ["content-type", "content-encoding", "vary", "cache-control", "warning"];
     (answer.status, headers.iter().map(|name| answer.header(name)).collect(), answer.text())
 }
 
-/// The same to both; what is answered must be the same, to the byte. The version of the store moves on meanwhile: then both
-/// are asked again.
+/// Sends the request to both and checks that the responses are equal, to the byte. Repeats if the store's resourceVersion changed in
+/// between.
 fn are_answered_alike(proxy: &Api, request: &Request) {
     let ask = |api: &Api| seen(&api.send(&User::admin(), request.clone()));
     let mut last = None;
@@ -115,7 +115,7 @@ fn just_what_is_answered_is_deleted() {
         ("application/yaml", 200, true),
         (PROTOBUF, 200, true),
         ("application/json;as=Table;g=meta.k8s.io;v=v1", 200, true),
-        // The form is known, but not of lists: that is found out too late.
+        // The form exists, but not for lists: kube-apiserver notices only after the deletion.
         ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", 406, true),
         ("text/html", 406, false),
     ] {

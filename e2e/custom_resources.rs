@@ -1,4 +1,4 @@
-//! Custom resources: what plugins, webhooks and the store get of a body that the definition's schema prunes and completes.
+//! Custom resources: the objects that plugins, webhooks and the store get after the definition's schema has pruned and defaulted the body.
 
 use crate::harness::differential::{Case, compare};
 use crate::harness::{Request, User, Webhook, get, patch, post, put, unique};
@@ -130,7 +130,7 @@ fn custom_resources_are_decoded_by_their_schemas() {
     });
 }
 
-/// A definition whose second version, which is not stored, has a default that the first does not know.
+/// A definition whose second version, which is not stored, has a default that the first version lacks.
 fn two_versions(group: &str) -> Value {
     let version = |name: &str, spec: Value| {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}});
@@ -155,7 +155,7 @@ fn applies_in_any_version_come_to_the_same() {
         let path = format!("{}/{name}?fieldManager=me{query}", at(version));
         patch(&path, "apply", &widget(version, name, a))
     };
-    // As a controller does that migrates what is stored: nothing is applied but what the object has to be.
+    // A controller that migrates stored objects sends such an apply: only the required fields.
     let migrate = |version: &str, name: &str, metadata: Value| {
         let body = json!({"apiVersion": format!("{GROUP}/{version}"), "kind": "Widget", "metadata": metadata});
         patch(&format!("{}/{name}?fieldManager=migrator", at(version)), "apply", &body)

@@ -26,7 +26,7 @@ fn asked_about_deletes(webhook: &Webhook, pair: &Pair, resources: &[&str]) {
     }
 }
 
-/// Waits until the webhook is called in both phases.
+/// Waits until both phases call the webhook.
 fn known(api: &Api, webhook: &Webhook) {
     eventually("webhooks that are known", || {
         api.send(&User::admin(), post(MAPS, &config_map("probe", &[])));

@@ -1,4 +1,4 @@
-//! Each plugin against kube-apiserver's own.
+//! Compares each plugin with kube-apiserver's own.
 
 use crate::harness::differential::{Case, compare};
 use crate::harness::{Api, Proxy, User, Webhook, delete, get, patch, post, put, unique, upstream};
@@ -49,7 +49,7 @@ fn odd_bodies_and_versions_are_refused_alike() {
     steps.extend(versions.into_iter().flat_map(applied));
     let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     for path in [
-        // What there is no route for.
+        // Paths without a route.
         &format!("{reviews}/one"),
         &format!("/api/v1/namespaces/{here}/bindings/one"),
         "/apis/apps/v9/namespaces/default/deployments",

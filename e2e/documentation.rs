@@ -1,4 +1,4 @@
-//! The sessions with kubectl that the pages show, against the embedded API server.
+//! Runs the kubectl sessions of the documentation's pages against the embedded API server.
 
 use crate::harness::{Proxy, User, binary, eventually};
 use std::path::Path;
@@ -14,7 +14,7 @@ fn session(page: &str) -> Vec<(String, String)> {
     parts.map(|(command, output)| (command.to_owned(), output.trim_end().to_owned())).collect()
 }
 
-/// Output with every age as it is at the beginning.
+/// The output with every age replaced by that of a new object.
 fn without_ages(output: &str) -> String {
     let line = |line: &str| {
         let digits = line.strip_suffix('s').map(|rest| rest.trim_end_matches(|letter: char| letter.is_ascii_digit()));
@@ -43,7 +43,7 @@ fn plays(proxy: &Proxy, pages: &[&str]) {
             assert_eq!(run(&command), expected, "{command}");
             continue;
         }
-        // The policy of the page takes effect when the proxy's cache has it.
+        // The policy of the page takes effect once it is in the proxy's cache.
         eventually(&format!("{command}: {expected}"), || {
             if run(&command) == expected {
                 return Some(());

@@ -1,12 +1,13 @@
-//! Expressions, as kube-apiserver and as the proxy evaluate them: each is a validation of a policy that only warns, so that its value or
-//! its error is in a warning. `expressions/values.txt` holds those that have a value, `expressions/errors.txt` those that have none.
+//! Compares the evaluation of expressions in kube-apiserver and in the proxy: each expression is a validation of a policy that only warns,
+//! so that its value or its error is in a warning. `expressions/values.txt` holds the expressions that have a value,
+//! `expressions/errors.txt` those that fail.
 
 use crate::harness::{Pair, Request, User, eventually, post};
 use serde_json::{Value, json};
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
-/// A response has at most 4,096 bytes of warnings before they are cut.
+/// The number of expressions whose warnings fit 4,096 bytes, to which a response's warnings are cut.
 const EXPRESSIONS_PER_POLICY: usize = 6;
 
 #[test]
@@ -39,7 +40,7 @@ fn expressions_come_to_what_they_do_in_kube_apiserver() {
     assert!(differences.is_empty(), "{} of {} differ:\n{}", differences.len(), all.len(), differences.join("\n"));
 }
 
-/// Says its value: in the message, or in the error where messages may not ask the authorizer.
+/// A validation that reports the expression's value: in its message, or in its error, since messages may not use the authorizer.
 fn of_value((number, expression): (usize, &str)) -> Value {
     if expression.contains("authorizer") {
         return json!({"expression": format!("{{'never': 1}}['%s'.format([{expression}])] == 1")});
@@ -47,7 +48,7 @@ fn of_value((number, expression): (usize, &str)) -> Value {
     json!({"expression": format!("{number} < 0"), "messageExpression": format!("'{number}: %s'.format([{expression}])")})
 }
 
-/// Fails before it can be compared.
+/// A validation whose expression fails before the comparison.
 fn of_error(expression: &str) -> Value {
     json!({"expression": format!("dyn({expression}) == dyn('never')")})
 }

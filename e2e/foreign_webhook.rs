@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const PLUGINS: [&str; 2] = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
 
-/// A configuration of this kind with a hook a path, for one namespace; `fields` are in every hook.
+/// A configuration of this kind with one webhook for each path, for one namespace; `fields` are in every webhook.
 fn configuration(kind: &str, namespace: &str, port: u16, paths: &[(&str, &str)], fields: &Value) -> Value {
     let authorities = STANDARD.encode(std::fs::read(pki().ca()).unwrap());
     let hooks = paths.iter().enumerate().map(|(index, (path, resource))| {
@@ -128,7 +128,7 @@ fn webhooks_that_the_api_server_behind_calls_as_well_are_warned_of() {
         });
     };
     let warning = format!("[+]webhooks-called-once ok: warning: {twice}");
-    // There is a write before, so that it has something to count.
+    // A write comes first, so that there are calls to count.
     admitting().namespace("counted");
     let doubled = Proxy::before(admitting(), &[]);
     says(&doubled, &warning);

@@ -136,7 +136,7 @@ pub fn moving_patch(items: usize, operations: usize) -> Request {
         .body("application/json-patch+json", Value::Array(patch).to_string())
 }
 
-/// Requests of the hostile tenant that the proxy has to refuse, with the codes of a refusal.
+/// Requests of the hostile tenant that the proxy must reject, with the codes of the rejection.
 pub fn refused() -> Vec<(&'static str, Request, &'static [u16])> {
     let theirs = |rest: &str| get(&format!("{QUIET}{rest}"));
     let create = |path: &str| post(path, &map("planted"));
@@ -268,7 +268,7 @@ fn what_one_tenant_stores_changes_nothing_for_another() {
         ("limitranges", object("LimitRange", "pill", json!({"spec": {"limits": []}}))),
     ];
     for (resource, mut pill) in pills {
-        // A field that is owned.
+        // A field with an owner.
         pill["metadata"]["annotations"] = json!({"k": "v"});
         let created = proxy.send(&hostile(), post(&format!("{HOSTILE}/{resource}"), &pill));
         assert_eq!(created.status, 201, "{resource}: {}", created.text());
@@ -364,13 +364,13 @@ fn work_and_connections_of_one_tenant_leave_another_served() {
     drop(upgrades);
 }
 
-/// Answers of which the client reads the head only, over so many connections and streams on each.
+/// Responses of which the client reads only the head, over `connections` connections with `streams` streams each.
 pub fn unread_answers(gateway: &Gateway, connections: usize, streams: usize) -> impl Sized {
     (0..connections)
         .map(|_| {
             crate::harness::block_on(async {
                 let io = TokioIo::new(connect(gateway.proxy.port, &hostile(), b"h2").await.unwrap());
-                // With the smallest window an answer stays in the proxy.
+                // With the smallest window, a response stays in the proxy.
                 let mut builder = http2::Builder::new(TokioExecutor::new());
                 let builder = builder.initial_stream_window_size(1).initial_connection_window_size(65_535);
                 let (sender, connection) = builder.handshake(io).await.unwrap();

@@ -1,8 +1,8 @@
-//! Every built-in kind, as kube-apiserver and as the proxy take it: the same manifests are created, updated, patched in
-//! every way and deleted on a kube-apiserver that asks webhooks about everything, and through a proxy that does so before
-//! a kube-apiserver that does not. The answers and what the webhooks are shown must be the same.
+//! Compares every built-in kind in kube-apiserver and in the proxy: the manifests are created, updated, patched in every way and deleted on
+//! a kube-apiserver that calls webhooks for all objects, and through a proxy that does so in front of a kube-apiserver that does not. The
+//! responses and the webhooks' requests must be equal.
 //!
-//! The manifests are in `kinds/*.yaml`; what is known to differ is in `known-differences.txt`, each with its reason.
+//! The manifests are in `kinds/*.yaml`; `known-differences.txt` lists the known differences, each with its reason.
 
 mod known;
 mod manifests;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const PLUGINS: [&str; 2] = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
-/// By whom everything is sent: what kube-apiserver asks webhooks about its own writes is nobody's business here.
+/// The user of all requests. The test ignores webhook calls for kube-apiserver's own writes.
 const USER: &str = "admin";
 
 #[test]
@@ -45,7 +45,7 @@ fn every_kind_is_shown_and_answered_as_by_kube_apiserver() {
     assert!(new.is_empty() && gone.is_empty(), "{report}");
 }
 
-/// The differences in few lines, and in a file one by one.
+/// The differences in few lines; writes each one to a file.
 fn report(new: &[&Difference], gone: &[String]) -> String {
     let file = folder("kinds").join("differences.txt");
     let all: String = new.iter().map(|difference| format!("{difference}\n")).collect();
@@ -68,7 +68,7 @@ fn report(new: &[&Difference], gone: &[String]) -> String {
     text
 }
 
-/// Everything on one side.
+/// The requests to one side.
 struct Session<'a> {
     api: &'a Api,
     webhook: &'a Webhook,
@@ -76,7 +76,7 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Registers the webhook and waits until it is asked.
+    /// Registers the webhook and waits until the side calls it.
     fn begin(api: &'a Api, webhook: &'a Webhook) -> Self {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kinds"}});
         let registrations = "/apis/admissionregistration.k8s.io/v1";
@@ -113,7 +113,7 @@ impl<'a> Session<'a> {
         self.seen
     }
 
-    /// Create, update with what was read, delete.
+    /// Creates, updates with the object that was read, deletes.
     fn minimal(&mut self, entry: &Entry) {
         let Some(manifest) = self.created(entry, &entry.minimal) else { return };
         let mut stored = self.settled(&manifest);
@@ -130,7 +130,7 @@ impl<'a> Session<'a> {
         self.step(&manifest, "delete-in-background", delete);
     }
 
-    /// Create, update with the manifest, every patch, status and scale, delete.
+    /// Creates, updates with the manifest, applies every patch, changes status and scale, deletes.
     fn rich(&mut self, entry: &Entry) {
         let Some(manifest) = self.created(entry, &entry.rich) else { return };
         self.settled(&manifest);
@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
         self.step(&manifest, "json", patch(&url, "json", &annotate));
         self.step(&manifest, "merge", patch(&url, "merge", &change("merge")));
         self.step(&manifest, "strategic", patch(&url, "strategic", &change("strategic")));
-        // An apply says nothing of what is to go.
+        // An apply configuration does not contain the fields to remove.
         let configuration = merged(&merged(&json!({}), &change("apply")), &manifest.identity());
         let apply = format!("{url}?fieldManager=applier&force=true");
         self.step(&manifest, "apply", patch(&apply, "apply", &configuration));
@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
         self.step(&manifest, "delete", delete(&url));
     }
 
-    /// The manifest, unless there is no object afterwards.
+    /// Creates the manifest's object; returns the manifest, unless the kind is not stored.
     fn created<'e>(&mut self, entry: &'e Entry, object: &Value) -> Option<Manifest<'e>> {
         let manifest = entry.manifest(object);
         let answer = self.step(&manifest, "create", post(&entry.collection, &manifest.object));

@@ -26,7 +26,7 @@ metadata: {name: one}
 spec: {containers: [{name: a, image: a, imagePullPolicy: IfNotPresent}]}
 ";
 
-/// What a user does in an afternoon.
+/// A typical session of a user.
 fn a_session(kubectl: &Kubectl) {
     let namespace = unique("afternoon");
     assert_eq!(kubectl.ok(&["create", "namespace", &namespace]), format!("namespace/{namespace} created\n"));
@@ -75,7 +75,7 @@ fn an_afternoon_with_kube_apiserver_itself() {
 }
 
 const PLUGINS: &str = "--enable-admission-plugins=AlwaysPullImages";
-/// A real server here makes no service accounts, without which there would be no pods.
+/// A real server here creates no service accounts, which the plugin requires for pods.
 const WITHOUT_SERVICE_ACCOUNTS: &str = "--disable-admission-plugins=ServiceAccount";
 
 #[test]
@@ -99,7 +99,7 @@ fn an_afternoon_with_a_real_server() {
     assert_eq!(kubectl.ok_with_input(&apply, &changed), "pod/one serverside-applied\n");
 }
 
-/// What changes an object in every way that kubectl knows.
+/// Changes an object with every command of kubectl.
 fn a_day_of_changes(api: &Api) {
     let kubectl = api.kubectl(&User::admin());
     let namespace = api.namespace("changes");
@@ -112,7 +112,7 @@ fn a_day_of_changes(api: &Api) {
     let extended = DEPLOYMENT.replace("labels: {app: web}}\nspec:", "labels: {app: web, tier: front}}\nspec:");
     assert!(with_input(&["apply", "-f", "-"], &extended).contains("deployment.apps/web configured"));
     assert_eq!(of_web(".metadata.labels.tier"), "front");
-    // What the last one said and this one does not goes away.
+    // Fields of the last configuration that are missing in this one are removed.
     assert!(with_input(&["apply", "-f", "-"], DEPLOYMENT).contains("deployment.apps/web configured"));
     assert_eq!(of_web(".metadata.labels.tier"), "");
     assert_eq!(with_input(&["diff", "-f", "-"], DEPLOYMENT), "");

@@ -1,4 +1,4 @@
-//! Start, end, and what happens when the other side is gone.
+//! Start, shutdown, and an unreachable upstream.
 
 use crate::harness::{Api, Proxy, Relay, User, Webhook, eventually, get, post, upstream};
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn on_sigterm_watches_end_requests_in_flight_finish_and_the_exit_is_clean() {
 fn what_is_still_starting_is_alive_but_not_ready() {
     let kubeconfig = upstream().kubeconfig(&User::named("admission-proxy", "system:masters"));
     let mut config: Value = serde_json::from_slice(&fs::read(&kubeconfig).unwrap()).unwrap();
-    // Its certificate is what counts; the token is only waited for.
+    // The certificate authenticates the proxy; the proxy only waits for the token.
     let version = "client.authentication.k8s.io/v1";
     let token = json!({"apiVersion": version, "kind": "ExecCredential", "status": {"token": "any"}});
     let script = format!("touch asked; until [ -e go ]; do sleep 0.1; done; echo '{token}'");

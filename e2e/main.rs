@@ -1,6 +1,6 @@
-//! The whole program from outside: real clients, through the built binary, to the API server inside it and to a real one.
+//! Tests of the whole program: real clients send requests through the built binary to the embedded API server and to a real one.
 //!
-//! `make e2e` runs it. `harness/` starts things and says how one talks to them; every other file is one subject.
+//! `make e2e` runs the tests. `harness/` starts the programs and has their clients; every other file covers one subject.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Admission configurations from files (`staticManifestsDir`), against kube-apiserver's own.
+//! Admission configurations from files (`staticManifestsDir`), compared with kube-apiserver's.
 
 use crate::harness::{
     Answer, Api, ControlPlane, Proxy, Request, User, Webhook, delete, eventually, folder, get, only, patch, pki, post,
@@ -15,7 +15,7 @@ const MUTATING: &str = "MutatingAdmissionWebhook";
 const VALIDATING: &str = "ValidatingAdmissionWebhook";
 const COUNTERS: &str = "apiserver_manifest_admission_config_controller_";
 
-/// The flag that gives each of these plugins its folder.
+/// The flag that configures the folder of each of these plugins.
 pub fn configuration(folders: &[(&str, &str)]) -> String {
     let plugins: Vec<Value> = folders
         .iter()
@@ -35,7 +35,7 @@ pub fn configuration(folders: &[(&str, &str)]) -> String {
     format!("--admission-control-config-file={}", file.display())
 }
 
-/// A hook at an address where nobody is; `fields` replace or add, null takes away.
+/// A webhook at an address without a server; `fields` replace or add fields, null removes one.
 fn hook(fields: Value) -> Value {
     let mut hook = json!({"name": "a.b.c", "clientConfig": {"url": "https://127.0.0.1:1/x"}, "sideEffects": "None",
         "rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}],
@@ -63,7 +63,7 @@ fn with(fields: Value) -> Value {
     whole
 }
 
-/// Folders that cannot be used, each as its files.
+/// Invalid folders, each as a list of its files.
 fn faulty() -> Vec<Vec<(&'static str, String)>> {
     let one = |value: Value| vec![("a.json", value.to_string())];
     let hooks = |fields: Value| one(validating(&[hook(fields)]));
@@ -165,7 +165,7 @@ fn faulty() -> Vec<Vec<(&'static str, String)>> {
     ]
 }
 
-/// What stands after the plugin's name in the line that a process left, whichever of the two it was.
+/// The text after the plugin's name in the error of kube-apiserver or of the proxy.
 pub fn reason(output: &str) -> String {
     let line = match output.split_once("\"command failed\" err=") {
         Some((_, rest)) if rest.starts_with('"') => {
@@ -181,7 +181,7 @@ pub fn reason(output: &str) -> String {
         }
     };
     let (_, reason) = line.split_once("\": ").unwrap_or_else(|| panic!("{output}"));
-    // What the proxy says before the field: where the configuration stands.
+    // The proxy adds the position of the configuration before the field.
     reason.split_once("plugins[0].configuration: ").map_or(reason, |(_, reason)| reason).to_owned()
 }
 
@@ -219,7 +219,7 @@ fn a_folder_is_refused_at_the_start_as_by_kube_apiserver() {
     assert!(differences.is_empty(), "not as kube-apiserver (first line):\n{}", differences.join("\n"));
 }
 
-/// One of the two, and the folders that it follows.
+/// One of the two servers, and its folders.
 struct Side<'a> {
     api: &'a Api,
     metrics: &'a dyn Fn() -> String,
@@ -227,7 +227,7 @@ struct Side<'a> {
     validating: &'a Path,
 }
 
-/// What is seen of a request from outside: the answer, and which hooks were asked about what.
+/// The visible effects of a request: the response, and the webhook calls.
 #[derive(Debug, PartialEq)]
 struct Seen {
     code: u16,
@@ -241,12 +241,12 @@ fn seen(answer: &Answer, webhook: &Webhook) -> Seen {
         (path, review.body["request"]["resource"]["resource"].as_str().unwrap_or_default().to_owned())
     });
     let mut asked: Vec<_> = asked.collect();
-    // Validating hooks are asked all at once.
+    // Validating webhooks are called concurrently.
     asked.sort_by_key(|(path, _)| if path.starts_with("/label/") { String::new() } else { path.clone() });
     Seen { code: answer.status, message: answer.json()["message"].clone(), asked }
 }
 
-/// A hook of the test's server at a path, for configmaps of a namespace and for what configures admission.
+/// A webhook at a path of the test's server, for configmaps of a namespace and for admission configurations.
 fn at(webhook: &Webhook, path: &str, namespace: &str) -> Value {
     let authorities = STANDARD.encode(fs::read(pki().ca()).unwrap());
     hook(json!({"name": format!("{}.e2e.test", path.trim_matches('/').replace('/', "-")),
@@ -256,7 +256,7 @@ fn at(webhook: &Webhook, path: &str, namespace: &str) -> Value {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}))
 }
 
-/// Puts a file in place at once, as a careful operator does.
+/// Replaces a file atomically, as a careful operator does.
 pub fn put_file(folder: &Path, name: &str, text: &str) {
     let beside = folder.with_extension("new");
     fs::write(&beside, text).unwrap();
@@ -270,7 +270,7 @@ pub fn counted(metrics: &str, name: &str, label: &str) -> Vec<String> {
     found
 }
 
-/// The same on either side; what is seen of each request.
+/// The requests of the test to one side, and the visible effects of each.
 fn scenario(side: &Side<'_>, webhook: &Webhook, namespace: &str) -> (Vec<Seen>, Vec<String>) {
     let api = side.api;
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
@@ -287,21 +287,21 @@ fn scenario(side: &Side<'_>, webhook: &Webhook, namespace: &str) -> (Vec<Seen>, 
     };
     let of_admission = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     let mut all = vec![create()];
-    // One from the API beside that of the folder, whose name sorts after it.
+    // A configuration in the API, whose name sorts after that of the file.
     let stored = of_kind("MutatingWebhookConfiguration", "a-stored", &[at(webhook, "/label/stored/1", namespace)]);
     let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
     assert_eq!(api.send(&User::admin(), post(path, &stored)).status, 201);
     until("the stored hook", "/label/stored/1", true);
     all.push(create());
-    // What configures admission: only hooks from files see it.
+    // Only webhooks from files see admission configurations.
     let other = of_kind("ValidatingWebhookConfiguration", "other", &[]);
     all.push(send(post(&format!("{of_admission}?dryRun=All"), &other)));
-    // Another file is found.
+    // A new file is loaded.
     let second = of_kind("ValidatingWebhookConfiguration", "second.static.k8s.io", &[at(webhook, "/deny", namespace)]);
     put_file(side.validating, "second.yaml", &second.to_string());
     until("the second file", "/deny", true);
     all.push(send(post(&format!("{of_admission}?dryRun=All"), &other)));
-    // One that cannot be used changes nothing.
+    // An invalid file changes nothing.
     put_file(side.validating, "second.yaml", "kind: Nothing");
     eventually("a failed reload", || {
         let failures = counted(&(side.metrics)(), "automatic_reloads_total", "failure");
@@ -320,7 +320,7 @@ fn scenario(side: &Side<'_>, webhook: &Webhook, namespace: &str) -> (Vec<Seen>, 
     all.push(send(post(&format!("{of_admission}?dryRun=All"), &other)));
     let metrics = (side.metrics)();
     let mut counts = counted(&metrics, "last_config_info", "plugin=");
-    // How often a broken folder is looked at is not the same everywhere.
+    // The two servers check a broken folder at different intervals.
     let names = counted(&metrics, "automatic_reload", "plugin=");
     counts.extend(names.iter().filter_map(|line| line.split('}').next()).map(str::to_owned));
     counts.extend(counted(&metrics, "automatic_reloads_total", "MutatingAdmissionWebhook"));

@@ -1,11 +1,11 @@
-//! What is measured of admission, as kube-apiserver measures it: dashboards and alerts must not notice whom they ask.
+//! The metrics of admission equal kube-apiserver's, so that dashboards and alerts work unchanged.
 
 use crate::harness::{Pair, Request, User, Webhook, delete, every_plugin, post, put, unique};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
-/// What both have. Of the queues, only the one of admission.
+/// The metrics of both. Of the queues, only that of admission is compared.
 const NAMES: [&str; 5] = [
     "apiserver_admission_",
     "apiserver_validating_admission_policy_",
@@ -14,7 +14,7 @@ const NAMES: [&str; 5] = [
     "workqueue_",
 ];
 
-/// Both sides of a test, with all plugins that need no file and let something pass.
+/// Both sides of a test, with all plugins that need no file and do not deny everything.
 fn pair() -> Pair {
     let others = ["ImagePolicyWebhook", "EventRateLimit", "AlwaysDeny"];
     let plugins: Vec<&str> = every_plugin().filter(|plugin| !others.contains(plugin)).collect();
@@ -68,7 +68,7 @@ fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }
 
-/// Webhooks and policies for one namespace, so that there is something to measure of each kind.
+/// Webhooks and policies for one namespace, so that each kind has metrics.
 fn registrations(webhook: &Webhook, namespace: &str) -> Vec<Request> {
     let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
     let hook = |name: &str, path: &str, condition: &str| {
@@ -189,7 +189,7 @@ fn plugins_are_counted_as_often_as_kube_apiserver_counts_them() {
         ("a namespace", post("/api/v1/namespaces?dryRun=All", &own)),
         ("a class", post(&tried("/apis/scheduling.k8s.io/v1/priorityclasses"), &class)),
     ] {
-        // kube-apiserver renews leases and the like meanwhile.
+        // kube-apiserver renews leases and other objects meanwhile.
         let mut tries = 10;
         loop {
             let [expected, got] = counts_of(&pair, &request);
@@ -207,7 +207,7 @@ fn plugins_are_counted_as_often_as_kube_apiserver_counts_them() {
     }
 }
 
-/// How often each plugin and phase was counted for a request, on both sides.
+/// The counts of each plugin and phase for a request, on both sides.
 fn counts_of(pair: &Pair, request: &Request) -> [BTreeMap<String, f64>; 2] {
     let counts = || {
         pair.metrics().map(|text| {

@@ -1,12 +1,12 @@
-//! Writes that few clients send: without versions, with numbers and types that do not fit, in bodies that are sent on in other words.
-//! They are answered as by kube-apiserver.
+//! Writes that few clients send: without versions, with numbers and types that do not fit, in bodies that the proxy must re-encode. The
+//! responses equal kube-apiserver's.
 
 use crate::differential::{config_map, namespace};
 use crate::harness::differential::{Case, compare};
 use crate::harness::{Proxy, Request, User, get, patch, post, put, unique, upstream};
 use serde_json::{Map, Value, json};
 
-/// Compares what an admin does in a new namespace.
+/// Compares the requests of an admin in a new namespace.
 fn compare_in(place: &str, steps: Vec<Request>) {
     compare(&Case {
         plugins: &["NamespaceLifecycle"],
@@ -114,7 +114,7 @@ fn odd_patches_and_configurations_are_told_the_same() {
     compare_in(&here, steps);
 }
 
-/// The API server writes the labels of a job's pods into the job's own, if it gave the job these.
+/// The API server writes the labels of a job's pods into the job's own labels, if the job's labels are defaulted from them.
 #[test]
 fn a_job_that_is_written_anew_shares_the_labels_of_its_pods() {
     let proxy = Proxy::before(upstream(), &[]);

@@ -1,4 +1,4 @@
-//! Built-in kinds in versions that are off by default (`--runtime-config`): in every media type, and the answers where a version is not
+//! Built-in kinds in versions that are off by default (`--runtime-config`): in every media type, and the responses if a version is not
 //! served.
 
 use crate::harness::{
@@ -11,7 +11,7 @@ const GATES: &str = "--feature-gates=ClusterTrustBundle=true,PodCertificateReque
 const APIS: &str = "--runtime-config=certificates.k8s.io/v1alpha1=true,certificates.k8s.io/v1beta1=true,\
                     admissionregistration.k8s.io/v1beta1=true,coordination.k8s.io/v1beta1=true";
 
-/// A create, or an update where a name is given, in protobuf.
+/// A create in protobuf, or an update if there is a name.
 fn write(group_version: &str, kind: &str, collection: &str, name: Option<&str>, object: &[Vec<u8>]) -> Request {
     let (method, name) = name.map_or(("POST", String::new()), |name| ("PUT", format!("/{name}")));
     let body = protobuf_of(group_version, kind, &object.concat());

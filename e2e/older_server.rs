@@ -1,10 +1,10 @@
-//! The proxy in front of an API server of an earlier release, which does not serve all that plugins read: `resource.k8s.io/v1` for
-//! one.
+//! The proxy in front of an API server of an earlier release, which does not serve all resources that plugins read, for example
+//! `resource.k8s.io/v1`.
 
 use crate::harness::{Pair, Request, User, delete, get, patch, post, put};
 use serde_json::{Value, json};
 
-/// The oldest release that a kube-apiserver of this one emulates.
+/// The oldest release that a kube-apiserver of this release emulates.
 const FLAGS: [&str; 2] = ["--emulated-version=1.33", "--min-compatibility-version=1.33"];
 /// The plugins that are on by default in that release.
 const PLUGINS: [&str; 21] = [

@@ -1,4 +1,4 @@
-//! Plugins seen from outside, in front of both kinds of API server.
+//! Plugins tested from outside, in front of both kinds of API server.
 
 mod image_policy;
 mod node_restriction;
@@ -54,7 +54,7 @@ fn images_are_always_pulled_and_namespaces_must_exist_at_kube_apiserver_itself()
 
 #[test]
 fn images_are_always_pulled_and_namespaces_must_exist_with_a_real_server() {
-    // There is no kube-controller-manager, which would give every namespace its service account.
+    // There is no kube-controller-manager to create the service account of every namespace.
     let proxy = Proxy::before(upstream(), &[PLUGINS, "--disable-admission-plugins=ServiceAccount"]);
     pulls_always(&proxy);
     needs_a_namespace(&proxy);

@@ -1,4 +1,4 @@
-//! Admission policies, as kube-apiserver and as the proxy apply them: every answer must be the same.
+//! Compares admission policies in kube-apiserver and in the proxy: all responses must be equal.
 
 mod matching;
 mod messages;
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 const REGISTRATIONS: &str = "/apis/admissionregistration.k8s.io/v1";
 
-/// Both sides of every test here.
+/// Both sides of every test in this module.
 fn pair() -> &'static Pair {
     static PAIR: OnceLock<Pair> = OnceLock::new();
     let plugins = [
@@ -28,7 +28,7 @@ fn pair() -> &'static Pair {
     })
 }
 
-/// Waits until policies of both sides know widgets: kube-apiserver looks for kinds and their schemas now and then only.
+/// Waits until the policies of both sides know widgets: kube-apiserver only looks for kinds and their schemas at intervals.
 fn know_widgets(pair: &Pair) {
     let version = "admissionregistration.k8s.io/v1";
     let register = |resource: &str, kind: &str, name: &str, spec: Value| {
@@ -44,8 +44,7 @@ fn know_widgets(pair: &Pair) {
     let widgets = "/apis/policies.e2e.test/v1/namespaces/default/widgets";
     let widget = object("policies.e2e.test/v1", "Widget");
     pair.until(&User::admin(), &post(&format!("{widgets}?dryRun=All"), &widget), "\"Widget\"");
-    // Now and then a kube-apiserver that was started again serves the kind and does not say so before the definition changes,
-    // or for another minute.
+    // Sometimes a restarted kube-apiserver serves the kind, but does not list it before the definition changes, or for another minute.
     let touched = json!({"metadata": {"annotations": {"touched": "yes"}}});
     let definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.policies.e2e.test";
     pair.set_up(&[patch(definition, "merge", &touched)]);
@@ -70,7 +69,7 @@ fn know_widgets(pair: &Pair) {
     pair.until(&User::admin(), &post(&format!("{widgets}?dryRun=All"), &other), "widgets are merged");
 }
 
-/// Custom resources in two versions: what they are merged by, and what policies take parameters from.
+/// Custom resources in two versions, as merged objects and as parameters of policies.
 fn widgets() -> Request {
     let spec = json!({"type": "object", "properties": {
         "replicas": {"type": "integer", "default": 1},
@@ -105,7 +104,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// A namespace whose requests are judged by policies that name it.
+/// A namespace with policies that name it.
 struct Place {
     name: String,
     policies: Vec<Request>,
@@ -120,13 +119,13 @@ impl Place {
         Self { policies: vec![post("/api/v1/namespaces", &namespace)], steps: Vec::new(), name }
     }
 
-    /// Rules for configmaps of this name's case, in this namespace.
+    /// Rules for configmaps of a case in this namespace.
     fn constraints(&self, case: &str) -> Value {
         json!({"namespaceSelector": {"matchLabels": {"place": self.name}}, "objectSelector": {"matchLabels": {"case": case}},
             "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]})
     }
 
-    /// A policy with a binding of its name.
+    /// A policy, with a binding of the same name.
     fn policy(&mut self, kind: &str, case: &str, spec: Value, binding: Value) {
         let name = format!("{}-{case}", self.name);
         let mut bound = json!({ "policyName": name });
@@ -144,7 +143,7 @@ impl Place {
         self.policies.push(post(&format!("{REGISTRATIONS}/{}", plural.to_lowercase()), &object));
     }
 
-    /// A validating policy about the configmaps of a case.
+    /// A validating policy for the configmaps of a case.
     fn validating(&mut self, case: &str, spec: Value, binding: Value) {
         let mut whole = json!({ "matchConstraints": self.constraints(case) });
         merge(&mut whole, spec);
@@ -153,7 +152,7 @@ impl Place {
         self.policy("Validating", case, whole, bound);
     }
 
-    /// A mutating policy about the configmaps of a case.
+    /// A mutating policy for the configmaps of a case.
     fn mutating(&mut self, case: &str, spec: Value, binding: Value) {
         let mut constraints = self.constraints(case);
         constraints["resourceRules"][0]["operations"] = json!(["CREATE", "UPDATE"]);
@@ -178,25 +177,25 @@ impl Place {
         self.steps.push((User::admin(), request));
     }
 
-    /// Creates a configmap of a case, without keeping it.
+    /// Creates a configmap of a case as a dry run.
     fn tries(&mut self, case: &str, fields: Value) {
         let request = post(&format!("{}?dryRun=All", self.config_maps()), &self.config_map(case, fields));
         self.step(request);
     }
 
-    /// A validating policy about a case, and a configmap of it.
+    /// A validating policy for a case, and a configmap of the case.
     fn judges(&mut self, case: &str, spec: Value) {
         self.validating(case, spec, json!({}));
         self.tries(case, json!({}));
     }
 
-    /// A mutating policy of these apply configurations, and a configmap that they change.
+    /// A mutating policy with these apply configurations, and a configmap that it changes.
     fn applies(&mut self, case: &str, expressions: &[&str]) {
         self.mutating(case, json!({ "mutations": applied(expressions) }), json!({}));
         self.tries(case, json!({}));
     }
 
-    /// A mutating policy of these JSON patches, and a configmap that they change.
+    /// A mutating policy with these JSON patches, and a configmap that it changes.
     fn patches(&mut self, case: &str, expressions: &[&str]) {
         self.mutating(case, json!({ "mutations": patched(expressions) }), json!({}));
         self.tries(case, json!({}));
@@ -234,12 +233,12 @@ fn patched(expressions: &[&str]) -> Value {
     expressions.iter().map(mutation).collect()
 }
 
-/// One validation.
+/// A validation of an expression.
 fn holds(expression: &str) -> Value {
     json!({"validations": [{ "expression": expression }]})
 }
 
-/// A validation that fails, and says the value of an expression.
+/// A validation that fails with the value of an expression as its message.
 fn says(expression: &str) -> Value {
     json!({"validations": [{"expression": "false", "messageExpression": format!("string({expression})")}]})
 }

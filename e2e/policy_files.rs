@@ -1,4 +1,4 @@
-//! Policies from files (`staticManifestsDir`), against kube-apiserver's own.
+//! Policies from files (`staticManifestsDir`), compared with kube-apiserver's.
 
 use crate::harness::{
     Api, ControlPlane, Proxy, Request, User, delete, eventually, folder, get, only, post, put, unique, upstream,
@@ -16,7 +16,7 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
 }
 
-/// For configmaps and for bindings of policies, with these fields beside.
+/// A spec for configmaps and for bindings of policies, with these additional fields.
 fn spec(fields: Value) -> Value {
     let rule = json!({"operations": ["CREATE"], "apiGroups": ["", "admissionregistration.k8s.io"], "apiVersions": ["v1"],
         "resources": ["configmaps", "validatingadmissionpolicybindings"]});
@@ -27,7 +27,7 @@ fn spec(fields: Value) -> Value {
     spec
 }
 
-/// Policies that cannot be used: the kind and the spec of each.
+/// Invalid policies: the kind and the spec of each.
 fn faulty() -> Vec<(String, Value)> {
     let bound = |kind: &str, fields: Value| {
         let mut spec = json!({"policyName": "p.static.k8s.io", "validationActions": ["Deny"]});
@@ -114,7 +114,7 @@ fn labelling(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]})
 }
 
-/// A file with a validating policy that wants names to be good, and its binding.
+/// A file with a validating policy that requires names to start with `good`, and its binding.
 fn refusing(name: &str) -> Value {
     let fault = json!({"expression": "object.metadata.name.startsWith('good')", "messageExpression": format!("'refused by {name} ' + object.metadata.name")});
     let name = format!("{name}.static.k8s.io");
@@ -124,7 +124,7 @@ fn refusing(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]})
 }
 
-/// The same on either side; what is seen of each request.
+/// The requests of the test to one side, and the response to each.
 fn scenario(
     api: &Api,
     metrics: &dyn Fn() -> String,
@@ -151,7 +151,7 @@ fn scenario(
     };
     let all_of = || [map("good"), map("bad"), bound("good"), bound("bad")];
     let mut all = all_of().to_vec();
-    // One of the API, whose name sorts before those of the files.
+    // A policy in the API, whose name sorts before those of the files.
     let label = "Object{metadata: Object.metadata{labels: {\"stored\": \"set\", \"last\": \"stored\"}}}";
     let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": label}});
     let of = spec(json!({"reinvocationPolicy": "Never", "mutations": [mutation],

@@ -1,7 +1,7 @@
-//! A library of policies as users have one, unchanged, over objects good and bad: every answer is kube-apiserver's.
+//! A library of real policies, unchanged, with valid and invalid objects: every response equals kube-apiserver's.
 //!
-//! Each policy is bound to a namespace of its own, so that one request is about one policy. `policy_library/policies.yaml` holds the
-//! policies, `policy_library/objects.yaml` what they look at.
+//! Each policy is bound to a namespace of its own, so that one request tests one policy. `policy_library/policies.yaml` holds the policies,
+//! `policy_library/objects.yaml` the objects.
 
 use crate::harness::{Api, Pair, Request, User, eventually, post, put};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ fn denies(api: &Api, requests: &[Request], policy: &str) -> bool {
     requests.iter().any(|request| api.send(&User::admin(), request.clone()).text().contains(&denial))
 }
 
-/// What is there before the policies: a namespace for each, with a deployment to be updated, and what the parameters are in.
+/// Objects that exist before the policies: a namespace for each policy, with a deployment to update, and the parameters.
 fn before(policies: &[Value]) -> Vec<Request> {
     let namespace = |name: &str| {
         let metadata =
@@ -72,7 +72,7 @@ fn deployment(version: &str) -> Value {
         "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}})
 }
 
-/// The deployment goes back to an older version.
+/// Downgrades the deployment to an older version.
 fn downgrade(namespace: &str) -> Request {
     put(&format!("/apis/apps/v1/namespaces/{namespace}/deployments/present?dryRun=All"), &deployment("1.9.7"))
 }

@@ -1,4 +1,4 @@
-//! Policies as operators have them: some that do not compile, some in shadow mode.
+//! Operation of policies: policies that do not compile, and policies in shadow mode.
 
 use crate::harness::{Api, ControlPlane, Proxy, User, eventually, folder, get, only, post, unique, upstream};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn object(kind: &str, metadata: Value, spec: Value) -> Value {
     json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec})
 }
 
-/// A policy about the configmaps of a namespace, with these fields beside.
+/// A policy for the configmaps of a namespace, with these additional fields.
 fn spec(namespace: &str, fields: Value) -> Value {
     let rule = json!({"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]});
     let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
@@ -34,7 +34,7 @@ fn create(api: &Api, object: &Value) {
     assert_eq!(answer.status, 201, "{}", answer.text());
 }
 
-/// Creates the binding of a policy that denies.
+/// Creates the binding of a policy, which denies.
 fn bind(api: &Api, kind: &str, name: &str) {
     let mut spec = json!({ "policyName": name });
     if kind == VALIDATING {
@@ -43,7 +43,7 @@ fn bind(api: &Api, kind: &str, name: &str) {
     create(api, &object(&format!("{kind}Binding"), json!({ "name": name }), spec));
 }
 
-/// Tries to create a configmap: code, message and data.
+/// Creates a configmap as a dry run: code, message and data.
 fn tried(api: &Api, namespace: &str) -> Value {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}});
     let answer = api.send(&User::admin(), post(&format!("/api/v1/namespaces/{namespace}/configmaps?dryRun=All"), &map));
@@ -51,7 +51,7 @@ fn tried(api: &Api, namespace: &str) -> Value {
     json!([answer.status, json["message"], json["reason"], json["details"], json["data"]])
 }
 
-/// What went wrong with a policy, as the labels of what is counted.
+/// The errors of a policy, as the labels of its metrics.
 fn errors(metrics: &str, name: &str) -> Vec<String> {
     let label = format!("policy=\"{name}\"");
     let lines = metrics.lines().filter(|line| line.contains("_policy_check_total{") && line.contains(&label));
@@ -94,7 +94,7 @@ fn what_does_not_compile_obeys_its_failure_policy_as_at_kube_apiserver() {
                 let is_known = |tried: &Value| tried[0] == 422 || tried[4]["b"] == "2";
                 eventually("a policy that is known", || is_known(&tried(api, &name)).then_some(()));
                 let before = errors(&metrics(), &name);
-                // No API server takes such a policy. It may have been taken by another version.
+                // No API server accepts such a policy, but one of another version may have stored it.
                 store.store(&format!("{}/{name}", plural(kind)), &with(&bad));
                 eventually("a policy that does not compile", || {
                     tried(api, &name);

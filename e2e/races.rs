@@ -1,5 +1,4 @@
-//! Writes that meet others: whatever happens between admission and the store, what is stored is what was admitted, and
-//! nothing is lost.
+//! Concurrent writes: whatever happens between admission and the store, the stored object is the admitted one, and no write is lost.
 
 use crate::harness::{Api, Proxy, Request, Review, User, Webhook, delete, eventually, get, patch, post, put, upstream};
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"doomed": "yes"}}, "data": {"k": "v"}})
 }
 
-/// Registers a webhook of this kind for everything in a namespace, and waits until this path is asked.
+/// Registers a webhook of this kind for all objects in a namespace, and waits until this path is called.
 fn register(api: &Api, webhook: &Webhook, kind: &str, namespace: &str, path: &str) {
     let resource = format!("{}webhookconfigurations", kind.to_lowercase());
     let mut configuration = webhook.configuration(kind, namespace, namespace, &[path]);
@@ -25,7 +24,7 @@ fn register(api: &Api, webhook: &Webhook, kind: &str, namespace: &str, path: &st
     });
 }
 
-/// The reviews of the object of this name.
+/// The reviews of the object with this name.
 fn reviews(webhook: &Webhook, name: &str) -> Vec<Value> {
     let of_name = |review: &Review| {
         let request = &review.body["request"];
@@ -34,7 +33,7 @@ fn reviews(webhook: &Webhook, name: &str) -> Vec<Value> {
     webhook.take().into_iter().filter(of_name).map(|review| review.body["request"].clone()).collect()
 }
 
-/// Has the webhook send this past the proxy while it is asked about the object of this name for the first time.
+/// Makes the webhook send this request directly to the upstream during its first review of the object with this name.
 fn meddle(webhook: &Webhook, name: &str, request: Request) {
     let (name, done, upstream) = (name.to_owned(), AtomicBool::new(false), Api { port: upstream().port });
     webhook.meddle(move |review| {
@@ -69,7 +68,7 @@ fn changes(at: &str, name: &str) -> Vec<Request> {
     ]
 }
 
-/// What of an object says what is stored.
+/// The content of an object, without metadata that the server sets.
 fn content(object: &Value) -> Value {
     let mut object = object.clone();
     for field in ["resourceVersion", "managedFields", "uid", "creationTimestamp"] {
@@ -159,7 +158,7 @@ fn creates_meet_others(proxy: &Proxy, webhook: &Webhook, namespace: &str, kind: 
     meddle(webhook, "twice", post(&maps, &json!({"metadata": {"name": "twice"}, "data": {"meddled": "yes"}})));
     proxy.rejects(post(&maps, &config_map("twice")), 409, "configmaps \"twice\" already exists");
 
-    // A PUT or an apply of what is missing turns into an update of what somebody else created meanwhile.
+    // A PUT or an apply of a missing object becomes an update of an object that another client has created meanwhile.
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
     let lease = |name: &str, holder: &str| {
         json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
@@ -175,7 +174,7 @@ fn creates_meet_others(proxy: &Proxy, webhook: &Webhook, namespace: &str, kind: 
         let reviews = reviews(webhook, name);
         let operations: Vec<_> = reviews.iter().map(|review| review["operation"].as_str().unwrap()).collect();
         if name == "put" {
-            // A Lease is not updated without a version, which shows between the phases.
+            // A Lease cannot be updated without a version, which is noticed between the phases.
             let expected = if kind == "Mutating" { &["CREATE", "UPDATE"][..] } else { &["CREATE"][..] };
             assert_eq!((answer.status, &*operations), (422, expected), "{}", answer.text());
             continue;
@@ -207,7 +206,7 @@ fn a_write_that_meets_another_in_the_validating_phase_is_admitted_again() {
     everything_meets_others("Validating");
 }
 
-/// Writers of one object, and what each of them writes.
+/// The number of writers of one object, and the number of writes of each.
 const WRITERS: usize = 6;
 const WRITES: usize = 5;
 
@@ -322,7 +321,7 @@ fn appliers_that_meet_writers_own_what_they_said_and_no_more() {
         let fields = entry["fieldsV1"]["f:data"].as_object().unwrap();
         let own = format!("f:{manager}");
         assert!(fields.contains_key(&own), "{entry}");
-        // What admission adds to a patch is its writer's.
+        // Fields that admission adds to a patch belong to the patch's manager.
         let may_own = |field: &String| field == &own || field == "." || (operation == "Update" && field == "f:writes");
         assert!(fields.keys().all(may_own), "{entry}");
         owned.insert((manager.to_owned(), operation.to_owned()));

@@ -1,4 +1,4 @@
-//! What changes while the proxy runs: its files, and the API server behind it. Nobody has to restart it for that.
+//! Changes while the proxy runs, of its files and of the upstream API server, which need no restart.
 
 use crate::harness::{
     Api, ControlPlane, Proxy, Relay, Request, User, delete, eventually, folder, get, only, patch, pki, post, unique,
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A folder with files as Kubernetes mounts them: all are swapped at once, with one symlink.
+/// A folder with files as Kubernetes mounts them: one symlink replaces all files at once.
 struct Mount(PathBuf);
 
 impl Mount {
@@ -78,11 +78,11 @@ fn certificate_authorities_and_tokens_are_read_again_and_connections_stay() {
     mount.swap("second", &files(&read(&second.certificate), &read(&second.key), &both, &token("open")));
     eventually("another certificate", || (proxy.certificate() != certificate).then_some(()));
     eventually("another authority and other tokens", || (codes() == [201, 401, 201]).then_some(()));
-    // It was told of the change, and did not look by chance.
+    // The proxy got the event of the change, and did not notice the change by polling.
     assert!(started.elapsed() < Duration::from_secs(50));
     let served = proxy.certificate();
 
-    // What cannot be used is not used.
+    // Invalid files are not used.
     mount.swap("third", &files("no certificate", "no key", "no authority", "no,token\n"));
     eventually("that all three are refused", || {
         (proxy.output().matches("cannot reload; keeping what was loaded before").count() >= 3).then_some(())
@@ -94,7 +94,7 @@ fn certificate_authorities_and_tokens_are_read_again_and_connections_stay() {
     eventually("the first certificate", || (proxy.certificate() == certificate).then_some(()));
     eventually("one authority less", || (codes() == [401, 401, 201]).then_some(()));
 
-    // Who has been connected all the time has noticed nothing.
+    // A client that was connected all the time has noticed no change.
     let name = upstream().namespace("after");
     while watch.next_json().unwrap()["object"]["metadata"]["name"] != name {}
 }
@@ -138,7 +138,7 @@ fn what_changed_while_the_api_server_was_restarted_is_known_afterwards() {
     says(&large, "maximum cpu usage per Container is 1m");
     assert_eq!(proxy.send(&User::developer(), capable.clone()).status, 201);
 
-    // Nobody tells the proxy of what happens now, and the API server that it asks afterwards no longer knows.
+    // The proxy gets no event of the following changes, and the restarted API server no longer has these events.
     relay.turn_to(0);
     let label = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
     sends(&plane, delete(&format!("{path}/limitranges/tight")));

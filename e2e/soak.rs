@@ -22,7 +22,7 @@ const MEMORY_NOISE: u64 = 8 << 20;
 #[derive(Default)]
 struct Figures {
     latencies: Vec<Duration>,
-    /// From each change of the parameter to the first request that it refuses.
+    /// The time from each change of the parameter to the first request that it rejects.
     delays: Vec<Duration>,
     /// The resident sizes of the proxy in bytes.
     sizes: Vec<u64>,
@@ -87,7 +87,7 @@ impl Figures {
     }
 }
 
-/// A request of the hostile tenant, or several, that a thread repeats with a pause.
+/// One or several requests of the hostile tenant, which a thread repeats with a pause.
 struct Attack<'a> {
     name: &'static str,
     pause: Duration,
@@ -165,7 +165,7 @@ fn a_quiet_tenant_is_served_beside_a_hostile_one() {
                 }
             });
         }
-        // The threads end also if the quiet tenant is not served.
+        // The threads must also end if the quiet tenant is not served.
         let beside = catch_unwind(AssertUnwindSafe(|| Figures::of(&gateway, Duration::from_secs(60 * minutes))));
         is_over.store(true, Ordering::Relaxed);
         beside.unwrap_or_else(|panic| resume_unwind(panic))

@@ -19,7 +19,7 @@ fn deployment(name: &str) -> Value {
                     "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
 }
 
-/// The same steps on both sides, with a mutating and a validating webhook that are asked about every resource.
+/// Compares these steps on both sides, with a mutating and a validating webhook for every resource.
 fn compare_reviews(here: &str, mut setup: Vec<Request>, steps: Vec<Request>) {
     let webhook = Webhook::start();
     setup.insert(0, post("/api/v1/namespaces", &namespace(here)));
@@ -27,7 +27,7 @@ fn compare_reviews(here: &str, mut setup: Vec<Request>, steps: Vec<Request>) {
         let mut configuration = webhook.configuration(kind, here, here, &[&format!("/allow/{kind}")]);
         configuration["webhooks"][0]["rules"][0]["resources"] = json!(["*/*"]);
         configuration["webhooks"][0]["namespaceSelector"] = json!({"matchLabels": {"e2e": here}});
-        // Not what other tests do meanwhile that is in no namespace.
+        // Excludes objects without a namespace that other tests write meanwhile.
         let own = "request.?namespace.orValue(request.?name.orValue('')) == 'HERE' || object.?metadata.labels.e2e.orValue('') == 'HERE'";
         configuration["webhooks"][0]["matchConditions"] =
             json!([{"name": "own", "expression": own.replace("HERE", here)}]);
@@ -58,7 +58,7 @@ fn of_pods() {
     status["status"] = json!({"phase": "Running", "hostIP": "1.2.3.4"});
     let debugger = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "i"}]}});
     let larger = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}]}});
-    // metadata.name, and dryRun of deleteOptions.
+    // The message has metadata.name, and dryRun of deleteOptions.
     let message = [field(1, &field(1, b"three")), field(2, &field(5, b"All"))].concat();
     let tried_in_protobuf = Request::new("POST", &at("three", "eviction"))
         .body("application/vnd.kubernetes.protobuf", protobuf_of("policy/v1", "Eviction", &message));
@@ -178,7 +178,7 @@ fn of_names_that_are_taken_and_of_reviews() {
             post("/api/v1/namespaces", &generated),
             post(&reviews, &review(&here, may_get(&here))),
             post(&format!("{reviews}?dryRun=All"), &review(&here, may_get(&here))),
-            // Refused before the validating phase.
+            // These are rejected before the validating phase.
             post(&reviews, &review(&here, may_get("other"))),
             post(&reviews, &review(&here, json!({"resourceAttributes": {"namespace": here, "verb": "get"}}))),
             post(&reviews, &review(&here, json!({"user": "u", "nonResourceAttributes": {"path": "/", "verb": "get"}}))),
@@ -245,7 +245,7 @@ fn of_custom_resources() {
                 &widget(json!({"status": {"replicas": 2}})),
             ),
             get(&format!("{widgets}/w")),
-            // Its scale cannot be read, and can be written.
+            // The scale of this object cannot be read, but can be written.
             post(&widgets, &widget(json!({"metadata": {"name": "bare"}}))),
             get(&format!("{widgets}/bare/scale")),
             patch(&format!("{widgets}/bare/scale"), "merge", &json!({"spec": {}})),

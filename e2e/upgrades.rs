@@ -1,10 +1,10 @@
-//! exec and port-forward: admitted, then carried byte by byte.
+//! exec and port-forward: admitted, then forwarded byte by byte.
 
 use crate::harness::{Api, Kubelet, Proxy, User, block_on, get, patch, post, unique, upstream};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A node whose kubelet is the stand-in, and a pod on it.
+/// A node with the replacement kubelet, and a pod on it.
 fn pod_on(kubelet: &Kubelet) -> String {
     let api = upstream();
     let (node, namespace) = (unique("node"), api.namespace("exec"));
@@ -24,7 +24,7 @@ fn pod_on(kubelet: &Kubelet) -> String {
     format!("/api/v1/namespaces/{namespace}/pods/one")
 }
 
-/// Upgrades at this path and says `ping`; answers with the head and with what came back.
+/// Upgrades at this path and sends `ping`; returns the head of the response and the echoed bytes.
 fn ping(api: &Api, path: &str) -> (String, String) {
     block_on(async {
         let mut connection = crate::harness::connect(api.port, &User::admin(), b"http/1.1").await.unwrap();
@@ -68,7 +68,7 @@ fn exec_attach_and_port_forward_carry_bytes_both_ways() {
         assert!(through.to_lowercase().contains("upgrade: spdy/3.1"), "{through}");
     }
     let heads = kubelet.heads();
-    // The kubelet saw the same request twice.
+    // The kubelet received equal requests.
     for pair in heads.chunks(2) {
         assert_eq!(pair[0].lines().next(), pair[1].lines().next());
     }

@@ -1,5 +1,5 @@
-//! Webhooks that name a resource in another version than the request's (`matchPolicy: Equivalent`): what they are shown, and
-//! what becomes of their patches.
+//! Webhooks that name a resource in another version than the request's (`matchPolicy: Equivalent`): the objects that they get, and the
+//! results of their patches.
 
 use crate::harness::{Api, Pair, Request, User, Webhook, delete, eventually, get, patch, post, put};
 use base64::Engine;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const PLUGINS: [&str; 3] = ["NamespaceLifecycle", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
 const PROBE: &str = "/api/v1/namespaces/default/configmaps?dryRun=All";
 
-/// A hook, told apart by the path at which it is.
+/// A webhook, identified by its path.
 struct Hook {
     path: String,
     group: &'static str,
@@ -28,19 +28,19 @@ fn hook(
     Hook { path: path.to_owned(), group, versions, resources, more }
 }
 
-/// Where the webhook answers with this patch.
+/// The path whose response is this patch.
 fn patching(operations: Value) -> String {
     format!("/patch/{}", URL_SAFE_NO_PAD.encode(operations.to_string()))
 }
 
-/// Only for objects with this label.
+/// Fields of a webhook for objects with this label.
 fn labelled(label: &str) -> Value {
     json!({"objectSelector": {"matchExpressions": [{"key": label, "operator": "Exists"}]}})
 }
 
-/// The configuration of these hooks, and of one more that is there to be waited for.
+/// The configuration of these webhooks, and of one more to wait for.
 fn configuration(webhook: &Webhook, kind: &str, hooks: &[Hook]) -> Request {
-    // Other tests have configmaps, too.
+    // Other tests have configmaps too.
     let ours = json!({"objectSelector": {"matchLabels": {"probe": "versions"}}});
     let probe = hook(&format!("/allow/{kind}"), "", &["v1"], &["configmaps"], ours);
     let entry = |(index, hook): (usize, &Hook)| {
@@ -61,7 +61,7 @@ fn configuration(webhook: &Webhook, kind: &str, hooks: &[Hook]) -> Request {
     post(&format!("/apis/admissionregistration.k8s.io/v1/{resource}"), &object)
 }
 
-/// Waits until both configurations are known.
+/// Waits until both configurations are in effect.
 fn known(api: &Api, webhook: &Webhook) {
     let probe = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe", "labels": {"probe": "versions"}}});
     eventually("webhooks that are known", || {
@@ -216,7 +216,7 @@ fn devices() -> Vec<Request> {
     ]
 }
 
-/// Kinds whose versions are all alike.
+/// Kinds whose versions have equal fields.
 fn alike() -> Vec<Request> {
     let class = |version: &str, name: &str| {
         json!({"apiVersion": format!("storage.k8s.io/{version}"), "kind": "VolumeAttributesClass", "metadata": {"name": name},
@@ -282,7 +282,7 @@ fn built_in_kinds_are_shown_in_the_version_that_a_hook_names() {
     pair.compare_asked(&webhook, |api| known(api, &webhook), &steps);
 }
 
-/// A definition with three versions of one schema each, of which the last is not served.
+/// A definition with three versions, each with its own schema, of which the last is not served.
 fn definition(plural: &str, kind: &str, conversion: Value) -> Request {
     let text = json!({"type": "string"});
     let version = |name: &str, default: &str, is_served: bool| {

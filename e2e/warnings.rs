@@ -1,11 +1,11 @@
-//! Warnings in answers: which there are, and in which order, also where the proxy refuses what never gets to the API server.
+//! Warnings in responses: which there are, and in which order, also if the proxy rejects a request without the API server.
 
 use crate::harness::{Api, ControlPlane, Pair, Proxy, Request, User, delete, get, only, patch, post, put, unique};
 use serde_json::{Value, json};
 
 const GROUP: &str = "warnings.e2e.test";
 
-/// The paths of all collections in which something can be created.
+/// The paths of all collections that support create.
 fn collections(api: &Api) -> Vec<String> {
     let read = |path: &str| api.send(&User::admin(), get(path)).json();
     let groups = read("/apis")["groups"].as_array().cloned().unwrap();

@@ -1,4 +1,4 @@
-//! Odd answers of webhooks, and patches that make odd objects: what becomes of both at kube-apiserver and through the proxy.
+//! Odd responses of webhooks, and patches that make odd objects: the results of both in kube-apiserver and through the proxy.
 
 use crate::harness::{Api, Pair, Request, User, Webhook, eventually, get, patch, post, unique};
 use base64::Engine;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const PLUGINS: [&str; 2] = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
 const MAPS: &str = "/api/v1/namespaces/default/configmaps?dryRun=All";
 
-/// The hook of a case: it is asked about objects with the case's label.
+/// The webhook of a case, for objects with the case's label.
 struct Hook {
     case: String,
     path: String,
@@ -20,7 +20,7 @@ fn encoded(at: &str, text: &str) -> String {
     format!("/{at}/{}", URL_SAFE_NO_PAD.encode(text))
 }
 
-/// A configuration of these hooks, and of one that is asked about objects with the name of all this alone.
+/// A configuration of these webhooks, and of one that is only called for objects with the label of the probe.
 fn configuration(webhook: &Webhook, kind: &str, name: &str, hooks: &[Hook]) -> Request {
     let probe = Hook { case: "probe".into(), path: format!("/allow/{kind}"), versions: &["v1"], more: json!({}) };
     let entry = |(index, hook): (usize, &Hook)| {
@@ -45,7 +45,7 @@ fn config_map(name: &str, case: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map", "labels": {name: case}}, "data": {"a": "b"}})
 }
 
-/// Waits until a configuration of this kind is known.
+/// Waits until a configuration of this kind is in effect.
 fn known(api: &Api, webhook: &Webhook, name: &str, kind: &str) {
     eventually("webhooks that are known", || {
         api.send(&User::admin(), post(MAPS, &config_map(name, "probe")));
@@ -58,7 +58,7 @@ fn compare(pair: &Pair, webhook: &Webhook, (name, kind): (&str, &str), steps: Ve
     pair.compare_asked(webhook, |api| known(api, webhook, name, kind), &steps);
 }
 
-/// Answers in whole, where `UID` is what it has to be; `VERSION` is the review's.
+/// Complete responses, in which `UID` and `VERSION` stand for the review's.
 fn answers() -> Vec<String> {
     let answer =
         |response: String| format!(r#"{{"kind":"AdmissionReview","apiVersion":"VERSION","response":{response}}}"#);
@@ -149,7 +149,7 @@ fn the_api_server_may_serve_webhooks_itself() {
     }
 }
 
-/// What is patched into a new custom resource.
+/// Patches of a new custom resource.
 fn patches() -> Vec<Value> {
     let add = |path: &str, value: Value| json!([{"op": "add", "path": path, "value": value}]);
     let mut all: Vec<Value> = ["/apiVersion", "/metadata", "/metadata/name"]
@@ -273,7 +273,7 @@ fn an_object_without_metadata_has_no_name() {
     compare(&pair, &webhook, (&name, "Mutating"), steps);
 }
 
-/// What the first of two hooks patches into an object of this kind, and what is more in the object.
+/// The patch of the first of two webhooks for an object of this kind, and additional fields of the object.
 fn patched_objects() -> Vec<(&'static str, &'static str, &'static str, Value, Value)> {
     let set = |path: &str, value: Value| json!([{"op": "add", "path": path, "value": value}]);
     let annotate = |name: &str, value: &str| set("/metadata/annotations", json!({name: value}));
@@ -344,12 +344,12 @@ fn patched_objects() -> Vec<(&'static str, &'static str, &'static str, Value, Va
     ]
 }
 
-/// Autoscalers of the old version, of which the internal one keeps what annotations do not say.
+/// Autoscalers of the old version. The internal version keeps values that the annotations omit.
 fn autoscalers(name: &str) -> Vec<(User, Request)> {
     let annotation = |name: &str| format!("autoscaling.alpha.kubernetes.io/{name}");
     let pods = |name: &str| format!(r#"{{"type":"Pods","pods":{{"metricName":"{name}","targetAverageValue":"1"}}}}"#);
     let metrics = |of: &[&str]| format!("[{}]", of.iter().map(|name| pods(name)).collect::<Vec<_>>().join(","));
-    // Whole, as what is stored gets the defaults of the new version.
+    // The behavior is complete, since stored objects get the defaults of the new version.
     let rules = r#"{"StabilizationWindowSeconds":1,"SelectPolicy":"Max","Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":15}]}"#;
     let behavior = format!(r#"{{"ScaleUp":{rules},"ScaleDown":{rules}}}"#);
     let one = json!({annotation("metrics"): metrics(&["a"]), annotation("behavior"): behavior});
@@ -400,7 +400,7 @@ fn what_a_hook_patches_is_converted_after_the_last_one() {
         steps.push((User::admin(), post(&format!("/{root}{version}/namespaces/default/{plural}"), &object)));
     }
     steps.extend(autoscalers(&name));
-    // The sixth is a daemon set, which has a generation by now.
+    // The sixth object is a daemon set, which has a generation by now.
     let daemon_set = format!("/apis/apps/v1/namespaces/default/daemonsets/{}", case(5));
     let labels = json!({"metadata": {"labels": {&name: "gone"}}, "spec": {"minReadySeconds": 1}});
     steps.push((User::admin(), patch(&daemon_set, "merge", &labels)));

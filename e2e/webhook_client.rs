@@ -1,4 +1,4 @@
-//! Webhooks that cannot be called, or answer nonsense: what callers hear of it from kube-apiserver and through the proxy.
+//! Webhooks that cannot be called, or that respond with nonsense: the errors of kube-apiserver and of the proxy.
 
 use crate::harness::{Api, Pair, User, block_on, certificates, eventually, pki, post, runtime, unique};
 use base64::Engine;
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// What the server writes on each path before it closes the connection.
+/// The bytes that the server writes on each path before it closes the connection.
 const RAW: [(&str, &str); 18] = [
     ("/eof", ""),
     ("/smtp", "220 smtp.example ESMTP\r\n"),
@@ -36,7 +36,7 @@ const RAW: [(&str, &str); 18] = [
     ("/teapot", "HTTP/1.1 418 Teapot\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nshort"),
 ];
 
-/// Redirects, by path: those as a GET end at an error, those as a POST at a refusal, and some nowhere.
+/// Redirects, by path: redirects as a GET lead to an error, those as a POST to a denial, and some to no target.
 const REDIRECTS: [(&str, &str, &str); 11] = [
     ("/moved", "301", "/teapot"),
     ("/found", "302", "/teapot"),
@@ -51,7 +51,7 @@ const REDIRECTS: [(&str, &str, &str); 11] = [
     ("/odd", "302", "1:x"),
 ];
 
-/// A TLS server that answers each path in its way. Answers its port.
+/// Starts a TLS server with a response for each path, and returns its port.
 fn serve() -> u16 {
     let _ = runtime();
     let pki = pki();
@@ -76,7 +76,7 @@ fn serve() -> u16 {
     port
 }
 
-/// Path and review of the next request; the review is null where there is none.
+/// Path and review of the next request; the review is null if there is none.
 async fn request(stream: &mut TlsStream<TcpStream>) -> Option<(String, Value)> {
     let mut seen = Vec::new();
     loop {
@@ -93,11 +93,11 @@ async fn request(stream: &mut TlsStream<TcpStream>) -> Option<(String, Value)> {
     }
 }
 
-/// Answers; nothing is the end of the connection.
+/// Writes the response; `None` ends the connection.
 async fn answer(stream: &mut TlsStream<TcpStream>, path: &str, review: &Value) -> Option<()> {
     let raw = RAW.iter().find_map(|(at, raw)| (*at == path).then(|| (*raw).to_owned()));
     let redirect = REDIRECTS.iter().find(|(at, ..)| *at == path);
-    // To another server: `/away/CODE/PORT/…`.
+    // A redirect to another server: `/away/CODE/PORT/…`.
     let away = path.strip_prefix("/away/").and_then(|rest| rest.split_once('/')).and_then(|(code, rest)| {
         let (port, path) = rest.split_once('/')?;
         Some((code, format!("https://127.0.0.1:{port}/{path}")))
@@ -153,7 +153,7 @@ fn configuration(name: &str, client: &Value) -> Value {
     }]})
 }
 
-/// Code and message that a create of such a config map brings, as soon as the webhook is known.
+/// Code and message of a create of such a config map, once the webhook is in effect.
 fn heard(api: &Api, name: &str, client: &Value) -> (u16, String) {
     let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     let answer = api.send(&User::admin(), post(configurations, &configuration(name, client)));
@@ -167,7 +167,7 @@ fn heard(api: &Api, name: &str, client: &Value) -> (u16, String) {
     })
 }
 
-/// Without what is never the same twice: the client's port, and the time.
+/// Replaces values that differ from run to run: the client's port, and the time.
 fn masked(message: &str) -> String {
     let words = message.split(' ').map(|word| match word {
         word if word.contains("->") => "FROM->TO:",
@@ -213,7 +213,7 @@ fn failures_are_worded_as_kube_apiserver_words_them() {
         service(&named("outside"), json!({"type": "ExternalName", "externalName": "a.invalid"})),
     ]);
     let own = bundle(pki().ca());
-    // Each has a server to itself: kube-apiserver keeps connections to an address, whatever the path, and may find one closed.
+    // Each case has a server of its own: kube-apiserver reuses connections to an address for all paths, and may find one closed.
     let url = |path: &str| json!({"url": format!("https://127.0.0.1:{}{path}", serve()), "caBundle": own});
     let to = |name: &str, port: u16| json!({"service": {"name": name, "namespace": "default", "port": port, "path": "/p"}, "caBundle": own});
     let plain = block_on(async {
@@ -254,7 +254,7 @@ fn interim_answers_are_passed_over() {
     let pair = Pair::start(&["ValidatingAdmissionWebhook"], &[], &[]);
     let client = json!({"url": format!("https://127.0.0.1:{}/interim", serve()), "caBundle": bundle(pki().ca())});
     let deny = json!({"url": format!("https://127.0.0.1:{}/deny", serve()), "caBundle": bundle(pki().ca())});
-    // The second is asked only about what the first let pass, if it was asked.
+    // The second webhook is called only for requests that the first one allowed, if the first was called.
     for api in pair.sides() {
         let name = unique("interim");
         let mut both = configuration(&name, &client);

@@ -7,7 +7,7 @@ fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }
 
-/// Registers webhooks for a namespace and waits until they are asked.
+/// Registers webhooks for a namespace and waits until they are called.
 fn register(api: &Api, webhook: &Webhook, kind: &str, namespace: &str, paths: &[&str]) {
     let resource = format!("{}webhookconfigurations", kind.to_lowercase());
     let configuration = webhook.configuration(kind, namespace, namespace, paths);
@@ -127,7 +127,7 @@ fn shadows_decide_nothing_and_slow_hooks_do_not_add_up() {
         webhook.take().len()
     };
     eventually("webhooks that are known", || (asked("quick") == 5).then_some(()));
-    // The first of the slow ones takes all the time there is; the others are not asked any more.
+    // The first of the slow webhooks uses up the time; the others are not called any more.
     assert_eq!(asked("held"), 2);
     webhook.release();
     let texts = ["\"decision\\\":\\\"changed", "\"decision\\\":\\\"denied", "\\\"paths\\\":[\\\"/metadata/labels\\\"]"];

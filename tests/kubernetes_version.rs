@@ -17,7 +17,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
 }
 
-/// `KUBERNETES_VERSION` of the Makefile, such as `1.36.3`, and its minor version.
+/// `KUBERNETES_VERSION` of the Makefile, such as `1.36.3`, and its minor version, such as `36`.
 fn version() -> (String, u64) {
     let makefile = read("Makefile");
     let version = makefile.lines().find_map(|line| line.strip_prefix("KUBERNETES_VERSION := ")).unwrap();

@@ -1,5 +1,5 @@
-// The webhooks that the bench calls. They read a review to its end and answer what they were told to: at once, or under /slow 10 ms
-// after the request's head came.
+// The webhooks that the bench calls. They read a review to its end and write the configured response: at once, or under /slow 10 ms after
+// the request's head.
 //
 //	hook ADDRESS CERTIFICATE KEY ANSWER-OF-/validate ANSWER-OF-/mutate
 package main

@@ -1,10 +1,10 @@
-//! Writes that make no ConfigMap.
+//! Writes of objects other than ConfigMaps.
 
 use super::tricks::Trick;
 use crate::harness::{Request, delete, post};
 use serde_json::{Value, json};
 
-/// Writes of everything else that there is.
+/// Writes to all other resources.
 pub fn other_writes() -> Vec<Trick> {
     let review =
         |kind: &str, group: &str, spec: Value| json!({"apiVersion": format!("{group}/v1"), "kind": kind, "spec": spec});

@@ -1,20 +1,20 @@
-//! Every way around admission that somebody thought of, as requests that a client can make.
+//! Attempts to bypass admission, as requests that a client can send.
 
 use crate::harness::{Request, field, post, protobuf_of};
 use kube_admission_proxy::object::cbor::encode as cbor;
 use serde_json::{Value, json};
 
-/// The object that is not to be stored.
+/// The object that must not be stored.
 pub fn config_map() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slipped"}, "data": {"k": "v"}})
 }
 
-/// A ConfigMap as kube-apiserver's protobuf: `k8s\0`, a `runtime.Unknown` of its type and the object's bytes.
+/// A ConfigMap in kube-apiserver's protobuf: `k8s\0`, a `runtime.Unknown` with its type and the object's bytes.
 fn protobuf() -> Vec<u8> {
     protobuf_of("v1", "ConfigMap", &field(1, &field(1, b"slipped")))
 }
 
-/// Text of two bytes a character, the low one first, behind a byte order mark.
+/// Text with two bytes for each character, the low byte first, after a byte order mark.
 fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().fold(vec![0xff, 0xfe], |mut bytes, unit| {
         bytes.extend(unit.to_le_bytes());
@@ -25,7 +25,7 @@ fn utf16(text: &str) -> Vec<u8> {
 /// A trick's name, and the request.
 pub type Trick = (String, Request);
 
-/// Every way around that somebody thought of, for the ConfigMaps of a namespace.
+/// All attempts, for the ConfigMaps of a namespace.
 pub fn attempts(namespace: &str) -> Vec<Trick> {
     let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
     let body = config_map().to_string();
@@ -257,13 +257,13 @@ fn forms(maps: &str, body: &str) -> Vec<Trick> {
 /// The object in CBOR, with another field at its end.
 fn cbor_with(field: &[u8]) -> Vec<u8> {
     let mut body = cbor(&config_map());
-    // The head of the map counts one more.
+    // The head of the map has a higher count.
     body[3] += 1;
     body.extend_from_slice(field);
     body
 }
 
-/// Methods that are none, and those that stand in headers.
+/// Methods that do not exist, and method override headers.
 fn methods(maps: &str, body: &str) -> Vec<Trick> {
     let mut tricks = Vec::new();
     for method in ["post", "Post", "CREATE", "PROPFIND", "CONNECT", "OPTIONS", "TRACE", "HEAD"] {
@@ -280,7 +280,7 @@ fn methods(maps: &str, body: &str) -> Vec<Trick> {
     tricks
 }
 
-/// Paths and queries that two readers could take for different ones.
+/// Paths and queries that two parsers could interpret differently.
 fn paths(maps: &str) -> impl Iterator<Item = (&'static str, String)> {
     let with = |part: &str, other: &str| maps.replace(part, other);
     [

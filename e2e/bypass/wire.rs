@@ -1,15 +1,15 @@
-//! The same ConfigMap in bytes that no client writes: framings, targets and pseudo-headers that two readers could take for
-//! different requests.
+//! The ConfigMap in bytes that no client writes: framings, targets and pseudo-headers that two parsers could interpret as different
+//! requests.
 
 use crate::harness::{User, block_on, connect};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// How long a server that waits for more may be silent.
+/// The longest silence of a server that waits for more bytes.
 const PAUSE: Duration = Duration::from_millis(1500);
 
-/// Bytes to send over TLS, and the protocol that they are of.
+/// Bytes to send over TLS, and their protocol.
 pub struct Wire {
     pub name: &'static str,
     protocol: &'static [u8],
@@ -17,11 +17,11 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Sends them, and waits until the server is done with the connection, or has nothing more to say.
+    /// Sends the bytes, and waits until the server closes the connection or is silent.
     pub fn send(&self, port: u16, user: &User) {
         block_on(async {
             let mut stream = connect(port, user, self.protocol).await.unwrap();
-            // Who does not like the beginning may close before the end.
+            // A server that rejects the beginning may close the connection before the end.
             if stream.write_all(&self.bytes).await.is_ok() && stream.flush().await.is_ok() {
                 let mut answer = vec![0; 4096];
                 while let Ok(Ok(1..)) = timeout(PAUSE, stream.read(&mut answer)).await {}
@@ -30,7 +30,7 @@ impl Wire {
     }
 }
 
-/// Every one of them.
+/// All attempts.
 pub fn attempts(maps: &str, body: &str) -> Vec<Wire> {
     let http1 = http1(maps, body).into_iter();
     let http1 = http1.map(|(name, text)| Wire { name, protocol: b"http/1.1", bytes: text.into_bytes() });
@@ -47,7 +47,7 @@ fn http1(maps: &str, body: &str) -> Vec<(&'static str, String)> {
     let of_length = format!("Content-Length: {length}\r\n");
     let chunked = format!("{length:x}\r\n{body}\r\n0\r\n\r\n");
     let target = |target: &str| request(&format!("POST {target} HTTP/1.1"), &of_length, body);
-    // A whole request, where a reader that got lost would begin to read.
+    // A whole request, at a position where a confused parser would begin to read.
     let hidden = post(&of_length, body);
     let around = |headers: &str, after: &str| format!("GET /version HTTP/1.1\r\nHost: k\r\n{headers}\r\n{after}");
     vec![
@@ -144,7 +144,7 @@ fn http1(maps: &str, body: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A frame on the first stream; those about the connection are on none.
+/// A frame on the first stream; frames about the connection are on no stream.
 fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     let stream = u8::from(![SETTINGS, GOAWAY].contains(&kind));
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
@@ -159,7 +159,7 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// Fields as they are, none of which goes into a table.
+/// Literal header fields that are not added to a table.
 fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let text = |text: &str| {
         let mut length = vec![u8::try_from(text.len().min(127)).unwrap()];
@@ -176,7 +176,7 @@ fn block(fields: &[(&str, &str)]) -> Vec<u8> {
 fn http2(maps: &str, body: &str) -> Vec<(&'static str, Vec<u8>)> {
     let preface =
         [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, &[]), &frame(SETTINGS, 1, &[])].concat();
-    // With a farewell, so that the server closes when it has answered.
+    // A GOAWAY at the end, so that the server closes the connection after its response.
     let connection = |frames: Vec<Vec<u8>>| [preface.clone(), frames.concat(), frame(GOAWAY, 0, &[0; 8])].concat();
     let plain = [(":method", "POST"), (":scheme", "https"), (":authority", "k"), (":path", maps)];
     let json = ("content-type", "application/json");

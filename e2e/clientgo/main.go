@@ -1,5 +1,5 @@
-// Command clientgo does with client-go, in protobuf, what a controller does, in the namespace that is named. It ends with
-// a reason where anything is not as it should be.
+// Command clientgo uses client-go, with protobuf, as a controller does, in the given namespace. It exits with an error at the first
+// unexpected result.
 package main
 
 import (
@@ -63,7 +63,7 @@ type session struct {
 	namespace string
 }
 
-// expect is an error unless both are the same.
+// expect returns an error unless both values are equal.
 func expect[T comparable](what string, found, expected T) error {
 	if found != expected {
 		return fmt.Errorf("%s: %v, not %v", what, found, expected)
@@ -71,7 +71,7 @@ func expect[T comparable](what string, found, expected T) error {
 	return nil
 }
 
-// configMaps creates, updates, patches in every way, lists, watches and deletes.
+// configMaps creates, updates, patches in every way, lists, watches and deletes config maps.
 func (s session) configMaps(ctx context.Context) error {
 	maps := s.client.CoreV1().ConfigMaps(s.namespace)
 	object := &corev1.ConfigMap{
@@ -157,7 +157,7 @@ func (s session) configMaps(ctx context.Context) error {
 	return expect("events", seen, "MODIFIED MODIFIED MODIFIED MODIFIED MODIFIED DELETED ")
 }
 
-// deployments are scaled and get a status.
+// deployments scales deployments and sets their status.
 func (s session) deployments(ctx context.Context) error {
 	deployments := s.client.AppsV1().Deployments(s.namespace)
 	labels := map[string]string{"app": "web"}
@@ -205,7 +205,7 @@ func (s session) deployments(ctx context.Context) error {
 	return deployments.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "no=one"})
 }
 
-// pods are bound and evicted.
+// pods binds and evicts pods.
 func (s session) pods(ctx context.Context) error {
 	pods := s.client.CoreV1().Pods(s.namespace)
 	object := &corev1.Pod{
@@ -234,7 +234,7 @@ func (s session) pods(ctx context.Context) error {
 	return pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }
 
-// informer sees what was there before and what comes.
+// informer checks that an informer gets existing and new objects.
 func (s session) informer(ctx context.Context) error {
 	secrets := s.client.CoreV1().Secrets(s.namespace)
 	create := func(name string) error {
@@ -274,7 +274,7 @@ func (s session) informer(ctx context.Context) error {
 	return nil
 }
 
-// refusals are those that the client knows by their reasons.
+// refusals checks that the client recognizes errors by their reasons.
 func (s session) refusals(ctx context.Context) error {
 	maps := s.client.CoreV1().ConfigMaps(s.namespace)
 	if _, err := maps.Get(ctx, "one", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

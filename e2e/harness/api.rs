@@ -1,4 +1,4 @@
-//! Something that serves the Kubernetes API, and users of it.
+//! A server of the Kubernetes API, and its users.
 
 use super::client::{self, Answer, Request, Stream};
 use super::kubectl::Kubectl;
@@ -9,24 +9,24 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Who calls.
+/// The user of a request.
 #[derive(Clone, Debug)]
 pub enum User {
-    /// Presents a certificate.
+    /// A user with a certificate.
     Certificate(Arc<Pair>),
-    /// Presents a bearer token.
+    /// A user with a bearer token.
     Token(String),
-    /// Presents nothing.
+    /// A user without credentials.
     Anonymous,
 }
 
 impl User {
-    /// May do anything.
+    /// A user who may do everything.
     pub fn admin() -> Self {
         Self::named("admin", "system:masters")
     }
 
-    /// May do anything but escalate on a real API server: what it may not do, admission decided.
+    /// A user who may do everything but escalate on a real API server, so that a refusal comes from admission.
     pub fn developer() -> Self {
         Self::named("alice", "developers")
     }
@@ -37,10 +37,10 @@ impl User {
     }
 }
 
-/// Something that serves the Kubernetes API on this machine.
+/// A server of the Kubernetes API on this machine.
 #[derive(Clone, Debug)]
 pub struct Api {
-    /// Its port.
+    /// The port.
     pub port: u16,
 }
 
@@ -53,30 +53,30 @@ impl Api {
     /// Sends a request.
     ///
     /// # Panics
-    /// When there is no answer.
+    /// If there is no response.
     pub fn send(&self, user: &User, request: Request) -> Answer {
         let what = format!("{} {}", request.method, request.path);
         self.try_send(user, request).unwrap_or_else(|error| panic!("{what}: no answer: {error}"))
     }
 
-    /// Sends a request that may get no answer.
+    /// Sends a request that may get no response.
     pub fn try_send(&self, user: &User, request: Request) -> Result<Answer, client::Error> {
         super::block_on(client::send(self.port, user, request))
     }
 
-    /// The certificate that it shows.
+    /// The server's certificate.
     pub fn certificate(&self) -> Vec<u8> {
         let connection = super::block_on(client::connect(self.port, &User::Anonymous, b"http/1.1")).unwrap();
         let certificates = connection.get_ref().1.peer_certificates();
         certificates.and_then(<[_]>::first).map(|certificate| certificate.to_vec()).unwrap_or_default()
     }
 
-    /// Starts a request whose answer comes in pieces.
+    /// Starts a request whose response is a stream.
     pub fn stream(&self, user: &User, request: Request) -> Stream {
         super::block_on(client::stream(self.port, user, request)).unwrap()
     }
 
-    /// Sends as the developer what must be accepted; answers with the object.
+    /// Sends a request as the developer, checks that it succeeds, and returns the object.
     pub fn accepts(&self, request: Request) -> Value {
         let what = format!("{} {}", request.method, request.path);
         let answer = self.send(&User::developer(), request);
@@ -84,7 +84,7 @@ impl Api {
         answer.json()
     }
 
-    /// Sends as the developer what must be refused with this code and this message.
+    /// Sends a request as the developer, and checks that it fails with this code and this message.
     pub fn rejects(&self, request: Request, code: u16, message: &str) -> Value {
         let what = format!("{} {}", request.method, request.path);
         let answer = self.send(&User::developer(), request);
@@ -95,7 +95,7 @@ impl Api {
         status
     }
 
-    /// Makes a namespace with a name of its own.
+    /// Creates a namespace with a unique name.
     pub fn namespace(&self, prefix: &str) -> String {
         let name = unique(prefix);
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -104,7 +104,7 @@ impl Api {
         name
     }
 
-    /// A kubeconfig with which this user reaches it.
+    /// A kubeconfig for this user.
     pub fn kubeconfig(&self, user: &User) -> PathBuf {
         let credentials = match user {
             User::Certificate(pair) => json!({"client-certificate": pair.certificate, "client-key": pair.key}),

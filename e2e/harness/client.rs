@@ -1,4 +1,4 @@
-//! An HTTP client that sends exactly what it is told: one connection a request, HTTP/1.1 unless asked otherwise.
+//! An HTTP client that sends requests unchanged: one connection for each request, HTTP/1.1 by default.
 
 use super::api::User;
 use super::pki::{Pair, pki};
@@ -45,7 +45,7 @@ impl Request {
         self.header("content-type", content_type)
     }
 
-    /// Sends it over HTTP/2.
+    /// Sends the request over HTTP/2.
     pub fn over_http2(mut self) -> Self {
         self.http2 = true;
         self
@@ -76,7 +76,7 @@ pub fn patch(path: &str, kind: &str, body: &Value) -> Request {
     Request::new("PATCH", path).body(content_type, body.to_string())
 }
 
-/// A field of a protobuf message that holds text or another message; its number is below 16.
+/// A field of a protobuf message that holds text or another message; its number must be below 16.
 pub fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let (mut out, mut length) = (vec![number << 3 | 2], bytes.len());
     while length > 127 {
@@ -88,7 +88,7 @@ pub fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An object as kube-apiserver's protobuf: `k8s\0`, a `runtime.Unknown` of its type and the object's bytes.
+/// An object in kube-apiserver's protobuf: `k8s\0`, a `runtime.Unknown` with its type and the object's bytes.
 pub fn protobuf_of(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
     let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
     [b"k8s\0".to_vec(), field(1, &type_meta), field(2, object)].concat()
@@ -98,7 +98,7 @@ pub fn delete(path: &str) -> Request {
     Request::new("DELETE", path)
 }
 
-/// An answer, read to its end.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
@@ -114,12 +114,12 @@ impl Answer {
     /// The body as JSON.
     ///
     /// # Panics
-    /// When it is none.
+    /// If the body is no JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {} {}", self.status, self.text()))
     }
 
-    /// `message` of a Status.
+    /// The `message` of a Status.
     pub fn message(&self) -> String {
         self.json()["message"].as_str().unwrap_or_default().to_owned()
     }
@@ -130,7 +130,7 @@ impl Answer {
     }
 }
 
-/// An answer that comes in pieces.
+/// A streamed response.
 pub struct Stream {
     pub status: u16,
     body: Incoming,

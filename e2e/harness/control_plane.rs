@@ -33,13 +33,13 @@ pub fn binary(name: &str) -> PathBuf {
     path
 }
 
-/// The one that most tests' proxies have behind them: a kube-apiserver with no admission of its own.
+/// The upstream of most tests' proxies: a kube-apiserver without admission plugins.
 pub fn upstream() -> &'static ControlPlane {
     static UPSTREAM: OnceLock<ControlPlane> = OnceLock::new();
     UPSTREAM.get_or_init(|| ControlPlane::start("upstream", &only(&[])))
 }
 
-/// A kube-apiserver that admits with these plugins and no others: what tests expect of the proxy is what it does.
+/// A kube-apiserver with these plugins and no others: the tests expect its behaviour from the proxy.
 pub fn admitting() -> &'static ControlPlane {
     static ADMITTING: OnceLock<ControlPlane> = OnceLock::new();
     let on = ["NamespaceLifecycle", "AlwaysPullImages", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
@@ -51,7 +51,7 @@ pub fn every_plugin() -> impl Iterator<Item = &'static str> {
     ALL_PLUGINS.split(',')
 }
 
-/// The flags with which a kube-apiserver admits with these plugins and no others.
+/// The flags that enable these plugins of a kube-apiserver and no others.
 pub fn only(on: &[&str]) -> Vec<String> {
     let off: Vec<&str> = every_plugin().filter(|plugin| !on.contains(plugin)).collect();
     vec![
@@ -76,28 +76,28 @@ impl Deref for ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts one with an empty store and waits until it is ready.
+    /// Starts a kube-apiserver with an empty store and waits until it is ready.
     pub fn start(name: &str, flags: &[String]) -> Self {
         let control_plane = Self::with_store(unique(name), flags);
         control_plane.let_developers_in();
         control_plane
     }
 
-    /// Ends it and starts another on its store.
+    /// Stops the kube-apiserver and starts another one on its store.
     pub fn restarted(self, flags: &[String]) -> Self {
         let name = self.name.clone();
         drop(self);
         Self::with_store(name, flags)
     }
 
-    /// Starts one that must not come up; what it printed.
+    /// Starts a kube-apiserver that must fail to start; returns its output.
     pub fn refusal(flags: &[String]) -> String {
         let (_, mut process) = Self::spawn(&unique("refusal"), flags);
         assert!(!process.wait().success(), "it runs with {flags:?}");
         process.output()
     }
 
-    /// Puts an object into its store below the prefix, past everything that would refuse it.
+    /// Puts an object into the store below the prefix, bypassing all validation.
     pub fn store(&self, key: &str, object: &Value) {
         let (key, value) = (STANDARD.encode(format!("/{}/{key}", self.name)), STANDARD.encode(object.to_string()));
         let body = json!({"key": key, "value": value}).to_string();
@@ -127,7 +127,7 @@ impl ControlPlane {
         let mut command = Command::new(binary("kube-apiserver"));
         command.args([
             format!("--etcd-servers={}", etcd()),
-            // All share one etcd.
+            // All kube-apiservers share one etcd.
             format!("--etcd-prefix=/{name}"),
             format!("--secure-port={}", api.port),
             "--bind-address=127.0.0.1".to_owned(),
@@ -153,7 +153,7 @@ impl ControlPlane {
         (api, process)
     }
 
-    /// The group `developers` may do everything but escalate.
+    /// Lets the group `developers` do everything but escalate.
     fn let_developers_in(&self) {
         let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "developers"},
             "rules": [{"apiGroups": ["*"], "resources": ["*"],
@@ -164,14 +164,14 @@ impl ControlPlane {
             "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "developers"}]});
         for (resource, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
             let path = format!("/apis/rbac.authorization.k8s.io/v1/{resource}");
-            // AlwaysDeny, for one, keeps them out; such a server is asked as admin only.
+            // For example, AlwaysDeny rejects these objects; tests of such a server only use the admin.
             let answer = self.send(&User::admin(), post(&path, &object));
             assert!(matches!(answer.status, 201 | 403 | 409), "{}", answer.text());
         }
         if self.send(&User::admin(), get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/developers")).status
             == 200
         {
-            // The server makes it too, but says that it is ready before.
+            // The server creates this namespace too, but only after it reports that it is ready.
             let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
             let answer = self.send(&User::admin(), post("/api/v1/namespaces", &default));
             assert!(matches!(answer.status, 201 | 409), "{}", answer.text());

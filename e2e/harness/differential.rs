@@ -1,5 +1,5 @@
-//! The same requests to a kube-apiserver that admits, and through the proxy to one that does not: what comes back, and
-//! what webhooks are asked, must be the same.
+//! Sends the same requests to a kube-apiserver with admission plugins, and through the proxy to one without: the responses and the
+//! webhooks' requests must be equal.
 
 use super::api::{Api, User};
 use super::client::{Request, get};
@@ -13,19 +13,19 @@ use serde_json::{Map, Value, json};
 use std::process::Command;
 use std::time::Duration;
 
-/// A list of requests, and the plugins that admit them. In bodies, `{uid of PATH}` is the uid of the object at that path.
+/// A list of requests, and the plugins for them. In bodies, `{uid of PATH}` is the uid of the object at that path.
 pub struct Case<'a> {
     /// The plugins that run on both sides, and no others.
     pub plugins: &'a [&'a str],
-    /// What is sent first, as admin; it must succeed.
+    /// Requests that are sent first, as admin; they must succeed.
     pub setup: Vec<Request>,
-    /// A webhook, and a request that it is asked about as soon as both sides know of it.
+    /// A webhook, and a request for which both sides call the webhook once they know it.
     pub webhook: Option<(&'a Webhook, Request)>,
-    /// What is sent and compared.
+    /// The requests to compare.
     pub steps: Vec<(User, Request)>,
 }
 
-/// What came back, without what is never the same twice.
+/// The response to a request, without values that differ from run to run.
 #[derive(Debug, PartialEq)]
 pub(super) struct Seen {
     step: String,
@@ -38,15 +38,15 @@ pub(super) struct Seen {
 /// Runs the case on both sides.
 ///
 /// # Panics
-/// When they differ; the message names every place.
+/// If the two sides differ; the message lists every difference.
 pub fn compare(case: &Case<'_>) {
     compare_with(case, &[], |_| ());
 }
 
-/// The same, as soon as these requests get these codes: plugins read from caches that lag behind the setup.
+/// As [`compare`], but first waits until these requests get these codes: plugins read from caches that lag behind the setup.
 ///
 /// # Panics
-/// When they differ.
+/// If the two sides differ.
 pub fn compare_when(ready: &[(User, Request, u16)], case: &Case<'_>) {
     compare_with(case, &[], |api| {
         for (user, request, code) in ready {
@@ -57,13 +57,13 @@ pub fn compare_when(ready: &[(User, Request, u16)], case: &Case<'_>) {
     });
 }
 
-/// The same with more flags on both sides, where the steps begin when `ready` returns.
+/// As [`compare`], with more flags on both sides, and a `ready` that waits before the steps.
 ///
 /// # Panics
-/// When they differ.
+/// If the two sides differ.
 pub fn compare_with(case: &Case<'_>, flags: &[String], ready: impl Fn(&Api)) {
     let expected = {
-        // A server that admits nothing cannot set itself up: it starts on what one that admits all has left.
+        // AlwaysDeny and other plugins would reject a server's own objects: a server without plugins creates them in the store first.
         let reference = ControlPlane::start("reference", &only(&[])).restarted(&[&only(case.plugins), flags].concat());
         run(case, &reference, &ready)
     };
@@ -74,7 +74,7 @@ pub fn compare_with(case: &Case<'_>, flags: &[String], ready: impl Fn(&Api)) {
     must_be_equal(&expected, &got, &proxy);
 }
 
-/// Fails the test where the answers of the two sides differ.
+/// Fails the test if the responses of the two sides differ.
 pub(super) fn must_be_equal(expected: &[Seen], got: &[Seen], proxy: &Proxy) {
     let mut differences = Vec::new();
     for (expected, got) in expected.iter().zip(got) {
@@ -93,7 +93,7 @@ pub(super) fn must_be_equal(expected: &[Seen], got: &[Seen], proxy: &Proxy) {
     );
 }
 
-/// The flags with which the proxy admits with these plugins and no others.
+/// The flags that enable these plugins of the proxy and no others.
 pub fn proxy_only(on: &[&str]) -> [String; 2] {
     let known = known_plugins();
     let off: Vec<&str> = known.iter().map(String::as_str).filter(|plugin| !on.contains(plugin)).collect();
@@ -121,12 +121,12 @@ pub(super) fn run(case: &Case<'_>, api: &Api, ready: impl Fn(&Api)) -> Vec<Seen>
     case.steps.iter().map(|(user, request)| step(webhook, api, user, request)).collect()
 }
 
-/// Sends the steps alone, with what a webhook that is known already is asked about each.
+/// Sends only the steps, to a side that knows the webhook, and records the webhook's requests.
 pub(super) fn run_asked(steps: &[(User, Request)], api: &Api, webhook: &Webhook) -> Vec<Seen> {
     steps.iter().map(|(user, request)| step(Some(webhook), api, user, request)).collect()
 }
 
-/// Sends requests as admin that must succeed.
+/// Sends requests as admin and checks that they succeed.
 pub(super) fn send_all(requests: &[Request], api: Option<&Api>) {
     for (api, request) in api.into_iter().flat_map(|api| requests.iter().map(move |request| (api, request))) {
         let answer = api.send(&User::admin(), request.clone());
@@ -145,14 +145,14 @@ fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) ->
     };
     let generated = generated_name(request, &body);
     let mut reviews: Vec<Value> = Vec::new();
-    // A kube-apiserver writes things of its own when it likes.
+    // A kube-apiserver writes objects of its own at any time.
     let is_sent = |review: &Review| review.body["request"]["userInfo"]["username"] != "system:apiserver";
     for review in webhook.into_iter().flat_map(Webhook::take).filter(is_sent) {
         let mut review = json!({"path": review.path, "body": review.body});
         mask(&mut review, generated.as_deref());
         reviews.push(review);
     }
-    // Validating webhooks are asked at the same time.
+    // Validating webhooks are called concurrently.
     reviews.sort_by_key(|review| (review["path"].to_string(), review.to_string()));
     mask(&mut body, generated.as_deref());
     let step = format!("{} {} {}", request.method, request.path, String::from_utf8_lossy(&request.body));
@@ -165,7 +165,7 @@ fn step(webhook: Option<&Webhook>, api: &Api, user: &User, request: &Request) ->
     }
 }
 
-/// The request with uids in their places, and what is where.
+/// Replaces the uids in a request, and returns each uid with its path.
 fn with_uids(api: &Api, request: &Request) -> (Request, Vec<(String, String)>) {
     const OPEN: &str = "{uid of ";
     let (mut sent, mut uids) = (request.clone(), Vec::new());
@@ -182,7 +182,7 @@ fn with_uids(api: &Api, request: &Request) -> (Request, Vec<(String, String)>) {
     (sent, uids)
 }
 
-/// The name that was drawn for the object in an answer, or for the one that was refused.
+/// The generated name of the object in a response, or of the rejected object.
 fn generated_name(request: &Request, answer: &Value) -> Option<String> {
     if answer["metadata"]["generateName"].is_string() {
         return answer["metadata"]["name"].as_str().map(str::to_owned);
@@ -192,12 +192,12 @@ fn generated_name(request: &Request, answer: &Value) -> Option<String> {
     answer["details"]["name"].as_str().filter(|name| *name != prefix && name.starts_with(prefix)).map(str::to_owned)
 }
 
-/// Takes out what is never the same twice.
+/// Removes values that differ from run to run.
 fn mask(value: &mut Value, generated: Option<&str>) {
     match value {
         Value::Object(map) => {
             map.remove("uid");
-            // The time of an update orders the entries, and the proxy's own writes have its name.
+            // The time of an update orders the entries, and the proxy's own writes have its name as the manager.
             if let Some(entries) = map.get_mut("managedFields").and_then(Value::as_array_mut) {
                 entries.retain(|entry| entry["operation"] == "Apply");
                 entries.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| drop(entry.remove("time")));
@@ -220,11 +220,11 @@ fn mask(value: &mut Value, generated: Option<&str>) {
             if let Some(name) = generated {
                 *text = text.replace(name, "<generated>");
             }
-            // The name of a service account token's volume ends in five letters that are drawn.
+            // The name of a service account token's volume ends in five random letters.
             if let Some(drawn) = text.strip_prefix("kube-api-access-").filter(|drawn| drawn.len() == 5) {
                 *text = text.replace(drawn, "<drawn>");
             }
-            // An object that a message shows.
+            // An object in a message.
             while let Some((before, (_, after))) = text
                 .split_once("Invalid value: \"{")
                 .and_then(|(before, rest)| Some((before, rest.split_once("}\": ")?)))
@@ -236,7 +236,7 @@ fn mask(value: &mut Value, generated: Option<&str>) {
     }
 }
 
-/// Whether this is a time that a server wrote just now, or is about to act at.
+/// Whether the text is a time near the present, which a server wrote just now or will act at.
 fn is_now(text: &str) -> bool {
     const MINUTES: u64 = 15;
     let away = |time: Timestamp| time.duration_since(Timestamp::now()).unsigned_abs();
@@ -247,7 +247,7 @@ fn as_json(seen: &Seen) -> Value {
     json!({"code": seen.code, "warnings": seen.warnings, "body": seen.body, "reviews": seen.reviews})
 }
 
-/// The places where two values differ.
+/// The paths where two values differ.
 fn differ(path: &str, left: &Value, right: &Value, places: &mut Vec<String>) {
     match (left, right) {
         (Value::Object(left), Value::Object(right)) => {

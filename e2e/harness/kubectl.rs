@@ -11,7 +11,7 @@ pub struct Kubectl {
     home: PathBuf,
 }
 
-/// How a kubectl ended.
+/// The result of a kubectl command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     pub success: bool,
@@ -26,14 +26,14 @@ impl Kubectl {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(super::control_plane::binary("kubectl"));
-        // It runs editors and `diff`.
+        // kubectl runs editors and `diff`.
         let path = std::env::var_os("PATH").unwrap_or_default();
         command.args(arguments).env_clear().env("PATH", path);
         command.env("HOME", &self.home).env("KUBECONFIG", &self.kubeconfig);
         command
     }
 
-    /// Runs it to its end, with `input` as its standard input.
+    /// Runs kubectl with `input` as its standard input, and waits for its end.
     pub fn run_with_input(&self, arguments: &[&str], input: &str) -> Done {
         let file = self.home.join("input");
         std::fs::write(&file, input).unwrap();
@@ -43,24 +43,24 @@ impl Kubectl {
         Done { success: output.status.success(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// Runs it to its end.
+    /// Runs kubectl, and waits for its end.
     pub fn run(&self, arguments: &[&str]) -> Done {
         self.run_with_input(arguments, "")
     }
 
-    /// Runs what must succeed; answers what it printed.
+    /// Runs kubectl, checks that it succeeds, and returns its output.
     pub fn ok(&self, arguments: &[&str]) -> String {
         self.ok_with_input(arguments, "")
     }
 
-    /// Runs what must succeed with this input; answers what it printed.
+    /// Runs kubectl with this input, checks that it succeeds, and returns its output.
     pub fn ok_with_input(&self, arguments: &[&str], input: &str) -> String {
         let done = self.run_with_input(arguments, input);
         assert!(done.success, "kubectl {arguments:?}: {}{}", done.stdout, done.stderr);
         done.stdout
     }
 
-    /// Runs what opens an editor, in which this sed command is done; answers what it printed.
+    /// Runs a command that opens an editor, in which this sed command runs; returns the output.
     pub fn edit(&self, arguments: &[&str], sed: &str) -> String {
         let mut command = self.command(arguments);
         let output = command.env("KUBE_EDITOR", format!("sed -i {sed}")).output().unwrap();
@@ -68,18 +68,18 @@ impl Kubectl {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Starts one that does not end by itself.
+    /// Starts a command that does not end by itself.
     pub fn start(&self, arguments: &[&str]) -> Running {
         let log = folder("kubectl-running").join("output");
         Running(Process::start(&mut self.command(arguments), log))
     }
 }
 
-/// A kubectl that runs on.
+/// A running kubectl.
 pub struct Running(Process);
 
 impl Running {
-    /// Waits until it has printed this.
+    /// Waits until the output contains this text.
     pub fn prints(&mut self, text: &str) {
         eventually(&format!("{text:?} in {}", self.0.log().display()), || self.0.output().contains(text).then_some(()));
     }

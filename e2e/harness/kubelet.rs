@@ -1,4 +1,4 @@
-//! A stand-in for a kubelet: takes upgrades and sends back what comes.
+//! A replacement for a kubelet: accepts upgrades and echoes the bytes that it receives.
 
 use super::client::certificates;
 use super::pki::pki;
@@ -10,15 +10,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A server that answers every request with `101 Switching Protocols` and then with what it gets.
+/// A server that answers every request with `101 Switching Protocols`, and then echoes the bytes that it receives.
 pub struct Kubelet {
-    /// Where it listens.
+    /// The port of the listener.
     pub port: u16,
     heads: Arc<Mutex<Vec<String>>>,
 }
 
 impl Kubelet {
-    /// Starts one.
+    /// Starts the server.
     pub fn start() -> Self {
         let pki = pki();
         let chain = certificates(&pki.server.certificate).unwrap();
@@ -51,7 +51,7 @@ impl Kubelet {
         Self { port, heads }
     }
 
-    /// The heads of the requests that came.
+    /// The heads of the received requests.
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }

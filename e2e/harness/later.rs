@@ -39,7 +39,7 @@ pub struct Later {
 }
 
 impl Later {
-    /// Starts one.
+    /// Starts a relay to this API server.
     pub fn before(upstream: &Api) -> Self {
         let _ = runtime();
         let pki = pki();
@@ -70,7 +70,7 @@ impl Later {
         &self.api
     }
 
-    /// The writes to pods that came since the last call, but for dry runs.
+    /// The writes to pods since the last call, without dry runs.
     pub fn take(&self) -> Vec<Received> {
         std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }

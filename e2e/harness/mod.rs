@@ -1,6 +1,6 @@
-//! Starts control planes, proxies and webhooks, and talks to them.
+//! Starts control planes, proxies and webhooks, and sends requests to them.
 //!
-//! Everything is blocking from a test's point of view: a test reads as a list of what is done and what must come back.
+//! All functions block, so that a test reads as a list of steps and expected results.
 
 mod api;
 mod client;
@@ -37,10 +37,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// How long anything may take to come up, or a change to be seen.
+/// The longest time to wait for a start, or for the effect of a change.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Where clients and servers of this process run.
+/// The runtime of the clients and servers in this process.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -54,12 +54,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     runtime().block_on(future)
 }
 
-/// A port that nobody listens on now.
+/// A port without a listener.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A folder of its own below the folder of this run.
+/// A new folder below the folder of this run.
 pub fn folder(name: &str) -> PathBuf {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     let root = ROOT.get_or_init(|| {
@@ -72,7 +72,7 @@ pub fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// A name that no other test has.
+/// A unique name.
 pub fn unique(prefix: &str) -> String {
     format!("{prefix}-{}", number())
 }
@@ -82,7 +82,7 @@ fn number() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Asks until there is an answer; what is waited for goes into the message when patience ends.
+/// Calls `ask` until it returns a value; `what` describes the wait in the error message.
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {

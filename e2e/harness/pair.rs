@@ -1,4 +1,4 @@
-//! A kube-apiserver that admits, and the proxy before one that does not, for several tests at once.
+//! A kube-apiserver with admission plugins, and the proxy in front of one without, shared by several tests.
 
 use super::api::{Api, User};
 use super::client::{Request, get};
@@ -9,22 +9,22 @@ use super::proxy::Proxy;
 use super::webhook::Webhook;
 use std::iter;
 
-/// A kube-apiserver that admits and a proxy that does, for several tests that do not disturb one another.
+/// A kube-apiserver and a proxy with the same plugins, for several tests that do not disturb one another.
 pub struct Pair {
     reference: ControlPlane,
-    /// Before the shared upstream where there is none of its own.
+    /// The proxy. Its upstream is the shared one, unless the pair has its own.
     proxy: Proxy,
     _upstream: Option<ControlPlane>,
 }
 
 impl Pair {
-    /// Starts both with these plugins and no others, and with these flags, which both know. What is to be there `before`
-    /// is not admitted.
+    /// Starts both with these plugins and no others, and with these flags, which both support. The requests in `before` create objects
+    /// without admission.
     pub fn start(plugins: &[&str], flags: &[String], before: &[Request]) -> Self {
         Self::with(plugins, flags, before, None)
     }
 
-    /// The same, with an upstream of its own, and with flags that all API servers get but not the proxy.
+    /// As [`Self::start`], with an upstream of its own, and with flags that all API servers get but not the proxy.
     pub fn alone(plugins: &[&str], flags: &[String], before: &[Request], of_servers: &[String]) -> Self {
         let gates = flags.iter().filter(|flag| flag.starts_with("--feature-gates=")).cloned();
         let servers: Vec<String> = gates.chain(of_servers.iter().cloned()).collect();
@@ -57,18 +57,18 @@ impl Pair {
         Self { reference, proxy, _upstream: own.map(|(own, _)| own) }
     }
 
-    /// The kube-apiserver that admits, and the proxy.
+    /// The kube-apiserver with the plugins, and the proxy.
     pub fn sides(&self) -> [&Api; 2] {
         [&self.reference, &self.proxy]
     }
 
-    /// What both have measured so far.
+    /// The metrics of both.
     pub fn metrics(&self) -> [String; 2] {
         let expected = self.reference.send(&User::admin(), get("/metrics")).text();
         [expected, self.proxy.health("/metrics").unwrap().1]
     }
 
-    /// Sends a request to both until its answer has this text in it: caches may be behind.
+    /// Sends a request to both until the response contains this text, since caches may lag behind.
     pub fn until(&self, user: &User, request: &Request, text: &str) {
         for api in self.sides() {
             let side = if std::ptr::eq(api, self.sides()[0]) { "kube-apiserver" } else { "the proxy" };
@@ -77,26 +77,26 @@ impl Pair {
         }
     }
 
-    /// Sends requests to both as admin that must succeed.
+    /// Sends requests to both as admin and checks that they succeed.
     pub fn set_up(&self, requests: &[Request]) {
         for api in self.sides() {
             send_all(requests, Some(api));
         }
     }
 
-    /// Sends requests to both; the answers must be the same.
+    /// Sends requests to both, and checks that the responses are equal.
     ///
     /// # Panics
-    /// When they are not; the message names every place.
+    /// If the responses differ; the message lists every difference.
     pub fn compare(&self, steps: Vec<(User, Request)>) {
         let case = Case { plugins: &[], setup: Vec::new(), webhook: None, steps };
         must_be_equal(&run(&case, &self.reference, |_| ()), &run(&case, &self.proxy, |_| ()), &self.proxy);
     }
 
-    /// The same; what a webhook is asked must be the same as well. It is known when `ready` returns.
+    /// As [`Self::compare`], and checks that the webhook gets equal requests. `ready` waits until a side knows the webhook.
     ///
     /// # Panics
-    /// When they differ.
+    /// If the two sides differ.
     pub fn compare_asked(&self, webhook: &Webhook, ready: impl Fn(&Api), steps: &[(User, Request)]) {
         let [expected, got] = self.sides().map(|api| {
             ready(api);

@@ -22,14 +22,14 @@ pub struct Pair {
     pub key: PathBuf,
 }
 
-/// Authorities, and what they signed.
+/// Certificate authorities, and the certificates that they signed.
 pub struct Pki {
     folder: PathBuf,
     authority: Authority,
     front_proxy_authority: Authority,
-    /// Of every server.
+    /// The certificate of every server.
     pub server: Pair,
-    /// Signs service account tokens; the public key stands in for a certificate.
+    /// The key that signs service account tokens, with the public key in place of a certificate.
     pub service_accounts: Pair,
     clients: Mutex<HashMap<(String, String), Arc<Pair>>>,
 }
@@ -63,7 +63,7 @@ impl Pki {
         &self.front_proxy_authority.pem
     }
 
-    /// The certificate of a user in a group, if one is named.
+    /// The certificate of a user, in a group unless `group` is empty.
     pub fn client(&self, name: &str, group: &str) -> Arc<Pair> {
         let mut clients = self.clients.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let file = format!("client-{}", clients.len());
@@ -81,7 +81,7 @@ impl Pki {
         self.authority.server(&self.folder, "another-server")
     }
 
-    /// A certificate that nobody trusts, for this user, and the authority that signed it.
+    /// A certificate for this user that no server trusts, and the authority that signed it.
     pub fn stranger(&self, name: &str) -> (Pair, PathBuf) {
         let authority = Authority::new(&self.folder, &format!("strangers-of-{name}"));
         (authority.client(name, "", &self.folder, &format!("stranger-{name}")), authority.pem)

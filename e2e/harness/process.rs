@@ -1,4 +1,4 @@
-//! A program that runs as long as it is wanted, and never longer than the tests.
+//! A child process that never outlives the tests.
 
 use std::fs::File;
 use std::io::Write;
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock};
 
-/// A running program with its output in a file. It ends when this is dropped, and when the tests' process ends in
-/// whatever way.
+/// A running program with its output in a file. The program is stopped when this value is dropped, or when the tests' process ends in any
+/// way.
 pub struct Process {
     child: Child,
     log: PathBuf,
 }
 
-/// A foreign server that this environment variable names.
+/// A third-party server, whose path is in an environment variable.
 pub struct Program {
     _process: Process,
 }
 
 impl Program {
-    /// Starts it; `name` is the folder's and the log's.
+    /// Starts the program; `name` is the name of the folder and of the log.
     pub fn start(variable: &str, name: &str, arguments: &[String]) -> Self {
         let program = std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run `make e2e`"));
         let log = super::folder(name).join(format!("{name}.log"));
@@ -28,7 +28,7 @@ impl Program {
 }
 
 impl Process {
-    /// Starts it.
+    /// Starts the program.
     pub fn start(command: &mut Command, log: PathBuf) -> Self {
         let output = File::create(&log).unwrap();
         let errors = output.try_clone().unwrap();
@@ -38,17 +38,17 @@ impl Process {
         Self { child, log }
     }
 
-    /// What it has written so far.
+    /// The output so far.
     pub fn output(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Where that is.
+    /// The path of the output.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Fails the test if it has ended.
+    /// Fails the test if the program has ended.
     pub fn must_run(&mut self) {
         if let Some(status) = self.child.try_wait().unwrap() {
             panic!("{} ended with {status}:\n{}", self.log.display(), self.output());
@@ -62,13 +62,13 @@ impl Process {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// Asks it to end, and comes back at once.
+    /// Sends SIGTERM, and returns at once.
     pub fn terminate(&self) {
         let status = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
         assert!(status.unwrap().success());
     }
 
-    /// How it ended; waits for that.
+    /// Waits for the end of the program, and returns its exit status.
     pub fn wait(&mut self) -> ExitStatus {
         super::eventually(&format!("the end of {}", self.log.display()), || self.child.try_wait().unwrap())
     }
@@ -82,10 +82,10 @@ impl Drop for Process {
     }
 }
 
-/// Tells the reaper of a process that runs (`+`) or does no more (`-`).
+/// Reports a process to the reaper when it starts (`+`) or has ended (`-`).
 ///
-/// The reaper is a shell that reads from a pipe. The pipe closes when this process ends, be it by a signal or in a
-/// destructor that never runs (those of statics), and then the reaper ends what is left.
+/// The reaper is a shell that reads from a pipe. The pipe closes when the tests' process ends, even by a signal or without running the
+/// destructors of statics; the reaper then stops the remaining processes.
 fn reaper_told(what: char, pid: u32) {
     static REAPER: OnceLock<Mutex<Child>> = OnceLock::new();
     const SCRIPT: &str = r#"

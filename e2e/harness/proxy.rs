@@ -28,40 +28,40 @@ impl Deref for Proxy {
 }
 
 impl Proxy {
-    /// In front of a real API server, as `admission-proxy`, and waits until it is ready.
+    /// Starts a proxy in front of a real API server, as `admission-proxy`, and waits until it is ready.
     pub fn before(upstream: &Api, flags: &[&str]) -> Self {
         let kubeconfig = upstream.kubeconfig(&User::named("admission-proxy", "system:masters"));
         Self::before_kubeconfig(&kubeconfig, flags)
     }
 
-    /// In front of what this kubeconfig names.
+    /// Starts a proxy in front of the API server of this kubeconfig, and waits until it is ready.
     pub fn before_kubeconfig(kubeconfig: &Path, flags: &[&str]) -> Self {
         Self::start(&[format!("--upstream-kubeconfig={}", kubeconfig.display())], flags).ready()
     }
 
-    /// With the API server inside it, and waits until it is ready.
+    /// Starts a proxy with the embedded API server, and waits until it is ready.
     pub fn embedded(flags: &[&str]) -> Self {
         Self::start(&[], flags).ready()
     }
 
-    /// With the API server inside it and certificates of its own making.
+    /// Starts a proxy with the embedded API server and self-made certificates, and waits until it is ready.
     pub fn alone(flags: &[&str]) -> Self {
         Self::bare(&[], flags).ready()
     }
 
-    /// One that must not come up; what it printed.
+    /// Starts a proxy that must fail to start; returns its output.
     pub fn refusal(flags: &[&str]) -> String {
         let mut proxy = Self::start(&[], flags);
         assert_eq!(proxy.wait().code(), Some(1), "{}", proxy.output());
         proxy.output()
     }
 
-    /// The same, which is still starting.
+    /// Starts a proxy in front of the API server of this kubeconfig, without waiting until it is ready.
     pub fn starting(kubeconfig: &Path, flags: &[&str]) -> Self {
         Self::start(&[format!("--upstream-kubeconfig={}", kubeconfig.display())], flags)
     }
 
-    /// In front of a real API server, with these files: certificate, key and the clients' authorities.
+    /// Starts a proxy in front of a real API server with these files: certificate, key and the clients' authorities.
     pub fn serving(upstream: &Api, certificate: &Path, key: &Path, authorities: &Path, flags: &[&str]) -> Self {
         let kubeconfig = upstream.kubeconfig(&User::named("admission-proxy", "system:masters"));
         let upstream = format!("--upstream-kubeconfig={}", kubeconfig.display());
@@ -95,7 +95,7 @@ impl Proxy {
         Self { api, health, folder, process }
     }
 
-    /// Waits until it is.
+    /// Waits until the proxy is ready.
     pub fn ready(mut self) -> Self {
         eventually("a proxy that is ready", || {
             self.process.must_run();
@@ -104,7 +104,7 @@ impl Proxy {
         self
     }
 
-    /// Code and text of a path of the health address; `None` if nobody answers.
+    /// Code and text of a path of the health address; `None` if there is no response.
     pub fn health(&self, path: &str) -> Option<(u16, String)> {
         let mut connection = TcpStream::connect(("127.0.0.1", self.health)).ok()?;
         connection.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
@@ -120,12 +120,12 @@ impl Proxy {
         self.health
     }
 
-    /// Where it runs; relative paths in flags start here.
+    /// The working directory of the proxy; relative paths in flags start here.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What it printed.
+    /// The output of the proxy.
     pub fn output(&self) -> String {
         self.process.output()
     }
@@ -140,7 +140,7 @@ impl Proxy {
         self.process.resident_bytes()
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the proxy.
     pub fn wait(&mut self) -> ExitStatus {
         self.process.wait()
     }

@@ -1,4 +1,4 @@
-//! A webhook that records what it is asked. Its path says what it answers.
+//! A webhook that records its requests. The path determines the response.
 
 use super::client::certificates;
 use super::pki::pki;
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// One AdmissionReview, or ImageReview, that came.
+/// A received AdmissionReview or ImageReview.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Review {
     /// Path and query.
@@ -29,13 +29,13 @@ pub struct Review {
     pub headers: http::HeaderMap,
 }
 
-/// What is done while somebody waits for the answer to an AdmissionReview.
+/// An action before the response to an AdmissionReview.
 type Meddler = Arc<dyn Fn(&Review) + Send + Sync>;
 
-/// A running webhook. Paths: `/image` for ImageReviews, `/allow`, `/deny`, `/warn`, `/label/KEY/VALUE`,
-/// `/patch/PATCH` in base64 for URLs, `/http/CODE`, `/garbage`, `/meddle`, which allows, but first does what
-/// [`Webhook::meddle`] says, and `/held`, which allows, but an object named `held` only once [`Webhook::release`] was
-/// called. `/convert/FIELD` is for ConversionReviews, which are not recorded: see [`converted`].
+/// A running webhook. Paths: `/image` for ImageReviews, `/allow`, `/deny`, `/warn`, `/label/KEY/VALUE`, `/patch/PATCH` in base64 for URLs,
+/// `/http/CODE`, `/garbage`, `/meddle`, which runs the action of [`Webhook::meddle`] and then allows, and `/held`, which allows, but an
+/// object with the name `held` only after a call of [`Webhook::release`]. `/convert/FIELD` is for ConversionReviews, which are not
+/// recorded: see [`converted`].
 pub struct Webhook {
     port: u16,
     reviews: Arc<Mutex<Vec<Review>>>,
@@ -44,7 +44,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Starts one.
+    /// Starts a webhook.
     pub fn start() -> Self {
         let _ = runtime();
         let pki = pki();
@@ -77,29 +77,29 @@ impl Webhook {
         Self { port, reviews, released, meddler }
     }
 
-    /// From now on does this before `/meddle` allows.
+    /// Sets the action that `/meddle` runs before it allows.
     pub fn meddle(&self, how: impl Fn(&Review) + Send + Sync + 'static) {
         *self.meddler.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(how));
     }
 
-    /// What came since the last call.
+    /// The requests since the last call.
     pub fn take(&self) -> Vec<Review> {
         std::mem::take(&mut *self.reviews.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until something came.
+    /// Waits for a request.
     pub fn asked(&self) {
         super::eventually("a question to the webhook", || {
             (!self.reviews.lock().unwrap_or_else(PoisonError::into_inner).is_empty()).then_some(())
         });
     }
 
-    /// Lets those who wait at `/held` go on.
+    /// Releases the requests that wait at `/held`.
     pub fn release(&self) {
         self.released.send_replace(true);
     }
 
-    /// A configuration of this kind (`Mutating` or `Validating`) for everything that there is.
+    /// A configuration of this kind (`Mutating` or `Validating`) for all objects.
     pub fn about_everything(&self, kind: &str, path: &str) -> Value {
         let authorities = STANDARD.encode(std::fs::read(pki().ca()).unwrap());
         let name = format!("{}.e2e.test", kind.to_lowercase());
@@ -114,17 +114,17 @@ impl Webhook {
         }]})
     }
 
-    /// How it is reached at a path.
+    /// The `clientConfig` for a path.
     pub fn client_config(&self, path: &str) -> Value {
         json!({"url": self.url(path), "caBundle": STANDARD.encode(std::fs::read(pki().ca()).unwrap())})
     }
 
-    /// Where a path of it is.
+    /// The URL of a path.
     pub fn url(&self, path: &str) -> String {
         format!("https://127.0.0.1:{}{path}", self.port)
     }
 
-    /// A configuration of this kind (`Mutating` or `Validating`) for everything in one namespace, with a webhook a path.
+    /// A configuration of this kind (`Mutating` or `Validating`) for all objects in one namespace, with one webhook for each path.
     pub fn configuration(&self, kind: &str, name: &str, namespace: &str, paths: &[&str]) -> Value {
         let authorities = STANDARD.encode(std::fs::read(pki().ca()).unwrap());
         let webhooks: Vec<Value> = paths
@@ -206,8 +206,8 @@ async fn answer(
     Ok(answer)
 }
 
-/// The answer to a ConversionReview: `spec.FIELD` is a list of one in all versions but v1. An object that is named `bad-…`
-/// is not converted from v1 to others as it should be; what is stored as v1 can be read as such.
+/// The response to a ConversionReview: `spec.FIELD` is a list of one item in all versions but v1. An object with the name `bad-…` is
+/// converted wrongly from v1 to other versions; its stored v1 can still be read as v1.
 fn converted(review: &Value, field: &str) -> http::Response<Full<Bytes>> {
     let request = &review["request"];
     let wanted = request["desiredAPIVersion"].as_str().unwrap_or_default();
@@ -240,7 +240,7 @@ fn converted(review: &Value, field: &str) -> http::Response<Full<Bytes>> {
     answer
 }
 
-/// The answer to an ImageReview: the images say what they want to hear.
+/// The response to an ImageReview. The names of the images contain the response.
 fn image_review(review: &Value) -> http::Response<Full<Bytes>> {
     let images: Vec<&str> =
         review["spec"]["containers"].as_array().into_iter().flatten().filter_map(|one| one["image"].as_str()).collect();

@@ -1,17 +1,17 @@
-//! The differences that are known.
+//! The known differences.
 
 use super::seen::Difference;
 
-/// The checked-in list: lines of kind, step and place, in which `*` stands for anything.
+/// The checked-in list: lines of kind, step and place, in which `*` matches any text.
 pub struct Known<'a> {
     lines: Vec<[&'a str; 3]>,
 }
 
 impl<'a> Known<'a> {
-    /// Reads the list.
+    /// Parses the list.
     ///
     /// # Panics
-    /// When a line has another form, or stands below no reason.
+    /// If a line has another form, or has no reason above it.
     pub fn read(text: &'a str) -> Self {
         let mut lines = Vec::new();
         let mut has_reason = false;
@@ -28,7 +28,7 @@ impl<'a> Known<'a> {
         Self { lines }
     }
 
-    /// The differences that are not listed, and the lines of the list that say nothing any more.
+    /// The differences that are not listed, and the lines of the list that match no difference.
     pub fn compare<'d>(&self, differences: &'d [Difference]) -> (Vec<&'d Difference>, Vec<String>) {
         let covers = |[kind, step, place]: &[&str; 3], found: &Difference| {
             matches(kind, &found.kind) && matches(step, &found.step) && matches(place, &found.place)
@@ -39,7 +39,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Whether the pattern, with `*` for anything, is the text.
+/// Whether the pattern, in which `*` matches any text, matches the text.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

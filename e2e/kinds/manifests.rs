@@ -1,4 +1,4 @@
-//! The manifests: what is in the YAML files, made complete.
+//! The manifests of the YAML files, with missing fields added.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -21,33 +21,33 @@ pub struct Entry {
     /// The URL of the collection.
     #[serde(rename = "at")]
     pub collection: String,
-    /// As little as is valid.
+    /// The smallest valid object.
     pub minimal: Value,
-    /// Much of what the kind can say, with as much left to be defaulted.
+    /// An object with many of the kind's fields, and with many left to be defaulted.
     pub rich: Value,
-    /// What the update and the patches change, as a merge patch of the rich one.
+    /// The change of the update and of the patches, as a merge patch of the rich object.
     #[serde(default = "nothing")]
     pub change: Value,
-    /// What the status of the rich one is patched with.
+    /// The patch of the rich object's status.
     pub status: Option<Value>,
-    /// Whether the rich one has a subresource `scale`.
+    /// Whether the rich object has a subresource `scale`.
     #[serde(default, rename = "scale")]
     pub has_scale: bool,
-    /// What is asked of subresources of the rich one.
+    /// Requests to subresources of the rich object.
     #[serde(default)]
     pub asked: Vec<Asked>,
-    /// Where kube-apiserver itself writes, some time after the creation, and what it writes last.
+    /// The pointer to the value that kube-apiserver itself writes last after the creation, and the value.
     pub settled: Option<[String; 2]>,
-    /// What is never the same twice, as pointers into the object.
+    /// Pointers to values of the object that differ from run to run.
     #[serde(default)]
     pub masked: Vec<String>,
-    /// Neither is changed nor deleted: what comes after needs them.
+    /// Whether the objects are neither changed nor deleted, since later entries need them.
     #[serde(default, rename = "kept")]
     pub is_kept: bool,
-    /// Nothing is stored.
+    /// Whether the objects are not stored.
     #[serde(default, rename = "only_created")]
     pub is_virtual: bool,
-    /// May have no name.
+    /// Whether the objects may have no name.
     #[serde(default, rename = "nameless")]
     pub is_nameless: bool,
 }
@@ -77,7 +77,7 @@ pub struct Manifest<'a> {
 /// Every entry of every file.
 pub fn all() -> Vec<Entry> {
     let read = |text: &&str| {
-        // Names like `n` and `y` are no booleans.
+        // Names such as `n` and `y` are no booleans.
         let options = serde_saphyr::options! { strict_booleans: true };
         serde_saphyr::from_str_with_options::<Vec<Entry>>(text, options).unwrap()
     };
@@ -115,13 +115,13 @@ impl Manifest<'_> {
         format!("{}/{}", self.entry.collection, self.name)
     }
 
-    /// What an apply configuration must say.
+    /// The required fields of an apply configuration.
     pub fn identity(&self) -> Value {
         json!({"apiVersion": self.object["apiVersion"], "kind": self.object["kind"]})
     }
 }
 
-/// `patch` merged into `value`, as RFC 7396 has it.
+/// `patch` merged into `value` by RFC 7396.
 pub fn merged(value: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut result = value.as_object().cloned().unwrap_or_else(Map::new);

@@ -16,7 +16,7 @@ pub struct Seen {
     all: Value,
 }
 
-/// A place where two sides differ.
+/// A path where the two sides differ.
 pub struct Difference {
     pub kind: String,
     pub name: String,
@@ -35,14 +35,14 @@ impl fmt::Display for Difference {
 }
 
 impl Difference {
-    /// With as much of the values as is good to read.
+    /// The difference with shortened values.
     pub fn in_short(&self) -> String {
         let short = |value: &Value| value.to_string().chars().take(200).collect::<String>();
         format!("{} {}: expected {}, found {}", self.kind, self.name, short(&self.expected), short(&self.found))
     }
 }
 
-/// Takes out what is never the same twice.
+/// Replaces values that differ from run to run.
 pub struct Masks<'a> {
     time: Regex,
     uid: Regex,
@@ -50,9 +50,9 @@ pub struct Masks<'a> {
 }
 
 impl<'a> Masks<'a> {
-    /// `pointers` are into the objects.
+    /// `pointers` lead to values in the objects.
     pub fn new(pointers: &'a [String]) -> Self {
-        // The manifests' own times are all of one day.
+        // All times in the manifests are on one day.
         let time = Regex::new(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z").unwrap();
         let uid = Regex::new(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b").unwrap();
         Self { time, uid, pointers }
@@ -81,7 +81,7 @@ impl<'a> Masks<'a> {
                 for (key, value) in map.iter_mut() {
                     match (key.as_str(), &mut *value) {
                         ("resourceVersion", Value::String(text)) if !text.is_empty() => *value = json!("<version>"),
-                        // Their order depends on the second in which each was written.
+                        // The order of entries depends on the second of each write.
                         ("managedFields", Value::Array(entries)) => {
                             entries.sort_by_key(|entry| {
                                 ["manager", "operation", "subresource", "apiVersion"].map(|key| entry[key].to_string())
@@ -142,7 +142,7 @@ impl Seen {
         Self { kind: kind.to_owned(), name: name.to_owned(), step: step.to_owned(), code: answer.status, body, all }
     }
 
-    /// Where `found` is not what this is.
+    /// The differences between this and `found`.
     pub fn differences(&self, found: &Self) -> Vec<Difference> {
         assert_eq!((&self.kind, &self.name, &self.step), (&found.kind, &found.name, &found.step));
         let mut places = Vec::new();

@@ -1,4 +1,4 @@
-//! What ServiceAccount does to pods, against kube-apiserver's own.
+//! The effects of ServiceAccount on pods, compared with kube-apiserver's own plugin.
 
 use super::pods::{account, as_developer, generated, namespace, pair, pod, pods};
 use crate::harness::{Request, patch, post, unique};

@@ -1,4 +1,4 @@
-//! Plugins that have a configuration, against kube-apiserver's own with the same one.
+//! Plugins with a configuration, compared with kube-apiserver's own with the same configuration.
 
 use super::pods::{as_developer, container, generated, pod, pods};
 use crate::harness::{Answer, Pair, Request, User, eventually, folder, patch, post, unique};
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 const LISTED: &str = "selector-listed";
 const LISTED_TIGHTLY: &str = "selector-listed-tightly";
 
-/// Both sides of every test here and of those in `objects`.
+/// Both sides of every test in this module and in `objects`.
 pub fn pair() -> &'static Pair {
     static PAIR: OnceLock<Pair> = OnceLock::new();
     let plugins = [
@@ -194,7 +194,7 @@ fn events_come_in_bounded_numbers() {
                "involvedObject": involved, "source": {"component": "kubelet", "host": "n1"}})
     };
     let events = |namespace: &str| format!("/api/v1/namespaces/{namespace}/events");
-    // However slow the machine is: what comes too fast is told so in the end.
+    // However slow the machine is, requests above the rate are rejected in the end.
     let refused = |request: &dyn Fn(u32) -> Request| {
         let answers = pair().sides().map(|api| {
             let mut count = 0;
@@ -209,9 +209,9 @@ fn events_come_in_bounded_numbers() {
         assert_eq!(seen(&answers[1]), seen(&answers[0]));
         assert_eq!(answers[0].status, 429, "{}", answers[0].text());
     };
-    // The same object again: its limit is the narrower one.
+    // The same object every time: its limit is lower than the namespace's.
     refused(&|_| post(&events(&of("one")), &event(&of("one"), "same-", "p")));
-    // Always another one: the namespace's limit.
+    // A new object every time: the namespace's limit applies.
     refused(&|count| post(&events(&of("two")), &event(&of("two"), "other-", &format!("p{count}"))));
     pair().set_up(&[post(
         &events(&quiet),
@@ -230,7 +230,7 @@ fn events_come_in_bounded_numbers() {
     let valid = post(&events(&odd), &event(&odd, "valid-", "p"));
     let odd = (0..6).map(invalid).chain([valid]).collect();
     pair().compare(as_developer(odd));
-    // What is not limited is not even when all the tokens are gone.
+    // Requests without a limit succeed even when all tokens are used up.
     let dry = format!("{}?dryRun=All", events(&quiet));
     let modern = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"generateName": "modern-"},
                         "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "c", "reportingInstance": "i",

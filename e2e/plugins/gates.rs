@@ -1,4 +1,4 @@
-//! Plugins behind feature gates, and those that look at the whole cluster's defaults, against kube-apiserver's own.
+//! Plugins behind feature gates, and plugins for cluster-wide defaults, compared with kube-apiserver's own.
 
 use super::pods::{as_developer, container, generated, merge, pod, pods};
 use crate::harness::{Pair, Request, User, delete, get, patch, pki, post, put, unique};
@@ -10,7 +10,7 @@ const GATES: &str = "--feature-gates=GenericWorkload=true,GangScheduling=true,Wo
 const APIS: &str = "--runtime-config=scheduling.k8s.io/v1alpha2=true,certificates.k8s.io/v1beta1=true";
 const PRIORITY_CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 
-/// Both sides of every test here.
+/// Both sides of every test in this module.
 fn pair() -> &'static Pair {
     static PAIR: OnceLock<Pair> = OnceLock::new();
     let plugins = [
@@ -31,7 +31,7 @@ fn pair() -> &'static Pair {
 
 const PODS_PROBE: &str = "/api/v1/namespaces/default/pods?dryRun=All";
 
-/// Defaults, two of each: Priority would refuse the second one.
+/// Two default objects of each kind: the plugin Priority would reject the second one.
 fn before() -> Vec<Request> {
     let priority = |name: &str, value: i32, is_default: bool, policy: &str| {
         let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value,
@@ -52,7 +52,7 @@ fn before() -> Vec<Request> {
         priority("first-default", 7, true, "PreemptLowerPriority"),
         priority("second-default", 3, true, "Never"),
         priority("plain", 10, false, "PreemptLowerPriority"),
-        // The newest one counts, and of two that are of the same second the first by name.
+        // The newest default counts; among defaults of the same second, the first by name.
         storage("b-older", "storageclass.kubernetes.io/is-default-class", "true"),
         storage("a-newer", "storageclass.beta.kubernetes.io/is-default-class", "true"),
         storage("0-none", "storageclass.kubernetes.io/is-default-class", "True"),
@@ -227,7 +227,7 @@ fn gangs_keep_their_size() {
     let job = |name: &str, group: Value| {
         let spec =
             json!({"restartPolicy": "Never", "containers": [container("a", json!({}))], "schedulingGroup": group});
-        // A selector of its own has no uid in it.
+        // A selector of the job's own contains no uid.
         let labels = json!({"job": name});
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
                "spec": {"parallelism": 2, "completions": 4, "manualSelector": true, "selector": {"matchLabels": labels},

@@ -1,4 +1,4 @@
-//! ImagePolicyWebhook against kube-apiserver's own: answers, and what the backend is asked.
+//! ImagePolicyWebhook, compared with kube-apiserver's own: responses, and the backend's requests.
 
 use crate::harness::differential::proxy_only;
 use crate::harness::{
@@ -10,7 +10,7 @@ use std::fs;
 
 const PLUGINS: [&str; 1] = ["ImagePolicyWebhook"];
 
-/// What came back, and what the backend was asked.
+/// The response to a request, and the backend's requests.
 #[derive(Debug, PartialEq)]
 struct Seen {
     code: u16,
@@ -27,7 +27,7 @@ fn pod(name: &str, image: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [{"name": "a", "image": image}]}})
 }
 
-/// The flag that names this configuration; `KUBECONFIG` in it becomes a kubeconfig with a backend at this URL.
+/// The flag for this configuration, in which `KUBECONFIG` becomes a kubeconfig of a backend at this URL.
 fn configuration(url: &str, configuration: Value) -> String {
     let folder = folder("image-policy");
     let (kubeconfig, file) = (folder.join("backend.yaml"), folder.join("admission.yaml"));
@@ -52,7 +52,7 @@ fn seen(api: &Api, webhook: &Webhook, requests: &[Request]) -> Vec<Seen> {
             (review.path, review.body, names.map(header))
         });
         let mut status = if body["kind"] == "Status" { body.clone() } else { Value::Null };
-        // A generated name is never the same twice.
+        // A generated name differs from run to run.
         if request.body.windows(12).any(|window| window == b"generateName") || generated {
             let name = status["details"]["name"].take().as_str().unwrap_or_default().to_owned();
             let message = status["message"].as_str().unwrap_or_default();
@@ -65,7 +65,7 @@ fn seen(api: &Api, webhook: &Webhook, requests: &[Request]) -> Vec<Seen> {
     answers.collect()
 }
 
-/// Sends the same to a kube-apiserver and through the proxy; says how often the backend was asked about each request.
+/// Sends the requests to a kube-apiserver and through the proxy; returns the number of the backend's requests for each.
 fn compare(configuration: &str, webhook: &Webhook, namespace: &str, requests: Vec<Request>) -> Vec<usize> {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let requests: Vec<_> = std::iter::once(post("/api/v1/namespaces", &object)).chain(requests).collect();
@@ -114,7 +114,7 @@ fn the_backend_is_asked_and_obeyed_as_by_kube_apiserver() {
         "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template}});
     let mut steps = vec![
         (create(pod("one", "good")), 1),
-        // Remembered, whatever the pod's name is.
+        // The cached response applies to pods of any name.
         (create(pod("two", "good")), 0),
         (create(pod("three", "bad")), 1),
         (create(pod("three", "bad")), 1),
@@ -133,7 +133,7 @@ fn the_backend_is_asked_and_obeyed_as_by_kube_apiserver() {
         (post(&format!("{}?dryRun=All", pods(&here)), &pod("dry", "bad")), 1),
         (put(&format!("{}/two", pods(&here)), &pod("two", "bad")), 1),
     ];
-    // What the backend answers when it does not answer.
+    // The responses to failures of the backend.
     for (image, asked) in [
         ("code-500", 5),
         ("code-504", 5),
@@ -171,7 +171,7 @@ fn the_backend_is_asked_and_obeyed_as_by_kube_apiserver() {
 fn pods_pass_where_the_backend_is_gone_if_so_configured() {
     let webhook = Webhook::start();
     let here = unique("images-open");
-    // A file from before AdmissionConfiguration.
+    // A configuration file in the format before AdmissionConfiguration.
     let policy = json!({"imagePolicy": {"kubeConfigFile": "KUBECONFIG", "retryBackoff": -1, "defaultAllow": true}});
     let configuration = configuration(&webhook.url("/image"), policy);
     let create = |image: &str| post(&pods(&here), &pod(image, image));
@@ -204,7 +204,7 @@ fn a_pod_that_passed_without_an_answer_says_so_to_later_plugins() {
         patch(&format!("{}/good", pods(&here)), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
         put(&format!("{}/good", pods(&here)), &pod("good", "code-500")),
     ];
-    // What the webhook is shown of each, and what is stored.
+    // The annotations that the webhook gets and that are stored, for each request.
     let marks = pair.sides().map(|api| {
         eventually("a question to the webhook", || {
             api.send(&User::admin(), post(&format!("{}?dryRun=All", pods(&here)), &pod("probe", "good")));

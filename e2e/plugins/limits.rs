@@ -1,4 +1,4 @@
-//! What LimitRanger does to pods and claims, against kube-apiserver's own.
+//! The effects of LimitRanger on pods and claims, compared with kube-apiserver's own plugin.
 
 use super::pods::{as_developer, container, generated, namespace, pair, pod, pods};
 use crate::harness::{Request, User, get, patch, post, unique};
@@ -44,7 +44,7 @@ fn limit_ranges_give_defaults() {
             )])),
         )),
         create(generated("drawn-", json!({}))),
-        // The default limit is less than the request.
+        // The default limit is lower than the request.
         create(pod("less", of(json!([container("a", json!({"requests": {"cpu": "3"}}))])))),
         post(&pods(&plain), &pod("by-max", json!({"initContainers": [container("i", json!({}))]}))),
         post(&pods(&without), &pod("free", json!({"initContainers": [container("i", json!({}))]}))),
@@ -111,7 +111,7 @@ fn limit_ranges_bound_pods_and_claims() {
             "sidecars",
             json!({"initContainers": [sidecar("1500m")], "containers": [container("a", both("1600m", "1600m"))]}),
         ),
-        // What is wrong with both is said once.
+        // An error of both containers is reported once.
         whole("alike", json!({"containers": [container("a", both("10m", "3")), container("b", both("10m", "3"))]})),
         whole("two", json!({"containers": [container("a", both("10m", "20m")), container("b", both("3", "4"))]})),
         whole("pod-level", json!({"resources": both("2500m", "4"), "containers": [container("a", both("1", "1"))]})),

@@ -1,4 +1,4 @@
-//! Namespaces that must be there, that come on their own, and that go, against kube-apiserver's own plugins.
+//! Plugins for missing, provisioned and terminating namespaces, compared with kube-apiserver's own.
 
 use super::pods::{as_developer, pod, pods};
 use crate::harness::differential::{Case, compare, compare_when};
@@ -65,11 +65,11 @@ fn nothing_new_comes_into_a_namespace_that_goes() {
         delete(&format!("{NAMESPACES}/kube-node-lease")),
         delete(&format!("{NAMESPACES}/{nowhere}")),
     ]);
-    // Who may do anything may not do this either.
+    // Even a user with all permissions may not do this.
     steps.push((User::admin(), post(&format!("{accounts}/robot/token"), &token)));
     steps.push((User::admin(), post(&maps_here, &config_map("two"))));
     let known = (User::admin(), post(&format!("{maps_here}?dryRun=All"), &config_map("probe")), 403);
-    // A kube-apiserver makes its own namespaces some time after it began to serve.
+    // A kube-apiserver creates its own namespaces some time after it starts to serve.
     let made = (User::admin(), get(&format!("{NAMESPACES}/kube-node-lease")), 200);
     compare_when(&[known, made], &Case { plugins: &["NamespaceLifecycle"], setup, webhook: None, steps });
 }
@@ -110,7 +110,7 @@ fn namespaces_come_on_their_own() {
         post(&maps(&fresh), &config_map("one")),
         get(&format!("{NAMESPACES}/{fresh}")),
         post(&maps(&fresh), &config_map("two")),
-        // What is refused later on has its namespace all the same.
+        // A request that is rejected later still creates its namespace.
         post(&maps(&of("invalid")), &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "A b"}})),
         there("invalid"),
         patch(&format!("{}/one?fieldManager=me", maps(&of("applied"))), "apply", &config_map("one")),

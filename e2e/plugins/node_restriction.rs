@@ -1,4 +1,4 @@
-//! NodeRestriction against kube-apiserver's own: what kubelets may do with pods, nodes, tokens and the rest.
+//! NodeRestriction, compared with kube-apiserver's own: the permissions of kubelets on pods, nodes, tokens and other objects.
 
 use crate::harness::differential::{Case, compare, compare_when};
 use crate::harness::{Request, User, delete, patch, post, unique};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const PLUGINS: &[&str] = &["NodeRestriction"];
 
-/// A request of this node, whom the API server's authorizer lets do what these groups may.
+/// A request of this node, which the API server's authorizer allows for these groups.
 fn by(node: &str, group: &str, request: Request) -> (User, Request) {
     let request = request.header("impersonate-user", &format!("system:node:{node}"));
     let groups = ["system:nodes", "system:authenticated", group];
@@ -91,7 +91,7 @@ fn nodes_keep_to_their_own_pods() {
     let unbound =
         create(object("v1", "Pod", "unbound", json!({"spec": {"containers": [{"name": "a", "image": "i"}]}})));
     let mut stale = mirror("stale", &mine, changed("uid", json!("stale")), free());
-    // The refusal names the real one.
+    // The error contains the real uid, which the comparison masks only if the request contains it too.
     stale["metadata"]["annotations"]["uid"] = owner(&mine)["uid"].clone();
     let mut steps = by_node(
         &mine,
@@ -213,7 +213,7 @@ fn nodes_keep_to_themselves() {
     let label = |labels: Value| json!({"metadata": {"labels": labels}});
     let claims = format!("/api/v1/namespaces/{here}/persistentvolumeclaims");
     let storage = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
-    // Enough labels that no refusal shows a uid or a time.
+    // Enough labels that no error contains a uid or a time.
     let labels = json!({"a": "1", "b": "1", "c": "1", "d": "1"});
     let stored = json!({"metadata": {"labels": labels}, "spec": storage});
     let claim = |name: &str| post(&claims, &object("v1", "PersistentVolumeClaim", name, stored.clone()));

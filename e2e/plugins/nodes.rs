@@ -1,4 +1,4 @@
-//! What plugins do to nodes, and to pods for their nodes' sake, against kube-apiserver's own.
+//! The effects of plugins on nodes, and on pods because of their nodes, compared with kube-apiserver's own.
 
 use super::pods::{as_developer, container, merge, namespace, node, pair, pod, pods};
 use crate::harness::{User, get, patch, post, put, unique};

@@ -1,4 +1,4 @@
-//! What plugins do to certificates, owners, services and storage, against kube-apiserver's own.
+//! The effects of plugins on certificates, owners, services and storage, compared with kube-apiserver's own.
 
 use super::configured::pair;
 use super::pods::{as_developer, merge};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const CERTIFICATES: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 const SERVICES: &str = "/api/v1/namespaces/external/services";
 
-/// What plugins would refuse, or what is older than they are.
+/// Objects that exist before the plugins start, some of which the plugins would reject.
 pub fn before() -> Vec<Request> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "external"}});
     let named = |name: &str| post(SERVICES, &service(name, json!(["192.0.2.1", "192.0.2.2", "192.0.2.3"])));
@@ -54,7 +54,7 @@ fn services_get_no_new_external_addresses() {
     ]));
 }
 
-/// Rules for one user, who may do what developers may as well.
+/// Rules for one user, who also has the permissions of developers.
 fn allow(user: &str, rules: Value) -> [Request; 3] {
     let name = format!("only-{user}");
     let meta =
@@ -71,14 +71,14 @@ fn allow(user: &str, rules: Value) -> [Request; 3] {
     [post("/apis/rbac.authorization.k8s.io/v1/clusterroles", &role), bind(&name), bind("developers")]
 }
 
-/// Whether the authorizers know that a user may do this.
+/// Waits until the authorizers allow the user to do this.
 fn knows(user: &User, attributes: Value) {
     let ask = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}});
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     pair().until(user, &post(path, &ask), "\"allowed\":true");
 }
 
-/// What somebody asks a certificate for, as objects carry it.
+/// A certificate signing request, as objects contain it.
 fn certificate_request(organizations: &[&str]) -> String {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "alice");
@@ -114,7 +114,7 @@ fn masters_get_no_certificates() {
     let trailing = STANDARD.encode(trailing);
     let trailing = STANDARD
         .encode(format!("-----BEGIN CERTIFICATE REQUEST-----\n{trailing}\n-----END CERTIFICATE REQUEST-----\n"));
-    // A block that ends in the wrong way is passed over, and the next one counts.
+    // A PEM block with a malformed end is skipped, and the next block counts.
     let decoded = |request: &str| String::from_utf8(STANDARD.decode(request).unwrap()).unwrap();
     let passed_over = decoded(&certificate_request(&["developers"])).trim_end().to_owned() + "x\n";
     let hidden = create("hidden", client, &STANDARD.encode(passed_over + &decoded(&masters)));
@@ -197,14 +197,14 @@ fn certificates_are_approved_and_signed_by_who_may() {
         (wild.clone(), approve("c")),
         (wild.clone(), approve("d")),
         (approver.clone(), approve("a")),
-        // Although nothing changes.
+        // The plugin checks the approval although nothing changes.
         (alice(), patch(&path("a", "approval"), "merge", &json!({}))),
         (alice(), patch(&path("a", "approval"), "merge", &json!({"metadata": {"labels": {"a": "b"}}}))),
         (wild.clone(), patch(&path("b", "approval"), "merge", &conditions("Denied"))),
         (User::admin(), approve("c")),
         (alice(), patch(&path("missing", "approval"), "merge", &conditions("Approved"))),
         (alice(), sign("a")),
-        // A certificate that is empty is one, of none that there was.
+        // An empty certificate counts as a certificate, also if there was none before.
         (alice(), patch(&path("a", "status"), "merge", &json!({"status": {"certificate": ""}}))),
         (alice(), put(&path("c", "status"), &whole("c", "other.com/a", json!({"status": {"certificate": ""}})))),
         (approver.clone(), sign("a")),
@@ -217,7 +217,7 @@ fn certificates_are_approved_and_signed_by_who_may() {
         ),
         (signer.clone(), sign("a")),
         (wild.clone(), sign("d")),
-        // An approval stays as it is, whatever is said of it here.
+        // A write of the status does not change an approval.
         (alice(), patch(&path("c", "status"), "merge", &conditions("Approved"))),
         (
             alice(),

@@ -1,4 +1,4 @@
-//! PodSecurity against kube-apiserver's own: answers, objects, warnings.
+//! PodSecurity, compared with kube-apiserver's own: responses, objects, warnings.
 
 use crate::harness::differential::{Case, compare, known_plugins};
 use crate::harness::{Api, ControlPlane, Proxy, Request, User, folder, only, patch, post, put, unique, upstream};
@@ -32,7 +32,7 @@ fn pod(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
 }
 
-/// A pod with one container, whose fields these are besides name and image.
+/// A pod with one container, which has these fields besides name and image.
 fn with(name: &str, container: Value, spec: Value) -> Value {
     let mut whole = json!({"name": "a", "image": "i"});
     merge(&mut whole, container);
@@ -41,7 +41,7 @@ fn with(name: &str, container: Value, spec: Value) -> Value {
     pod
 }
 
-/// The same with this security context.
+/// A pod with these security contexts.
 fn secured(name: &str, of_container: Value, of_pod: Value) -> Value {
     with(name, json!({"securityContext": of_container}), json!({"securityContext": of_pod}))
 }
@@ -141,7 +141,7 @@ fn pods_keep_to_the_baseline() {
             )),
             create(unmasked("unmasked")),
             post(&pods(&host), &unmasked("unmasked")),
-            // Several at once, in order.
+            // Several violations at once, in order.
             create(with(
                 "everything",
                 json!({"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}, "ports": [port(80, 80)]}),
@@ -260,7 +260,7 @@ fn who_sends_what_is_invalid_is_not_warned_of_it() {
             post(&format!("{}?dryRun=All", pods(&here)), &bare("p", invalid())),
             post(&pods(&enforcing), &bare("p", invalid())),
             post(&pods(&here), &bare("p", json!({}))),
-            // That the name is taken shows after the phase.
+            // The conflict of names is found only after admission.
             post(&pods(&here), &bare("p", json!({}))),
             post(&deployments, &deployment("other")),
             post(&deployments, &deployment("b")),
@@ -288,7 +288,7 @@ fn what_makes_pods_is_warned_of_them() {
     stateful["serviceName"] = json!("s");
     let mut job_template = template.clone();
     job_template["spec"]["restartPolicy"] = json!("Never");
-    // Its own selector, for the generated one has a uid in it.
+    // A selector of the job's own, since a generated one contains a uid.
     let job = json!({"manualSelector": true, "selector": {"matchLabels": labels}, "template": job_template});
     let apps = |namespace: &str, resource: &str| format!("/apis/apps/v1/namespaces/{namespace}/{resource}");
     let batch = |resource: &str| format!("/apis/batch/v1/namespaces/{here}/{resource}");
@@ -424,7 +424,7 @@ fn labels_of_namespaces_are_valid_and_tell_of_existing_pods() {
             ),
             post(&pods(&here), &restricted("fine", json!({}), json!({}))),
             namespace(&odd, &[]),
-            // The status of a namespace is not looked at, so wrong labels can come in.
+            // The plugin ignores a namespace's status, so that wrong labels can be stored.
             patch(
                 &format!("/api/v1/namespaces/{odd}/status"),
                 "merge",
@@ -459,7 +459,7 @@ fn labels_of_namespaces_are_valid_and_tell_of_existing_pods() {
             label(&here, &[("enforce", json!("baseline"))]),
             label(&here, &[("enforce", json!("privileged")), ("enforce-version", json!("latest"))]),
             label(&here, &[("enforce", Value::Null)]),
-            // What was wrong may stay as it is.
+            // A wrong label may stay unchanged.
             patch(&format!("/api/v1/namespaces/{odd}"), "merge", &json!({"metadata": {"annotations": {"a": "b"}}})),
             label(&odd, &[("audit", json!("baseline"))]),
             label(&odd, &[("enforce", json!("stricter"))]),
@@ -469,7 +469,7 @@ fn labels_of_namespaces_are_valid_and_tell_of_existing_pods() {
     });
 }
 
-/// Code, message and warnings.
+/// Code, message and warnings of the responses.
 fn seen(api: &Api, requests: &[(User, Request)]) -> Vec<(u16, Value, Vec<String>)> {
     let answers = requests.iter().map(|(user, request)| api.send(user, request.clone()));
     answers.map(|answer| (answer.status, answer.json()["message"].clone(), answer.header("warning"))).collect()

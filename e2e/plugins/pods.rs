@@ -1,10 +1,10 @@
-//! What plugins do to pods, against kube-apiserver's own.
+//! The effects of plugins on pods, compared with kube-apiserver's own.
 
 use crate::harness::{Pair, Request, User, get, patch, post, put, unique};
 use serde_json::{Value, json};
 use std::sync::OnceLock;
 
-/// Both sides of every test here, and of those in `limits`, `accounts` and `nodes`.
+/// Both sides of every test in this module, and in `limits`, `accounts` and `nodes`.
 pub fn pair() -> &'static Pair {
     static PAIR: OnceLock<Pair> = OnceLock::new();
     let plugins = [
@@ -24,7 +24,7 @@ pub fn pair() -> &'static Pair {
     PAIR.get_or_init(|| Pair::start(&plugins, &seconds.map(str::to_owned), &[]))
 }
 
-/// A namespace with its service account, which kube-controller-manager would make.
+/// A namespace with its service account, which kube-controller-manager would create.
 pub fn namespace(name: &str) -> [Request; 2] {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     [post("/api/v1/namespaces", &namespace), account(name, "default", json!({}))]
@@ -47,7 +47,7 @@ pub fn pod(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole})
 }
 
-/// The same without a name.
+/// A pod with a generated name.
 pub fn generated(prefix: &str, spec: Value) -> Value {
     let mut pod = pod("", spec);
     pod["metadata"] = json!({ "generateName": prefix });
@@ -96,7 +96,7 @@ fn required_anti_affinity_is_about_nodes() {
         create(pod("preferred", preferred)),
         create(pod("together", affinity("podAffinity", required, &[zone]))),
         create(pod("empty", json!({"affinity": {"podAntiAffinity": {}}}))),
-        // What kube-apiserver finds invalid itself comes before what the plugin finds.
+        // kube-apiserver's own validation of the pod comes before the plugin's error.
         create(pod("invalid", invalid)),
         create(pod("no-key", affinity("podAntiAffinity", required, &[""]))),
         post(&format!("{}?dryRun=All", pods(&here)), &pod("dry", affinity("podAntiAffinity", required, &[zone]))),
@@ -144,7 +144,7 @@ fn tolerations_are_added_where_they_are_missing() {
         ),
         asking("has", device(gpu), json!([{"key": gpu, "operator": "Exists", "effect": "NoSchedule"}])),
         asking("has-wildcard", device(gpu), json!([{"operator": "Exists"}])),
-        // A wrong toleration is mended.
+        // A wrong toleration is corrected.
         asking(
             "mended",
             device(gpu),
@@ -198,7 +198,7 @@ fn runtime_classes_cost_and_place() {
         create("no-overhead", "heavy", json!({"overhead": {}})),
         create("uncalled-for", "plain", json!({"overhead": {"cpu": "1"}})),
         post(&pods(&here), &pod("no-class", json!({"overhead": {"cpu": "1"}}))),
-        // Empty is not nil, also where a plugin changes the pod first.
+        // An empty value is not nil, also if a plugin has changed the pod before.
         post(&pods(&here), &pod("no-class-empty", json!({"overhead": {}}))),
         post(&pods(&here), &generated("no-class-drawn-", json!({"overhead": {}}))),
         create("uncalled-for-empty", "placed", json!({"overhead": {}})),

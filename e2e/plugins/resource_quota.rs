@@ -1,4 +1,4 @@
-//! ResourceQuota against kube-apiserver's own: answers, objects, and what is used; and through several proxies at once.
+//! ResourceQuota, compared with kube-apiserver's own: responses, objects and usage; and through several proxies at once.
 
 use crate::harness::differential::{Case, compare_with};
 use crate::harness::{Api, Proxy, Request, User, delete, eventually, folder, get, patch, post, put, unique, upstream};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What no test creates but to see whether the quotas made before are known.
+/// A resource that tests create only to check whether earlier quotas are in effect.
 const PROBED: &str = "count/limitranges";
 
 fn at(namespace: &str, resource: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/{resource}")
 }
 
-/// Makes a quota with this in its status; none of it is used.
+/// Creates a quota with these limits in its status and a usage of zero.
 fn quota(namespace: &str, name: &str, hard: Value, mut spec: Value) -> Vec<Request> {
     let none = hard.as_object().unwrap().keys().map(|name| (name.clone(), json!("0"))).collect();
     let none: serde_json::Map<String, Value> = none;
@@ -22,7 +22,7 @@ fn quota(namespace: &str, name: &str, hard: Value, mut spec: Value) -> Vec<Reque
     vec![post(&at(namespace, "resourcequotas"), &object), counted(namespace, name, hard, Value::Object(none))]
 }
 
-/// What the controller writes.
+/// The status that the controller would write.
 fn counted(namespace: &str, name: &str, hard: Value, used: Value) -> Request {
     let status = json!({"status": {"hard": hard, "used": used}});
     patch(&format!("{}/{name}/status", at(namespace, "resourcequotas")), "merge", &status)
@@ -32,7 +32,7 @@ fn usage(namespace: &str, name: &str) -> Request {
     get(&format!("{}/{name}", at(namespace, "resourcequotas")))
 }
 
-/// A namespace with quotas, the last of which shows when all are known.
+/// A namespace with quotas; the last quota shows when all are in effect.
 fn namespace(name: &str, quotas: Vec<Vec<Request>>) -> Vec<Request> {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let last = quota(name, "zz-last", json!({ PROBED: "0" }), json!({}));
@@ -40,7 +40,7 @@ fn namespace(name: &str, quotas: Vec<Vec<Request>>) -> Vec<Request> {
     [post("/api/v1/namespaces", &object)].into_iter().chain(quotas).chain(last).collect()
 }
 
-/// Waits until the quotas of these namespaces are known.
+/// Waits until the quotas of these namespaces are in effect.
 fn known(api: &Api, namespaces: &[&str]) {
     let object =
         json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "probe"}, "spec": {"limits": []}});
@@ -54,7 +54,7 @@ fn as_developer(requests: Vec<Request>) -> Vec<(User, Request)> {
     requests.into_iter().map(|request| (User::developer(), request)).collect()
 }
 
-/// Sends the same to both sides as soon as all quotas are known.
+/// Compares the requests on both sides, once all quotas are in effect.
 fn same(plugins: &[&str], flags: &[String], names: &[&str], setup: Vec<Vec<Request>>, steps: Vec<Request>) {
     let setup = setup.into_iter().flatten().collect();
     let case = Case { plugins, setup, webhook: None, steps: as_developer(steps) };
@@ -69,7 +69,7 @@ fn container(name: &str, requests: Value, limits: Value) -> Value {
     json!({"name": name, "image": "i", "resources": {"requests": requests, "limits": limits}})
 }
 
-/// A pod with one container that asks for this.
+/// A pod with one container that has these resources.
 fn asking(name: &str, requests: Value, limits: Value) -> Value {
     pod(name, json!({"containers": [container("a", requests, limits)]}))
 }
@@ -114,14 +114,14 @@ fn pods_are_counted_and_refused_as_by_kube_apiserver() {
             create(gpu("two-devices", "2")),
             create(gpu("one-device", "1")),
             create(gpu("another-device", "1")),
-            // Checked and not charged.
+            // Dry runs are checked but not charged.
             post(&format!("{pods}?dryRun=All"), &small("dry")),
             post(&format!("{pods}?dryRun=All"), &asking("dry", json!({"cpu": "9"}), json!({"memory": "1"}))),
-            // Refused before it is charged.
+            // Requests that are rejected before the quota is charged.
             create(asking("bad", json!({"cpu": "2"}), json!({"cpu": "1", "memory": "1"}))),
             create(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Bad"}, "spec": small("x")["spec"]})),
             used(),
-            // Charged although it exists already.
+            // The create is charged although the pod exists already.
             create(small("first")),
             used(),
             resize("700m"),
@@ -138,7 +138,7 @@ fn pods_are_counted_and_refused_as_by_kube_apiserver() {
             ),
             used(),
             create(small("one-too-many")),
-            // Nothing is given back.
+            // A deletion releases no usage.
             delete(&format!("{pods}/one-device?gracePeriodSeconds=0")),
             used(),
         ],
@@ -228,7 +228,7 @@ fn quotas_are_of_their_scopes_as_in_kube_apiserver() {
     let mut steps = vec![
         create("one", json!({})),
         create("two", json!({"activeDeadlineSeconds": 5, "affinity": affinity})),
-        // From one scope to another.
+        // The pod moves from one scope to another.
         patch(&format!("{pods}/one"), "merge", &json!({"spec": {"activeDeadlineSeconds": 10}})),
     ];
     steps.extend(all_used());
@@ -251,7 +251,7 @@ fn services_and_claims_are_counted_as_by_kube_apiserver() {
     let (services, claims) = (at(&here, "services"), at(&here, "persistentvolumeclaims"));
     let ports =
         |count: usize| -> Value { (1..=count).map(|port| json!({"name": format!("p{port}"), "port": port})).collect() };
-    // What the API server draws is not the same twice.
+    // Values that the API server allocates differ from run to run.
     let node_port = |port: usize| json!({"name": format!("p{port}"), "port": port, "nodePort": 30_010 + port});
     let node_ports: Vec<Value> = (1..=2).map(node_port).collect();
     let balanced = json!({"allocateLoadBalancerNodePorts": false, "clusterIP": "10.0.0.12"});
@@ -292,10 +292,10 @@ fn services_and_claims_are_counted_as_by_kube_apiserver() {
             grown("plain", "9Gi"),
             grown("plain", "4Gi"),
             usage(&here, "disk"),
-            // Charged whatever the limits are.
+            // Charged regardless of the limits.
             observed("plain", json!({"allocatedResources": {"storage": "20Gi"}})),
             usage(&here, "disk"),
-            // Less than before, although all is exceeded.
+            // A lower usage is allowed, although the limit is exceeded.
             patch(&format!("{claims}/plain"), "merge", &json!({"metadata": {"labels": {"a": "b"}}})),
             post(&claims, &claim("nothing", "1", json!(""))),
             usage(&here, "disk"),
@@ -336,7 +336,7 @@ fn everything_else_is_counted_by_number_as_by_kube_apiserver() {
         "spec": {"user": "x", "resourceAttributes": {"namespace": here, "verb": "get", "resource": "pods"}}});
     let deployments = format!("/apis/apps/v1/namespaces/{here}/deployments");
     let accounts = at(&here, "serviceaccounts");
-    // Who counts quotas comes last.
+    // The quota that counts quotas comes last.
     let mut partly = quota(&here, "partial", json!({"count/podtemplates": "5"}), json!({}));
     partly.truncate(1);
     let mut setup = namespace(&here, vec![quota(&here, "q", hard, json!({})), partly, vec![partial]]);
@@ -496,18 +496,18 @@ fn what_is_limited_needs_a_quota_as_in_kube_apiserver() {
     same(PLUGINS, &flags, &[&bare, &covered], setup, steps);
 }
 
-/// How many fit, and how many clients try.
+/// The number of objects that fit, and the number of clients.
 const ROOM: usize = 40;
 const CLIENTS: usize = 8;
 
-/// Fills a quota through these, all at once; answers with how many objects were accepted.
+/// Fills a quota through these proxies concurrently; returns the number of accepted objects.
 fn fill(proxies: &[&Api], namespace: &str) -> usize {
     let (accepted, next) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
             let (accepted, next) = (&accepted, &next);
             scope.spawn(move || {
-                // Who meets others too often is told so, as by kube-apiserver, and tries again.
+                // A client with too many conflicts gets an error, as from kube-apiserver, and retries.
                 for _ in 0..100 * ROOM {
                     let name = format!("c{}", next.fetch_add(1, Ordering::SeqCst));
                     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});

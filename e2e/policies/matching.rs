@@ -1,4 +1,4 @@
-//! Which requests policies and bindings are for.
+//! The requests that policies and bindings match.
 
 use super::{Place, holds, merge, pair};
 use crate::harness::{User, post, put};
@@ -60,7 +60,7 @@ fn bindings_take_some_of_them() {
         place.tries(case, json!({}));
         place.tries(case, json!({"metadata": {"name": "other", "labels": {"more": "yes"}}}));
     }
-    // A policy without a binding says nothing.
+    // A policy without a binding has no effect.
     let mut spec = holds(DENIES);
     spec["matchConstraints"] = place.constraints("unbound");
     place.register("ValidatingAdmissionPolicy", &format!("{}-unbound", place.name.clone()), spec);

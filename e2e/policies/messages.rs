@@ -1,4 +1,4 @@
-//! What is said of a validation that fails, and what becomes of it.
+//! The messages of failed validations, and their effects.
 
 use super::{Place, holds, says};
 use crate::harness::{User, delete, post};

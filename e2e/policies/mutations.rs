@@ -1,4 +1,4 @@
-//! What mutating policies make of objects.
+//! The effects of mutating policies on objects.
 
 use super::{Place, applied, merge, patched};
 use crate::harness::post;
@@ -78,7 +78,7 @@ fn json_patches_are_applied() {
         ("unknown", r#"[JSONPatch{op: "add", path: "/nope", value: 1}]"#),
         ("wrong", r#"[JSONPatch{op: "add", path: "/data/c", value: 1}]"#),
         ("operation", r#"[JSONPatch{op: "merge", path: "/data/c", value: "x"}]"#),
-        // Whatever is wrong with an object that has lost its name is said at once.
+        // All errors of an object without a name are reported at once.
         ("emptied", r#"[JSONPatch{op: "replace", path: "", value: Object{data: {"no key": "x"}}}]"#),
         ("error", r#"[JSONPatch{op: "add", path: "/data/c", value: object.data.absent}]"#),
     ] {
@@ -197,7 +197,7 @@ fn what_is_mutated_is_converted_after_the_last_policy() {
     let generation = "deprecated.daemonset.template.generation";
     let remove = r#"[JSONPatch{op: "remove", path: "/metadata/annotations"}]"#;
     let wrong = format!(r#"[JSONPatch{{op: "add", path: "/metadata/annotations", value: {{"{generation}": "x"}}}}]"#);
-    // Several bindings of a policy have no order in kube-apiserver.
+    // In kube-apiserver, several bindings of a policy have no order.
     for (case, expressions) in [("once", &[remove][..]), ("twice", &[remove, remove]), ("wrong", &[&*wrong])] {
         let constraints = json!({"namespaceSelector": {"matchLabels": {"place": place.name}},
             "objectSelector": {"matchLabels": {"case": case}}, "resourceRules": [
@@ -220,7 +220,7 @@ fn policies_are_asked_again_when_others_change_the_object() {
     let mut place = Place::new("again");
     let set =
         |label: &str, value: &str| format!(r#"Object{{metadata: Object.metadata{{labels: {{"{label}": {value}}}}}}}"#);
-    // Each counts how often it was asked.
+    // Each policy counts its evaluations.
     let counted = |label: &str| set(label, &format!("has(object.metadata.labels.{label}) ? 'twice' : 'once'"));
     for (reinvocation, expression) in [("Never", counted("never")), ("IfNeeded", counted("needed"))] {
         let mut spec = json!({"mutations": applied(&[&expression])});

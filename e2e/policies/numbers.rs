@@ -19,7 +19,7 @@ fn told(variable: &str) -> String {
     format!("{variable} == null ? 'none' : {named} + (has({spec}.free) ? ' and ' + {free} : '')")
 }
 
-/// A widget of a case, whose spec is written as it is.
+/// A widget of a case, with this spec as text.
 fn widget(name: &str, case: &str, spec: &str) -> String {
     format!(
         r#"{{"apiVersion": "{VERSION}", "kind": "Widget", "metadata": {{"name": "{name}", "labels": {{"case": "{case}"}}}}, "spec": {spec}}}"#
@@ -96,7 +96,7 @@ fn numbers_of_custom_resources_are_as_they_were_written() {
         &json!({"metadata": {"labels": {"case": "asked"}}, "spec": {"ratio": 2.0, "free": {"c": 7.0}}}),
     ));
     place.step(patch(&one, "json", &json!([{"op": "add", "path": "/spec/ratio", "value": 8.0}, {"op": "copy", "from": "/spec/ratio", "path": "/spec/free/g"}])));
-    // What a JSON patch makes of an apply to what is there is another number in each attempt of kube-apiserver.
+    // Without applies of JSON patches to the existing object, whose numbers differ between kube-apiserver's attempts.
     for (name, case) in [
         ("w", "seen"),
         ("seen", "seen"),

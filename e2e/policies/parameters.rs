@@ -4,7 +4,7 @@ use super::{Place, merge, pair};
 use crate::harness::{User, post};
 use serde_json::{Value, json};
 
-/// A policy that says its parameter.
+/// A policy whose message is its parameter.
 fn saying(kind: Value, expression: &str) -> Value {
     json!({"paramKind": kind, "validations": [{"expression": "false", "messageExpression": format!("string({expression})")}]})
 }
@@ -75,7 +75,7 @@ fn parameters_are_found_by_name_and_by_selector() {
     place.tries("ignored", json!({}));
     place.validating("unreferenced", saying(config_maps(), "string(params == null)"), json!({}));
     place.tries("unreferenced", json!({}));
-    // Configuration errors deny whatever the actions.
+    // Configuration errors deny, whatever the actions are.
     place.validating(
         "warning",
         saying(config_maps(), max),

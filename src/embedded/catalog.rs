@@ -40,7 +40,7 @@ pub struct Resource {
 /// A subresource of a [`Resource`].
 #[derive(Debug)]
 pub struct Subresource {
-    /// Its name, as in URLs.
+    /// The name, as in URLs.
     pub name: &'static str,
     /// Kind of the subresource's bodies, which may be of another group (`Scale`, `Eviction`).
     pub kind: GroupVersionKind,

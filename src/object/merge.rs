@@ -83,7 +83,7 @@ fn merge_items(list: &ListType<'_>, before: Vec<Json>, patch: Vec<Json>) -> Vec<
                 continue;
             }
             if in_patch.contains(old) && next_shared.is_some_and(|next| next != old) {
-                // The item is in both lists, but is not the next item of the patch.
+                // The item is in both lists, but is not the next one that the lists share.
                 left += 1;
                 continue;
             }

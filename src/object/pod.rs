@@ -128,7 +128,7 @@ mod tests {
             (json!({"volumes": [{"azureFile": {"secretName": ""}}, {"csi": {"nodePublishSecretRef": {}}}]}), false),
             (json!({"volumes": [{"csi": {"nodePublishSecretRef": {"name": "s"}}}]}), true),
             (json!({"volumes": [{"projected": {"sources": [{"secret": {}}, {"secret": {"name": "s"}}]}}]}), true),
-            // Of two sources, which no valid volume has, the first counts.
+            // Among two sources, which no valid volume has, the first counts.
             (json!({"volumes": [{"rbd": {}, "secret": {"secretName": "s"}}]}), false),
             (json!({"volumes": [{"rbd": null, "secret": {"secretName": "s"}}]}), true),
             (json!({"containers": [{"envFrom": [{"secretRef": {}}]}]}), false),

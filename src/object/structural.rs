@@ -63,7 +63,7 @@ struct Node {
 /// `type`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// With properties, or any keys.
+    /// An object with properties, or with any keys.
     Object,
     /// A list.
     Array,

@@ -1,4 +1,4 @@
-// The webhook with which Kubernetes tests its own admission webhooks, as a program of its own.
+// The webhook with which Kubernetes tests its own admission webhooks, as a standalone program.
 package main
 
 import (

@@ -28,7 +28,7 @@ pub fn exceeds(text: &[char], limit: usize) -> bool {
     // The number of rules around the open part.
     let (mut calcs, mut relations) = (0, 0);
     let mut open = Open::default();
-    // Whether the last token can be the left operand of an operator, and the token's last character.
+    // Whether the last token can be the left operand of an operator, and the token's first character.
     let (mut is_operand, mut last) = (false, ' ');
     let mut at = 0;
     while let Some(c) = text.get(at).copied() {

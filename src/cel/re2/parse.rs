@@ -1,6 +1,6 @@
 //! Parses Go's syntax (`regexp/syntax.Parse` with the flags of Perl) into a tree of the `regex` crate.
 //!
-//! This parser does not recurse. It does not number groups, since no caller needs the submatches.
+//! This parser does not recurse, and does not number groups, since no caller needs the submatches.
 
 use super::{Error, MAX_HEIGHT, MAX_RANGES, class};
 use regex_syntax::hir::{Capture, Class, ClassUnicode, Dot, Hir, HirKind, Look, Repetition};

@@ -24,7 +24,7 @@ pub struct Object<'a> {
 /// A list without a significant order (`x-kubernetes-list-type`).
 #[derive(Clone, Debug)]
 pub struct Keyed<'a> {
-    /// Its elements.
+    /// The elements.
     pub elements: Vec<Value<'a>>,
     by: Key,
 }

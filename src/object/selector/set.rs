@@ -31,7 +31,7 @@ struct Effect {
     is_wanted: bool,
 }
 
-/// For each selector, the number of required labels that are missing; [`NEVER`] or more if a label is excluded.
+/// For each selector, the number of required labels that are missing; `NEVER` or more if a label is excluded.
 #[derive(Debug)]
 pub struct Matching(Vec<u32>);
 

@@ -37,7 +37,7 @@ enum Within {
 /// The unknown fields of a list's items.
 #[derive(Clone, Debug, PartialEq)]
 struct Items {
-    /// Of the whole list.
+    /// The number of items in the whole list.
     length: usize,
     /// The fields that identify an item; empty for a list without such fields.
     keys: Vec<&'static str>,
@@ -62,7 +62,7 @@ impl Rest {
     /// object or item are dropped. A field that the changed object has keeps its value.
     ///
     /// # Errors
-    /// When a list changed and the item that has the fields cannot be identified.
+    /// If a list changed and the item that has the fields cannot be identified.
     pub fn put_back(&self, before: &Map<String, Value>, after: &mut Map<String, Value>) -> Result<(), Unplaced> {
         self.0.put_back(Some(before), after).map_err(Unplaced)
     }
