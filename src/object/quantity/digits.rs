@@ -9,7 +9,7 @@ pub(super) struct Digits {
 }
 
 impl Digits {
-    /// Multiplies the number of these digits by `factor`, and rounds away from zero to whole nanos.
+    /// Multiplies the number of these digits by `factor` and ten to the `exponent`, and rounds away from zero to whole nanos.
     pub(super) fn rounded(digits: [&str; 2], factor: u64, exponent: i64) -> Self {
         let mut reversed = Vec::new();
         let mut carry = 0;
