@@ -171,7 +171,7 @@ fn selector_cost(length: Range) -> Range {
 fn replaced(text: Range, from: Range, to: Range) -> Range {
     let bound = |text: u64, from: u64, to: u64| {
         let (count, kept) = if from == 0 {
-            // An empty text is replaced before and after every character.
+            // With an empty `from`, the replacement is put before and after every character.
             (text.saturating_add(1), text)
         } else if to <= from {
             (0, text)

@@ -70,7 +70,7 @@ static ASSIGNED: LazyLock<ClassUnicode> = LazyLock::new(|| {
     assigned
 });
 
-/// Characters that differ only in case since Unicode 15.1.
+/// Pairs of characters that differ only in case since Unicode 15.1.
 const FOLDED_LATER: [char; 6] = ['\u{390}', '\u{1fd3}', '\u{3b0}', '\u{1fe3}', '\u{fb05}', '\u{fb06}'];
 /// A mark that became a spacing mark in Unicode 16.
 const SPACING_LATER: char = '\u{1171e}';

@@ -46,8 +46,8 @@ const APPLY_CBOR: &str = "application/apply-patch+cbor";
 impl PatchType {
     /// Parses a `Content-Type` header; ignores parameters (`handlers.PatchResource`). With `has_cbor`, an apply configuration may be CBOR.
     ///
+    /// # Errors
     /// 415 for any other media type.
-    /// 415 for everything that is no patch.
     pub fn from_content_type(content_type: Option<&str>, has_cbor: bool) -> Result<Self, Status> {
         match without_parameters(content_type) {
             "application/json-patch+json" => Ok(Self::Json),
