@@ -98,13 +98,49 @@ pub trait Opaque: Any + fmt::Debug + Send + Sync {
     }
 }
 
-/// What an expression must know of the caller, or of a service account, before it can be evaluated.
+/// An access check that an expression needs before it can be evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Review {
-    /// Namespace and name of the service account asked about; the request's user if there is none.
+    /// The namespace and name of the service account of the check; `None` for the user of the request.
     pub service_account: Option<(String, String)>,
-    /// What it may do or not.
-    pub attributes: crate::authz::Attributes,
+    /// The access to check.
+    pub access: Access,
+}
+
+/// The access of an access check: `authorizer.AttributesRecord` without the user.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Access {
+    /// Whether the access is to a resource, rather than to a path.
+    pub is_resource_request: bool,
+    /// The verb: `get`, `create`, …; for a path an HTTP method in lower case.
+    pub verb: String,
+    /// The namespace; empty for all namespaces and for resources without one.
+    pub namespace: String,
+    /// The API group.
+    pub api_group: String,
+    /// The API version.
+    pub api_version: String,
+    /// The plural name of the resource.
+    pub resource: String,
+    /// The subresource, or empty.
+    pub subresource: String,
+    /// The name of the object; empty for all objects.
+    pub name: String,
+    /// The path of an access that is not to a resource.
+    pub path: String,
+    /// The text of a field selector; a text that cannot be parsed selects all objects.
+    pub field_selector: String,
+    /// The text of a label selector; a text that cannot be parsed selects all objects.
+    pub label_selector: String,
+}
+
+/// The answer to an access check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the access is allowed.
+    pub allowed: bool,
+    /// The reason, for a person.
+    pub reason: String,
 }
 
 /// Why an expression has no value.

@@ -3,9 +3,8 @@
 use super::expression::{EXPRESSION_COST, Expression, Slots};
 use super::reviews::Reviews;
 use crate::admission::{Attributes, CallerAuthorizer};
-use crate::authz;
 use crate::cel::library::authz::{authorizer, resource_check};
-use crate::cel::value::Map;
+use crate::cel::value::{Access, Map};
 use crate::cel::{Limits, Value};
 use crate::cluster::Namespace;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -37,13 +36,13 @@ impl Shared {
     fn authorizer(&self, attributes: &Attributes) -> &[Value<'static>; 2] {
         self.authorizer.get_or_init(|| {
             let Attributes { resource, subresource, namespace, name, .. } = attributes;
-            let on_request = authz::Attributes {
+            let on_request = Access {
                 api_group: resource.group.clone(),
                 resource: resource.resource.clone(),
                 subresource: subresource.clone(),
                 namespace: namespace.clone(),
                 name: name.clone(),
-                ..authz::Attributes::default()
+                ..Access::default()
             };
             let answers = self.reviews.answers();
             [authorizer(answers.clone()), resource_check(answers, on_request)]

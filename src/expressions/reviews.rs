@@ -2,9 +2,9 @@
 //! thread that long work may keep.
 
 use crate::admission::CallerAuthorizer;
-use crate::authz::Decision;
+use crate::authz::Attributes;
 use crate::cel::library::authz;
-use crate::cel::value::Review;
+use crate::cel::value::{Access, Decision, Review};
 use crate::cel::work;
 use crate::processor;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,11 +64,30 @@ impl Reviews {
             Pause::Review(review) => *review,
             Pause::LongWork => return processor::expect_long().await,
         };
+        let attributes = attributes(&review.access);
         let answer = match &review.service_account {
-            None => self.authorizer.check(&review.attributes).await,
-            Some((namespace, name)) => self.authorizer.check_service_account(namespace, name, &review.attributes).await,
+            None => self.authorizer.check(&attributes).await,
+            Some((namespace, name)) => self.authorizer.check_service_account(namespace, name, &attributes).await,
         };
+        let answer = answer.map(|decision| Decision { allowed: decision.allowed, reason: decision.reason });
         let answer = answer.map_err(|error| error.to_string());
         self.answers.0.lock().unwrap_or_else(PoisonError::into_inner).push((review, answer));
     }
+}
+
+/// The access of an expression, as the authorizer checks it.
+fn attributes(access: &Access) -> Attributes {
+    let attributes = Attributes {
+        is_resource_request: access.is_resource_request,
+        verb: access.verb.clone(),
+        namespace: access.namespace.clone(),
+        api_group: access.api_group.clone(),
+        api_version: access.api_version.clone(),
+        resource: access.resource.clone(),
+        subresource: access.subresource.clone(),
+        name: access.name.clone(),
+        path: access.path.clone(),
+        ..Attributes::default()
+    };
+    attributes.selecting(&access.field_selector, &access.label_selector)
 }

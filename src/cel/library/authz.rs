@@ -4,10 +4,9 @@
 //! asked for, and is evaluated again when the answer is there.
 
 use super::{Result, opaque, overload, size};
-use crate::authz::{Attributes, Decision};
 use crate::cel::function::Function;
 use crate::cel::types::Type;
-use crate::cel::value::{Error, Opaque, Review, Value};
+use crate::cel::value::{Access, Decision, Error, Opaque, Review, Value};
 use crate::names::{is_dns_1123_label, is_dns_1123_subdomain};
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +55,7 @@ pub const FUNCTIONS: &[Function] = &[
             "resourcecheck_subresource",
             "kubernetes.authorization.ResourceCheck.subresource(string): kubernetes.authorization.ResourceCheck",
         )],
-        call: |arguments| with(arguments, |check, subresource| check.attributes.subresource = subresource),
+        call: |arguments| with(arguments, |access, subresource| access.subresource = subresource),
         cost: None,
     },
     Function {
@@ -65,7 +64,7 @@ pub const FUNCTIONS: &[Function] = &[
             "resourcecheck_namespace",
             "kubernetes.authorization.ResourceCheck.namespace(string): kubernetes.authorization.ResourceCheck",
         )],
-        call: |arguments| with(arguments, |check, namespace| check.attributes.namespace = namespace),
+        call: |arguments| with(arguments, |access, namespace| access.namespace = namespace),
         cost: None,
     },
     Function {
@@ -74,7 +73,7 @@ pub const FUNCTIONS: &[Function] = &[
             "resourcecheck_name",
             "kubernetes.authorization.ResourceCheck.name(string): kubernetes.authorization.ResourceCheck",
         )],
-        call: |arguments| with(arguments, |check, name| check.attributes.name = name),
+        call: |arguments| with(arguments, |access, name| access.name = name),
         cost: None,
     },
     Function {
@@ -83,7 +82,7 @@ pub const FUNCTIONS: &[Function] = &[
             "authorizer_fieldselector",
             "kubernetes.authorization.ResourceCheck.fieldSelector(string): kubernetes.authorization.ResourceCheck",
         )],
-        call: |arguments| with(arguments, |check, selector| check.field_selector = selector),
+        call: |arguments| with(arguments, |access, selector| access.field_selector = selector),
         cost: Some(|_, arguments, _| cost_of_selector(size(arguments, 1))),
     },
     Function {
@@ -92,7 +91,7 @@ pub const FUNCTIONS: &[Function] = &[
             "authorizer_labelselector",
             "kubernetes.authorization.ResourceCheck.labelSelector(string): kubernetes.authorization.ResourceCheck",
         )],
-        call: |arguments| with(arguments, |check, selector| check.label_selector = selector),
+        call: |arguments| with(arguments, |access, selector| access.label_selector = selector),
         cost: Some(|_, arguments, _| cost_of_selector(size(arguments, 1))),
     },
     Function {
@@ -156,9 +155,9 @@ pub fn authorizer(answers: Arc<dyn Answers>) -> Value<'static> {
 
 /// The variable `authorizer.requestResource`: what the request's user may do with this resource; the verb does not count
 /// (`NewResourceAuthorizerVal`).
-pub fn resource_check(answers: Arc<dyn Answers>, base: Attributes) -> Value<'static> {
-    let attributes = Attributes { is_resource_request: true, api_version: "*".to_owned(), ..base };
-    value(Asked { answers, service_account: None }, ResourceCheck::of(attributes))
+pub fn resource_check(answers: Arc<dyn Answers>, base: Access) -> Value<'static> {
+    let access = Access { is_resource_request: true, api_version: "*".to_owned(), ..base };
+    value(Asked { answers, service_account: None }, ResourceCheck(access))
 }
 
 /// Who answers, and about whom.
@@ -188,18 +187,8 @@ struct PathCheck(String);
 #[derive(Debug)]
 struct GroupCheck(String);
 
-#[derive(Clone, Debug)]
-struct ResourceCheck {
-    attributes: Attributes,
-    field_selector: String,
-    label_selector: String,
-}
-
-impl ResourceCheck {
-    fn of(attributes: Attributes) -> Self {
-        Self { attributes, field_selector: String::new(), label_selector: String::new() }
-    }
-}
+#[derive(Debug)]
+struct ResourceCheck(Access);
 
 impl Part for Authorizer {
     const TYPE: &'static str = "kubernetes.authorization.Authorizer";
@@ -287,36 +276,30 @@ fn resource<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     if resource.trim().is_empty() {
         return Err(Error::new("resource must not be empty"));
     }
-    let attributes = Attributes {
+    let access = Access {
         is_resource_request: true,
         api_group: group.part.0.clone(),
         api_version: "*".to_owned(),
         resource,
-        ..Attributes::default()
+        ..Access::default()
     };
-    Ok(value(group.asked.clone(), ResourceCheck::of(attributes)))
+    Ok(value(group.asked.clone(), ResourceCheck(access)))
 }
 
-fn with<'a>(arguments: &[Value<'a>], set: fn(&mut ResourceCheck, String)) -> Result<'a> {
+fn with<'a>(arguments: &[Value<'a>], set: fn(&mut Access, String)) -> Result<'a> {
     let (check, text) = pair::<ResourceCheck>(arguments)?;
-    let mut part = check.part.clone();
-    set(&mut part, text);
-    Ok(value(check.asked.clone(), part))
+    let mut access = check.part.0.clone();
+    set(&mut access, text);
+    Ok(value(check.asked.clone(), ResourceCheck(access)))
 }
 
 fn check<'a>(arguments: &[Value<'a>]) -> Result<'a> {
-    let (asked, attributes) = match (pair::<PathCheck>(arguments), pair::<ResourceCheck>(arguments)) {
-        (Ok((check, verb)), _) => {
-            (&check.asked, Attributes { path: check.part.0.clone(), verb, ..Attributes::default() })
-        }
-        (_, Ok((check, verb))) => {
-            let part = &check.part;
-            let attributes = Attributes { verb, ..part.attributes.clone() };
-            (&check.asked, attributes.selecting(&part.field_selector, &part.label_selector))
-        }
+    let (asked, access) = match (pair::<PathCheck>(arguments), pair::<ResourceCheck>(arguments)) {
+        (Ok((check, verb)), _) => (&check.asked, Access { path: check.part.0.clone(), verb, ..Access::default() }),
+        (_, Ok((check, verb))) => (&check.asked, Access { verb, ..check.part.0.clone() }),
         _ => return Err(Error::NoSuchOverload),
     };
-    let review = Review { service_account: asked.service_account.clone(), attributes };
+    let review = Review { service_account: asked.service_account.clone(), access };
     match asked.answers.answer(&review) {
         Some(answer) => Ok(Value::Opaque(Arc::new(Answer(answer)))),
         None => Err(Error::Review(Box::new(review))),

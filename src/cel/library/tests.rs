@@ -3,8 +3,8 @@
 
 use super::authz::{Answers, authorizer, resource_check};
 use super::*;
-use crate::authz::{Attributes, Decision};
 use crate::cel::value::Review;
+use crate::cel::value::{Access, Decision};
 use crate::cel::{Environment, Limits, Outcome, Type};
 use proptest::prelude::*;
 use serde_json::Value as Json;
@@ -16,8 +16,8 @@ struct Namespaces;
 
 impl Answers for Namespaces {
     fn answer(&self, review: &Review) -> Option<std::result::Result<Decision, String>> {
-        let decision = |allowed, reason: &str| Decision { allowed, reason: reason.to_owned(), ..Decision::default() };
-        match review.attributes.namespace.as_str() {
+        let decision = |allowed, reason: &str| Decision { allowed, reason: reason.to_owned() };
+        match review.access.namespace.as_str() {
             "allowed" => Some(Ok(decision(true, "it is allowed"))),
             "broken" => Some(Err("it is broken".to_owned())),
             "unknown" => None,
@@ -35,8 +35,7 @@ fn environment() -> Environment {
 /// The value as JSON, if it has that form.
 fn evaluated(environment: &Environment, expression: &str) -> (std::result::Result<Option<Json>, Error>, u64) {
     let program = environment.compile(expression).unwrap_or_else(|error| panic!("{expression}: {error}"));
-    let attributes =
-        Attributes { resource: "deployments".into(), namespace: "default".into(), ..Attributes::default() };
+    let attributes = Access { resource: "deployments".into(), namespace: "default".into(), ..Access::default() };
     let variables = [Some(authorizer(Arc::new(Namespaces))), Some(resource_check(Arc::new(Namespaces), attributes))];
     let Outcome { value, cost } = program.evaluate(&variables, &Limits { cost: PER_CALL_LIMIT, deadline: None });
     (value.map(|value| value.to_json().ok()), cost)
@@ -98,7 +97,7 @@ fn what_is_not_known_of_the_authorizer_is_asked_for() {
     );
     let Err(Error::Review(review)) = value else { panic!("{value:?}") };
     assert_eq!(review.service_account, Some(("n".to_owned(), "sa".to_owned())));
-    let attributes = Attributes {
+    let attributes = Access {
         is_resource_request: true,
         verb: "update".into(),
         namespace: "unknown".into(),
@@ -107,9 +106,9 @@ fn what_is_not_known_of_the_authorizer_is_asked_for() {
         resource: "deployments".into(),
         subresource: "scale".into(),
         name: "web".into(),
-        ..Attributes::default()
+        ..Access::default()
     };
-    assert_eq!(review.attributes, attributes.selecting("", "a=b"));
+    assert_eq!(review.access, Access { label_selector: "a=b".to_owned(), ..attributes });
 }
 
 #[test]
@@ -125,8 +124,8 @@ fn a_path_is_asked_for_without_a_resource() {
     let variables = [Some(authorizer(Arc::new(Nothing))), None];
     let outcome = program.evaluate(&variables, &Limits { cost: PER_CALL_LIMIT, deadline: None });
     let Err(Error::Review(review)) = outcome.value else { panic!("{:?}", outcome.value) };
-    assert_eq!((review.service_account, review.attributes.is_resource_request), (None, false));
-    assert_eq!((review.attributes.path.as_str(), review.attributes.verb.as_str()), ("/healthz", "get"));
+    assert_eq!((review.service_account, review.access.is_resource_request), (None, false));
+    assert_eq!((review.access.path.as_str(), review.access.verb.as_str()), ("/healthz", "get"));
 }
 
 #[test]
