@@ -2,14 +2,12 @@
 
 use super::arguments::Arguments;
 use super::table;
-use crate::admission::PolicyOptions;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows;
-use crate::admission::{Chain, Environment};
+use crate::admission::{Chain, Environment, PolicyOptions};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{self, Cluster, FixedState};
-use crate::config::DefaultTolerations;
-use crate::config::{FeatureGates, Limits};
+use crate::config::{DefaultTolerations, FeatureGates, Limits};
 use crate::metrics::Registry;
 use crate::pipeline::InFlight;
 use crate::{audit, impersonation};

@@ -1,9 +1,8 @@
 //! From the arguments of `serve` to the configuration.
 
 use super::arguments::{self, Serve};
-use crate::admission::PolicyOptions;
-use crate::admission::Spec;
 use crate::admission::shadow::Shadows;
+use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{

@@ -13,13 +13,10 @@ pub mod quantity;
 pub mod selector;
 pub mod schema;
 pub mod kinds;
-pub mod pod;
 mod name;
-pub mod resources;
 pub mod typed;
 pub mod normal;
 pub mod structural;
-pub mod toleration;
 pub mod version;
 mod unwritten;
 

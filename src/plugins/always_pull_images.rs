@@ -3,7 +3,7 @@
 
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::object::Object;
-use crate::object::pod::{CONTAINER_LISTS, WrongType, change_spec_list, spec_list};
+use crate::plugins::rules::pod::{CONTAINER_LISTS, WrongType, change_spec_list, spec_list};
 use crate::status::Status;
 use crate::status::invalid::aggregate;
 use async_trait::async_trait;

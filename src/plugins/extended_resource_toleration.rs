@@ -2,8 +2,8 @@
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::names::is_qualified_name;
-use crate::object::pod::{WrongType, spec_list};
-use crate::object::toleration::{are_about_the_same, are_equal};
+use crate::plugins::rules::pod::{WrongType, spec_list};
+use crate::plugins::rules::toleration::{are_about_the_same, are_equal};
 use crate::status::Status;
 use async_trait::async_trait;
 use serde_json::{Value, json};

@@ -23,6 +23,7 @@ pub mod storage_object_in_use_protection;
 pub mod pod_group_protection;
 pub mod owner_references_permission_enforcement;
 pub mod persistent_volume_claim_resize;
+mod rules;
 pub mod runtime_class;
 pub mod certificate_approval;
 pub mod certificate_signing;

@@ -4,7 +4,7 @@ use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::{ResourceList, pod_requests};
+use crate::plugins::rules::resources::{ResourceList, pod_requests};
 use crate::status::Cause;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;

@@ -17,7 +17,7 @@ use crate::admission::{
 };
 use crate::cluster::{Cluster, Namespace, Need};
 use crate::object::Object;
-use crate::object::pod::WrongType;
+use crate::plugins::rules::pod::WrongType;
 use crate::status::Status;
 use async_trait::async_trait;
 use checks::{Evaluator, Violations};

@@ -3,8 +3,8 @@
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::quantity::Quantity;
-use crate::object::toleration::{TOO_MANY, merge};
 use crate::object::{Object, check_path_segment};
+use crate::plugins::rules::toleration::{TOO_MANY, merge};
 use crate::status::Status;
 use async_trait::async_trait;
 use k8s_openapi::api::node::v1::RuntimeClass as Class;

@@ -5,8 +5,8 @@ mod token;
 
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need, ServiceAccount as Account};
-use crate::object::pod::references_secrets;
 use crate::object::{Object, check_path_segment};
+use crate::plugins::rules::pod::references_secrets;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,13 +1,11 @@
 //! A cluster with policies in it that does not change.
 
-use crate::admission::PolicyOptions;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows;
-use crate::admission::{Attributes, CallerAuthorizer, Environment, Operation};
+use crate::admission::{Attributes, CallerAuthorizer, Environment, Operation, PolicyOptions};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace, Texts};
-use crate::config::DefaultTolerations;
-use crate::config::{FeatureGates, Limits};
+use crate::config::{DefaultTolerations, FeatureGates, Limits};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::metrics::Registry;
 use crate::object::Object;

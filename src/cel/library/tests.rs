@@ -3,8 +3,7 @@
 
 use super::authz::{Answers, authorizer, resource_check};
 use super::*;
-use crate::cel::value::Review;
-use crate::cel::value::{Access, Decision};
+use crate::cel::value::{Access, Decision, Review};
 use crate::cel::{Environment, Limits, Outcome, Type};
 use proptest::prelude::*;
 use serde_json::Value as Json;

@@ -4,8 +4,7 @@
 mod lists;
 
 use super::unprocessable;
-use crate::go_text::go_print;
-use crate::go_text::go_type;
+use crate::go_text::{go_print, go_type};
 use crate::object::discard_nulls;
 use crate::object::schema::{Field, Shape, Type};
 use crate::status::Status;

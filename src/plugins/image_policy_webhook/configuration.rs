@@ -1,7 +1,6 @@
 //! The plugin's configuration: `imagePolicy`, which has no version.
 
-use crate::go_text::duration;
-use crate::go_text::go_type;
+use crate::go_text::{duration, go_type};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;

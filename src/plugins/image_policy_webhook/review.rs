@@ -3,8 +3,8 @@
 use crate::admission::Attributes;
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::object::pod::{WrongType, spec_list};
 use crate::object::{Object, typed};
+use crate::plugins::rules::pod::{WrongType, spec_list};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::{ResourceList, aggregate, resource_list};
+use crate::plugins::rules::resources::{ResourceList, aggregate, resource_list};
 use k8s_openapi::api::core::v1::LimitRangeItem;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use serde_json::Value;

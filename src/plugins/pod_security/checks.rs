@@ -22,7 +22,7 @@ mod tests;
 
 use super::pod::Pod;
 use super::policy::{Level, LevelVersion, Version};
-use crate::object::pod::WrongType;
+use crate::plugins::rules::pod::WrongType;
 
 /// What a pod must not be.
 #[derive(Debug, PartialEq, Eq)]

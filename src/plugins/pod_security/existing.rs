@@ -5,7 +5,7 @@ use super::pod::{Fields, Pod};
 use super::policy::LevelVersion;
 use crate::admission::Attributes;
 use crate::object::Object;
-use crate::object::pod::WrongType;
+use crate::plugins::rules::pod::WrongType;
 use crate::status::Status;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

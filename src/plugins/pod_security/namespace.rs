@@ -5,7 +5,7 @@ use super::policy::{AUDIT, ENFORCE, LabelFault, Level, Policy, WARN, aggregate, 
 use super::{PodSecurity, refusal};
 use crate::admission::{Attributes, Denial, Operation};
 use crate::object::Object;
-use crate::object::pod::WrongType;
+use crate::plugins::rules::pod::WrongType;
 use crate::status::Status;
 
 impl PodSecurity {

@@ -1,7 +1,7 @@
 //! What the checks read of a pod or a pod template: its JSON, borrowed, with access that tells a field that is missing
 //! from one of the wrong type.
 
-use crate::object::pod::WrongType;
+use crate::plugins::rules::pod::WrongType;
 use serde_json::{Map, Value};
 
 /// The fields of a JSON object; none where it is missing or null.

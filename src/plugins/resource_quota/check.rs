@@ -7,7 +7,7 @@ use super::scopes::Selector;
 use crate::admission::Denial;
 use crate::cluster::Cluster;
 use crate::object::quantity::Quantity;
-use crate::object::resources::{ResourceList, add};
+use crate::plugins::rules::resources::{ResourceList, add};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All that quotas look at in a request.

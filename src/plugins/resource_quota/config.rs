@@ -4,7 +4,7 @@ use super::scopes::{Scoped, Selector};
 use crate::admission::BuildError;
 use crate::config::PluginConfiguration;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use crate::status::invalid::aggregate;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ use super::pods::{self, OF_DEVICE_CLASS};
 use crate::cluster::{Cluster, OwnedClaim, WholePod};
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use k8s_openapi::api::resource::v1::DeviceClass;
 use serde_json::Value;
 use std::collections::BTreeMap;

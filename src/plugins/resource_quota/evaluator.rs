@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::config::FeatureGates;
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use crate::status::group_resource;
 use jiff::Timestamp;
 use std::collections::BTreeSet;

@@ -4,7 +4,7 @@ use super::scopes::Selector;
 use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use crate::status::Status;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;

@@ -2,7 +2,7 @@
 
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use serde_json::Value;
 
 const NAMES: [&str; 4] = ["count/services", "services", "services.nodeports", "services.loadbalancers"];

@@ -4,7 +4,7 @@ use super::evaluator::{Gates, Subject};
 use super::scopes::Scoped;
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -7,8 +7,7 @@ mod policy;
 mod tests;
 
 use super::Audience;
-use super::binding::VALIDATING_BINDINGS;
-use super::binding::{Action, Binding};
+use super::binding::{Action, Binding, VALIDATING_BINDINGS};
 use super::files::{Files, follow};
 use super::metrics::{Checks, ErrorType};
 use super::parameters::{Collected, Uncollected, check_kind, collect};

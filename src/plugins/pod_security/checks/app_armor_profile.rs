@@ -2,8 +2,8 @@
 
 use super::{Violation, texts};
 use crate::go_text::go_quote;
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Container, Fields, Pod};
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 const ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";

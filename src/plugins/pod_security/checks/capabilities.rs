@@ -2,8 +2,8 @@
 //! back the one that binds low ports.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 /// What container runtimes give without being asked, less `NET_RAW`.

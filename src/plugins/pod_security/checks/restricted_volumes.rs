@@ -1,8 +1,8 @@
 //! Volumes may be of a few types that give no access to the node or to storage of other tenants.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Fields, Pod};
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 const ALLOWED: [&str; 9] = [

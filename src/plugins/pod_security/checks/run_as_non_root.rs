@@ -2,8 +2,8 @@
 //! host's.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 
 const REASON: &str = "runAsNonRoot != true";
 

@@ -1,8 +1,8 @@
 //! SELinux types are those made for containers; user and role stay as they are.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Fields, Pod};
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 pub(super) fn since_1_0(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {

@@ -3,8 +3,8 @@
 
 use super::{Violation, texts};
 use crate::go_text::go_quote;
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Fields, Pod};
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 const REASON: &str = "seccompProfile";

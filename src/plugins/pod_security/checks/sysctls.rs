@@ -1,8 +1,8 @@
 //! Kernel parameters may be set where they reach no further than the pod.
 
 use super::Violation;
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 
 /// The safe ones; each version adds some.
 const SAFE: [&str; 12] = [

@@ -1,7 +1,7 @@
 //! Lists of resources, and what a pod asks for as a whole.
 
-use super::Object;
-use super::quantity::Quantity;
+use crate::object::Object;
+use crate::object::quantity::Quantity;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Walking a pod's containers.
 
-use super::Object;
-use super::quantity::Quantity;
+use crate::object::Object;
+use crate::object::quantity::Quantity;
 use serde_json::{Map, Value};
 
 /// The container lists of a pod spec in `VisitContainersWithPath`'s order.
