@@ -1,7 +1,7 @@
-// Writes src/object/defaults/vectors.gz: objects as they are decoded, and what a kube-apiserver's defaulting functions and
+// Writes crates/kubernetes-object/src/defaults/vectors.gz: objects as they are decoded, and what a kube-apiserver's defaulting functions and
 // conversions make of them on the way to the internal version and back.
 //
-//	go run -modfile=../../e2e/assets/go.mod . < manifests.yaml | gzip -9n > ../../src/object/defaults/vectors.gz
+//	go run -modfile=../../e2e/assets/go.mod . < manifests.yaml | gzip -9n > ../../crates/kubernetes-object/src/defaults/vectors.gz
 //
 // One line an object, `{"input":OBJECT,"output":OBJECT}`: the manifests read, then random objects of every kind, -count of
 // each. A time that is the present's is `now`. With -check, lines of objects are read instead, and written with what is made

@@ -1,19 +1,19 @@
-// Command protobuf-table writes what src/object/protobuf.rs knows of Kubernetes' protobuf encoding: the messages of all
+// Command protobuf-table writes what crates/kubernetes-object/src/protobuf.rs knows of Kubernetes' protobuf encoding: the messages of all
 // kinds that kube-apiserver registers, read by reflection from the Go types.
 //
-//	go run . >../../src/object/protobuf/messages.txt.gz
+//	go run . >../../crates/kubernetes-object/src/protobuf/messages.txt.gz
 //
 // With -objects it writes random objects in both encodings instead, which the decoder's test compares:
 //
-//	go run . -objects 1 >../../src/object/protobuf/objects.gz
+//	go run . -objects 1 >../../crates/kubernetes-object/src/protobuf/objects.gz
 //
-// With -types it writes what src/object/typed.rs knows of the Go types:
+// With -types it writes what crates/kubernetes-object/src/typed.rs knows of the Go types:
 //
-//	go run . -types >../../src/object/typed/types.txt
+//	go run . -types >../../crates/kubernetes-object/src/typed/types.txt
 //
 // With -cases it writes random JSON documents of every kind with what Go makes of them, which its test compares:
 //
-//	go run . -cases 1 | gzip -9n >../../src/object/typed/cases.gz
+//	go run . -cases 1 | gzip -9n >../../crates/kubernetes-object/src/typed/cases.gz
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Types that encode themselves; src/object/typed knows these names.
+// Types that encode themselves; crates/kubernetes-object/src/typed knows these names.
 var selfCoded = map[reflect.Type]string{
 	reflect.TypeFor[runtime.RawExtension](): "raw-extension",
 	reflect.TypeFor[meta.FieldsV1]():        "fields-v1",
