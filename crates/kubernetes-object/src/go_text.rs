@@ -1,4 +1,4 @@
-//! Values in the text forms of Go, which messages of kube-apiserver contain.
+//! Values in Go's text forms, which messages of kube-apiserver contain.
 
 pub mod duration;
 pub mod json;
@@ -20,7 +20,7 @@ pub fn go_quote(text: &str) -> String {
     quoted
 }
 
-/// Go's form of a character in a literal with this quotation mark.
+/// Writes a character as Go does in a literal with this quotation mark.
 pub fn quote_character(quoted: &mut String, character: char, quote: char) {
     match character {
         '\\' => quoted.push_str("\\\\"),
@@ -33,7 +33,7 @@ pub fn quote_character(quoted: &mut String, character: char, quote: char) {
         '\x0b' => quoted.push_str("\\v"),
         c if c == quote => quoted.extend(['\\', c]),
         c if (c as u32) < 0x20 || c as u32 == 0x7f => quoted.push_str(&format!("\\x{:02x}", c as u32)),
-        // Rust's Debug escapes what Go's IsPrint does not print, and combining marks, which IsPrint prints.
+        // Rust's Debug escapes the characters that Go's IsPrint does not print, and also combining marks, which IsPrint prints.
         c if c.is_alphanumeric() || c.is_ascii() => quoted.push(c),
         c => match c.escape_debug().next() {
             Some('\\') if (c as u32) < 0x1_0000 => quoted.push_str(&format!("\\u{:04x}", c as u32)),
@@ -43,14 +43,14 @@ pub fn quote_character(quoted: &mut String, character: char, quote: char) {
     }
 }
 
-/// Go's `unicode.IsPrint`, near enough: what `%q` shows as it is.
+/// Approximates Go's `unicode.IsPrint`: whether `%q` shows the character unchanged.
 pub fn is_printable(character: char) -> bool {
     let mut quoted = String::new();
     quote_character(&mut quoted, character, '\0');
     character == '\\' || !quoted.starts_with('\\')
 }
 
-/// The JSON type of a value in the words of Go's `UnmarshalTypeError`.
+/// Returns the JSON type of a value as Go's `UnmarshalTypeError` names it.
 pub fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -24,28 +24,28 @@ pub struct GroupVersionResource {
     pub resource: String,
 }
 
-/// `group/version`, or `version` in the core group.
+/// Returns `group/version`, or `version` for the core group.
 pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// The inverse of [`api_version`]: group and version of an `apiVersion`.
+/// Splits an `apiVersion` into group and version, as the inverse of [`api_version`].
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
 impl GroupVersionKind {
-    /// From its parts.
+    /// Creates the kind from its parts.
     pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), kind: kind.into() }
     }
 
-    /// As an object writes it.
+    /// Returns the `apiVersion` of an object of this kind.
     pub fn api_version(&self) -> String {
         api_version(&self.group, &self.version)
     }
 
-    /// Whether an object with this apiVersion and kind is of this kind.
+    /// Whether this apiVersion and kind name this kind.
     pub fn is_said(&self, api_version: &str, kind: &str) -> bool {
         let version = match self.group.as_str() {
             "" => Some(api_version),
@@ -56,7 +56,7 @@ impl GroupVersionKind {
 }
 
 impl GroupVersionResource {
-    /// From its parts.
+    /// Creates the resource from its parts.
     pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), version: version.into(), resource: resource.into() }
     }

@@ -1,5 +1,5 @@
-//! What names have to be like, and the error texts for those that are not (`k8s.io/apimachinery/pkg/util/validation`). Each function
-//! that ends in `_errors` returns no text for a valid name.
+//! The rules for names, and the error texts for invalid names (`k8s.io/apimachinery/pkg/util/validation`). Each function whose
+//! name ends in `_errors` returns no text for a valid name.
 
 const DNS_1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS_1123_SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -7,7 +7,7 @@ const DNS_1035_LABEL: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const QUALIFIED_NAME: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_VALUE: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 
-/// `DNS1123LabelMaxLength`, and how long a label's value and the name part of its key may be.
+/// `DNS1123LabelMaxLength`, which also bounds the value of a label and the name part of its key.
 const MAX_LABEL_BYTES: usize = 63;
 /// `DNS1123SubdomainMaxLength`.
 const MAX_SUBDOMAIN_BYTES: usize = 253;
@@ -31,7 +31,7 @@ pub fn dns_1123_label_errors(text: impl AsRef<[u8]>) -> Vec<String> {
     errors
 }
 
-/// Whether [`dns_1123_label_errors`] has none.
+/// Whether [`dns_1123_label_errors`] returns no error.
 pub fn is_dns_1123_label(text: &str) -> bool {
     text.len() <= MAX_LABEL_BYTES && has_label_form(text.as_bytes())
 }
@@ -41,12 +41,13 @@ pub fn dns_1123_subdomain_errors(text: impl AsRef<[u8]>) -> Vec<String> {
     subdomain_errors(text.as_ref(), "characters")
 }
 
-/// Whether [`dns_1123_subdomain_errors`] has none.
+/// Whether [`dns_1123_subdomain_errors`] returns no error.
 pub fn is_dns_1123_subdomain(text: &str) -> bool {
     text.len() <= MAX_SUBDOMAIN_BYTES && has_subdomain_form(text.as_bytes())
 }
 
-/// `validation.IsDNS1123Subdomain` counts characters, `content.IsDNS1123Subdomain` bytes; both mean bytes.
+/// Returns errors that count in this unit: `validation.IsDNS1123Subdomain` names characters, `content.IsDNS1123Subdomain` bytes;
+/// both count bytes.
 fn subdomain_errors(text: &[u8], unit: &str) -> Vec<String> {
     let mut errors = too_long(text, MAX_SUBDOMAIN_BYTES, unit);
     if !has_subdomain_form(text) {
@@ -110,7 +111,7 @@ pub fn qualified_name_errors(text: impl AsRef<[u8]>) -> Vec<String> {
     errors
 }
 
-/// Whether [`qualified_name_errors`] has none.
+/// Whether [`qualified_name_errors`] returns no error.
 pub fn is_qualified_name(text: &str) -> bool {
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     prefix.is_none_or(is_dns_1123_subdomain) && name.len() <= MAX_LABEL_BYTES && has_name_form(name.as_bytes())
@@ -131,7 +132,7 @@ pub fn label_value_errors(text: impl AsRef<[u8]>) -> Vec<String> {
     errors
 }
 
-/// `validation.IsDomainPrefixedPath`: each error with the part that it is about. The path must not be empty.
+/// `validation.IsDomainPrefixedPath`: returns each error with the invalid part. The path must not be empty.
 pub fn domain_prefixed_path_errors(path: &str) -> Vec<(&str, String)> {
     const PATH: &str = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
     let Some((host, rest)) = path.split_once('/').filter(|(host, rest)| !host.is_empty() && !rest.is_empty()) else {
@@ -155,13 +156,13 @@ pub fn path_segment_errors(name: &str) -> Vec<String> {
     }
 }
 
-/// Whether [`path_segment_errors`] has none.
+/// Whether [`path_segment_errors`] returns no error.
 pub fn is_path_segment(name: &str) -> bool {
     !matches!(name, "." | "..") && !name.contains(['/', '%'])
 }
 
-/// A prefix of names with the ending that lets it be checked as a name (`validation.maskTrailingDash`). Go replaces the byte before the
-/// dash, too, so the result need not be UTF-8.
+/// Changes the end of a name's prefix so that the prefix can be checked as a name (`validation.maskTrailingDash`). Go also
+/// replaces the byte before the dash, so the result need not be UTF-8.
 pub fn mask_trailing_dash(prefix: &str) -> Vec<u8> {
     match prefix.as_bytes() {
         [before @ .., _, b'-'] => [before, b"a"].concat(),

@@ -3,17 +3,17 @@
 use super::time::quote;
 use std::time::Duration;
 
-/// Reads a duration that is not negative.
+/// Parses a duration that is not negative.
 ///
 /// # Errors
-/// When it is no such duration; the text says why.
+/// If the text is not such a duration; the error gives the reason.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let nanoseconds = nanoseconds(text)?;
     let nanoseconds = u64::try_from(nanoseconds).map_err(|_| format!("{text} is negative"))?;
     Ok(Duration::from_nanos(nanoseconds))
 }
 
-/// `time.Duration.String` of Go: `1h2m3.5s`, `1.5ms`.
+/// Formats a duration as Go's `time.Duration.String`: `1h2m3.5s`, `1.5ms`.
 pub fn go(nanoseconds: i64) -> String {
     let size = nanoseconds.unsigned_abs();
     let sign = if nanoseconds < 0 { "-" } else { "" };
@@ -40,10 +40,10 @@ pub fn go(nanoseconds: i64) -> String {
     }
 }
 
-/// Reads any duration (`time.ParseDuration`).
+/// Parses any duration (`time.ParseDuration`).
 ///
 /// # Errors
-/// With the text of Go's error, for what is none.
+/// If the text is not a duration; with the text of Go's error.
 pub fn nanoseconds(text: &str) -> Result<i64, String> {
     let invalid = || format!("time: invalid duration {}", quote(text.as_bytes()));
     let (is_negative, mut rest) = match text.strip_prefix('-') {

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-/// A text as a JSON string.
+/// Returns a text as a JSON string.
 pub fn string(text: &str) -> String {
     escape_html(&Value::from(text).to_string())
 }
 
-/// JSON in which strings escape what a browser could take for HTML or for the end of a line (`json.HTMLEscape`).
+/// Escapes characters in JSON strings that a browser could take for HTML or for the end of a line (`json.HTMLEscape`).
 pub fn escape_html(json: &str) -> String {
     let mut written = String::with_capacity(json.len());
     for character in json.chars() {
@@ -19,7 +19,7 @@ pub fn escape_html(json: &str) -> String {
     written
 }
 
-/// JSON without white space between its tokens, and escaped as by [`escape_html`]: a `json.RawMessage` that Go writes.
+/// Removes white space between the tokens of JSON, and escapes as [`escape_html`] does: a `json.RawMessage` that Go writes.
 pub fn compact(json: &str) -> String {
     let (mut in_string, mut escaped) = (false, false);
     let mut is_kept = |character: &char| {

@@ -1,8 +1,8 @@
-//! Values as Go's `%v` prints them.
+//! Values in the form of Go's `%v`.
 
 use serde_json::Value;
 
-/// A decoded value as Go's `%v` prints it.
+/// Prints a decoded value as Go's `%v` does.
 pub fn go_print(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

@@ -1,12 +1,12 @@
-//! Times as Go's `time.Parse` reads them by the layouts of `metav1.Time` and `metav1.MicroTime`, errors and all.
+//! Times as Go's `time.Parse` reads them with the layouts of `metav1.Time` and `metav1.MicroTime`, with Go's errors.
 
 use std::borrow::Cow;
 
 const SECONDS_PER_DAY: i64 = 86_400;
-/// 0001-01-01, in days since 1970: where Go's zero time is.
+/// The day of Go's zero time, 0001-01-01, in days since 1970.
 const ZERO_DAY: i64 = -719_162;
 
-/// How a time is written.
+/// The layout of a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// `time.RFC3339`
@@ -15,7 +15,7 @@ pub enum Layout {
     Micros,
 }
 
-/// The time in UTC as Go writes it; `None` for Go's zero time.
+/// Formats the time in UTC as Go does; `None` for Go's zero time.
 ///
 /// # Errors
 /// `time.ParseError`
@@ -37,13 +37,13 @@ pub fn canonical(text: &str, layout: Layout) -> Result<Option<Cow<'_, str>>, Str
     Ok(Some(if written == text { Cow::Borrowed(text) } else { Cow::Owned(written) }))
 }
 
-/// `Time.MarshalText` of what was parsed.
+/// Formats the parsed time as `Time.MarshalText` does.
 ///
 /// # Errors
 /// `time.ParseError`
 pub fn rfc3339_nano(text: &str) -> Result<String, String> {
     canonical(text, Layout::Seconds)?;
-    // It is in ASCII, and an hour may have one digit.
+    // The text is ASCII at this point, and the hour may have one digit.
     let (date, time) = text.split_at(11);
     let (hour, minutes) = time.split_once(':').unwrap_or((time, ""));
     let (minutes, rest) = minutes.split_at(5);
@@ -65,14 +65,14 @@ impl Layout {
 }
 
 struct Time {
-    /// Since 1970.
+    /// Seconds since 1970.
     seconds: i64,
     nanos: i64,
 }
 
-/// Why a text is no time.
+/// The reason why a text is not a time.
 enum Wrong<'a> {
-    /// This is not what an element of the layout stands for.
+    /// The text does not match this element of the layout.
     Element(&'a [u8], &'static str),
     Range(&'static str),
     Extra(&'a [u8]),
@@ -132,7 +132,7 @@ fn literal<'a>(text: &'a [u8], expected: &'static str) -> Result<&'a [u8], Wrong
     text.strip_prefix(expected.as_bytes()).ok_or(Wrong::Element(text, expected))
 }
 
-/// Two digits; one is enough where they are not fixed (`getnum`).
+/// Parses two digits; one digit is enough if the length is not fixed (`getnum`).
 fn number<'a>(text: &mut &'a [u8], element: &'static str, is_fixed: bool) -> Result<i64, Wrong<'a>> {
     let digit = |at: usize| text.get(at).filter(|byte| byte.is_ascii_digit()).map(|byte| i64::from(byte - b'0'));
     let (number, length) = match (digit(0), digit(1)) {
@@ -155,7 +155,7 @@ fn bounded<'a>(
     if number < end { Ok(number) } else { Err(Wrong::Range(what)) }
 }
 
-/// The fraction of a second in nanoseconds: six digits in the one layout, any number or none in the other.
+/// Parses the fraction of a second in nanoseconds: six digits for `Micros`, any number or none for `Seconds`.
 fn fraction<'a>(text: &mut &'a [u8], layout: Layout) -> Result<i64, Wrong<'a>> {
     let length = match layout {
         Layout::Micros => 7,
@@ -169,7 +169,7 @@ fn fraction<'a>(text: &mut &'a [u8], layout: Layout) -> Result<i64, Wrong<'a>> {
     }
     let wrong = Wrong::Element(text, ".000000");
     let Some([b'.' | b',', digits @ ..]) = text.get(..length) else { return Err(wrong) };
-    // Go reads at most nine, and a sign as its integers have it.
+    // Go reads at most nine bytes, and accepts a sign as for any integer.
     let (is_negative, digits) = match digits.get(..9).unwrap_or(digits) {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),
@@ -187,7 +187,7 @@ fn fraction<'a>(text: &mut &'a [u8], layout: Layout) -> Result<i64, Wrong<'a>> {
     Ok((0..missing).fold(number, |number, _| number * 10))
 }
 
-/// `Z` or `+01:30`, in seconds.
+/// Parses `Z` or `+01:30`, in seconds.
 fn offset<'a>(text: &mut &'a [u8]) -> Result<i64, Wrong<'a>> {
     let element = "Z07:00";
     let whole = *text;
@@ -223,7 +223,7 @@ fn days_in(month: i64, year: i64) -> i64 {
     }
 }
 
-/// The date of a day since 1970-01-01, counted in cycles of 400 years that begin in March.
+/// Returns the date of a day since 1970-01-01, computed in cycles of 400 years that begin in March.
 pub fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (cycle, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -235,14 +235,14 @@ pub fn date(days: i64) -> (i64, i64, i64) {
     (cycle * 400 + year + i64::from(month <= 2), month, day)
 }
 
-/// The inverse of [`date`], counted in years that begin in March. A day that the month does not have is one of the next month.
+/// The inverse of [`date`], computed in years that begin in March. A day past the end of the month falls into the next month.
 pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
 }
 
-/// `time.quote`: bytes that are not ASCII or not printable by number.
+/// `time.quote`: writes bytes that are not printable ASCII by number.
 pub(super) fn quote(text: &[u8]) -> String {
     let mut quoted = String::from("\"");
     for byte in text {
