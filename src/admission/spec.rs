@@ -1,4 +1,4 @@
-//! A plugin's properties as data, so that the chain skips a plugin without calling it.
+//! A plugin's facts as data, so that the chain skips a plugin without calling it.
 
 use super::options::PolicyOptions;
 use super::{Attributes, Operation, Plugin};
@@ -116,7 +116,7 @@ pub struct Environment<'a> {
     pub discovery: Arc<Discovery>,
 }
 
-/// A plugin's properties and constructor.
+/// A plugin's facts and constructor.
 pub struct Spec {
     /// The plugin's name in flags, files and metrics.
     pub name: &'static str,
