@@ -334,7 +334,7 @@ impl Metrics {
 }
 
 /// The metrics of the common outcome (not rejected), by operation. A lookup by labels takes longer than the measured code, so
-/// that the metric of each operation is cached at its first observation.
+/// the metric of each operation is cached at its first observation.
 #[derive(Debug)]
 pub struct Accepted<T>([OnceLock<T>; 4]);
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// The maximum bytes of a user agent; a longer user agent is cut (`maxUserAgentLength`).
 const USER_AGENT_BYTES: usize = 1024;
-/// The duration from which on a request gets annotations with its latencies.
+/// The duration above which a request gets annotations with its latencies.
 const SLOW: Duration = Duration::from_millis(500);
 /// Marks an event without its object, which was too large (the truncating backend's annotation).
 const TRUNCATED_ANNOTATION: &str = "audit.k8s.io/truncated";

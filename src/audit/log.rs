@@ -95,6 +95,7 @@ impl Sink for Log {
         let bytes = line.len();
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = self.waiting_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.limits.queue_bytes;
+        // Counted before the send, because the thread may write the line and subtract its bytes at once.
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let queued = fits && queue.as_ref().is_some_and(|queue| queue.try_send(line).is_ok());
         if !queued {

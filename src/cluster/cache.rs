@@ -331,6 +331,7 @@ impl<P: Projection, C: Fn(&mut P)> Following<'_, P, C> {
             store.undecodable.clear();
             store.replace(Objects::new())
         });
+        // Callers check `is_full` and fail at once, because a longer wait would not help.
         self.cache.synced.send_replace(true);
     }
 }
@@ -347,6 +348,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
                 self.listed.push((key, kept));
             }
             Err(key) => {
+                // The last readable state of an undecodable object still counts.
                 self.listed.extend(self.cache.find(&key).map(|last| (key.clone(), last)));
                 self.undecodable.insert(key);
             }
@@ -399,6 +401,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
         }
         (state.answered, state.failing_since, state.is_full) = (Some(Instant::now()), None, false);
         drop(state);
+        // An empty list removes the old objects and makes the cache synced. `end` resets `is_absent`.
         self.begin();
         self.end();
         self.cache.state().is_absent = true;
@@ -411,6 +414,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
         state.last_error = Some(error);
         if P::MAY_BE_REFUSED && matches!(failure.code(), Some(401 | 403)) {
             drop(state);
+            // Plugins look the objects up at the API server, so readiness must not wait for the cache.
             self.cache.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         } else {
             state.failing_since.get_or_insert_with(Instant::now);

@@ -225,6 +225,7 @@ impl Discovery {
         let mut ended = self.shared.ended.subscribe();
         let next = self.shared.begun.load(Ordering::SeqCst) + 1;
         self.shared.wanted.notify_one();
+        // After a timeout, the caller looks up the resource in the old table.
         let _ = tokio::time::timeout(self.limits.lookup_timeout, ended.wait_for(|ended| *ended >= next)).await;
     }
 

@@ -62,6 +62,7 @@ impl Set {
             Read::Other(found) => return Err(format!("unsupported resource type {found}")),
             Read::List(items) => {
                 return items.iter().try_for_each(|item| {
+                    // `accept` decodes the item again. This call only adds the prefix to errors of the decoder.
                     document::read(item, rules.kinds).map_err(|why| format!("failed to decode list item: {why}"))?;
                     self.accept(item, file, rules, files)
                 });

@@ -88,10 +88,12 @@ impl Plugin for NamespaceLifecycle {
                     let why = "this namespace may not be deleted";
                     return Err(Status::forbidden(&resource.group, &resource.resource, &attributes.name, why).into());
                 }
+                // The cache may lag behind the deletion.
                 self.force_live_lookup.insert(attributes.name.clone(), ());
             }
             return Ok(());
         }
+        // The error would reveal to any caller whether the namespace exists.
         let is_access_review = attributes.resource.group == "authorization.k8s.io"
             && attributes.resource.resource == "localsubjectaccessreviews";
         if attributes.namespace.is_empty() || attributes.operation == Operation::Delete || is_access_review {
@@ -100,6 +102,7 @@ impl Plugin for NamespaceLifecycle {
         if !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
+        // An update needs an existing namespace, but may change objects in a terminating namespace.
         if !self.is_terminating(attributes).await? || attributes.operation != Operation::Create {
             return Ok(());
         }

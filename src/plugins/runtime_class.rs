@@ -71,6 +71,7 @@ impl RuntimeClass {
         if let Some(class) = self.0.find::<Class>("", name) {
             return Ok(Some(class));
         }
+        // client-go refuses such a name before it sends a request.
         check_path_segment(name).map_err(Denial::Plain)?;
         match self.0.find_live::<Class>("", name).await? {
             Some(class) => Ok(Some(class)),

@@ -97,7 +97,9 @@ impl ServiceAccount {
         }
         let looking_up =
             |why: String| Denial::forbidden(format!("error looking up service account {namespace}/{name}: {why}"));
+        // client-go refuses such a name before it sends a request.
         check_path_segment(name).map_err(looking_up)?;
+        // Jitter, so that concurrent requests do not retry together.
         let interval = Duration::from_millis(rand::random_range(100..200));
         for attempt in 0..if name == DEFAULT { DEFAULT_ATTEMPTS } else { 1 } {
             if attempt > 0 {
