@@ -1,4 +1,4 @@
-//! Objects with values that the types here do not accept, of every cached kind. They must not affect other objects.
+//! Objects with values that the types here do not accept, of every cached kind. Such objects must not affect other objects.
 
 use super::cache::{Cache, Projection};
 use super::custom_resources::Definition;

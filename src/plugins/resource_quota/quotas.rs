@@ -94,7 +94,7 @@ impl Quotas {
         self.cluster.check_decodable(&[Need::DEVICE_CLASSES], "")
     }
 
-    /// Whether the namespace surely has no quota.
+    /// Whether the namespace is known to have no quota.
     pub(super) fn has_none(&self, namespace: &str) -> bool {
         self.cluster.has_synced::<ResourceQuota>()
             && self.cluster.in_namespace::<ResourceQuota>(namespace).is_empty()
