@@ -1,4 +1,4 @@
-//! What is counted of a service (`serviceEvaluator`).
+//! The usage of a service (`serviceEvaluator`).
 
 use crate::object::Object;
 use crate::object::quantity::Quantity;

@@ -1,4 +1,4 @@
-//! Privilege escalation, as by a set-user-ID file, must be off in every container.
+//! Every container must disable privilege escalation, such as by a set-user-ID file.
 
 use super::{Violation, texts};
 use crate::plugins::pod_security::pod::Pod;

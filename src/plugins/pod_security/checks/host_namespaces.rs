@@ -1,4 +1,4 @@
-//! Network, processes and IPC must not be the host's.
+//! Pods must not share the host's network, PID or IPC namespace.
 
 use super::Violation;
 use crate::plugins::pod_security::pod::Pod;

@@ -1,4 +1,4 @@
-//! No volume may be a path of the host.
+//! Volumes of the type hostPath are forbidden.
 
 use super::{Violation, texts};
 use crate::plugins::pod_security::pod::Pod;

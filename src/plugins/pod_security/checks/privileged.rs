@@ -1,4 +1,4 @@
-//! No container may be privileged.
+//! Privileged containers are forbidden.
 
 use super::{Violation, texts};
 use crate::plugins::pod_security::pod::Pod;

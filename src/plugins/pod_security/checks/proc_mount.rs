@@ -1,4 +1,4 @@
-//! `/proc` must be masked as it is by default, in later baselines only where root is the host's.
+//! `/proc` must be masked as by default. Later baseline versions exempt pods with a user namespace.
 
 use super::{Violation, texts};
 use crate::plugins::pod_security::pod::Pod;

@@ -1,5 +1,4 @@
-//! Containers must say that they do not run as root, or the pod for them; later versions accept a root that is not the
-//! host's.
+//! Each container, or the pod for its containers, must set runAsNonRoot. Later versions exempt pods with a user namespace.
 
 use super::{Violation, texts};
 use crate::plugins::pod_security::pod::Pod;

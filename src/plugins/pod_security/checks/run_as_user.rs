@@ -1,4 +1,4 @@
-//! Nothing may ask to run as user 0; later versions accept a root that is not the host's.
+//! Pods and containers must not set runAsUser to 0. Later versions exempt pods with a user namespace.
 
 use super::{Violation, texts};
 use crate::plugins::pod_security::pod::Pod;

@@ -1,4 +1,4 @@
-//! Nothing may be a process of a Windows host.
+//! Windows HostProcess pods and containers are forbidden.
 
 use super::{Violation, texts};
 use crate::plugins::pod_security::pod::{Fields, Pod};
