@@ -1,7 +1,7 @@
-//! `metav1.Status`: the only form in which a client is told that something went wrong.
+//! `metav1.Status`: the only form in which a client gets an error.
 //!
-//! The constructors follow `k8s.io/apimachinery/pkg/api/errors`, text for text. Turning a `Status` into an HTTP
-//! response is `response.rs`' work.
+//! The constructors follow `k8s.io/apimachinery/pkg/api/errors`, text for text. `response.rs` turns a `Status` into an HTTP
+//! response.
 
 pub mod invalid;
 
@@ -21,22 +21,22 @@ pub struct Status {
     /// A `ListMeta`, always empty here.
     #[serde(default)]
     pub metadata: Map<String, Value>,
-    /// `Failure`, or `Success` in what an upstream or a webhook sends.
+    /// `Failure`, or `Success` in a Status from an upstream or a webhook.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// What happened, for a person.
+    /// The description for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What happened, for a machine: `NotFound`, `Forbidden`, …; empty is "unknown".
+    /// The reason for programs: `NotFound`, `Forbidden`, …; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Whom it happened to.
+    /// The object of the error, its causes, and the time of a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
     /// The HTTP status code.
     #[serde(default)]
     pub code: u16,
-    /// Whether a client gets the message alone, as plain text: what answers is the server, not its API.
+    /// Whether a client gets the message alone, as plain text: an answer of Go's HTTP server, not of the API.
     #[serde(skip)]
     pub is_text: bool,
 }
@@ -57,10 +57,10 @@ pub struct Details {
     /// UID of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// One entry a cause.
+    /// The causes, one entry each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// When to try again, in seconds; 0 is "not said".
+    /// Seconds until a retry; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retry_after_seconds: i32,
 }
@@ -68,10 +68,10 @@ pub struct Details {
 /// A `metav1.StatusCause`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Machine-readable: `FieldValueInvalid`, …
+    /// The reason for programs: `FieldValueInvalid`, …
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// For a person.
+    /// The description for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Path of the field.
@@ -97,7 +97,7 @@ pub fn group_resource(group: &str, resource: &str) -> String {
 }
 
 impl Status {
-    /// A failure with this code, reason and message, without details.
+    /// Creates a failure with this code, reason and message, without details.
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
             kind: kind(),
@@ -112,13 +112,13 @@ impl Status {
         }
     }
 
-    /// The same with details.
+    /// Adds details.
     pub fn with_details(mut self, details: Details) -> Self {
         self.details = Some(Box::new(details));
         self
     }
 
-    /// Any Go error that is no Status: code 500, no reason (`responsewriters.ErrorToAPIStatus`).
+    /// Creates the Status of a Go error that is no Status: code 500, no reason (`responsewriters.ErrorToAPIStatus`).
     pub fn plain(message: impl Into<String>) -> Self {
         Self::failure(500, "", message)
     }
@@ -133,7 +133,7 @@ impl Status {
         Self::failure(401, "Unauthorized", "Unauthorized")
     }
 
-    /// `NewForbidden`: the message leaves out what is empty.
+    /// `NewForbidden`: the message leaves out an empty resource or name.
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
         let subject = group_resource(group, resource);
         let message = match (subject.as_str(), name) {
@@ -150,18 +150,18 @@ impl Status {
         Self::failure(404, "NotFound", message).with_details(details(group, resource, name))
     }
 
-    /// `NewGenericServerResponse(404)`: no such path.
+    /// `NewGenericServerResponse(404)`: the API server has no such path.
     pub fn no_such_path() -> Self {
         Self::failure(404, "NotFound", "the server could not find the requested resource")
             .with_details(Details::default())
     }
 
-    /// `http.NotFound`: the path is not one of an API that there is.
+    /// `http.NotFound`: no API has such a path.
     pub fn page_not_found() -> Self {
         Self::text(404, "404 page not found")
     }
 
-    /// What Go's server says by itself.
+    /// Creates an answer of Go's HTTP server itself.
     pub fn text(code: u16, message: &str) -> Self {
         Self { is_text: true, ..Self::failure(code, "", message) }
     }
@@ -209,14 +209,14 @@ impl Status {
         Self::failure(504, "Timeout", format!("Timeout: {why}")).with_details(Details::default())
     }
 
-    /// What is answered when the time is up that the client or `--request-timeout` gives a request: the filter that writes it
-    /// (`filters.WithTimeoutForNonLongRunningRequests`) knows neither its kind nor what the client accepts.
+    /// The answer after the time that the client or `--request-timeout` gives a request: the filter that writes the answer
+    /// (`filters.WithTimeoutForNonLongRunningRequests`) knows neither the answer's kind nor the media types that the client accepts.
     pub fn out_of_allotted_time() -> Self {
         let status = Self::timeout("request did not complete within the allotted timeout");
         Self { kind: String::new(), api_version: String::new(), ..status }
     }
 
-    /// Whether it is [`Self::out_of_allotted_time`].
+    /// Whether the Status is [`Self::out_of_allotted_time`].
     pub fn is_of_timeout_filter(&self) -> bool {
         self.kind.is_empty()
     }
@@ -226,7 +226,7 @@ impl Status {
         Self::failure(429, "TooManyRequests", format!("Too many requests: {why}"))
     }
 
-    /// `filters.tooManyRequests`: the client is to come back in a second.
+    /// `filters.tooManyRequests`: the client should retry after a second.
     pub fn try_again_later() -> Self {
         let status = Self::failure(429, "TooManyRequests", "Too many requests, please try again later.");
         status.with_details(Details { retry_after_seconds: 1, ..Details::default() })
@@ -252,7 +252,7 @@ impl Status {
         Self::failure(406, "NotAcceptable", message)
     }
 
-    /// A mutating request of a kind that the proxy cannot admit yet, and so refuses.
+    /// Rejects a mutating request of a kind that the proxy cannot admit yet.
     pub fn not_implemented(what: &str) -> Self {
         Self::failure(501, "NotImplemented", format!("kube-admission-proxy cannot admit this request: {what}"))
     }

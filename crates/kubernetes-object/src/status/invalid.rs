@@ -30,7 +30,7 @@ pub fn not_supported(field: &str, value: &str, supported: &[&str]) -> Cause {
     cause("FieldValueNotSupported", field, message)
 }
 
-/// `utilerrors.NewAggregate`: the errors in one text, each once; `None` if there are none.
+/// Joins the errors to one text, each once (`utilerrors.NewAggregate`); `None` without errors.
 pub fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<String> {
     let mut texts: Vec<String> = Vec::new();
     for error in errors {
@@ -44,21 +44,21 @@ pub fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<String> {
     }
 }
 
-/// The `NewInvalid` of these causes; `None` if there are none.
+/// Creates the `NewInvalid` of these causes; `None` without causes.
 pub fn status(kind: &GroupVersionKind, name: &str, causes: Vec<Cause>) -> Option<Status> {
     let text = aggregate(causes.iter().map(|Cause { field, message, .. }| format!("{field}: {message}")))?;
     Some(Status::invalid(&kind.group, &kind.kind, name, &text, causes))
 }
 
-/// An update that must say a resourceVersion and doesn't (`Store.Update`). Here kube-apiserver says the resource where it says the
-/// kind elsewhere.
+/// Creates the error of an update without a required resourceVersion (`Store.Update`). kube-apiserver names the resource here, where
+/// other errors name the kind.
 pub fn without_version(resource: &GroupVersionResource, name: &str) -> Status {
     let cause = invalid("metadata.resourceVersion", "0", "must be specified for an update");
     let text = format!("{}: {}", cause.field, cause.message);
     Status::invalid(&resource.group, &resource.resource, name, &text, vec![cause])
 }
 
-/// The same for options of a request, whose kinds are of `meta.k8s.io`.
+/// Creates the `NewInvalid` for options of a request, whose kinds are in `meta.k8s.io`.
 pub fn options(kind: &str, causes: Vec<Cause>) -> Option<Status> {
     status(&GroupVersionKind::new("meta.k8s.io", "v1", kind), "", causes)
 }
