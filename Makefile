@@ -44,6 +44,7 @@ run: ## Run the proxy with the embedded API server on https://127.0.0.1:6443; AR
 
 test: ## Run all tests that need no foreign binary.
 	$(CARGO) test --workspace --lib --bins --tests
+	$(CARGO) test --doc -p kubernetes-object -p kubernetes-cel
 
 check: ## Check format, lints and code documentation; warnings are errors.
 	$(CARGO) fmt --all --check

@@ -1,8 +1,4 @@
-//! The Common Expression Language as Kubernetes 1.36 has it: the `cel` crate parses, everything behind its syntax tree is
-//! here.
-//!
-//! A source goes through [`parse`], [`check`] (types and overloads as cel-go finds them) and [`plan`] (names become slots and
-//! calls become functions) to a [`Program`], which is evaluated over borrowed JSON and counts its cost as Kubernetes does.
+#![doc = include_str!("../README.md")]
 
 pub mod ast;
 pub mod check;

@@ -1,4 +1,4 @@
-//! The dynamic Kubernetes object and what is done with it: checked access, decoding, patches, selectors.
+#![doc = include_str!("../README.md")]
 
 pub mod kind;
 pub mod names;
