@@ -43,13 +43,14 @@ run: ## Run the proxy with the embedded API server on https://127.0.0.1:6443; AR
 	$(CARGO) run -- serve --bind-address=127.0.0.1 --write-kubeconfig=$(RUN_DIR)/kubeconfig $(ARGS)
 
 test: ## Run all tests that need no foreign binary.
-	$(CARGO) test --lib --bins --tests
+	$(CARGO) test --workspace --lib --bins --tests
+	$(CARGO) test --doc -p kubernetes-object -p kubernetes-cel
 
 check: ## Check format, lints and code documentation; warnings are errors.
-	$(CARGO) fmt --check
-	$(CARGO) clippy --all-targets --locked -- -D warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy --test e2e --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --locked --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 
 docs: $(MDBOOK) ## Build the book of docs/ in target/book, and check its links, tables and examples.
 	$(MDBOOK) build docs
@@ -68,12 +69,12 @@ endef
 WITH_ASSETS := -modfile=../../e2e/assets/go.mod
 
 record: ## Record again what the program knows of Kubernetes' Go code, in KUBERNETES_VERSION.
-	$(call recording,kinds,$(WITH_ASSETS) .,cat,src/object/kinds.txt)
-	$(call recording,protobuf-table,.,cat,src/object/protobuf/messages.txt.gz)
-	$(call recording,protobuf-table,. -objects 1,cat,src/object/protobuf/objects.gz)
-	$(call recording,protobuf-table,. -types,cat,src/object/typed/types.txt)
-	$(call recording,protobuf-table,. -cases 1,gzip -9n,src/object/typed/cases.gz)
-	$(call recording,default-vectors,$(WITH_ASSETS) . <manifests.yaml,gzip -9n,src/object/defaults/vectors.gz)
+	$(call recording,kinds,$(WITH_ASSETS) .,cat,crates/kubernetes-object/src/kinds.txt)
+	$(call recording,protobuf-table,.,cat,crates/kubernetes-object/src/protobuf/messages.txt.gz)
+	$(call recording,protobuf-table,. -objects 1,cat,crates/kubernetes-object/src/protobuf/objects.gz)
+	$(call recording,protobuf-table,. -types,cat,crates/kubernetes-object/src/typed/types.txt)
+	$(call recording,protobuf-table,. -cases 1,gzip -9n,crates/kubernetes-object/src/typed/cases.gz)
+	$(call recording,default-vectors,$(WITH_ASSETS) . <manifests.yaml,gzip -9n,crates/kubernetes-object/src/defaults/vectors.gz)
 	cd e2e/assets && $(GO) mod download
 	$(PYTHON) tools/record-feature-gates.py $(shell $(GO) env GOMODCACHE)/k8s.io $(KUBERNETES_VERSION) >target/recorded
 	mv target/recorded src/config/feature_gates.txt

@@ -1,5 +1,5 @@
-//! Answers of the upstream, believed for a while: bounded, one question at a time each, errors never kept. All answers can be
-//! forgotten at once.
+//! A bounded cache of the upstream's answers: each question has one look-up at a time, and errors are never cached. All answers
+//! can be forgotten at once.
 
 use rand::random;
 use sha2::{Digest, Sha256};
@@ -15,9 +15,9 @@ pub(crate) type Key = [u8; 32];
 pub(crate) struct AnswerCache<V> {
     entries: moka::future::Cache<Key, Entry<V>>,
     secret: Secret,
-    /// Part of each key: a new one makes all earlier answers unreachable, those that are still on their way too.
+    /// Part of each key: a new generation makes all earlier answers unreachable, pending ones too.
     generation: AtomicU64,
-    /// No answer is kept before this time.
+    /// The time until which answers are not cached.
     unsettled_until: RwLock<Option<Instant>>,
 }
 
@@ -27,14 +27,14 @@ struct Entry<V> {
     value: V,
 }
 
-/// The outcome of a look-up that leaves no entry; shared by the callers who waited for it.
+/// The outcome of a look-up that is not cached; shared by the callers who waited for it.
 enum Unkept<V, E> {
     Answer(V),
     Error(Arc<E>),
 }
 
 impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
-    /// A cache of at most so many answers.
+    /// Creates a cache of at most `capacity` answers.
     pub(crate) fn new(capacity: u64) -> Self {
         Self {
             entries: moka::future::Cache::new(capacity),
@@ -44,15 +44,15 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
         }
     }
 
-    /// The key of a question made of these parts; good until [`Self::forget_all`].
+    /// Returns the key of a question with these parts; valid until [`Self::forget_all`].
     pub(crate) fn key(&self, parts: &[&[u8]]) -> Key {
         let generation = self.generation.load(Ordering::Acquire).to_be_bytes();
         let parts: Vec<&[u8]> = std::iter::once(&generation[..]).chain(parts.iter().copied()).collect();
         self.secret.hash(&parts)
     }
 
-    /// Forgets every answer, and keeps no new one for as long as `settling`: the upstream itself may need a moment until it
-    /// answers otherwise.
+    /// Forgets every answer, and caches no answer for the time `settling`: the upstream itself may take a moment until its
+    /// answers change.
     pub(crate) fn forget_all(&self, settling: Duration) {
         let until = Instant::now() + settling;
         *self.unsettled_until.write().unwrap_or_else(PoisonError::into_inner) = Some(until);
@@ -64,11 +64,11 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
         self.unsettled_until.read().unwrap_or_else(PoisonError::into_inner).is_none_or(|until| until <= now)
     }
 
-    /// The cached answer, or else the answer that `look_up` returns, which is cached for as long as `lifetime` says. An answer
-    /// with a lifetime of zero is not cached.
+    /// Returns the cached answer, or the answer of `look_up`, which is cached for its `lifetime`. An answer with a lifetime of
+    /// zero is not cached.
     ///
     /// # Errors
-    /// The look-up's own, shared by all who waited for it.
+    /// If the look-up fails; all callers who waited for the look-up get its error.
     pub(crate) async fn answer<E: Send + Sync + 'static, F: Future<Output = Result<V, E>>>(
         &self,
         key: Key,
@@ -81,13 +81,13 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
             }
             self.entries.invalidate(&key).await;
         }
-        // On the heap: a look-up is a large future, of which moka's own would hold several copies.
+        // On the heap, because a look-up is a large future, and moka's future would hold several copies.
         let look_up = Box::pin(async {
             let asked = Instant::now();
             let value = look_up().await.map_err(|error| Unkept::Error(Arc::new(error)))?;
             let lifetime = lifetime(&value);
             match !lifetime.is_zero() && self.is_settled(asked) {
-                // Counted from the question: the answer is at least as old as that.
+                // The lifetime begins with the question, because the answer may be that old.
                 true => Ok(Entry { expires: asked + lifetime, value }),
                 false => Err(Unkept::Answer(value)),
             }
@@ -102,8 +102,8 @@ impl<V: Clone + Send + Sync + 'static> AnswerCache<V> {
     }
 }
 
-/// What hashes depend on in this process alone, so that nobody outside can find two questions of one hash, or compute
-/// one beforehand (`tokencache.keyFunc`).
+/// A random secret of this process that goes into every hash, so that no client can find two questions with one hash, or compute
+/// a hash beforehand (`tokencache.keyFunc`).
 pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
@@ -111,7 +111,7 @@ impl Secret {
         Self(random())
     }
 
-    /// Each part goes in with its length, so that "xy" "z" is not "x" "yz".
+    /// Hashes the parts. Each part is hashed with its length, so that "xy" "z" is not "x" "yz".
     pub(crate) fn hash(&self, parts: &[&[u8]]) -> Key {
         let inner = parts
             .iter()

@@ -1,4 +1,4 @@
-//! Wires everything together, runs it, and takes it down again.
+//! Builds all components, runs the server, and shuts it down.
 
 mod server_config;
 
@@ -40,15 +40,15 @@ use std::time::Duration;
 /// The user that the kubeconfig for the embedded API server names, and its group.
 const ADMINISTRATOR: (&str, &str) = ("kubernetes-admin", "system:masters");
 
-/// Runs the server until it is told to stop.
+/// Runs the server until a signal stops it.
 ///
 /// # Errors
-/// When something that the configuration names cannot be had.
+/// If a file, an address or another resource that the configuration names is not available.
 pub async fn run(config: Config) -> Result<()> {
     let drain = Drain::new();
     let registry = Registry::new();
     let checks = Checks::new(&drain);
-    // The other checks are known only when everything has been made.
+    // Readiness waits for the start, because the other checks are registered later.
     let start = checks.pending("start");
     let serving = &config.serving;
     let health = Listener::bind(serving.health_address)
@@ -73,7 +73,7 @@ pub async fn run(config: Config) -> Result<()> {
         let shared = Arc::new((pipeline, drain.clone()));
         move |request: Request<Incoming>| {
             let shared = shared.clone();
-            // On the heap until it answers: what is left of a watch then is small.
+            // On the heap until the answer: the rest of a watch is small then.
             async move { Box::pin(shared.0.handle(request.map(incoming), &shared.1)).await }
         }
     };
@@ -95,10 +95,10 @@ fn incoming(body: Incoming) -> Body {
     body.map_err(BoxError::from).boxed_unsync()
 }
 
-/// What clients meet: the serving certificate, and the authority of their own.
+/// The client-facing part: the serving certificate, and the authority of client certificates.
 struct Front {
     tls: Arc<Reloading<ServerConfig>>,
-    /// The authority that the process made for itself, where no files were given.
+    /// The authority that the process generated for itself, if no files were given.
     own: Option<Authority>,
     client_ca: Option<Reloading<CertificateAuthority>>,
 }
@@ -120,7 +120,7 @@ impl Front {
         }
         let own = Authority::generate("kube-admission-proxy")?;
         let issued = own.serving(&own_names(address.ip()))?;
-        // In front of an API server of somebody else's, the process trusts nobody of its own.
+        // In front of a remote API server, the process trusts no authority of its own.
         let is_own = client_ca.is_none() && matches!(config.upstream, config::Upstream::Embedded { .. });
         if !is_own {
             let authorities = client_authorities(&config.authentication);
@@ -133,7 +133,7 @@ impl Front {
         Ok(Self { tls: Arc::new(Reloading::fixed(tls)), own: Some(own), client_ca })
     }
 
-    /// Says where the server is; in front of the embedded API server, with a kubeconfig that reaches it.
+    /// Logs the address of the server; in front of the embedded API server, also writes a kubeconfig for it.
     fn announce(&self, config: &Config, address: SocketAddr, health: SocketAddr) -> Result<()> {
         let server = format!("https://{}", reachable(address));
         tracing::info!("serving on {server}, health and metrics on http://{}", reachable(health));
@@ -153,13 +153,14 @@ impl Front {
     }
 }
 
-/// The files of the CAs that sign client certificates, front proxies' included (`DynamicServingCertificateController`).
+/// Returns the files of the CAs that sign client certificates, including those of front proxies
+/// (`DynamicServingCertificateController`).
 fn client_authorities(authentication: &config::Authentication) -> Vec<PathBuf> {
     let of_front_proxies = authentication.request_header.as_ref().map(|config| &config.client_ca);
     authentication.client_ca.iter().chain(of_front_proxies).cloned().collect()
 }
 
-/// Names that a certificate of the process's own is good for.
+/// Returns the names in a certificate that the process generates for itself.
 fn own_names(bound: IpAddr) -> Vec<String> {
     let mut names: Vec<String> =
         ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
@@ -172,7 +173,7 @@ fn own_names(bound: IpAddr) -> Vec<String> {
     names
 }
 
-/// The address for a client on this machine.
+/// Returns the address for a client on this machine.
 fn reachable(address: SocketAddr) -> SocketAddr {
     if !address.ip().is_unspecified() {
         return address;
@@ -190,7 +191,7 @@ fn authority(flag: &'static str, path: &Path) -> Result<Reloading<CertificateAut
     .with_context(|| format!("--{flag}={}", path.display()))
 }
 
-/// A file that is of no use, and why.
+/// The reason why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Unreadable(String);
@@ -216,7 +217,7 @@ fn bounds(config: &Config) -> Bounds {
     }
 }
 
-/// Files that authentication follows while the server runs.
+/// The authentication files, which are reloaded while the server runs.
 #[derive(Default)]
 struct Files {
     request_header_ca: Option<Reloading<CertificateAuthority>>,
@@ -242,7 +243,7 @@ fn static_tokens(path: &Path) -> Result<Reloading<StaticTokens>> {
     .with_context(|| format!("--token-auth-file={}", path.display()))
 }
 
-/// The API server behind, and the ways there.
+/// The API server behind, and its transports.
 struct Upstream {
     transport: SharedTransport,
     forwarder: Forwarder,
@@ -276,7 +277,7 @@ impl Upstream {
     }
 }
 
-/// Clients reach the API server under the names that it publishes; the proxy is not ready while these cannot be read.
+/// Follows the header names that the API server publishes for front proxies; the proxy is not ready while they cannot be read.
 fn front_proxy(transport: &SharedTransport, limits: &Limits, checks: &Checks) -> Identity {
     let (front_proxy, known) =
         FrontProxy::follow(transport.clone(), limits.front_proxy_headers_interval, limits.call_timeout);
@@ -314,7 +315,7 @@ fn cluster_limits(limits: &Limits) -> cluster::Limits {
     }
 }
 
-/// The path of requests, with everything on it.
+/// Builds the path of requests with all its components.
 fn pipeline(
     config: &Config,
     front: &Front,
@@ -327,7 +328,7 @@ fn pipeline(
     let limits = &config.limits;
     let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
     let of_plugins = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied();
-    // Custom resources are decoded whatever plugins there are.
+    // Custom resources are decoded even if no plugin needs the definitions.
     let mut needs: Vec<Need> = of_plugins.chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
     if config.admission.routes_to_endpoints && needs.contains(&Need::SERVICES) {
         needs.push(Need::ENDPOINT_SLICES);
@@ -368,7 +369,7 @@ fn pipeline(
     });
     let is_constrained = config.admission.feature_gates.is_on("ConstrainedImpersonation");
     let impersonations = impersonation::Metrics::register(registry).context("impersonation metrics")?;
-    // The embedded API server is not far enough away for it to matter.
+    // The embedded API server is part of this process, so its release is known.
     let release = Arc::new(match &config.upstream {
         config::Upstream::Embedded { .. } => Release::known(),
         config::Upstream::Remote { .. } => {
@@ -405,7 +406,7 @@ fn pipeline(
     })
 }
 
-/// Whether webhooks are called here and by the API server behind.
+/// Checks whether both the proxy and the API server behind call webhooks.
 fn doubled(config: &Config, upstream: &Upstream) -> Option<Doubled> {
     let config::Upstream::Remote { calls_webhooks, .. } = &config.upstream else { return None };
     let plugins: Vec<&'static str> = config.admission.plugins.iter().map(|spec| spec.name).collect();
@@ -416,7 +417,7 @@ fn doubled(config: &Config, upstream: &Upstream) -> Option<Doubled> {
     })
 }
 
-/// Auditing, where a log and a policy are given; kube-apiserver needs both as well.
+/// Starts auditing if a log and a policy are given; kube-apiserver needs both as well.
 fn audit(config: &Config, registry: &Registry) -> Result<(Audit, Option<Arc<Log>>)> {
     let metrics = audit::Metrics::register(registry)?;
     let Some(policy_file) = &config.audit.policy_file else { return Ok((Audit::off(), None)) };

@@ -10,26 +10,26 @@ use std::task::{Context, Poll};
 /// Any error of a body or transport.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request's or response's body on its way through: streamed, never collected unless a step says so.
+/// The body of a request or response, which streams through; only a step that needs the whole body collects it.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
-/// A body that is already there.
+/// Returns a body with these bytes.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body with nothing in it.
+/// Returns an empty body.
 pub fn empty() -> Body {
     full(Bytes::new())
 }
 
-/// An error with its causes, in one line for the log.
+/// Formats an error and its causes in one line for the log.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         let cause_text = cause.to_string();
-        // Some errors say their cause themselves.
+        // The text of some errors already contains the cause.
         if !text.ends_with(&cause_text) {
             text = format!("{text}: {cause_text}");
         }

@@ -1,6 +1,6 @@
-//! The command line: arguments in, exit code out.
+//! The command line: parses the arguments and returns the exit code.
 //!
-//! `arguments.rs` says what can be typed, `serve.rs` makes a [`crate::app::Config`] of it, `check.rs` needs none.
+//! `arguments.rs` defines the arguments, `serve.rs` makes a [`crate::app::Config`] of them, `check.rs` needs no configuration.
 
 mod arguments;
 mod check;
@@ -18,9 +18,9 @@ use std::error::Error;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-/// Something is wrong with what was asked for, or went wrong while doing it.
+/// The exit code if the configuration or a checked manifest is invalid, or the command fails.
 const FAILURE: u8 = 1;
-/// The command line cannot be understood.
+/// The exit code if the command line cannot be parsed.
 const USAGE: u8 = 2;
 
 /// Runs the program.
@@ -68,22 +68,22 @@ fn run_server(flags: &arguments::Serve) -> anyhow::Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(crate::app::run(config));
-    // What `run` did not wait for on purpose must not hold up the end.
+    // Tasks that `run` deliberately leaves behind must not delay the exit.
     runtime.shutdown_background();
     done
 }
 
-/// klog's levels: 0 and 1 what an operator wants to know, 2 to 5 decisions, from 6 on every request. Other crates only
-/// speak up from 8 on.
+/// Starts the log with klog's levels: 0 and 1 for operators, 2 to 5 with decisions, from 6 on with every request. Other crates
+/// log at debug level only from 8 on.
 fn start_log(verbosity: u8) {
     let filter = tracing_subscriber::EnvFilter::new(log_filter(verbosity));
     let is_terminal = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr);
-    // A log that somebody else set up before (a test, say) stays.
+    // A log that was set up before, for example by a test, stays.
     let _ = log.try_init();
 }
 
-/// The kube crates log whole answers that they cannot decode, so they never log.
+/// Returns the log filter. The kube crates log whole answers that they cannot decode, so they are off.
 pub(crate) fn log_filter(verbosity: u8) -> String {
     let (own, requests, others) = match verbosity {
         0..=1 => ("info", "off", "warn"),
@@ -94,18 +94,18 @@ pub(crate) fn log_filter(verbosity: u8) -> String {
     format!("{others},{}={own},{REQUEST_LOG}={requests},kube_client=off,kube_core=off", env!("CARGO_CRATE_NAME"))
 }
 
-/// Says what is wrong with the command line, or prints the help that was asked for.
+/// Prints the error of the command line, or the requested help.
 fn refuse(error: &clap::Error) -> ExitCode {
     if let Some(line) = wrong_value(error) {
         eprintln!("error: {line}");
         return ExitCode::from(FAILURE);
     }
-    // Nothing can be done about a closed output here.
+    // A closed output cannot be handled here.
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }
 
-/// The one line about a value that is of no use for its flag; `None` if the error is another.
+/// Returns the line about a flag's invalid value; `None` for any other error.
 fn wrong_value(error: &clap::Error) -> Option<String> {
     if !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) {
         return None;
@@ -121,7 +121,7 @@ fn wrong_value(error: &clap::Error) -> Option<String> {
         (None, Some(ContextValue::Strings(valid))) if !valid.is_empty() => {
             format!("must be one of {}", valid.join(", "))
         }
-        // The value is missing: that is usage.
+        // A missing value is a usage error.
         (None, _) => return None,
     };
     Some(format!("{flag}={value}: {reason}"))

@@ -1,19 +1,19 @@
-//! What is made of sources, made again and swapped as one when they change.
+//! A value derived from sources, which is computed again and replaced atomically when the sources change.
 
 use arc_swap::ArcSwap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Configurations from files, and those from the API; each list is the same `Arc` as long as nothing in it changes.
+/// Configurations from files, and configurations from the API; each list stays the same `Arc` until its content changes.
 pub type Both<C> = (Arc<Vec<Arc<C>>>, Arc<Vec<Arc<C>>>);
 
-/// A `T` made of an `S`.
+/// A `T` derived from an `S`.
 #[derive(Debug)]
 pub struct Derived<S, T> {
     current: ArcSwap<Snapshot<S, T>>,
     making: Mutex<()>,
 }
 
-/// What was made, and of what; of nothing at first.
+/// The derived value with its sources; `sources` is `None` at first.
 #[derive(Debug)]
 struct Snapshot<S, T> {
     sources: Option<S>,
@@ -28,13 +28,13 @@ impl<S, T: Default> Default for Derived<S, T> {
 }
 
 impl<S, T> Derived<S, T> {
-    /// What was made last, whatever the sources are by now.
+    /// Returns the last derived value, even if the sources have changed.
     pub fn last(&self) -> Arc<T> {
         self.current.load().made.clone()
     }
 
-    /// What is made of the present sources. Who finds that these are not the `same` any more makes it, knowing what was made
-    /// before; others wait for that.
+    /// Returns the value derived from the present sources. If the sources are not the `same` any more, one caller derives a new
+    /// value from them and the last value; other callers wait for that.
     pub fn get(&self, present: impl Fn() -> S, same: impl Fn(&S, &S) -> bool, make: impl Fn(&S, &T) -> T) -> Arc<T> {
         let of = |sources: &S| {
             let current = self.current.load();

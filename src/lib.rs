@@ -3,18 +3,18 @@
 //! A reverse proxy in front of an API server: it authenticates, admits every mutating request with the admission
 //! plugins of Kubernetes, and forwards what is accepted. `ARCHITECTURE.md` is the map.
 
-pub mod kind;
+pub use kubernetes_cel as cel;
+pub use kubernetes_object as object;
+pub use kubernetes_object::{go_text, kind, names, status};
+
 pub mod user;
 pub mod body;
-pub mod go_text;
-pub mod names;
 mod answers;
 mod derived;
 pub mod metrics;
 pub mod shares;
 pub mod processor;
 
-pub mod cel;
 pub mod cli;
 pub mod app;
 pub mod config;
@@ -27,7 +27,6 @@ pub mod authz;
 pub mod impersonation;
 pub mod upstream;
 pub mod response;
-pub mod status;
 
 pub mod admission;
 pub mod plugins;
@@ -39,7 +38,6 @@ pub mod conversion;
 pub mod matching;
 pub mod expressions;
 
-pub mod object;
 pub mod cluster;
 pub mod audit;
 

@@ -1,11 +1,11 @@
-//! The registry of metrics: Prometheus' own, which leaves out metrics without a value, and a list of all of them.
+//! The registry of metrics: Prometheus' registry, which omits metrics without a value, and a list of all metrics.
 
 use prometheus::core::Collector;
 use prometheus::proto::{MetricFamily, MetricType};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The metrics that `/metrics` serves. Clones share them.
+/// The metrics of `/metrics`, which clones share.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     metrics: prometheus::Registry,
@@ -33,7 +33,7 @@ impl Registry {
     /// Adds a metric.
     ///
     /// # Errors
-    /// When a metric of this name is registered already.
+    /// If a metric of this name is already registered.
     pub fn register(&self, collector: Box<dyn Collector>) -> prometheus::Result<()> {
         let kinds: BTreeMap<String, &'static str> =
             collector.collect().iter().map(|family| (family.name().to_owned(), kind(family))).collect();
@@ -49,13 +49,13 @@ impl Registry {
         Ok(())
     }
 
-    /// The metrics that have a value.
+    /// Returns the metrics that have a value.
     #[must_use]
     pub fn gather(&self) -> Vec<MetricFamily> {
         self.metrics.gather()
     }
 
-    /// All metrics by name.
+    /// Returns the descriptions of all metrics by name.
     #[must_use]
     pub fn descriptions(&self) -> BTreeMap<String, Description> {
         self.descriptions.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,7 +1,7 @@
 //! The path of a request, top to bottom.
 //!
-//! [`Pipeline::handle`] is the outer shell: audit, warnings and errors to responses. `Pipeline::answer` is the path
-//! itself, one line a step. What happens to each kind of write is in `pipeline/`.
+//! [`Pipeline::handle`] is the outer shell: it writes the audit event and the warnings, and turns errors into responses.
+//! `Pipeline::answer` is the path itself, one line a step. The modules in `pipeline/` handle each kind of write.
 
 mod answers;
 mod audited;
@@ -63,54 +63,54 @@ use target::Target;
 use tokio::time::Instant;
 use write::{TimeLimit, Write};
 
-/// Where every request is logged.
+/// The `tracing` target of the request log.
 pub const REQUEST_LOG: &str = concat!(env!("CARGO_CRATE_NAME"), "::requests");
-/// How many header fields a request may have.
+/// The highest number of header fields in a request.
 const MAX_HEADERS: usize = 1_000;
-/// With these a client asks some servers to treat the request as if it had another method: never, here.
+/// Headers with which a client asks some servers to use another method. The proxy removes them from every request.
 const METHOD_OVERRIDES: [HeaderName; 3] = [
     HeaderName::from_static("x-http-method"),
     HeaderName::from_static("x-http-method-override"),
     HeaderName::from_static("x-method-override"),
 ];
 
-/// Everything that a request passes.
+/// The components that a request passes.
 pub struct Pipeline {
-    /// Who calls.
+    /// The authentication of callers.
     pub authenticator: Authenticator,
-    /// Who may call as somebody else.
+    /// The check that a caller may impersonate another user.
     pub impersonation: Impersonation,
-    /// What callers may do.
+    /// The authorization of requests.
     pub authorizer: Arc<Authorizer>,
-    /// What resources there are.
+    /// The resources that the API server serves.
     pub discovery: Arc<Discovery>,
-    /// What is known of the cluster.
+    /// The cached state of the cluster.
     pub cluster: Arc<Cluster>,
     /// The admission plugins.
     pub chain: Arc<Chain>,
-    /// Which names no object of the API gets.
+    /// The names that no object of the API may have.
     pub reserved_names: ReservedNames,
-    /// What the validating phase sees.
+    /// The form of the object that the validating phase sees.
     pub validation_view: ValidationView,
-    /// Who owns the fields that admission changes.
+    /// The owner of the fields that admission changes.
     pub field_ownership: FieldOwnership,
-    /// What forms bodies and answers may have.
+    /// The media types of bodies and answers.
     pub media_types: MediaTypes,
-    /// The way to the API server.
+    /// The connection to the API server.
     pub gateway: Gateway,
-    /// What is known of aggregated APIs.
+    /// The cache of the operations of aggregated APIs that support dry run.
     pub dry_runs: DryRuns,
     /// The audit log.
     pub audit: Audit,
-    /// How many requests there are.
+    /// The limits on concurrent requests.
     pub in_flight: InFlight,
-    /// Where they are worked on.
+    /// The scheduler of the work on requests.
     pub processor: Processor,
-    /// Every bound.
+    /// The limits of the process.
     pub limits: Limits,
 }
 
-/// What an audit event says of a request as it came, before any step took headers out of it.
+/// The audited properties of a request as it arrived. A later step removes headers from the request.
 #[derive(Default)]
 struct Came {
     uri: String,
@@ -123,7 +123,7 @@ impl Came {
     fn of(request: &Request<Body>, connection: &Connection) -> Self {
         let user_agent = request.headers().get(USER_AGENT).and_then(|value| value.to_str().ok());
         Self {
-            // Over HTTP/2, and to a proxy, the URI has a host as well.
+            // Over HTTP/2, and in a request to a proxy, the URI has a host as well.
             uri: request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string),
             user_agent: user_agent.unwrap_or_default().to_owned(),
             source_ips: audit::source_ips(request.headers(), connection.remote.ip()),
@@ -132,52 +132,54 @@ impl Came {
     }
 }
 
-/// What the steps tell the shell, whether they succeed or not.
+/// The results of the steps that the shell needs, whether the steps succeed or fail.
 #[derive(Default)]
 struct Exchange {
     audit_id: String,
-    /// Who is audited; empty where nobody is.
+    /// The user name in the audit event; empty if the request is not audited.
     user: String,
     warnings: Arc<Warnings>,
     event: Option<EventInProgress>,
-    /// What the validating phase annotated; it counts unless the API server refuses what that phase would not have seen.
+    /// The annotations of the validating phase. The shell drops them if the API server refuses a write that kube-apiserver would
+    /// have refused before that phase.
     validated: Vec<Annotation>,
-    /// The effects of that phase, undone in the same case.
+    /// The effects of the validating phase, undone in the same case as its annotations.
     effects: Effects,
-    /// Held until the response was written, also where the event waits for all of it.
+    /// The in-flight seat, held until the whole response is written, even if the audit event buffers the response first.
     seat: Option<Seat>,
-    /// Whether a handler of the resource answers. Only those know CBOR: filters and routes do not.
+    /// Whether a resource handler answers. Only resource handlers support CBOR: filters and routes do not.
     is_routed: bool,
 }
 
 impl Exchange {
-    /// For the annotations of one phase.
+    /// Empty annotations for one phase, at the level of the audit event.
     fn annotations(&self) -> Annotations {
         Annotations::published_up_to(self.event.as_ref().map(EventInProgress::annotation_level))
     }
 
-    /// Notes how long a part of the work took that began then.
+    /// Records the latency of a layer that began at `started`.
     fn took(&mut self, layer: &'static str, started: Instant) {
         if let Some(event) = &mut self.event {
             event.add_latency(layer, started.elapsed());
         }
     }
 
-    /// Notes how long the webhooks of the phase that ended took.
+    /// Records the latency of the webhooks of the finished phase.
     fn took_webhooks(&mut self, attributes: &Attributes) {
         if let Some(event) = &mut self.event {
             event.add_webhook_latency(attributes.webhook_time.take());
         }
     }
 
-    /// Hands the annotations of the phase that ended to the audit event, whether it accepted or not.
+    /// Adds the annotations of the finished phase to the audit event, whether the phase accepted or refused.
     fn publish(&mut self, annotations: Vec<Annotation>) {
         if let Some(event) = &mut self.event {
             event.annotate_all(annotations);
         }
     }
 
-    /// Keeps the annotations and effects of a validating phase until it is known whether it counts; the one before did.
+    /// Keeps the annotations and effects of a validating phase until the API server's answer is known. Publishes the annotations
+    /// kept before.
     fn hold(&mut self, annotations: Vec<Annotation>, effects: Effects) {
         self.effects = effects;
         let before = std::mem::replace(&mut self.validated, annotations);
@@ -193,7 +195,7 @@ impl Exchange {
 }
 
 impl Pipeline {
-    /// Answers a request, whatever becomes of it.
+    /// Answers a request; a refusal becomes a response too.
     pub async fn handle(&self, mut request: Request<Body>, drain: &Drain) -> Response<Body> {
         let info = request_info(request.method(), request.uri());
         let audit_id = audit::audit_id(request.headers());
@@ -225,7 +227,8 @@ impl Pipeline {
             exchange.warnings.write_to(response.headers_mut(), refusal.is_some());
         }
         if let Ok(mut id) = HeaderValue::from_str(&exchange.audit_id) {
-            // HTTP/2 keeps such a value out of its table: no other answer has it, and it would push out what they share.
+            // A sensitive value stays out of the HPACK table of HTTP/2: no other answer has this id, and the id would push out
+            // shared values.
             id.set_sensitive(true);
             response.headers_mut().insert(AUDIT_ID, id);
         }
@@ -251,11 +254,11 @@ impl Pipeline {
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
         if request.headers().len() > MAX_HEADERS {
-            // A map of headers holds no more than 24,576, and some are added.
+            // `HeaderMap` holds at most 24,576 fields, and the proxy adds some.
             return Err(Status::failure(431, "", "the request has too many header fields"));
         }
         if has_unknown_encoding(request.headers()) {
-            // `http.badRequestError` of Go's server. What follows is read as chunks; what they hold is anybody's guess.
+            // `http.badRequestError` of Go's server. The body would be read as chunks, whose content has an unknown encoding.
             return Err(Status::text(501, "Unsupported transfer encoding"));
         }
         if info.is_undetermined() {
@@ -273,19 +276,20 @@ impl Pipeline {
         }
         exchange.seat = Some(seat);
         if *request.method() == Method::CONNECT {
-            // To both neighbours a success would mean that the connection is a tunnel from here on.
+            // Client and upstream would take a success as the start of a tunnel on this connection.
             return Err(target::not_allowed());
         }
         let connect = match self.connect_target(request.method(), info).await {
             Ok(connect) => connect,
             Err(refusal) => {
-                // Who may not even ask is told that first.
+                // A caller without the permission gets 403, not the answer about the resource.
                 Box::pin(self.authorize(info, &caller, exchange)).await?;
                 self.may_be_told(info, &caller).await?;
                 return Err(refusal);
             }
         };
-        // A GET connects too; a server behind that tidies paths must not find a connect where none was admitted.
+        // A GET can connect too. An upstream server that normalizes paths must not find a connect in a path that admission
+        // skipped.
         let may_hide_connect = !is_canonical(request.uri()) && connect::is_named_in(&info.path);
         if connect.is_none() && is_read(request.method()) && !may_hide_connect {
             return self.gateway.stream(request, &caller).await;
@@ -296,7 +300,7 @@ impl Pipeline {
         if !info.is_resource_request {
             return self.gateway.stream(request, &caller).await;
         }
-        // From here on the heap, so that reads do not carry the room for writes along.
+        // The futures from here on are on the heap, so that the future of a read does not reserve memory for a write.
         let authorized = Box::pin(async {
             self.authorize(info, &caller, exchange).await?;
             self.may_cause_side_effects(info, &caller).await
@@ -321,7 +325,7 @@ impl Pipeline {
         }
     }
 
-    /// Who calls, after impersonation.
+    /// Returns the caller after impersonation.
     async fn identify(
         &self,
         request: &mut Request<Body>,
@@ -339,7 +343,7 @@ impl Pipeline {
             source_ips: came.source_ips,
             received: came.received,
         };
-        // Nobody has been asked for a name yet (`filters.WithRequestDeadline`).
+        // kube-apiserver checks the timeout before authentication (`filters.WithRequestDeadline`).
         if !info.is_long_running()
             && let Err(refusal) = timeout::asked(request.uri().query().unwrap_or_default())
         {
@@ -378,7 +382,7 @@ impl Pipeline {
         Ok(Caller { user: impersonated.user, credentials: impersonated.credentials, is_proxy: false })
     }
 
-    /// Whether the caller may, and a note of the answer in the audit event.
+    /// Checks that the caller is authorized, and records the decision in the audit event.
     async fn authorize(&self, info: &RequestInfo, caller: &Caller, exchange: &mut Exchange) -> Result<(), Status> {
         let started = Instant::now();
         let decision = self.authorizer.authorize(&caller.user, info, caller.credentials.as_ref()).await;
@@ -414,12 +418,12 @@ impl Pipeline {
         }
     }
 
-    /// What plugins may ask about the caller.
+    /// The authorizer with which plugins check the caller's permissions.
     fn authorizer_of(&self, caller: &Caller) -> CallerAuthorizer {
         CallerAuthorizer::new(self.authorizer.clone(), caller.user.clone(), caller.credentials.clone())
     }
 
-    /// The target of an exec, attach, port-forward or proxy; none for everything else.
+    /// Returns the target of an exec, attach, port-forward or proxy request, and `None` for every other request.
     async fn connect_target(&self, method: &Method, info: &RequestInfo) -> Result<Option<Target>, Status> {
         let may_connect = info.is_resource_request && !info.subresource.is_empty() && !info.name.is_empty();
         if !may_connect || !connect::may_be(info) {
@@ -430,7 +434,7 @@ impl Pipeline {
         Ok(target.is_connect().then_some(target))
     }
 
-    /// Whether the target takes the write, in a form that there is.
+    /// Checks that the target supports the write, and that the media types of the request are supported.
     fn check_write(
         &self,
         request: &Request<Body>,
@@ -444,7 +448,7 @@ impl Pipeline {
             negotiate::check_route(request, info, self.media_types)?;
             warnings.set_deprecation(deprecation);
         } else {
-            // All of them have one route, whose handler warns first.
+            // All custom resources share one route, whose handler warns first.
             warnings.set_deprecation(deprecation);
             target.check(request.method(), info)?;
         }
@@ -452,7 +456,7 @@ impl Pipeline {
         negotiate::check(request, info, target, self.media_types)
     }
 
-    /// A mutating request: what it is to do decides how it is admitted.
+    /// Answers a mutating request according to its verb.
     async fn write(
         &self,
         request: Request<Body>,
@@ -481,7 +485,7 @@ impl Pipeline {
                 "patch" => write.patch(exchange).await,
                 "delete" => write.delete(exchange).await,
                 "deletecollection" => {
-                    // That nothing is left to delete the proxy says by itself, too.
+                    // The proxy alone answers for an empty collection, so the API server would not check the caller's permission.
                     self.may_be_told(info, caller).await?;
                     write.delete_collection(exchange).await
                 }
@@ -490,7 +494,7 @@ impl Pipeline {
         };
         let answered = tokio::time::timeout_at(deadline, work).await.unwrap_or_else(|_| Err(limit.status()));
         let answered = match limit {
-            // Whatever failed on its way for want of time: the filter is quicker.
+            // kube-apiserver's timeout filter answers before any error that the missing time causes.
             TimeLimit::OfClient if Instant::now() >= deadline => answered.map_err(|_| limit.status()),
             _ => answered,
         };
@@ -504,20 +508,20 @@ impl Pipeline {
 #[cfg(test)]
 mod tests;
 
-/// Whether the body is not just in chunks (`http.transferReader.parseTransferEncoding`).
+/// Whether the request has a transfer encoding other than `chunked` (`http.transferReader.parseTransferEncoding`).
 fn has_unknown_encoding(headers: &HeaderMap) -> bool {
     let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
     let is_chunked = encodings.next().is_none_or(|encoding| encoding.as_bytes().eq_ignore_ascii_case(b"chunked"));
     !is_chunked || encodings.next().is_some()
 }
 
-/// Whether the objects say who may do what.
+/// Whether the objects of the resource grant permissions.
 fn grants_rights(info: &RequestInfo) -> bool {
     info.api_group == "rbac.authorization.k8s.io"
         && matches!(info.resource.as_str(), "roles" | "clusterroles" | "rolebindings" | "clusterrolebindings")
 }
 
-/// Whether a write that is answered so has, or may have, changed something.
+/// Whether a write with this answer has, or may have, changed something.
 fn may_be_stored(answered: &Result<Response<Body>, Status>) -> bool {
     let code = answered.as_ref().map_or_else(|refusal| refusal.code, |response| response.status().as_u16());
     !(400..500).contains(&code)

@@ -1,10 +1,10 @@
-//! Where the work on a request runs: long work leaves the async worker, and users take turns with it.
+//! Schedules the work on requests: long work leaves the async worker, and users take turns with it.
 //!
-//! A worker of the runtime serves all connections, and nothing preempts it. A future that [`Processor::run`] runs says with
-//! [`expect`] that it is about to decode, patch or evaluate something large. From its next poll on, the future is polled
-//! where the runtime does not wait for it: the operating system divides the processors between long work and the workers.
-//! A poll of long work needs a turn. There are fewer turns than processors, and half of them at most are one user's, so that
-//! neither the workers nor the long work of other users wait for the long work of one.
+//! A worker of the runtime serves all connections, and nothing preempts the worker. Before a future in [`Processor::run`]
+//! decodes, patches or evaluates a large input, the future calls [`expect`]. From the next poll on, the future is polled off the
+//! worker: the operating system divides the processors between long work and the workers. A poll of long work needs a turn. There
+//! are fewer turns than processors, and one user has at most half of them, so that neither the workers nor the long work of other
+//! users wait for the long work of one user.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,39 +15,39 @@ use std::task::Poll;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Semaphore;
 
-/// How many bytes a poll decodes, patches and encodes on a worker: the slowest input that is known takes 100 ns a byte.
+/// The bytes that a poll decodes, patches and encodes on a worker: the slowest known input takes 100 ns a byte.
 const SHORT_BYTES: usize = 32 << 10;
 
 thread_local! {
-    /// What the future that is being polled expects; none outside of [`Processor::run`].
+    /// The work that the polled future expects; `None` outside of [`Processor::run`].
     static EXPECTED: Cell<Option<Work>> = const { Cell::new(None) };
 }
 
-/// How much work a poll does.
+/// The amount of work in a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// On a worker: so many bytes more.
+    /// Short work on a worker: the bytes that are left.
     Short(usize),
     Long,
 }
 
-/// The work of a poll that has just begun.
+/// The work at the start of a poll.
 const SHORT: Work = Work::Short(SHORT_BYTES);
 
-/// The turns of long work. Clones share them.
+/// The turns of long work, which clones share.
 #[derive(Clone, Debug)]
 pub struct Processor(Arc<Turns>);
 
 #[derive(Debug)]
 struct Turns {
     all: Semaphore,
-    /// How many of them are one user's.
+    /// The turns that one user may have.
     of_one: usize,
     lines: Mutex<HashMap<Arc<str>, Weak<Line>>>,
 }
 
-/// The turns of one user who has long work. The line for all turns is first come, first served; no more of a user's polls
-/// stand in it than the user may have turns.
+/// The turns of one user with long work. The queue for all turns is first in, first out; a user has at most as many polls in that
+/// queue as turns.
 #[derive(Debug)]
 struct Line {
     user: Arc<str>,
@@ -56,7 +56,7 @@ struct Line {
 }
 
 impl Processor {
-    /// So many turns at a time; 0 for one less than there are processors, but one.
+    /// Creates this number of turns; 0 stands for one less than the number of processors, but at least 1.
     pub fn new(turns: usize) -> Self {
         let turns = match turns {
             0 => std::thread::available_parallelism().map_or(1, |processors| processors.get() - 1),
@@ -66,7 +66,7 @@ impl Processor {
         Self(Arc::new(Turns { all: Semaphore::new(turns), of_one: turns.div_ceil(2), lines: Mutex::default() }))
     }
 
-    /// Runs the work on a request of this user.
+    /// Runs the work on a request of a user.
     pub async fn run<F: Future>(&self, user: &str, work: F) -> F::Output {
         let mut work = pin!(work);
         let short = poll_fn(|context| match polled(SHORT, || work.as_mut().poll(context)) {
@@ -110,7 +110,7 @@ impl Turns {
 }
 
 impl Line {
-    /// Waits for a turn, which ends when the result is dropped.
+    /// Waits for a turn, which ends when the returned value is dropped.
     async fn turn(&self) -> impl Sized + use<'_> {
         // Neither semaphore is ever closed.
         let own = self.own.acquire().await.ok();
@@ -121,15 +121,15 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         let mut lines = self.turns.lines();
-        // A new line of the same user may stand there already.
+        // The map may already hold a new line of the same user.
         if lines.get(&self.user).is_some_and(|line| line.strong_count() == 0) {
             lines.remove(&self.user);
         }
     }
 }
 
-/// Says that so many bytes are about to be decoded, or that as much other work is about to be done. Long work goes on at the
-/// next poll, when its turn has come. Outside of [`Processor::run`] nothing happens.
+/// Announces the decoding of so many bytes, or other work of that size. Long work goes on at the next poll, in its turn. Has no
+/// effect outside of [`Processor::run`].
 pub async fn expect(bytes: usize) {
     let Some(left) = short_left() else { return };
     match left.checked_sub(bytes) {
@@ -138,7 +138,7 @@ pub async fn expect(bytes: usize) {
     }
 }
 
-/// Says that work is about to be done of which nobody knows how long it takes.
+/// Announces work of unknown length.
 pub async fn expect_long() {
     let mut is_announced = short_left().is_none();
     poll_fn(|context| {
@@ -152,7 +152,7 @@ pub async fn expect_long() {
     .await;
 }
 
-/// The work that this poll may still do on its worker, in bytes that are decoded; none where long work may be done.
+/// Returns the work that this poll may still do on its worker, in decoded bytes; `None` if long work is allowed.
 pub fn short_left() -> Option<usize> {
     match EXPECTED.get() {
         Some(Work::Short(left)) => Some(left),
@@ -160,16 +160,16 @@ pub fn short_left() -> Option<usize> {
     }
 }
 
-/// Records what [`short_left`] has become after short work.
+/// Sets the value of [`short_left`] after short work.
 pub fn set_short_left(left: usize) {
     if short_left().is_some() {
         EXPECTED.set(Some(Work::Short(left)));
     }
 }
 
-/// Polls a future that expects this, and answers what it expects then.
+/// Polls a future with this expectation, and returns the expectation after the poll.
 fn polled<T>(expected: Work, poll: impl FnOnce() -> T) -> (T, Work) {
-    /// Leaves the thread as it was, also by a panic.
+    /// Restores the thread's state, even after a panic.
     struct Restore(Option<Work>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -181,7 +181,7 @@ fn polled<T>(expected: Work, poll: impl FnOnce() -> T) -> (T, Work) {
     (output, EXPECTED.get().unwrap_or(expected))
 }
 
-/// Does work while another thread takes over the worker. A runtime that has one thread only has no other.
+/// Runs work while another thread takes over the worker. On a single-threaded runtime the work blocks the worker.
 fn off_worker<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -215,7 +215,7 @@ mod tests {
         };
         assert_eq!(processor.run("a", step(SHORT_BYTES / 2)).now_or_never(), Some(Some(Work::Short(0))));
         assert_eq!(processor.run("a", step(SHORT_BYTES / 2 + 1)).await, Some(Work::Long));
-        // Nothing is left behind, neither on the thread nor of the user.
+        // No state is left, neither of the thread nor of the user.
         assert_eq!(EXPECTED.get(), None);
         assert!(processor.0.lines().is_empty());
         expect(usize::MAX).now_or_never().expect("nobody runs this");
@@ -245,7 +245,7 @@ mod tests {
         });
     }
 
-    /// Long work that counts itself while it runs, and lets others run meanwhile.
+    /// Runs long work that counts its concurrent runs and yields between them.
     async fn counted(processor: &Processor, user: &str, running: &AtomicUsize, most: &AtomicUsize) {
         let work = async {
             expect_long().await;
@@ -289,7 +289,7 @@ mod tests {
         };
         let greedy = (0..5).map(|_| step("greedy"));
         let all = async {
-            // The order of the first polls is the order in which they ask for turns.
+            // The futures ask for turns in the order of their first polls.
             tokio::join!(join_all(greedy), step("quiet"));
             end.send(()).unwrap();
         };

@@ -1,4 +1,4 @@
-//! From what the path decided to HTTP: the one place that writes a [`Status`] to a client.
+//! Turns the outcome of a request into an HTTP response: the only place that writes a [`Status`] to a client.
 
 mod yaml;
 
@@ -11,23 +11,24 @@ use crate::status::Status;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, Response, StatusCode, Uri};
 
-/// In what form a client is told that something went wrong.
+/// The form of a Status for a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form(Option<Agreed>);
 
 impl Form {
-    /// What a request asks for; where the server has nothing of it, JSON for a person (`responsewriters.ErrorNegotiated`).
+    /// Returns the form that a request accepts; indented JSON if the server supports no such form
+    /// (`responsewriters.ErrorNegotiated`).
     pub fn of(headers: &HeaderMap, uri: &Uri, known: MediaTypes) -> Self {
         Self(accept::negotiate(headers, uri, Answer::Failure, known))
     }
 
-    /// Whether that is JSON.
+    /// Whether the form is JSON.
     pub fn is_json(self) -> bool {
         self.0.is_none_or(|agreed| agreed.media_type == MediaType::Json)
     }
 }
 
-/// A Status as an HTTP response, in the form that the client accepts.
+/// Writes a Status as an HTTP response, in the form that the client accepts.
 pub fn status(status: &Status, form: Form) -> Response<Body> {
     if status.is_text {
         return text(status);
@@ -40,7 +41,7 @@ pub fn status(status: &Status, form: Form) -> Response<Body> {
     let body = match media_type {
         MediaType::Yaml => yaml::status(status).into_bytes(),
         MediaType::Protobuf => protobuf::encode_status(status),
-        // A Status holds nothing that cannot be serialized: strings, numbers and a JSON map.
+        // A Status has only strings, numbers and a JSON map, which can always be serialized.
         MediaType::Cbor => cbor::encode(&serde_json::to_value(status).unwrap_or_default()),
         MediaType::Json => json(status, form.0.is_none_or(|agreed| agreed.is_pretty)),
     };
@@ -66,9 +67,9 @@ fn text(status: &Status) -> Response<Body> {
     response
 }
 
-/// As Go's `encoding/json` writes it: indented, or with an end of line; and nothing that a browser could take for HTML.
+/// Writes JSON as Go's `encoding/json` does: indented or with a newline at the end, and with the characters of HTML escaped.
 fn json(status: &Status, is_pretty: bool) -> Vec<u8> {
-    // A Status holds nothing that cannot be serialized: strings, numbers and a JSON map.
+    // A Status has only strings, numbers and a JSON map, which can always be serialized.
     let text = if is_pretty { serde_json::to_string_pretty(status) } else { serde_json::to_string(status) };
     let mut written = escape_html(&text.unwrap_or_default());
     if !is_pretty {
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(status(&busy, form("", "/")).headers()[RETRY_AFTER], "3");
     }
 
-    /// As a kube-apiserver 1.36.3 wrote them.
+    /// Compares with the answers of a kube-apiserver 1.36.3.
     #[tokio::test]
     async fn the_timeout_filter_knows_no_forms() {
         for accept in ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"] {
@@ -137,7 +138,7 @@ mod tests {
             ("", "/", json, plain),
             ("application/json", "/?pretty=1", json, pretty),
             ("application/json;pretty=1", "/", json, pretty),
-            // Nothing that there is.
+            // The server does not support this form.
             ("text/html", "/", json, pretty),
             ("application/json;as=Table;v=v1;g=meta.k8s.io", "/", json, pretty),
             ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "/", json, plain),

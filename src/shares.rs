@@ -1,11 +1,11 @@
-//! A bounded quantity for which requests wait, of which no user has more than a part.
+//! A bounded quantity for which requests wait. A user has at most a fixed part of the quantity.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The quantity. Users are told apart by name; a user's requests are served in their order, and so are all users' requests that
-/// wait for what another user has.
+/// The quantity. Users are identified by name. The requests of one user are served in their order, and so are all requests that
+/// wait for shares of other users.
 #[derive(Debug)]
 pub struct Shares {
     all: Arc<Semaphore>,
@@ -13,7 +13,7 @@ pub struct Shares {
     lines: Mutex<HashMap<Arc<str>, Weak<Line>>>,
 }
 
-/// What one user may have.
+/// The part of the quantity that one user may have.
 #[derive(Debug)]
 struct Line {
     user: Arc<str>,
@@ -21,7 +21,7 @@ struct Line {
     shares: Arc<Shares>,
 }
 
-/// A part of the quantity, given back when it is dropped.
+/// A share of the quantity, released when dropped.
 #[derive(Debug)]
 pub struct Share {
     _all: Option<OwnedSemaphorePermit>,
@@ -30,14 +30,14 @@ pub struct Share {
 }
 
 impl Shares {
-    /// So much for all users together, and so much for one user; at least 1 each.
+    /// Creates a quantity of `all` for all users together, of which one user gets at most `of_one`; both are at least 1.
     pub fn new(all: usize, of_one: usize) -> Arc<Self> {
         let all = all.clamp(1, Semaphore::MAX_PERMITS);
         let of_one = of_one.clamp(1, all);
         Arc::new(Self { all: Arc::new(Semaphore::new(all)), of_one, lines: Mutex::default() })
     }
 
-    /// Waits for so much of it; for all that one user may have, if that is less.
+    /// Waits for `count` of the quantity, or for all that one user may have if that is less.
     pub async fn take(self: &Arc<Self>, user: &str, count: usize) -> Share {
         let count = u32::try_from(count.min(self.of_one)).unwrap_or(u32::MAX);
         let line = self.line(user);
@@ -67,7 +67,7 @@ impl Shares {
 impl Drop for Line {
     fn drop(&mut self) {
         let mut lines = self.shares.lines();
-        // A new line of the same user may stand there already.
+        // The map may already hold a new line of the same user.
         if lines.get(&self.user).is_some_and(|line| line.strong_count() == 0) {
             lines.remove(&self.user);
         }

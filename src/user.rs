@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 /// The user of a request without credentials (`user.Anonymous`).
 pub const ANONYMOUS: &str = "system:anonymous";
-/// The group of everybody with valid credentials (`user.AllAuthenticated`).
+/// The group of all users with valid credentials (`user.AllAuthenticated`).
 pub const ALL_AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody without (`user.AllUnauthenticated`).
+/// The group of all users without valid credentials (`user.AllUnauthenticated`).
 pub const ALL_UNAUTHENTICATED: &str = "system:unauthenticated";
 
 /// An `authentication.k8s.io/v1` `UserInfo`.
@@ -16,19 +16,19 @@ pub struct UserInfo {
     /// User name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub username: String,
-    /// UID, if the authenticator knows one.
+    /// UID, if the authenticator has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Groups in the authenticator's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Anything else.
+    /// Other attributes of the user.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl UserInfo {
-    /// The user of a request without credentials.
+    /// Returns the user of a request without credentials.
     pub fn anonymous() -> Self {
         Self { username: ANONYMOUS.into(), groups: vec![ALL_UNAUTHENTICATED.into()], ..Self::default() }
     }
@@ -38,12 +38,12 @@ impl UserInfo {
         self.username == ANONYMOUS || self.groups.iter().any(|group| group == ALL_UNAUTHENTICATED)
     }
 
-    /// Whether the user always gets an answer (`user.SystemPrivilegedGroup`).
+    /// Whether the limits on requests do not apply to the user (`user.SystemPrivilegedGroup`).
     pub fn is_privileged(&self) -> bool {
         self.groups.iter().any(|group| group == "system:masters")
     }
 
-    /// `AuthenticatedGroupAdder`: everybody who is somebody is in `system:authenticated`.
+    /// Adds `system:authenticated` to the groups of every user but the anonymous one (`AuthenticatedGroupAdder`).
     pub(crate) fn with_authenticated_group(mut self) -> Self {
         let decided = |group: &String| group == ALL_AUTHENTICATED || group == ALL_UNAUTHENTICATED;
         if self.username != ANONYMOUS && !self.groups.iter().any(decided) {

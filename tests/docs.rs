@@ -110,8 +110,9 @@ fn files_and_tests_that_pages_name_exist() {
         let prose = prose(text);
         let mut source: Option<String> = None;
         for code in prose.split('`').skip(1).step_by(2) {
-            let is_path =
-                ["src/", "e2e/", "tests/", "config/", "tools/", "docs/"].iter().any(|start| code.starts_with(start));
+            let is_path = ["src/", "crates/", "e2e/", "tests/", "config/", "tools/", "docs/"]
+                .iter()
+                .any(|start| code.starts_with(start));
             if is_path && !code.contains(char::is_whitespace) && !code.contains('{') {
                 let path = root().join(code.trim_end_matches('/'));
                 if !path.exists() {

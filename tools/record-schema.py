@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes src/object/schema/types.txt from the OpenAPI v3 documents of a kube-apiserver.
+"""Writes crates/kubernetes-object/src/schema/types.txt from the OpenAPI v3 documents of a kube-apiserver.
 
     kubectl get --raw /openapi/v3/api/v1 > FOLDER/api_v1.json       (and so on, one file a document)
-    tools/record-schema.py FOLDER > src/object/schema/types.txt
+    tools/record-schema.py FOLDER > crates/kubernetes-object/src/schema/types.txt
 
 The server serves what is off by default as well: --runtime-config=api/all=true --feature-gates=AllAlpha=true,AllBeta=true. Which of
 these kinds a cluster serves, its discovery says.

@@ -8,49 +8,49 @@ use std::sync::{Mutex, PoisonError};
 /// The audit level that an annotation needs to be published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Published with every event.
+    /// Every audit level from Metadata on.
     #[default]
     Metadata,
-    /// Published only where request bodies are.
+    /// The audit levels with request bodies: Request and RequestResponse.
     Request,
 }
 
 /// Key, value and level of an annotation.
 pub type Annotation = (String, String, Level);
 
-/// The annotations of one phase. Each key holds its first value. Webhooks may send very many.
+/// The audit annotations of one phase. Each key keeps its first value.
 #[derive(Debug)]
 pub struct Annotations {
-    /// The highest level that is published, if any is.
+    /// The highest level that is published. Annotations above this level are dropped at once, since webhooks may send many.
     published: Option<Level>,
     all: Mutex<BTreeMap<String, (String, Level)>>,
 }
 
 impl Default for Annotations {
-    /// All are published.
+    /// An empty set that publishes every level.
     fn default() -> Self {
         Self::published_up_to(Some(Level::Request))
     }
 }
 
 impl Annotations {
-    /// None yet; what is above this level nobody will see, and is left out.
+    /// An empty set. Annotations above the level `published` are dropped, since they are never written.
     pub fn published_up_to(published: Option<Level>) -> Self {
         Self { published, all: Mutex::default() }
     }
 
-    /// Whether somebody will see an annotation of this level.
+    /// Whether annotations of this level are published.
     pub fn is_published(&self, level: Level) -> bool {
         self.published.is_some_and(|highest| level <= highest)
     }
 
-    /// Adds an annotation at level Metadata. A key that is not `<dns-prefix>/<name>`, or that has another value already, is
-    /// logged and left out, as kube-apiserver's callers do.
+    /// Adds an annotation at level Metadata. A key that is not `<dns-prefix>/<name>`, or that already has another value, is
+    /// logged and dropped, as kube-apiserver's callers do.
     pub fn add(&self, key: impl Into<String>, value: impl Into<String>) {
         self.add_with_level(key, value, Level::Metadata);
     }
 
-    /// Adds an annotation that is published at this audit level and above.
+    /// Adds an annotation that is published from the audit level `level` on.
     pub fn add_with_level(&self, key: impl Into<String>, value: impl Into<String>, level: Level) {
         if !self.is_published(level) {
             return;
@@ -72,7 +72,7 @@ impl Annotations {
         }
     }
 
-    /// Takes all that was added so far, sorted by key.
+    /// Takes the annotations, sorted by key.
     pub fn take(&self) -> Vec<Annotation> {
         let all = std::mem::take(&mut *self.all.lock().unwrap_or_else(PoisonError::into_inner));
         all.into_iter().map(|(key, (value, level))| (key, value, level)).collect()

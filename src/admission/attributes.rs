@@ -1,4 +1,4 @@
-//! `admission.Attributes`: what plugins see of a request.
+//! `admission.Attributes`: the data of a request that plugins receive.
 
 use super::{Annotations, Budget, CallerAuthorizer, Effects, Warnings};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -11,21 +11,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What is done to the object.
+/// The operation on the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// A new object.
+    /// Creates an object.
     Create,
-    /// A changed object.
+    /// Changes a stored object.
     Update,
-    /// An object goes.
+    /// Deletes an object.
     Delete,
-    /// exec, attach, portforward, proxy.
+    /// Connects to an object: exec, attach, portforward, proxy.
     Connect,
 }
 
 impl Operation {
-    /// As Kubernetes writes it: `CREATE`, …
+    /// The name in Kubernetes' spelling: `CREATE`, …
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -36,55 +36,54 @@ impl Operation {
     }
 }
 
-/// What plugins see of a request. One record serves both phases, except for CONNECT, where each phase has its own.
+/// The data of a request that plugins receive. One value serves both phases, except for CONNECT, where each phase has its own.
 #[derive(Debug)]
 pub struct Attributes {
-    /// What is done.
+    /// The operation on the object.
     pub operation: Operation,
-    /// Kind of the request's object.
+    /// The kind of the request's object.
     pub kind: GroupVersionKind,
-    /// Resource of the request's URL.
+    /// The resource in the request's URL.
     pub resource: GroupVersionResource,
-    /// Subresource of the request's URL, or empty.
+    /// The subresource in the request's URL, or empty.
     pub subresource: String,
-    /// Namespace; the object's own name where the resource is `namespaces`.
+    /// The namespace. For the resource `namespaces`, the object's own name.
     pub namespace: String,
-    /// Name of the object; empty in a create with `generateName` until the mutating phase is over, and in a
-    /// deletecollection.
+    /// The object's name. Empty in a create with `generateName` until the mutating phase ends, and in a deletecollection.
     pub name: String,
-    /// The new object; none in a delete.
+    /// The new object. `None` in a delete.
     pub object: Option<Object>,
-    /// The object as it is stored; none in a create and a connect.
+    /// The stored object. `None` in a create and a connect.
     pub old_object: Option<Arc<Object>>,
-    /// The operation's options object (`CreateOptions`, …) with its apiVersion and kind; none in a connect.
+    /// The operation's options object (`CreateOptions`, …) with its apiVersion and kind. `None` in a connect.
     pub options: Option<Arc<Object>>,
-    /// Whether nothing is to be persisted.
+    /// Whether the request is a dry run.
     pub dry_run: bool,
-    /// Who asks, after impersonation.
+    /// The caller, after impersonation.
     pub user: Arc<UserInfo>,
-    /// Whether who asks may do something else, too.
+    /// Answers whether the caller may do something besides this request.
     pub authorizer: CallerAuthorizer,
-    /// Until when the whole request must be through.
+    /// The instant at which the whole request times out.
     pub deadline: Instant,
-    /// What the chain may take of that.
+    /// The part of the request's time that the chain may use.
     pub budget: Budget,
-    /// Audit annotations of the phase that runs.
+    /// The audit annotations of the current phase.
     pub annotations: Annotations,
     /// Warnings for the client.
     pub warnings: Arc<Warnings>,
-    /// What the two passes of the mutating phase tell each other.
+    /// State that the first pass of the mutating phase leaves for the second.
     pub reinvocation: Reinvocation,
-    /// What a plugin of the validating phase wants those after it to see.
+    /// Annotations that a plugin of the validating phase shows to the later plugins.
     pub marks: Marks,
-    /// How long its webhooks took.
+    /// The latency of the request's webhooks.
     pub webhook_time: WebhookTime,
     /// Effects of the validating phase that are undone if the API server refuses the object as invalid.
     pub effects: Effects,
 }
 
 impl Attributes {
-    /// The attributes of a request without namespace, name, objects and options, to be filled in by struct update. Its authorizer
-    /// allows nothing, and its phases have no time limit but `deadline`.
+    /// The attributes of a request without namespace, name, objects and options, which struct update fills in. The authorizer
+    /// allows nothing, and `deadline` is the only time limit of the phases.
     pub fn new(
         operation: Operation,
         kind: GroupVersionKind,
@@ -117,25 +116,25 @@ impl Attributes {
         }
     }
 
-    /// Until when a webhook may be waited for, however long it may take by itself.
+    /// The instant at which the proxy stops waiting for a webhook, whatever the webhook's own timeout.
     pub fn call_deadline(&self) -> Instant {
         self.budget.end().map_or(self.deadline, |end| end.min(self.deadline))
     }
 
-    /// Whether a namespace is made or changed, so that its labels are those of the object.
+    /// Whether the request creates or updates a namespace. If so, the namespace's labels are those of the object.
     pub fn writes_namespace(&self) -> bool {
         let is_written = matches!(self.operation, Operation::Create | Operation::Update);
         is_written && self.resource.resource == "namespaces" && self.subresource.is_empty()
     }
 
-    /// The name that errors use (`admission.extractResourceName`): of the request, else of the object, else its
+    /// The name that errors use (`admission.extractResourceName`): the request's, else the object's, else the object's
     /// `generateName`, else `Unknown`.
     pub fn name_for_errors(&self) -> &str {
         if !self.name.is_empty() {
             return &self.name;
         }
         let Some(object) = &self.object else { return "Unknown" };
-        // The options of a connect are the one kind of object without metadata.
+        // Only the options objects of CONNECT have no metadata.
         if self.operation == Operation::Connect {
             return "Unknown/errorGettingName";
         }
@@ -143,8 +142,8 @@ impl Attributes {
     }
 }
 
-/// How long webhooks took, as kube-apiserver adds it up (`LatencyTrackers`): those that are called one after the other count together,
-/// and of those that are called at once the slowest.
+/// The latency of webhooks as kube-apiserver adds it up (`LatencyTrackers`): the sum for mutating webhooks, which run one after
+/// the other, and the maximum for validating webhooks, which run at once.
 #[derive(Debug, Default)]
 pub struct WebhookTime {
     mutating_nanoseconds: AtomicU64,
@@ -152,17 +151,17 @@ pub struct WebhookTime {
 }
 
 impl WebhookTime {
-    /// Counts a call of a mutating webhook.
+    /// Adds the latency of a call to a mutating webhook.
     pub fn add_mutating(&self, time: Duration) {
         self.mutating_nanoseconds.fetch_add(nanoseconds(time), Ordering::Relaxed);
     }
 
-    /// Counts a call of a validating webhook.
+    /// Records the latency of a call to a validating webhook.
     pub fn add_validating(&self, time: Duration) {
         self.validating_nanoseconds.fetch_max(nanoseconds(time), Ordering::Relaxed);
     }
 
-    /// The times of mutating and of validating webhooks since the last call.
+    /// Returns the latencies of mutating and of validating webhooks since the last call, and resets both.
     pub fn take(&self) -> [Duration; 2] {
         [&self.mutating_nanoseconds, &self.validating_nanoseconds]
             .map(|nanoseconds| Duration::from_nanos(nanoseconds.swap(0, Ordering::Relaxed)))
@@ -173,8 +172,8 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Annotations that a plugin of the validating phase puts on the object. The plugins after it see them, but nobody stores
-/// them: in kube-apiserver that phase has a copy of the object.
+/// Annotations that a plugin of the validating phase puts on the object. Later plugins see these annotations, but they are not
+/// stored: in kube-apiserver the validating phase works on a copy of the object.
 #[derive(Debug, Default)]
 pub struct Marks(Mutex<Vec<(&'static str, &'static str)>>);
 
@@ -184,33 +183,33 @@ impl Marks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((key, value));
     }
 
-    /// Takes those that were put since the last time.
+    /// Takes the annotations that were added since the last call.
     pub fn take(&self) -> Vec<(&'static str, &'static str)> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// `admission.ReinvocationContext`: one a request, shared by the plugins of the mutating phase.
+/// `admission.ReinvocationContext`: one value per request, shared by the plugins of the mutating phase.
 #[derive(Debug, Default)]
 pub struct Reinvocation {
-    /// Whether this is the second pass.
+    /// Whether this pass is the second.
     pub is_reinvoke: bool,
-    /// Whether a second pass was asked for.
+    /// Whether a plugin requested reinvocation, which is a second pass.
     pub requested: bool,
-    /// Whether kube-apiserver's object has times finer than their JSON. The first patch takes them away, so that it is a
-    /// change even if it changes nothing else.
+    /// Whether times in kube-apiserver's object are finer than their JSON form. The first patch truncates such times, and so
+    /// counts as a change even if the patch changes nothing else.
     pub has_fine_times: bool,
     values: Mutex<HashMap<&'static str, Box<dyn Any + Send>>>,
 }
 
 impl Reinvocation {
-    /// Takes what `plugin` left here in the first pass.
+    /// Takes the value that `plugin` left in the first pass.
     pub fn take<T: 'static>(&self, plugin: &'static str) -> Option<T> {
         let value = self.values.lock().unwrap_or_else(PoisonError::into_inner).remove(plugin)?;
         value.downcast().ok().map(|value| *value)
     }
 
-    /// Leaves something for the second pass.
+    /// Leaves a value for the plugin's second pass.
     pub fn leave<T: Send + 'static>(&self, plugin: &'static str, value: T) {
         self.values.lock().unwrap_or_else(PoisonError::into_inner).insert(plugin, Box::new(value));
     }

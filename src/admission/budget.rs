@@ -1,31 +1,31 @@
-//! Time for the whole chain on one object (`--admission-timeout`), which kube-apiserver does not bound.
+//! The time limit of the whole chain on one object (`--admission-timeout`). kube-apiserver has no such limit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What the phases on one object may take together; what happens between them does not count. Clones share it.
+/// The time that the phases on one object may take together. Time between the phases does not count. Clones share one clock.
 #[derive(Clone, Debug, Default)]
 pub struct Budget(Option<Arc<Mutex<Clock>>>);
 
 #[derive(Debug)]
 struct Clock {
     left: Duration,
-    /// When nothing is left, while a phase runs.
+    /// The instant at which no time is left; set while a phase runs.
     end: Option<Instant>,
 }
 
-/// A phase that runs: until it is dropped, its time counts.
+/// A running phase. Time counts until this guard is dropped.
 #[must_use]
 pub struct Running(Budget);
 
 impl Budget {
-    /// So much, or as much as it takes.
+    /// A budget of `total`, or without a limit if `total` is `None`.
     pub fn new(total: Option<Duration>) -> Self {
         Self(total.map(|left| Arc::new(Mutex::new(Clock { left, end: None }))))
     }
 
-    /// From now on, time counts.
+    /// Starts the clock for a phase.
     pub fn run(&self) -> Running {
         if let Some(mut clock) = self.clock() {
             clock.end = Instant::now().checked_add(clock.left);
@@ -33,7 +33,7 @@ impl Budget {
         Running(self.clone())
     }
 
-    /// When it ends, if it does. Outside a phase there is no end.
+    /// The instant at which the budget ends. `None` outside a phase and without a limit.
     pub fn end(&self) -> Option<Instant> {
         self.clock()?.end
     }

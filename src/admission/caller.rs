@@ -1,4 +1,4 @@
-//! What plugins may ask about the caller of a request: whether it may do something else, too.
+//! Authorization checks that plugins make about the caller of a request.
 
 use crate::authz::{Attributes, Authorizer, Decision, ReviewError};
 use crate::upstream::ClientCredentials;
@@ -6,7 +6,7 @@ use crate::user::UserInfo;
 use std::fmt;
 use std::sync::Arc;
 
-/// Asks whether a request's caller may do something.
+/// Checks whether a request's caller may do something besides the request.
 #[derive(Clone)]
 pub struct CallerAuthorizer(Answerer);
 
@@ -17,20 +17,20 @@ enum Answerer {
 }
 
 impl CallerAuthorizer {
-    /// One that asks the API server behind, about this user or with these credentials.
+    /// An authorizer that asks the upstream API server, about `user` or with the caller's credentials.
     pub fn new(authorizer: Arc<Authorizer>, user: Arc<UserInfo>, credentials: Option<ClientCredentials>) -> Self {
         Self(Answerer::Upstream { authorizer, user, credentials })
     }
 
-    /// One that answers by this rule: for tests and for the chain without a server.
+    /// An authorizer that answers by a fixed rule, for tests and for a chain without a server.
     pub fn fixed(rule: fn(&Attributes) -> Decision) -> Self {
         Self(Answerer::Fixed(rule))
     }
 
-    /// The API server's answer, as long as it is believed from the cache.
+    /// The API server's decision, which may come from the cache.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If the API server returns no decision.
     pub async fn check(&self, attributes: &Attributes) -> Result<Decision, ReviewError> {
         match &self.0 {
             Answerer::Upstream { authorizer, user, credentials } => {
@@ -40,10 +40,10 @@ impl CallerAuthorizer {
         }
     }
 
-    /// The same about a service account, asked by the proxy.
+    /// The API server's decision about a service account. The proxy asks with its own credentials.
     ///
     /// # Errors
-    /// When there is no answer, also because the proxy may not ask.
+    /// If the API server returns no decision, or the proxy may not ask.
     pub async fn check_service_account(
         &self,
         namespace: &str,
@@ -67,7 +67,7 @@ fn service_account(namespace: &str, name: &str) -> UserInfo {
 }
 
 impl Default for CallerAuthorizer {
-    /// One that says no to everything.
+    /// An authorizer that allows nothing.
     fn default() -> Self {
         Self::fixed(|_| Decision::default())
     }

@@ -1,4 +1,4 @@
-//! The chain: the enabled plugins in kube-apiserver's order, run phase by phase.
+//! The chain: runs the enabled plugins in kube-apiserver's order, phase by phase.
 
 use super::metrics::{Accepted, Metrics, Pass, Step};
 use super::{Attributes, BuildError, Denial, Environment, Operation, Operations, Plugin, Spec};
@@ -27,7 +27,7 @@ impl Enabled {
     }
 }
 
-/// A phase, as metrics name it.
+/// A phase of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Admit,
@@ -49,7 +49,7 @@ impl Phase {
         }
     }
 
-    /// What is kept of this phase.
+    /// Picks the value for this phase.
     fn of<T>(self, [admit, validate]: &[T; 2]) -> &T {
         match self {
             Self::Admit => admit,
@@ -59,10 +59,10 @@ impl Phase {
 }
 
 impl Chain {
-    /// Builds the plugins. `specs` are in chain order; `environment` gives each its surroundings.
+    /// Builds the plugins. `specs` are in chain order; `environment` returns the constructor arguments of each plugin.
     ///
     /// # Errors
-    /// When a plugin refuses its configuration.
+    /// If a plugin refuses its configuration.
     pub fn build<'a>(
         specs: &[&'static Spec],
         metrics: Arc<Metrics>,
@@ -97,10 +97,10 @@ impl Chain {
         }
     }
 
-    /// The mutating phase: every Admit in order, and once more if one asked for it (`newReinvocationHandler`).
+    /// Runs the mutating phase: Admit of each plugin in order, and a second pass if a plugin requests it (`newReinvocationHandler`).
     ///
     /// # Errors
-    /// The first plugin's refusal.
+    /// If a plugin refuses the request; the chain stops at the first refusal.
     pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Status> {
         let (started, _running) = (Instant::now(), attributes.budget.run());
         let mut result = self.admit_once(attributes).await;
@@ -126,10 +126,10 @@ impl Chain {
         Ok(())
     }
 
-    /// The validating phase: every Validate in order. The object is the same afterwards.
+    /// Runs the validating phase: Validate of each plugin in order. The object is unchanged afterwards.
     ///
     /// # Errors
-    /// The first plugin's refusal.
+    /// If a plugin refuses the request; the chain stops at the first refusal.
     pub async fn validate(&self, attributes: &mut Attributes) -> Result<(), Status> {
         let (started, _running) = (Instant::now(), attributes.budget.run());
         let mut unmarked = None;
@@ -141,7 +141,7 @@ impl Chain {
         result
     }
 
-    /// Leaves the object in `unmarked` as it was, if a plugin marked it.
+    /// Runs the phase. If a plugin marks the object, `unmarked` receives the object as it was before.
     async fn validate_once(&self, attributes: &mut Attributes, unmarked: &mut Option<Object>) -> Result<(), Status> {
         let mut asked = Asked::default();
         for (index, enabled) in self.plugins.iter().enumerate() {
@@ -154,7 +154,7 @@ impl Chain {
                 let Some(object) = attributes.object.as_mut().filter(|_| !marks.is_empty()) else { continue };
                 unmarked.get_or_insert_with(|| object.clone());
                 for (key, value) in marks {
-                    // Where metadata is no object, nobody could put annotations into it.
+                    // `set` fails if metadata is not an object, which then cannot hold annotations.
                     let _is_marked = object.set(&["metadata", "annotations", key], value.into());
                 }
             }
@@ -163,25 +163,25 @@ impl Chain {
         Ok(())
     }
 
-    /// What is wrong with what plugins read of the cluster.
+    /// Problems in the objects that plugins read from the cluster.
     pub fn problems(&self) -> Vec<String> {
         self.plugins.iter().flat_map(|enabled| enabled.plugin.problems()).collect()
     }
 
-    /// Whether one of these operations on this resource comes to a plugin with side effects.
+    /// Whether one of the operations on the resource reaches a plugin with side effects.
     pub fn has_side_effects(&self, operations: Operations, group: &str, resource: &str, subresource: &str) -> bool {
         let is_asked =
             |spec: &Spec| spec.operations.meet(operations) && spec.resources.have(group, resource, subresource);
         self.plugins.iter().any(|enabled| enabled.plugin.has_side_effects() && is_asked(enabled.spec))
     }
 
-    /// Whether a plugin's validating phase may look at the object as it would be stored.
+    /// Whether the validating phase of a plugin may read the object as it would be stored.
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         let validate = |enabled: &&Enabled| enabled.spec.phases.validate() && enabled.spec.handles(attributes);
         self.plugins.iter().filter(validate).any(|enabled| enabled.plugin.looks_at_stored(attributes))
     }
 
-    /// Whether a plugin's mutating phase may look at `metadata.managedFields`.
+    /// Whether the mutating phase of a plugin may read `metadata.managedFields`.
     pub fn looks_at_managed_fields(&self, attributes: &Attributes) -> bool {
         let mutate = |enabled: &&Enabled| enabled.spec.phases.mutate() && enabled.spec.handles(attributes);
         self.plugins.iter().filter(mutate).any(|enabled| enabled.plugin.looks_at_managed_fields(attributes))
@@ -216,7 +216,7 @@ impl Chain {
         result.map_err(|denial| denial.into_status(attributes))
     }
 
-    /// The phase has come past the first plugins, as many as were `reached`.
+    /// Counts a pass of the phase over the first `reached` plugins.
     fn passed(&self, phase: Phase, operation: Operation, asked: &Asked, reached: usize) {
         let pass = Pass { step: phase.as_str(), operation, asked: asked.bits, reached };
         self.metrics.passed(pass, || {
@@ -229,11 +229,11 @@ impl Chain {
     }
 }
 
-/// Which plugins were asked.
+/// The set of plugins that the chain called in a pass.
 #[derive(Default)]
 struct Asked {
     bits: u64,
-    /// One more than the last of them.
+    /// The index after the last called plugin.
     end: usize,
 }
 
@@ -260,7 +260,7 @@ mod tests {
     use async_trait::async_trait;
     use serde_json::json;
 
-    /// Counts its calls in the object, and asks for a second pass in each.
+    /// Counts the calls in the object, and requests a second pass in each call.
     struct Counter;
 
     #[async_trait]
@@ -324,13 +324,13 @@ mod tests {
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let counts =
             text.lines().filter(|line| line.starts_with("apiserver_admission_controller") && line.contains("_count"));
-        // Twice for the pod, since the plugin asks for that.
+        // Two calls for the pod, since the plugin requests a second pass.
         let want = r#"apiserver_admission_controller_admission_duration_seconds_count{name="Counter",operation="CREATE",rejected="false",type="admit"} 3"#;
         assert_eq!(counts.collect::<Vec<_>>(), [want]);
         assert!(crate::plugins::ALL.len() <= 64, "Asked has a bit for each");
     }
 
-    /// Marks the object, and refuses one that is marked.
+    /// Marks the object, and refuses an object that is marked.
     struct Marker;
 
     #[async_trait]

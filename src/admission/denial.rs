@@ -6,21 +6,21 @@ use crate::status::Status;
 /// A plugin's refusal. Only the chain turns it into a [`Status`].
 #[derive(Debug)]
 pub enum Denial {
-    /// `admission.NewForbidden(attributes, error)`: 403 with the request's resource and name around this text.
+    /// `admission.NewForbidden(attributes, error)`: 403 with the request's resource and name around the text.
     Forbidden(String),
-    /// This very Status.
+    /// The given Status, unchanged.
     Status(Box<Status>),
-    /// A Go error that is no Status: 500 without a reason.
+    /// A Go error that is not a Status: 500 without a reason.
     Plain(String),
 }
 
 impl Denial {
-    /// A 403 around this text.
+    /// A 403 around the text `why`.
     pub fn forbidden(why: impl Into<String>) -> Self {
         Self::Forbidden(why.into())
     }
 
-    /// What the client is told.
+    /// The Status that the client receives.
     pub fn into_status(self, attributes: &Attributes) -> Status {
         match self {
             Self::Forbidden(why) => {

@@ -1,17 +1,18 @@
-//! Effects that a plugin's validating phase has on state of its own, and how they are undone.
+//! Effects of a plugin's validating phase on the plugin's own state, and the way to undo these effects.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 type Undo = Box<dyn FnOnce() + Send>;
 
-/// The effects of the validating phase on one request. In kube-apiserver an object that is refused as invalid never reaches that
-/// phase (`rest.BeforeCreate` comes first); here the API server's refusal may come after the phase, and the pipeline undoes the effects.
+/// The effects of the validating phase on one request. In kube-apiserver, an object that is refused as invalid never reaches
+/// the validating phase (`rest.BeforeCreate` runs first). Here the API server may refuse the object after the phase, and the
+/// pipeline undoes the effects.
 #[derive(Default)]
 pub struct Effects(Mutex<Vec<Undo>>);
 
 impl Effects {
-    /// Records how an effect is undone.
+    /// Records the function that undoes an effect.
     pub fn undo_with(&self, undo: impl FnOnce() + Send + 'static) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(undo));
     }

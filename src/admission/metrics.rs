@@ -1,4 +1,5 @@
-//! `apiserver_admission_*`: kube-apiserver's names, labels and buckets. What it does not have is `kube_admission_proxy_*`.
+//! Metrics of admission. `apiserver_admission_*` have kube-apiserver's names, labels and buckets; `kube_admission_proxy_*` are
+//! the proxy's own.
 
 mod passes;
 mod quantiles;
@@ -15,23 +16,23 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use summary::{Summary, SummaryVec};
 
-/// The buckets of what happens in the process.
+/// The buckets of steps and plugins, in seconds.
 const LATENCIES: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
-/// The buckets of webhook calls.
+/// The buckets of webhook calls, in seconds.
 const WEBHOOK_LATENCIES: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
-/// The buckets of match conditions.
+/// The buckets of match conditions, in seconds.
 const CONDITION_LATENCIES: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
-/// Codes above it are counted as it, so that their number stays bounded.
+/// The highest status code that is a label. Higher codes are counted as this code, which bounds the number of labels.
 const MAX_CODE: u16 = 600;
 
-/// Why a webhook's call ended in a rejection.
+/// The error type of a webhook's rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectionError {
-    /// The webhook could not be asked.
+    /// The call failed.
     CallingWebhook,
-    /// Something else went wrong.
+    /// An internal error occurred.
     ApiServerInternal,
-    /// The webhook said no.
+    /// The webhook refused the request.
     None,
 }
 
@@ -45,27 +46,27 @@ impl RejectionError {
     }
 }
 
-/// Which webhook was called, and for what.
+/// The labels of a webhook call.
 #[derive(Clone, Copy, Debug)]
 pub struct WebhookCall<'a> {
     /// The webhook's name.
     pub name: &'a str,
     /// `admit` or `validating`.
     pub kind: &'a str,
-    /// What was done to the object.
+    /// The operation on the object.
     pub operation: Operation,
 }
 
-/// Whose match conditions were evaluated, and for what.
+/// The labels of an evaluation of match conditions.
 #[derive(Clone, Copy, Debug)]
 pub struct MatchConditions<'a> {
-    /// The webhook's or policy's name.
+    /// The name of the webhook or policy.
     pub name: &'a str,
     /// `webhook` or `policy`.
     pub kind: &'a str,
     /// `admit`, `validating` or `validate`.
     pub step: &'a str,
-    /// What was done to the object.
+    /// The operation on the object.
     pub operation: Operation,
 }
 
@@ -90,7 +91,7 @@ pub struct Metrics {
     shadows: shadow::Metrics,
 }
 
-/// A whole phase that ends in one way.
+/// The metrics of a whole phase with one outcome.
 #[derive(Clone, Debug)]
 pub struct Step {
     histogram: Histogram,
@@ -98,7 +99,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// It took so long.
+    /// Records the phase's latency.
     pub fn observe(&self, elapsed: Duration) {
         self.histogram.observe(elapsed.as_secs_f64());
         self.summary.observe(elapsed.as_secs_f64());
@@ -110,7 +111,7 @@ fn histogram(name: &str, help: &str, buckets: &[f64], labels: &[&str]) -> promet
     HistogramVec::new(options, labels)
 }
 
-/// Has them among the metrics.
+/// Registers `metrics` and returns it.
 fn registered<C: Collector + Clone + 'static>(registry: &Registry, metrics: C) -> prometheus::Result<C> {
     registry.register(Box::new(metrics.clone()))?;
     Ok(metrics)
@@ -125,10 +126,10 @@ fn boolean(value: bool) -> &'static str {
 }
 
 impl Metrics {
-    /// Registers all of them.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// When one of the names is registered already.
+    /// If one of the names is registered already.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let step = ["type", "operation", "rejected"];
         let call = &["name", "type", "operation", "rejected"];
@@ -243,43 +244,43 @@ impl Metrics {
         })
     }
 
-    /// Where plugins register what they count themselves.
+    /// The registry in which plugins register their own metrics.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
 
-    /// What is counted of plugins' files.
+    /// The metrics of manifests that are read from files.
     pub fn manifests(&self) -> &manifests::Metrics {
         &self.manifests
     }
 
-    /// What is counted of conversions by webhooks.
+    /// The metrics of conversions by webhooks.
     pub fn conversions(&self) -> &conversion::Metrics {
         &self.conversions
     }
 
-    /// What is counted of hooks in shadow mode.
+    /// The metrics of shadow mode.
     pub fn shadows(&self) -> &shadow::Metrics {
         &self.shadows
     }
 
-    /// A whole phase (`admit` or `validate`) that ends in this way.
+    /// The metrics of a whole phase (`admit` or `validate`) with the given outcome.
     pub fn step(&self, step: &'static str, operation: Operation, rejected: bool) -> Step {
         let labels = [step, operation.as_str(), boolean(rejected)];
         Step { histogram: self.step.with_label_values(&labels), summary: self.step_summary.with(labels) }
     }
 
-    /// How long a plugin takes in a phase that ends in this way.
+    /// The latency histogram of a plugin in a phase with the given outcome.
     pub fn controller(&self, name: &str, step: &str, operation: Operation, rejected: bool) -> Histogram {
         self.controller.seconds(&[name, step, operation.as_str(), boolean(rejected)])
     }
 
-    /// A phase went over the plugins in this way; `left_out` names those that it would have asked about another resource.
+    /// Counts a pass over the plugins. `left_out` returns the plugins that handle the operation, but not the resource.
     pub fn passed(&self, pass: Pass, left_out: impl FnOnce() -> Vec<&'static str>) {
         self.controller.passed(pass, left_out);
     }
 
-    /// A webhook was called. The code is 200 if all went well, 0 for an internal error.
+    /// Records a webhook call. The code is 200 for a success and 0 for an internal error.
     pub fn observe_webhook(&self, call: &WebhookCall<'_>, elapsed: Duration, rejected: bool, code: u16) {
         let (operation, rejected) = (call.operation.as_str(), boolean(rejected));
         let code = code.min(MAX_CODE).to_string();
@@ -287,53 +288,53 @@ impl Metrics {
         self.webhook.with_label_values(&[call.name, call.kind, operation, rejected]).observe(elapsed.as_secs_f64());
     }
 
-    /// A webhook's call ended in a rejection.
+    /// Counts a webhook call that ends in a rejection.
     pub fn observe_webhook_rejection(&self, call: &WebhookCall<'_>, error: RejectionError, code: u16) {
         let code = code.min(MAX_CODE).to_string();
         let labels = [call.name, call.kind, call.operation.as_str(), error.as_str(), &*code];
         self.webhook_rejections.with_label_values(&labels).inc();
     }
 
-    /// A failed call of a webhook was ignored.
+    /// Counts a failed webhook call that failurePolicy Ignore admits.
     pub fn observe_webhook_fail_open(&self, name: &str, kind: &str) {
         self.webhook_fail_opens.with_label_values(&[name, kind]).inc();
     }
 
-    /// An endpoint's circuit breaker is open or not.
+    /// Records whether the circuit breaker of an endpoint is open.
     pub fn set_webhook_breaker(&self, endpoint: &str, kind: &str, is_open: bool) {
         self.webhook_breakers.with_label_values(&[endpoint, kind]).set(is_open.into());
     }
 
-    /// An endpoint was not called, because its circuit breaker is open.
+    /// Counts a call that the open circuit breaker of an endpoint prevents.
     pub fn observe_webhook_breaker_rejection(&self, endpoint: &str, kind: &str) {
         self.webhook_breaker_rejections.with_label_values(&[endpoint, kind]).inc();
     }
 
-    /// An endpoint has no circuit breaker any more.
+    /// Removes the metrics of an endpoint's circuit breaker.
     pub fn forget_webhook_breaker(&self, endpoint: &str, kind: &str) {
-        // What was never counted cannot be removed, and need not be.
+        // Removal fails for labels that were never counted, which is harmless.
         let _ = self.webhook_breakers.remove_label_values(&[endpoint, kind]);
         let _ = self.webhook_breaker_rejections.remove_label_values(&[endpoint, kind]);
     }
 
-    /// Match conditions were evaluated.
+    /// Records the latency of an evaluation of match conditions.
     pub fn observe_match_conditions(&self, conditions: &MatchConditions<'_>, elapsed: Duration) {
         self.condition_seconds.with_label_values(&conditions.labels()).observe(elapsed.as_secs_f64());
     }
 
-    /// Match conditions could not be evaluated.
+    /// Counts an evaluation of match conditions that fails.
     pub fn observe_match_condition_error(&self, conditions: &MatchConditions<'_>) {
         self.condition_errors.with_label_values(&conditions.labels()).inc();
     }
 
-    /// Match conditions left a request out.
+    /// Counts a request that match conditions exclude.
     pub fn observe_match_condition_exclusion(&self, conditions: &MatchConditions<'_>) {
         self.condition_exclusions.with_label_values(&conditions.labels()).inc();
     }
 }
 
-/// The metrics of what nearly always happens, by operation: looking them up by their labels takes longer than what is
-/// measured. Each is there from its first observation on.
+/// The metrics of the common outcome (not rejected), by operation. A lookup by labels takes longer than the measured code, so
+/// the metric of each operation is cached at its first observation.
 #[derive(Debug)]
 pub struct Accepted<T>([OnceLock<T>; 4]);
 
@@ -344,7 +345,7 @@ impl<T> Default for Accepted<T> {
 }
 
 impl<T> Accepted<T> {
-    /// The one of an operation, which `find` knows.
+    /// The metric of an operation. `find` looks up the metric at the first observation.
     pub fn of(&self, operation: Operation, find: impl FnOnce() -> T) -> &T {
         let [create, update, delete, connect] = &self.0;
         let kept = match operation {

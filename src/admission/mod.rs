@@ -1,7 +1,7 @@
-//! What an admission plugin is, and what it gets to see.
+//! The interface of admission plugins, and the attributes that plugins receive.
 //!
-//! A plugin knows nothing of HTTP, kube clients or tasks: it reads [`Attributes`] and the cluster's state, changes the
-//! object in the mutating phase, and answers with a [`Denial`] where it refuses. The chain is in `chain.rs`.
+//! A plugin knows nothing of HTTP, kube clients or tasks: a plugin reads [`Attributes`] and the cluster's state, changes the
+//! object in the mutating phase, and returns a [`Denial`] to refuse a request. The chain is in `chain.rs`.
 
 mod annotations;
 mod attributes;
@@ -31,44 +31,44 @@ pub use crate::config::BuildError;
 
 use async_trait::async_trait;
 
-/// An admission plugin. A phase that its [`Spec`] does not name is never called.
+/// An admission plugin. The chain calls only the phases that the plugin's [`Spec`] names.
 #[async_trait]
 pub trait Plugin: Send + Sync {
-    /// The mutating phase: may change `attributes.object`. Run twice, it must give the same object.
+    /// Runs the mutating phase, which may change `attributes.object`. A second run on the result must not change the object.
     ///
     /// # Errors
-    /// When it refuses the request.
+    /// If the plugin refuses the request.
     async fn admit(&self, _attributes: &mut Attributes) -> Result<(), Denial> {
         Ok(())
     }
 
-    /// The validating phase: changes nothing but audit annotations and warnings.
+    /// Runs the validating phase, which changes nothing but audit annotations and warnings.
     ///
     /// # Errors
-    /// When it refuses the request.
+    /// If the plugin refuses the request.
     async fn validate(&self, _attributes: &Attributes) -> Result<(), Denial> {
         Ok(())
     }
 
-    /// Whether its validating phase may look at more than was submitted: at the object as it would be stored. Asked after
-    /// the mutating phase, and in doubt the answer is yes.
+    /// Whether the plugin's validating phase may read the object as it would be stored, and not only as it was submitted. The
+    /// chain calls this after the mutating phase. A plugin that cannot know returns true.
     fn looks_at_stored(&self, _attributes: &Attributes) -> bool {
         false
     }
 
-    /// Whether its mutating phase may look at `metadata.managedFields`; in doubt the answer is yes.
+    /// Whether the plugin's mutating phase may read `metadata.managedFields`. A plugin that cannot know returns true.
     fn looks_at_managed_fields(&self, _attributes: &Attributes) -> bool {
         false
     }
 
-    /// Whether it changes something besides the object: in the cluster, at a backend, in counts of its own. With
-    /// `--authorization-mode=AlwaysAllow` callers are authorized before such a plugin hears of a request. The webhook plugins are not
-    /// among them.
+    /// Whether the plugin changes something besides the object: in the cluster, at a backend, in counts of the plugin's own.
+    /// With `--authorization-mode=AlwaysAllow`, the proxy authorizes callers before the chain calls such a plugin. The webhook
+    /// plugins return false.
     fn has_side_effects(&self) -> bool {
         false
     }
 
-    /// What is wrong with what it reads of the cluster, for operators: policies that do not compile.
+    /// Problems in the objects that the plugin reads from the cluster, for operators: policies that do not compile.
     fn problems(&self) -> Vec<String> {
         Vec::new()
     }

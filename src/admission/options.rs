@@ -1,13 +1,13 @@
-//! What the command line says of policies; kube-apiserver has nothing of the kind.
+//! The command line's options for policies. kube-apiserver has no such options.
 
 use super::shadow::Shadows;
 use crate::config::PolicyParameters;
 
-/// What the command line says of policies.
+/// The command line's options for policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PolicyOptions {
-    /// Whether those from files may have parameters.
+    /// Whether policies from files may have parameters.
     pub in_files: PolicyParameters,
-    /// The policies and bindings that decide nothing.
+    /// The policies and bindings that the command line puts into shadow mode.
     pub shadows: Shadows,
 }

@@ -1,5 +1,5 @@
-//! Shadow mode: hooks that are called as ever but decide nothing. What they would have decided is counted, logged, and in the
-//! audit log. kube-apiserver has nothing of the kind.
+//! Shadow mode: the proxy calls webhooks and policies in shadow mode as usual, but ignores their decisions. The would-be
+//! decisions are counted, logged and written to the audit log. kube-apiserver has no shadow mode.
 
 use super::Attributes;
 use crate::metrics::Registry;
@@ -10,20 +10,20 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The annotation of a configuration whose hooks are shadows: `true` for all of them, or their names with commas between.
+/// The annotation that puts a configuration's webhooks into shadow mode: `true` for all webhooks, or their names separated by commas.
 pub const HOOKS: &str = "shadow.kube-admission-proxy.dev/hooks";
-/// The annotation of a policy that is a shadow for all its bindings, or of one of these: `true`.
+/// The annotation that puts a policy with all its bindings, or a single binding, into shadow mode: `true`.
 pub const POLICY: &str = "shadow.kube-admission-proxy.dev/policy";
 
-/// The buckets of shadows' calls: those of webhooks.
+/// The histogram buckets in seconds, equal to those of webhook calls.
 const LATENCIES: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
-/// How many paths of a patch are named, and how long each may be.
+/// The number of a patch's paths in a report, and the length of each path.
 const MAX_PATHS: usize = 32;
 const MAX_PATH_CHARACTERS: usize = 256;
-/// How much of a message is kept.
+/// The length of a message in a report.
 const MAX_MESSAGE_CHARACTERS: usize = 1024;
 
-/// The shadows of one kind that the command line names.
+/// The webhooks, or the policies, that the command line puts into shadow mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shadows {
     names: Vec<String>,
@@ -31,23 +31,23 @@ pub struct Shadows {
 }
 
 impl Shadows {
-    /// From names of configurations, and of hooks as `configuration/hook`; or of policies, and of bindings as `policy/binding`.
+    /// `names` lists configurations, and webhooks as `configuration/hook`; or policies, and bindings as `policy/binding`.
     pub fn new(names: Vec<String>) -> Self {
         Self { names, ignores_annotations: false }
     }
 
-    /// With annotations of objects in effect or not.
+    /// Sets whether annotations of objects put webhooks and policies into shadow mode.
     #[must_use]
     pub fn with_annotations(self, are_obeyed: bool) -> Self {
         Self { ignores_annotations: !are_obeyed, ..self }
     }
 
-    /// Whether annotations of objects make shadows.
+    /// Whether annotations of objects put webhooks and policies into shadow mode.
     pub fn obey_annotations(&self) -> bool {
         !self.ignores_annotations
     }
 
-    /// Whether a hook of a configuration, or a binding of a policy, is one.
+    /// Whether the command line names the configuration or its hook, or the policy or its binding.
     pub fn contain(&self, configuration: &str, hook: &str) -> bool {
         self.names.iter().any(|named| match named.split_once('/') {
             Some((of, name)) => (of, name) == (configuration, hook),
@@ -56,39 +56,39 @@ impl Shadows {
     }
 }
 
-/// What this annotation of an object says, if it has it.
+/// The annotation's value.
 fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// What a configuration says of its hooks.
+/// The annotation of a webhook configuration that names hooks in shadow mode.
 pub fn of_hooks(metadata: &ObjectMeta) -> Option<&str> {
     annotation(metadata, HOOKS)
 }
 
-/// Whether a policy or a binding says that it is a shadow.
+/// Whether the annotation of a policy or a binding puts it into shadow mode.
 pub fn is_policy(metadata: &ObjectMeta) -> bool {
     annotation(metadata, POLICY).is_some_and(|value| value.trim() == "true")
 }
 
-/// Whether a configuration's annotation means this hook.
+/// Whether a configuration's annotation puts the hook into shadow mode.
 pub fn is_annotated(hook: &str, annotation: Option<&str>) -> bool {
     annotation.is_some_and(|value| value.trim() == "true" || value.split(',').any(|name| name.trim() == hook))
 }
 
-/// What would have become of the request.
+/// The decision that a shadow would have made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
-    /// Nothing else.
+    /// The request would have passed unchanged.
     Allowed,
-    /// It would have been refused.
+    /// The request would have been refused.
     Denied,
-    /// It would have been changed.
+    /// The object would have been changed.
     Changed,
-    /// There was no decision, which would have been ignored.
+    /// The call or evaluation failed, and failurePolicy Ignore would have admitted the request.
     FailedOpen,
-    /// There was no decision, and it would have been refused for that.
+    /// The call or evaluation failed, and failurePolicy Fail would have refused the request.
     FailedClosed,
 }
 
@@ -104,46 +104,46 @@ impl Decision {
     }
 }
 
-/// Who decides in the shadow.
+/// The identity of a webhook or a policy in shadow mode.
 #[derive(Clone, Debug, Serialize)]
 pub struct Shadow {
-    /// Its configuration, or a policy's binding.
+    /// The webhook's configuration, or the policy's binding.
     pub configuration: String,
     /// The webhook's or the policy's name.
     pub name: String,
     /// `webhook` or `policy`.
     #[serde(skip)]
     pub kind: &'static str,
-    /// `admit` or `validating`, as other metrics name it.
+    /// `admit` or `validating`, as in the labels of other metrics.
     #[serde(skip)]
     pub step: &'static str,
-    /// Its position among all of its kind.
+    /// The position among all webhooks or policies of this kind.
     #[serde(skip)]
     pub index: usize,
 }
 
-/// What it would have decided. There are no values of the object in it.
+/// The decision that a shadow would have made. A report contains no values of the object.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Who.
+    /// The webhook or the policy.
     #[serde(flatten)]
     pub shadow: Shadow,
-    /// What.
+    /// The decision.
     pub decision: Decision,
-    /// The code of the refusal; 0 where there is none.
+    /// The HTTP code of the refusal; 0 if there is no refusal.
     #[serde(skip_serializing_if = "is_zero")]
     pub code: u16,
-    /// Why it would have been refused, or why there is no decision.
+    /// The reason of the refusal or of the failure.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The paths that the patch names; the first ones.
+    /// The first paths of the patch, at most `MAX_PATHS`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// The patch's length.
+    /// The length of the patch in bytes.
     #[serde(skip_serializing_if = "is_empty")]
     pub patch_bytes: usize,
-    /// How long it took.
+    /// The time that the call or the evaluation took.
     #[serde(skip)]
     pub elapsed: Duration,
 }
@@ -157,25 +157,25 @@ fn is_empty(bytes: &usize) -> bool {
 }
 
 impl Report {
-    /// A decision without more to say.
+    /// A report without code, message and patch.
     pub fn new(shadow: Shadow, decision: Decision, elapsed: Duration) -> Self {
         Self { shadow, decision, code: 0, message: String::new(), paths: Vec::new(), patch_bytes: 0, elapsed }
     }
 
-    /// Why it is so.
+    /// Sets the code and the reason.
     #[must_use]
     pub fn because(self, code: u16, message: &str) -> Self {
         Self { code, message: message.chars().take(MAX_MESSAGE_CHARACTERS).collect(), ..self }
     }
 
-    /// What would have been changed.
+    /// Sets the paths and the length of the patch.
     #[must_use]
     pub fn changing<'a>(self, paths: impl Iterator<Item = &'a str>, patch_bytes: usize) -> Self {
         let paths = paths.take(MAX_PATHS).map(|path| path.chars().take(MAX_PATH_CHARACTERS).collect());
         Self { paths: paths.collect(), patch_bytes, ..self }
     }
 
-    /// Counts it.
+    /// Counts the decision.
     pub fn count(&self, attributes: &Attributes, metrics: &Metrics) {
         let Shadow { kind, name, step, .. } = &self.shadow;
         let labels = [kind, &**name, step, attributes.operation.as_str(), self.decision.as_str()];
@@ -183,7 +183,7 @@ impl Report {
         metrics.decisions.with_label_values(&labels).inc();
     }
 
-    /// Counts, logs and annotates it.
+    /// Counts the decision, logs the decision, and adds an audit annotation.
     pub fn publish(&self, attributes: &Attributes, metrics: &Metrics) {
         self.count(attributes, metrics);
         let Self { shadow, decision, code, message, paths, patch_bytes, .. } = self;
@@ -215,21 +215,21 @@ impl Report {
     }
 }
 
-/// What is counted of shadows.
+/// The metrics of shadow mode.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     decisions: IntCounterVec,
     seconds: HistogramVec,
     annotated: IntGaugeVec,
-    /// What was last known to be a shadow by an annotation, by the gauge's labels.
+    /// The names that annotations put into shadow mode at the last count, by the gauge's labels.
     known: Arc<Mutex<HashMap<[&'static str; 2], BTreeSet<String>>>>,
 }
 
 impl Metrics {
-    /// Registers them.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// When one of the names is registered already.
+    /// If one of the names is registered already.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let decisions = Opts::new(
             "admission_proxy_shadow_decisions_total",
@@ -255,7 +255,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Counts those of one kind and type that decide nothing because of an annotation, and logs which are new.
+    /// Counts the shadows that annotations name, of one kind and type, and logs which names are new or gone.
     pub fn annotated(&self, kind: &'static str, step: &'static str, names: BTreeSet<String>) {
         let count = i64::try_from(names.len()).unwrap_or(i64::MAX);
         self.annotated.with_label_values(&[kind, step]).set(count);

@@ -1,4 +1,4 @@
-//! A plugin's facts as data, so that the chain skips it without asking it.
+//! A plugin's facts as data, so that the chain skips a plugin without calling it.
 
 use super::options::PolicyOptions;
 use super::{Attributes, Operation, Plugin};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Operations(u8);
 
 impl Operations {
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
     /// CREATE.
     pub const CREATE: Self = Self(1);
@@ -22,15 +22,15 @@ impl Operations {
     pub const DELETE: Self = Self(4);
     /// CONNECT.
     pub const CONNECT: Self = Self(8);
-    /// All four.
+    /// All four operations.
     pub const ALL: Self = Self(15);
 
-    /// Both sets.
+    /// The union of both sets.
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether an operation is in both sets.
+    /// Whether the two sets have an operation in common.
     pub const fn meet(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -47,45 +47,45 @@ impl Operations {
     }
 }
 
-/// The phases that a plugin takes part in.
+/// The phases that a plugin implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phases {
-    /// Admit.
+    /// Only the mutating phase (Admit).
     Mutating,
-    /// Validate.
+    /// Only the validating phase (Validate).
     Validating,
-    /// Admit and Validate.
+    /// Both phases.
     Both,
 }
 
 impl Phases {
-    /// Whether it has an Admit.
+    /// Whether the mutating phase (Admit) is among the phases.
     pub const fn mutate(self) -> bool {
         matches!(self, Self::Mutating | Self::Both)
     }
 
-    /// Whether it has a Validate.
+    /// Whether the validating phase (Validate) is among the phases.
     pub const fn validate(self) -> bool {
         matches!(self, Self::Validating | Self::Both)
     }
 }
 
-/// The resources that a plugin looks at.
+/// The resources that a plugin handles.
 #[derive(Clone, Copy, Debug)]
 pub enum Resources {
-    /// Any, subresources too.
+    /// All resources, with their subresources.
     All,
-    /// These, as group, resource and subresource.
+    /// The listed resources, as group, resource and subresource.
     Only(&'static [(&'static str, &'static str, &'static str)]),
 }
 
 impl Resources {
-    /// Whether the request's resource is among them.
+    /// Whether the request's resource is in the set.
     pub fn contain(self, attributes: &Attributes) -> bool {
         self.have(&attributes.resource.group, &attributes.resource.resource, &attributes.subresource)
     }
 
-    /// Whether this resource is among them.
+    /// Whether the given resource is in the set.
     pub fn have(self, group: &str, resource: &str, subresource: &str) -> bool {
         match self {
             Self::All => true,
@@ -94,52 +94,52 @@ impl Resources {
     }
 }
 
-/// What a plugin's constructor gets.
+/// The arguments of a plugin's constructor.
 pub struct Environment<'a> {
     /// The cluster's state.
     pub cluster: Arc<Cluster>,
     /// The plugin's own configuration from the AdmissionConfiguration file.
     pub configuration: Option<&'a crate::config::PluginConfiguration>,
-    /// Every bound.
+    /// The bounds of the whole process.
     pub limits: &'a crate::config::Limits,
-    /// Where metrics are registered.
+    /// The admission metrics, and the registry for a plugin's own metrics.
     pub metrics: Arc<super::metrics::Metrics>,
-    /// Which feature gates are on.
+    /// The state of the feature gates.
     pub feature_gates: &'a FeatureGates,
-    /// How long pods stay on nodes that are not well, by default.
+    /// The default tolerationSeconds of pods for nodes that are not ready or unreachable.
     pub default_tolerations: DefaultTolerations,
-    /// The webhooks that decide nothing.
+    /// The webhooks that the command line puts into shadow mode.
     pub shadow_webhooks: &'a super::shadow::Shadows,
-    /// What the command line says of policies.
+    /// The command line's options for policies.
     pub policies: &'a PolicyOptions,
-    /// What resources there are.
+    /// The resources that the upstream API server serves.
     pub discovery: Arc<Discovery>,
 }
 
-/// A plugin's facts and its constructor.
+/// A plugin's facts and constructor.
 pub struct Spec {
-    /// Its name in flags, files and metrics.
+    /// The plugin's name in flags, files and metrics.
     pub name: &'static str,
-    /// Whether kube-apiserver has it on by default.
+    /// Whether kube-apiserver enables the plugin by default.
     pub default_on: bool,
-    /// Its phases.
+    /// The phases that the plugin implements.
     pub phases: Phases,
-    /// The operations that it handles (`Handles`).
+    /// The operations that the plugin handles (`Handles`).
     pub operations: Operations,
-    /// The resources that it looks at.
+    /// The resources that the plugin handles.
     pub resources: Resources,
-    /// What cluster state it reads.
+    /// The cluster state that the plugin reads.
     pub needs: &'static [crate::cluster::Need],
-    /// The kind of its configuration, if it has one.
+    /// The kind of the plugin's configuration, if the plugin has any.
     pub configuration: Option<&'static str>,
-    /// What it does, in a line.
+    /// A description of the plugin, in one line.
     pub about: &'static str,
-    /// Makes it.
+    /// The plugin's constructor.
     pub build: fn(&Environment<'_>) -> Result<Box<dyn Plugin>, BuildError>,
 }
 
 impl Spec {
-    /// Whether the plugin has anything to do with the request.
+    /// Whether the plugin handles the request's operation and resource.
     pub fn handles(&self, attributes: &Attributes) -> bool {
         self.operations.contain(attributes.operation) && self.resources.contain(attributes)
     }

@@ -1,16 +1,16 @@
-//! Warnings for the client (`warning.Recorder`): text by text, each once, bounded as kube-apiserver bounds them.
+//! Warnings for the client (`warning.Recorder`), without duplicates and with kube-apiserver's bounds.
 
 use http::header::WARNING;
 use http::{HeaderMap, HeaderValue};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// All texts together have at most this many characters; past it each is cut.
+/// The number of characters that all texts together may have before each text is cut.
 const TOTAL_CHARACTERS: usize = 4096;
-/// What a text is cut to then.
+/// The number of characters to which each text is cut.
 const CUT_CHARACTERS: usize = 256;
 
-/// The warnings of one request, in the order in which kube-apiserver comes to them: that the version is deprecated, what was
-/// said before the object was stored, what the API server behind says of it, what was said afterwards.
+/// The warnings of one request, in kube-apiserver's order: the version's deprecation, the warnings before the object is stored,
+/// those of the upstream API server, and those after the object is stored.
 #[derive(Debug, Default)]
 pub struct Warnings(Mutex<Texts>);
 
@@ -19,39 +19,39 @@ struct Texts {
     deprecation: Option<String>,
     is_deprecation_said: bool,
     all: Vec<String>,
-    /// How many of them come before those of the API server behind.
+    /// The number of warnings that precede those of the upstream API server.
     before_stored: Option<usize>,
 }
 
 impl Warnings {
-    /// Adds a warning; an empty text, one with control characters or one that is there already is left out, and so is what comes
-    /// after more than can be sent.
+    /// Adds a warning. Ignores an empty text, a text with control characters, a duplicate, and any text beyond the number that
+    /// can be sent.
     pub fn add(&self, text: impl Into<String>) {
         let mut texts = self.lock();
         let end = texts.all.len();
         texts.insert(end, text.into());
     }
 
-    /// Says that the version is deprecated, if the answer is the proxy's own or says so as well.
+    /// Sets the warning of the version's deprecation. The warning is sent if the proxy itself answers, or if the upstream sends it too.
     pub fn set_deprecation(&self, text: Option<String>) {
         self.lock().deprecation = text;
     }
 
-    /// What is added from now on comes after what the API server behind says.
+    /// Ends the mutating phase: later warnings follow those of the upstream API server.
     pub fn end_of_mutation(&self) {
         let mut texts = self.lock();
         let count = texts.all.len();
         texts.before_stored.get_or_insert(count);
     }
 
-    /// Takes back what was added since.
+    /// Removes the warnings that were added after the mutating phase.
     pub fn forget_validation(&self) {
         let mut texts = self.lock();
         let before = texts.before_stored.unwrap_or(texts.all.len());
         texts.all.truncate(before);
     }
 
-    /// Adds what the API server behind has said in these headers.
+    /// Adds the warnings in the headers of the upstream API server's answer.
     pub fn add_stored(&self, headers: &HeaderMap) {
         let mut texts = self.lock();
         for text in headers.get_all(WARNING).iter().filter_map(text_of) {
@@ -64,7 +64,7 @@ impl Warnings {
         }
     }
 
-    /// Puts all of them into the headers of an answer, which is the proxy's own or has some already.
+    /// Writes all warnings into the headers of an answer, which is the proxy's own or has warnings of the upstream.
     pub fn write_to(&self, headers: &mut HeaderMap, is_own: bool) {
         {
             let mut texts = self.lock();
@@ -74,7 +74,7 @@ impl Warnings {
             }
         }
         self.add_stored(headers);
-        // What is no text of kube-apiserver's stays as it is.
+        // Warnings in a form that kube-apiserver does not write are kept unchanged.
         let others: Vec<_> =
             headers.get_all(WARNING).iter().filter(|header| text_of(header).is_none()).cloned().collect();
         headers.remove(WARNING);
@@ -109,7 +109,7 @@ impl Warnings {
 }
 
 impl Texts {
-    /// Whether the text was taken.
+    /// Inserts the text. Returns whether the text was accepted.
     fn insert(&mut self, at: usize, text: String) -> bool {
         let is_sent = !text.is_empty() && !text.contains(char::is_control) && self.all.len() < TOTAL_CHARACTERS;
         let is_new = is_sent && !self.all.contains(&text);
@@ -157,7 +157,7 @@ mod tests {
         texts.iter().map(|text| (WARNING, HeaderValue::from_str(&format!("299 - \"{text}\"")).unwrap())).collect()
     }
 
-    /// What an answer with these warnings has in the end, where some were said before and some after it was stored.
+    /// The `Warning` headers of an answer, with warnings before and after the object is stored.
     fn merged(stored: &[&str], deprecation: Option<&str>, is_own: bool) -> Vec<String> {
         let (warnings, mut headers) = (Warnings::default(), answer(stored));
         headers.append(WARNING, HeaderValue::from_static("199 other \"agent\""));

@@ -1,5 +1,5 @@
-//! The configuration, parsed and complete: what the command line and the files it names say. Which plugins run, and the configuration
-//! of each.
+//! The configuration, parsed and complete, from the command line and the files that it names: also the plugins that run, and the
+//! configuration of each plugin.
 
 use crate::admission::shadow::Shadows;
 use crate::admission::{PolicyOptions, Spec};
@@ -17,47 +17,47 @@ use std::path::Path;
 pub struct Config {
     /// The listener.
     pub serving: Serving,
-    /// Who callers are.
+    /// The authentication of callers.
     pub authentication: Authentication,
-    /// What callers may do.
+    /// The authorization of callers.
     pub authorization: Authorization,
     /// The API server behind.
     pub upstream: Upstream,
     /// The plugins.
     pub admission: Admission,
-    /// What the validating phase sees.
+    /// The form of an object that the validating phase sees.
     pub validation_view: ValidationView,
-    /// Who owns the fields that admission changes.
+    /// The owner of the fields that admission changes.
     pub field_ownership: FieldOwnership,
     /// The audit log.
     pub audit: Audit,
-    /// Every bound.
+    /// The limits of the process.
     pub limits: Limits,
 }
 
 /// The plugins.
 #[derive(Clone)]
 pub struct Admission {
-    /// The ones that run, in the chain's order.
+    /// The plugins that run, in the order of the chain.
     pub plugins: Vec<&'static Spec>,
     configurations: Vec<(String, PluginConfiguration)>,
-    /// Which feature gates are on.
+    /// The state of the feature gates.
     pub feature_gates: FeatureGates,
-    /// How long pods stay on nodes that are not well, by default.
+    /// The default time in seconds for which pods stay on unhealthy nodes.
     pub default_tolerations: DefaultTolerations,
     /// Whether webhooks of a Service are called at its endpoints (`--enable-aggregator-routing`).
     pub routes_to_endpoints: bool,
-    /// The webhooks that decide nothing.
+    /// The webhooks whose decisions have no effect.
     pub shadow_webhooks: Shadows,
-    /// What the command line says of policies.
+    /// The options of policies.
     pub policies: PolicyOptions,
 }
 
 impl Admission {
-    /// Reads the AdmissionConfiguration file, if there is one, for these plugins.
+    /// Reads the configurations of these plugins from the AdmissionConfiguration file, if there is one.
     ///
     /// # Errors
-    /// When the file, or one that it names for an enabled plugin, cannot be read.
+    /// If the file, or a file that it names for an enabled plugin, cannot be read.
     pub fn new(plugins: Vec<&'static Spec>, file: Option<&Path>) -> Result<Self, ConfigError> {
         let names: Vec<&str> = plugins.iter().map(|spec| spec.name).collect();
         let configurations = match file {
@@ -78,7 +78,7 @@ impl Admission {
         })
     }
 
-    /// The plugin's own configuration, if the file has one.
+    /// Returns the configuration of a plugin, if the file has one.
     pub fn configuration(&self, plugin: &str) -> Option<&PluginConfiguration> {
         self.configurations.iter().find(|(name, _)| name == plugin).map(|(_, configuration)| configuration)
     }
@@ -91,11 +91,11 @@ impl fmt::Debug for Admission {
     }
 }
 
-/// The plugins that run (`AdmissionOptions.enabledPluginNames`): those on by default and those asked for, without those
-/// refused, in the order of `all`.
+/// Returns the plugins that run (`AdmissionOptions.enabledPluginNames`): the default plugins and those in `enable`, without those
+/// in `disable`, in the order of `all`.
 ///
 /// # Errors
-/// When a name is not in `all`, or is in both lists (`AdmissionOptions.Validate`).
+/// If a name is not in `all`, or is in both lists (`AdmissionOptions.Validate`).
 pub fn enabled(
     all: &[&'static Spec],
     enable: &[String],

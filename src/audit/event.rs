@@ -1,4 +1,4 @@
-//! One request's audit event, from the request's coming to its end.
+//! One request's audit event, from the arrival of the request to its end.
 
 use super::{Decision, Level, Parts, Stage};
 use crate::admission::{Annotation, Level as AnnotationLevel};
@@ -18,29 +18,29 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A longer user agent is cut (`maxUserAgentLength`).
+/// The maximum bytes of a user agent; a longer user agent is cut (`maxUserAgentLength`).
 const USER_AGENT_BYTES: usize = 1024;
-/// Where the time went is annotated of requests that took longer.
+/// The duration above which a request gets annotations with its latencies.
 const SLOW: Duration = Duration::from_millis(500);
-/// Says that an object was too large for its event (the truncating backend's annotation).
+/// Marks an event without its object, which was too large (the truncating backend's annotation).
 const TRUNCATED_ANNOTATION: &str = "audit.k8s.io/truncated";
-/// Says why the answer's object is not in the event although the policy wants it.
+/// The reason why the event lacks the response object that the policy requires.
 const NO_RESPONSE_OBJECT_ANNOTATION: &str = "audit.kube-admission-proxy.dev/no-response-object";
 
-/// What is known of a request when its event begins.
+/// The data of a request at the begin of its event.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// What it asks for.
+    /// The parsed request.
     pub info: &'a RequestInfo,
-    /// Its ID, see [`super::audit_id`].
+    /// The audit ID, see [`super::audit_id`].
     pub audit_id: &'a str,
     /// Path and query as the client sent them.
     pub uri: &'a str,
     /// The `User-Agent` header.
     pub user_agent: &'a str,
-    /// See [`super::source_ips`].
+    /// The source addresses, see [`super::source_ips`].
     pub source_ips: Vec<IpAddr>,
-    /// When it came.
+    /// The time of arrival.
     pub received: Timestamp,
 }
 
@@ -122,17 +122,17 @@ struct ResponseStatus {
     code: u16,
 }
 
-/// A request's event. Dropped without an end, it ends as kube-apiserver's does when a client goes away.
+/// A request's event. A dropped event that did not end is written as kube-apiserver does when a client disconnects.
 pub struct EventInProgress {
     parts: Arc<Parts>,
     decision: Decision,
     event: Event,
     received: Timestamp,
-    /// The time that parts of the work took.
+    /// The latencies of parts of the request.
     latencies: BTreeMap<&'static str, Duration>,
-    /// Whether the response's start is a stage of its own.
+    /// Whether the event has the stage ResponseStarted.
     starts: bool,
-    /// Whether there is a stage after the response's start.
+    /// Whether the event has a stage after ResponseStarted.
     completes: bool,
     started: bool,
     ended: bool,
@@ -180,32 +180,35 @@ impl EventInProgress {
         Self { parts, decision, event, received, latencies, starts, completes, started: false, ended: false }
     }
 
-    /// How much is logged.
+    /// The audit level.
     pub fn level(&self) -> Level {
         self.decision.level
     }
 
-    /// Whether the request's object or patch is logged. What of it stands in `objectRef` is wanted at every level.
+    /// Whether the event contains the request's object or patch. The fields of the object that `objectRef` contains are used at
+    /// every level.
     pub fn wants_request_body(&self) -> bool {
         self.decision.level >= Level::Request
     }
 
-    /// Whether the response's object is logged: the caller then collects it, up to [`super::OBJECT_BYTES`], but never of a watch.
+    /// Whether the event contains the response's object. If so, the caller collects the object, up to [`super::OBJECT_BYTES`],
+    /// except for a watch.
     pub fn wants_response_body(&self) -> bool {
         self.decision.level >= Level::RequestResponse
     }
 
-    /// Whether the Status in the response's body is logged, at whatever level: that of every failure, and what a delete answers.
+    /// Whether the event contains the Status in the response's body, at every level: the Status of a failure, or the answer to
+    /// a delete.
     pub fn wants_response_status(&self, code: u16) -> bool {
         code >= 400 || self.event.verb == "delete" || self.event.verb == "deletecollection"
     }
 
-    /// Notes how long a part of the work took, as `apiserver.latency.k8s.io/` names it.
+    /// Adds the latency of a part of the request, by its name in `apiserver.latency.k8s.io/`.
     pub fn add_latency(&mut self, layer: &'static str, elapsed: Duration) {
         *self.latencies.entry(layer).or_default() += elapsed;
     }
 
-    /// Notes the time of webhooks: mutating ones add up, of validating ones the slowest counts.
+    /// Adds the latency of webhooks: the sum for mutating webhooks, the maximum for validating webhooks.
     pub fn add_webhook_latency(&mut self, [mutating, validating]: [Duration; 2]) {
         if !mutating.is_zero() {
             self.add_latency("mutating-webhook", mutating);
@@ -216,7 +219,7 @@ impl EventInProgress {
         }
     }
 
-    /// Notes whom the caller acts as from here on, and the verb of constrained impersonation that allowed it, if one did.
+    /// Records the impersonated user, and the verb of constrained impersonation that allowed it, or an empty text.
     pub fn set_impersonated(&mut self, user: &UserInfo, impersonation_constraint: String) {
         self.event.impersonated_user = Some(user.clone());
         let is_constrained = !impersonation_constraint.is_empty();
@@ -224,7 +227,7 @@ impl EventInProgress {
             is_constrained.then_some(AuthenticationMetadata { impersonation_constraint });
     }
 
-    /// Notes the object that was sent, as it was before defaults and admission (`LogRequestObject`).
+    /// Records the request's object, before defaults and admission (`LogRequestObject`).
     pub fn set_request_object(&mut self, object: &Object) {
         if let Some(reference) = &mut self.event.object_ref {
             for (field, value) in [
@@ -242,40 +245,40 @@ impl EventInProgress {
             return;
         }
         let mut object = numbers::as_written(object).into_owned();
-        // kube-apiserver encodes the options of a delete in its internal version.
+        // kube-apiserver encodes the options of a delete in the internal version.
         if self.event.verb.starts_with("delete") && object.kind() == "DeleteOptions" {
             object.fields_mut().insert("apiVersion".to_owned(), "meta.k8s.io/__internal".into());
         }
         self.event.request_object = self.capture(&object.into_value());
     }
 
-    /// Notes the patch that was sent (`LogRequestPatch`).
+    /// Records the request's patch (`LogRequestPatch`).
     pub fn set_request_patch(&mut self, patch: &Value) {
         if self.wants_request_body() {
             self.event.request_object = self.raw(patch);
         }
     }
 
-    /// Notes the object that is answered (`LogResponseObject`).
+    /// Records the response's object (`LogResponseObject`).
     pub fn set_response_object(&mut self, object: &Value) {
         if self.wants_response_body() {
             self.event.response_object = self.capture(object);
         }
     }
 
-    /// Notes that the answer of a resource could not be read, and why.
+    /// Records why the response of a resource request could not be read.
     pub fn set_unreadable(&mut self, why: &str) {
         if self.wants_response_body() && self.event.object_ref.is_some() {
             self.annotate(NO_RESPONSE_OBJECT_ANNOTATION, why);
         }
     }
 
-    /// Notes that a body was not collected because it is too large.
+    /// Records that a body was too large to be collected.
     pub fn set_truncated(&mut self) {
         self.annotate(TRUNCATED_ANNOTATION, "true");
     }
 
-    /// Adds an annotation. A key holds its first value.
+    /// Adds an annotation. Each key keeps its first value.
     pub fn annotate(&mut self, key: impl Into<String>, value: impl Into<String>) {
         let (key, value) = (key.into(), value.into());
         match self.event.annotations.get(&key) {
@@ -288,29 +291,29 @@ impl EventInProgress {
         }
     }
 
-    /// Which annotations of plugins the level lets be seen.
+    /// The highest level of plugins' annotations that the event contains.
     pub fn annotation_level(&self) -> AnnotationLevel {
         if self.decision.level >= Level::Request { AnnotationLevel::Request } else { AnnotationLevel::Metadata }
     }
 
-    /// Adds what plugins annotated.
+    /// Adds the plugins' annotations.
     pub fn annotate_all(&mut self, annotations: Vec<Annotation>) {
         annotations.into_iter().for_each(|(key, value, _)| self.annotate(key, value));
     }
 
-    /// The response's head goes out. Writes the stage ResponseStarted where the request is long-running.
+    /// Records the response's code. Writes the stage ResponseStarted if the request is long-running.
     pub fn response_started(&mut self, code: u16, status: Option<&Status>) {
         self.note_status(code, status);
         self.start();
     }
 
-    /// The response is out: writes the last stage.
+    /// Records the response's code, and writes the last stage.
     pub fn response_complete(mut self, code: u16, status: Option<&Status>) {
         self.note_status(code, status);
         self.end();
     }
 
-    /// Something broke while the request was handled: writes the stage Panic.
+    /// Writes the stage Panic, after a panic in the handling of the request.
     pub fn panic(mut self, what: &str) {
         let status = Status::failure(500, "InternalError", format!("APIServer panic'd: {what}"));
         self.note_status(500, Some(&status));
@@ -318,7 +321,7 @@ impl EventInProgress {
         self.ended = true;
     }
 
-    /// The request came.
+    /// Writes the stage RequestReceived.
     pub(super) fn received(&mut self) {
         self.write_at(Stage::RequestReceived, None);
     }
@@ -365,7 +368,7 @@ impl EventInProgress {
         self.ended = true;
     }
 
-    /// `filters.writeLatencyToAnnotation`: of requests that take long.
+    /// `filters.writeLatencyToAnnotation`: annotates the latencies of a slow request.
     fn annotate_latencies(&mut self) {
         let total = Duration::try_from((self.parts.clock)().duration_since(self.received)).unwrap_or_default();
         if total <= SLOW || self.latencies.is_empty() {
@@ -405,7 +408,7 @@ impl EventInProgress {
         }
     }
 
-    /// The object as the event carries it.
+    /// Returns the object in the form that the event contains.
     fn capture(&mut self, object: &Value) -> Option<Box<RawValue>> {
         let object =
             if self.decision.omit_managed_fields { without_managed_fields(object) } else { Cow::Borrowed(object) };
@@ -451,7 +454,7 @@ fn cut_user_agent(user_agent: &str) -> String {
     format!("{}...TRUNCATED", &user_agent[..cut])
 }
 
-/// `copyWithoutManagedFields`: of the object, of a list's items, of the objects in a table's rows.
+/// `copyWithoutManagedFields`: removes managedFields of the object, of a list's items, and of the objects in a table's rows.
 fn without_managed_fields(object: &Value) -> Cow<'_, Value> {
     let mut object = object.clone();
     let drop_from = |object: &mut Value| {

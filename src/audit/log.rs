@@ -1,6 +1,7 @@
-//! The audit log: events as lines of a file or of the standard output (`--audit-log-path`).
+//! The audit log: writes events as lines to a file or to the standard output (`--audit-log-path`).
 //!
-//! A thread of its own writes. A disk that blocks never blocks a request: what does not fit into the queue is lost, and counted.
+//! A separate thread writes, so that a blocked disk never blocks a request. Events that do not fit into the queue are dropped
+//! and counted.
 
 use super::Sink;
 use super::metrics::Metrics;
@@ -16,11 +17,11 @@ use tokio::sync::oneshot;
 /// Bounds of the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// The most events that wait to be written (`--audit-log-batch-buffer-size`'s default).
+    /// The maximum number of events in the queue (`--audit-log-batch-buffer-size`'s default).
     pub queue_events: usize,
-    /// The most bytes that wait to be written.
+    /// The maximum bytes in the queue.
     pub queue_bytes: usize,
-    /// How long [`Log::shutdown`] waits for the queue to be written.
+    /// The time for which [`Log::shutdown`] waits for the queue to be written.
     pub flush_timeout: Duration,
 }
 
@@ -30,10 +31,10 @@ impl Default for Limits {
     }
 }
 
-/// Lines are written together up to about this many bytes.
+/// The approximate maximum bytes of lines that one write combines.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// The log, and the queue before it.
+/// The log and its queue.
 pub struct Log {
     queue: Mutex<Option<SyncSender<String>>>,
     waiting_bytes: Arc<AtomicUsize>,
@@ -43,10 +44,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the file to append to, made with mode 0600 where it is not there; `-` is the standard output.
+    /// Opens the file for appending, and creates a missing file with mode 0600. `-` is the standard output.
     ///
     /// # Errors
-    /// When the file cannot be opened.
+    /// If the file cannot be opened.
     pub fn open(path: &str, metrics: Metrics, limits: Limits) -> io::Result<Self> {
         if path == "-" {
             return Self::to(io::stdout(), metrics, limits);
@@ -61,10 +62,10 @@ impl Log {
         Self::to(options.open(path)?, metrics, limits)
     }
 
-    /// Writes to anything.
+    /// Writes to `output`.
     ///
     /// # Errors
-    /// When the thread cannot be started.
+    /// If the thread cannot be started.
     pub fn to(output: impl Write + Send + 'static, metrics: Metrics, limits: Limits) -> io::Result<Self> {
         let (queue, lines) = sync_channel(limits.queue_events);
         let (finished, done) = oneshot::channel();
@@ -72,13 +73,13 @@ impl Log {
         let (counted, lost) = (waiting_bytes.clone(), metrics.clone());
         std::thread::Builder::new().name("audit-log".to_owned()).spawn(move || {
             write_all(output, &lines, &counted, &lost);
-            // Nobody may be waiting.
+            // `shutdown` may have stopped waiting, or may never be called.
             let _ = finished.send(());
         })?;
         Ok(Self { queue: Mutex::new(Some(queue)), waiting_bytes, done: Mutex::new(Some(done)), metrics, limits })
     }
 
-    /// Takes no more events and waits until all that wait are written; answers whether it came so far in time.
+    /// Closes the queue, and waits until the queued events are written. Returns whether that happened in time.
     pub async fn shutdown(&self) -> bool {
         drop(self.queue.lock().unwrap_or_else(PoisonError::into_inner).take());
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -94,6 +95,7 @@ impl Sink for Log {
         let bytes = line.len();
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = self.waiting_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.limits.queue_bytes;
+        // Counted before the send, because the thread may write the line and subtract its bytes at once.
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         let queued = fits && queue.as_ref().is_some_and(|queue| queue.try_send(line).is_ok());
         if !queued {
@@ -134,7 +136,7 @@ mod tests {
         metrics.errors.with_label_values(&["log"]).get()
     }
 
-    /// Takes what is written when it is let through.
+    /// Blocks each write until the test opens the gate, and passes on the written bytes.
     struct Gate(mpsc::Receiver<()>, mpsc::Sender<Vec<u8>>, mpsc::Sender<()>);
 
     impl Write for Gate {
@@ -176,7 +178,7 @@ mod tests {
         let log = Log::to(Gate(gate, sink, entered), counters.clone(), limits).unwrap();
         log.write("first\n".to_owned());
         entries.recv().unwrap();
-        // The thread is stuck in its write: two more wait, the rest is lost.
+        // The thread is blocked in its write: two events are queued, the others are lost.
         for line in ["a\n", "b\n", "c\n", "d\n"] {
             log.write(line.to_owned());
         }
@@ -205,7 +207,7 @@ mod tests {
         entries.recv().unwrap();
         log.write("12\n".to_owned());
         assert_eq!(lost(&counters), 1);
-        // Nobody receives what is written: the first event is lost as well.
+        // No receiver takes the written bytes, so the first event is lost too.
         open.send(()).unwrap();
         assert!(log.shutdown().await);
         assert_eq!(lost(&counters), 2);

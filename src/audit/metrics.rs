@@ -1,4 +1,4 @@
-//! `apiserver_audit_*`: kube-apiserver's names and labels.
+//! `apiserver_audit_*`, with kube-apiserver's names and labels.
 
 use crate::metrics::Registry;
 use prometheus::{IntCounter, IntCounterVec, Opts};
@@ -6,21 +6,21 @@ use prometheus::{IntCounter, IntCounterVec, Opts};
 /// The audit metrics.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Events that were made.
+    /// The number of events.
     pub events: IntCounter,
-    /// Events that did not reach the log.
+    /// The number of events that did not reach the log.
     pub errors: IntCounterVec,
-    /// Requests by their level.
+    /// The number of requests by audit level.
     pub levels: IntCounterVec,
-    /// Requests that were refused because they could not be logged: always 0, for the log never holds a request up.
+    /// The number of requests that were refused because auditing failed. Always 0, because the log never blocks a request.
     pub rejected: IntCounter,
 }
 
 impl Metrics {
-    /// Makes and registers them.
+    /// Creates and registers the metrics.
     ///
     /// # Errors
-    /// When the registry has them already.
+    /// If one of the names is registered already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let metrics = Self {
             events: IntCounter::new(
@@ -53,7 +53,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Counts events that the log lost.
+    /// Counts events that did not reach the log.
     pub(super) fn lost(&self, events: usize) {
         self.errors.with_label_values(&["log"]).inc_by(events as u64);
     }

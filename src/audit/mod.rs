@@ -1,6 +1,6 @@
-//! Audit: `audit.k8s.io/v1` events of what is asked and answered, as the policy wants them.
+//! Audit: `audit.k8s.io/v1` events of requests and responses, according to the audit policy.
 //!
-//! Without a policy, and for requests that it leaves out, nothing is made and nothing is kept.
+//! Without a policy, and for requests that the policy omits, no event is created and no data is kept.
 
 mod event;
 pub mod log;
@@ -24,13 +24,13 @@ pub const DECISION_ANNOTATION: &str = "authorization.k8s.io/decision";
 /// The annotation with the authorizer's reason.
 pub const REASON_ANNOTATION: &str = "authorization.k8s.io/reason";
 
-/// Where events go, one line each. It must not block.
+/// A destination of events, one line each. A sink must not block.
 pub trait Sink: Send + Sync + 'static {
-    /// Takes a line, its end included.
+    /// Writes a line, which includes its line end.
     fn write(&self, line: String);
 }
 
-/// Auditing as a whole.
+/// Auditing of all requests, or no auditing.
 #[derive(Clone, Default)]
 pub struct Audit(Option<Arc<Parts>>);
 
@@ -42,16 +42,16 @@ pub(crate) struct Parts {
     object_bytes: usize,
 }
 
-/// The largest object that an event carries; of a larger one only a note is left (`--audit-log-truncate-max-event-size`'s default).
+/// The maximum bytes of an object in an event. A larger object is replaced by a note (`--audit-log-truncate-max-event-size`'s default).
 pub const OBJECT_BYTES: usize = 10 << 20;
 
 impl Audit {
-    /// No auditing. That is also what a log path without a policy means.
+    /// No auditing, which is also the effect of a log path without a policy.
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// Auditing by this policy into this sink.
+    /// Auditing with the policy into the sink.
     pub fn new(policy: Policy, sink: Arc<dyn Sink>, metrics: Metrics) -> Self {
         Self(Some(Arc::new(Parts { policy, sink, metrics, clock: Timestamp::now, object_bytes: OBJECT_BYTES })))
     }
@@ -67,20 +67,20 @@ impl Audit {
         Self(Some(Arc::new(Parts { policy, sink, metrics, clock, object_bytes })))
     }
 
-    /// Whether anything is audited at all.
+    /// Whether any request is audited.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Begins the event of a request that is authenticated, and writes its first stage; `None` if it is not to be logged.
+    /// Begins the event of an authenticated request, and writes the event's first stage. `None` if the policy omits the request.
     pub fn begin(&self, request: &Request<'_>, user: &UserInfo) -> Option<EventInProgress> {
         let mut event = self.decide(request, Some(user))?;
         event.received();
         Some(event)
     }
 
-    /// Begins the event of a request that failed to authenticate (`WithFailedAuthenticationAudit`): its one stage is that the
-    /// response started.
+    /// Begins the event of a request that failed to authenticate (`WithFailedAuthenticationAudit`). Such an event has
+    /// ResponseStarted as its only stage.
     pub fn begin_unauthenticated(&self, request: &Request<'_>) -> Option<EventInProgress> {
         self.decide(request, None)
     }

@@ -1,19 +1,19 @@
-//! Where a request came from, as its headers and its connection tell.
+//! The origin of a request, from its headers and its connection.
 
 use http::{HeaderMap, HeaderName};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A request's audit ID: the client's, else a fresh one. The response carries it too (`WithAuditInit`).
+/// A request's audit ID: the client's, else a new ID. The response carries the ID too (`WithAuditInit`).
 pub fn audit_id(headers: &HeaderMap) -> String {
     let given = headers.get(AUDIT_ID).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     given.filter(|given| !given.is_empty()).unwrap_or_else(|| uuid::Uuid::new_v4().to_string())
 }
 
-/// The header that carries the audit ID, both ways.
+/// The header of the audit ID, in requests and responses.
 pub const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// The addresses on a request's way: `X-Forwarded-For`, `X-Real-Ip`, the connection's (`net.SourceIPs`). All but the last may
-/// be the client's invention.
+/// The addresses of a request: `X-Forwarded-For`, `X-Real-Ip`, and the connection's (`net.SourceIPs`). A client can forge all
+/// addresses but the last.
 pub fn source_ips(headers: &HeaderMap, remote: IpAddr) -> Vec<IpAddr> {
     let first = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut addresses: Vec<IpAddr> =
@@ -30,7 +30,7 @@ pub fn source_ips(headers: &HeaderMap, remote: IpAddr) -> Vec<IpAddr> {
     addresses
 }
 
-/// `ParseIPSloppy`: leading zeros are decimal. An IPv4 address in an IPv6 one is the IPv4 address.
+/// `ParseIPSloppy`: reads octets with leading zeros as decimal, and unmaps an IPv4 address in an IPv6 address.
 fn parse_ip(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse::<IpAddr>().ok().map(|address| address.to_canonical());

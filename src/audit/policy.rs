@@ -1,4 +1,4 @@
-//! The audit policy: which requests are logged, and how much of them (`--audit-policy-file`).
+//! The audit policy: the requests to audit, and their audit levels (`--audit-policy-file`).
 
 use super::validation;
 use crate::request::RequestInfo;
@@ -7,22 +7,22 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::path::Path;
 
-/// How much of a request is logged.
+/// The audit level of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Nothing.
+    /// No event.
     #[default]
     None,
-    /// Who, what and how it went.
+    /// An event with the request's metadata, without bodies.
     Metadata,
-    /// The object or patch that was sent, too.
+    /// Also the request's object or patch.
     Request,
-    /// The object that was answered, too.
+    /// Also the response's object.
     RequestResponse,
 }
 
 impl Level {
-    /// As the policy writes it.
+    /// The level's name in the policy.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "None",
@@ -39,16 +39,16 @@ impl Level {
     }
 }
 
-/// When in a request's life an event is written.
+/// A stage of a request at which an event may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The request came.
+    /// The request arrived.
     RequestReceived,
-    /// The head of a long-running request's answer went out.
+    /// The head of a long-running request's response was sent.
     ResponseStarted,
-    /// The answer is out.
+    /// The response was sent.
     ResponseComplete,
-    /// Something broke.
+    /// A panic occurred.
     Panic,
 }
 
@@ -56,7 +56,7 @@ impl Stage {
     pub(super) const ALL: [Self; 4] =
         [Self::RequestReceived, Self::ResponseStarted, Self::ResponseComplete, Self::Panic];
 
-    /// As events and the policy write it.
+    /// The stage's name in events and in the policy.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::RequestReceived => "RequestReceived",
@@ -67,12 +67,12 @@ impl Stage {
     }
 }
 
-/// Go reads `null` as an empty list.
+/// Reads `null` as an empty list, as Go does.
 fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A policy as the file holds it.
+/// The content of a policy file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct File {
@@ -121,18 +121,18 @@ pub(super) struct GroupResources {
     pub(super) resource_names: Vec<String>,
 }
 
-/// What is to be done about one request.
+/// The policy's decision about one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// How much is logged.
+    /// The audit level.
     pub level: Level,
     omitted_stages: [bool; 4],
-    /// Whether `metadata.managedFields` is left out of logged objects.
+    /// Whether logged objects omit `metadata.managedFields`.
     pub omit_managed_fields: bool,
 }
 
 impl Decision {
-    /// Whether an event is written at this stage.
+    /// Whether an event is written at the stage.
     pub fn wants(&self, stage: Stage) -> bool {
         !Stage::ALL.iter().zip(self.omitted_stages).any(|(of, omitted)| *of == stage && omitted)
     }
@@ -145,16 +145,16 @@ pub struct Policy {
     decisions: Vec<Decision>,
 }
 
-/// Why a policy cannot be used, in kube-apiserver's words.
+/// The reason why a policy is invalid, in kube-apiserver's words.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error("loading audit policy file: {0}")]
 pub struct PolicyError(String);
 
 impl Policy {
-    /// Reads the file (`LoadPolicyFromFile`).
+    /// Reads a policy file (`LoadPolicyFromFile`).
     ///
     /// # Errors
-    /// When it cannot be read or is not a valid policy.
+    /// If the file cannot be read or is not a valid policy.
     pub fn from_file(path: &Path) -> Result<Self, PolicyError> {
         let shown = path.display();
         let text = std::fs::read_to_string(path)
@@ -162,7 +162,7 @@ impl Policy {
         text.parse().map_err(|PolicyError(error)| PolicyError(format!("{error}: from file {shown}")))
     }
 
-    /// What the first rule that matches says; nothing is logged where none does (`EvaluatePolicyRule`).
+    /// The decision of the first matching rule. No event is written if no rule matches (`EvaluatePolicyRule`).
     pub fn evaluate(&self, info: &RequestInfo, user: Option<&UserInfo>) -> Decision {
         let matching = self.file.rules.iter().position(|rule| rule.matches(info, user));
         matching.and_then(|at| self.decisions.get(at).copied()).unwrap_or_default()
@@ -172,14 +172,14 @@ impl Policy {
 impl std::str::FromStr for Policy {
     type Err = PolicyError;
 
-    /// Reads YAML or JSON (`LoadPolicyFromBytes`): fields that it does not know are warned about and ignored.
+    /// Parses YAML or JSON (`LoadPolicyFromBytes`). Unknown fields are ignored with a warning.
     fn from_str(text: &str) -> Result<Self, PolicyError> {
         let failed = |error: String| PolicyError(format!("failed decoding: {error}"));
         let value: Value = serde_saphyr::from_str(text).map_err(|error| failed(error.to_string()))?;
         let unknown = validation::unknown_fields(&value);
         let file: Option<File> = serde_json::from_value(value).map_err(|error| failed(error.to_string()))?;
         let file = file.unwrap_or_default();
-        // A missing kind is taken from the type that is asked for, a missing version is not.
+        // A missing kind defaults to the requested type; a missing version has no default.
         match (&*file.api_version, &*file.kind) {
             ("audit.k8s.io/v1", "Policy" | "") => {}
             ("", "Policy" | "") => {

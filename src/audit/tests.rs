@@ -1,4 +1,4 @@
-//! Events against those that kube-apiserver 1.36 wrote for the same requests.
+//! Compares events with the events that kube-apiserver 1.36 wrote for the same requests.
 
 use super::*;
 use crate::admission::{Annotations, Level as AnnotationLevel};
@@ -153,7 +153,7 @@ fn level_request_logs_what_was_sent_and_not_what_was_answered() {
     event.response_complete(200, None);
     assert_eq!(desk.last()["requestObject"], json!([{"op": "remove", "path": "/x"}]));
     assert!(desk.last().get("responseObject").is_none());
-    // This rule keeps managed fields.
+    // The policy's rule for services keeps managedFields.
     let mut event = desk.begin("PUT", "/api/v1/namespaces/default/services/s").unwrap();
     event.set_request_object(&object(json!({"metadata": {"managedFields": [{}]}})));
     event.response_complete(200, None);
@@ -348,7 +348,7 @@ fn a_long_user_agent_is_cut() {
     assert_eq!(desk.last()["userAgent"], format!("{}...TRUNCATED", "x".repeat(1023)));
 }
 
-/// Requests, and the last events that a kube-apiserver 1.36.3 wrote of them with the policy beside.
+/// Requests, and the last events that a kube-apiserver 1.36.3 wrote for them with the adjacent policy.
 const RECORDED: &str = include_str!("testdata/kube-apiserver.jsonl");
 
 #[test]
@@ -382,7 +382,7 @@ fn equal_requests_give_the_fields_that_kube_apiserver_gives() {
     }
 }
 
-/// What the pipeline tells of a request that was recorded.
+/// Records the data of a recorded request, as the pipeline does.
 fn replay(mut event: EventInProgress, recorded: &Value) {
     if let Some(user) = recorded.get("impersonatedUser") {
         event.set_impersonated(&serde_json::from_value(user.clone()).unwrap(), String::new());
@@ -400,7 +400,7 @@ fn replay(mut event: EventInProgress, recorded: &Value) {
             }
             event.set_request_object(&sent);
         }
-        // Only the name of what was sent is known.
+        // The recording contains only the name of the request's object.
         None if recorded["verb"] == "create" && recorded["objectRef"]["resource"] == "secrets" => {
             event.set_request_object(&object(json!({"metadata": {"name": recorded["objectRef"]["name"]}})));
         }

@@ -1,11 +1,11 @@
-//! `ValidatePolicy`: what makes an audit policy invalid, in kube-apiserver's words.
+//! `ValidatePolicy`: validates an audit policy, in kube-apiserver's words.
 
 use super::policy::{File, GroupResources, Level, Rule, Stage};
 use crate::names::dns_1123_subdomain_errors;
 use crate::status::invalid::aggregate;
 use serde_json::Value;
 
-/// All that is wrong, as an `ErrorList`'s aggregate prints it.
+/// Returns all errors, in the form of an `ErrorList`'s aggregate.
 pub(super) fn validate(file: &File) -> Result<(), String> {
     let mut errors = Vec::new();
     omit_stages(&file.omit_stages, "omitStages", &mut errors);
@@ -67,7 +67,7 @@ fn omit_stages(stages: &[String], path: &str, errors: &mut Vec<String>) {
     }
 }
 
-/// The fields that a policy does not have, by their paths.
+/// The paths of a policy's unknown fields.
 pub(super) fn unknown_fields(policy: &Value) -> Vec<String> {
     let mut unknown = Vec::new();
     fields(policy, "", &["apiVersion", "kind", "metadata", "rules", "omitStages", "omitManagedFields"], &mut unknown);

@@ -1,6 +1,6 @@
 //! Client certificates: the common name is the user, the organizations are the groups.
 //!
-//! The TLS listener has only proved that the client holds the leaf's key. Whether anybody vouches for it is decided here.
+//! The TLS listener has only proved that the client holds the leaf's key. The check of the issuer is made here.
 
 use super::Outcome;
 use crate::server::Connection;
@@ -17,9 +17,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Key of the extra that names the certificate (`user.CredentialIDKey`).
+/// The key of the extra field that identifies the certificate (`user.CredentialIDKey`).
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// Attribute of the subject that is the user's UID (`asn1.X509UID`).
+/// The attribute of the subject that has the user's UID (`asn1.X509UID`).
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 const COMMON_NAME_OID: &str = "2.5.4.3";
 const ORGANIZATION_OID: &str = "2.5.4.10";
@@ -36,16 +36,16 @@ impl std::fmt::Debug for CertificateAuthority {
     }
 }
 
-/// Why a bundle is none.
+/// The reason why a bundle cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The PEM is malformed.
     #[error("not a PEM bundle: {0:?}")]
     Pem(rustls_pki_types::pem::Error),
-    /// There is nothing in it.
+    /// The bundle has no certificates.
     #[error("data does not contain any valid RSA or ECDSA certificates")]
     Empty,
-    /// One certificate cannot be used.
+    /// The certificate at this index cannot be used.
     #[error("certificate {0} of the bundle: {1}")]
     Certificate(usize, String),
 }
@@ -77,7 +77,7 @@ impl CertificateAuthority {
     /// Reads a bundle of PEM certificates.
     ///
     /// # Errors
-    /// When there is none in it, or one that cannot be used.
+    /// If the bundle has no certificate, or one that cannot be used.
     pub fn parse(pem: &[u8]) -> Result<Self, BundleError> {
         let mut roots = Vec::new();
         for (index, root) in CertificateDer::pem_slice_iter(pem).enumerate() {
@@ -93,13 +93,13 @@ impl CertificateAuthority {
         Ok(Self { roots, verifier })
     }
 
-    /// Whether a client with this chain, leaf first, is one of ours now: signatures, times, client-auth usage.
+    /// Verifies a client's chain, leaf first, at this time: signatures, validity, client-auth usage.
     fn verify(&self, chain: &[CertificateDer<'static>], now: UnixTime) -> Result<(), String> {
         let Some((leaf, intermediates)) = chain.split_first() else {
             return Err("no certificate".into());
         };
         let expired = self.roots.iter().any(|(_, validity)| !validity.holds(now));
-        // An expired root vouches for nobody; webpki does not look at a root's times, Go does.
+        // An expired root must not verify a chain: webpki does not check a root's validity, Go does.
         let verified = if expired {
             let current = self.roots.iter().filter(|(_, validity)| validity.holds(now)).map(|(root, _)| root);
             verifier(current)?.verify_client_cert(leaf, intermediates, now)
@@ -122,8 +122,8 @@ fn verifier<'a>(
     built.map_err(|error| error.to_string())
 }
 
-/// What a connection's certificates were found to be, once for each of the bundles that can vouch for them: refused ones too, so that
-/// an unauthenticated client causes the work of one verification only.
+/// The verdicts about a connection's certificates, one for each bundle that can verify them: rejections too, so that
+/// an unauthenticated client causes only one verification.
 #[derive(Debug, Default)]
 struct VerifiedCertificates {
     client: Slot,
@@ -132,35 +132,35 @@ struct VerifiedCertificates {
 
 type Slot = ArcSwapOption<Verdict>;
 
-/// The result for one bundle (a reload makes another). A refusal holds as long as the connection does.
+/// The verdict by one bundle (a reload makes another bundle). A rejection holds for the life of the connection.
 #[derive(Debug)]
 struct Verdict {
     authority: Arc<CertificateAuthority>,
     result: Result<Verified, String>,
 }
 
-/// It holds while all certificates are valid.
+/// A verified chain; the verdict holds while all certificates are valid.
 #[derive(Clone, Debug)]
 struct Verified {
     validity: Validity,
     identity: Arc<Identity>,
 }
 
-/// What the leaf says.
+/// The identity in the leaf certificate.
 #[derive(Debug)]
 struct Identity {
     common_name: String,
-    /// None without a common name.
+    /// The user; `None` without a common name.
     user: Option<Arc<UserInfo>>,
 }
 
-/// The user of the connection's certificate, if it has one (`x509.Authenticator.AuthenticateRequest`).
+/// Returns the user of the connection's certificate, if it has one (`x509.Authenticator.AuthenticateRequest`).
 pub(super) fn authenticate(authority: &Arc<CertificateAuthority>, connection: &Connection) -> Outcome {
     let identity = verified(authority, connection, |certificates| &certificates.client)?;
     Ok(identity.and_then(|identity| identity.user.clone()))
 }
 
-/// The common name of the connection's certificate, if it has one that a front proxy's issuer vouches for.
+/// Returns the common name of the connection's certificate, if it has one and a front proxy's issuer has signed it.
 pub(super) fn front_proxy(
     authority: &Arc<CertificateAuthority>,
     connection: &Connection,
@@ -211,7 +211,7 @@ fn verify(
     Ok(Verified { validity, identity })
 }
 
-/// `x509.CommonNameUserConversion`.
+/// Reads the identity from the leaf's subject (`x509.CommonNameUserConversion`).
 fn identity(leaf: &CertificateDer<'_>) -> Result<Identity, String> {
     let (_, certificate) = X509Certificate::from_der(leaf).map_err(|error| error.to_string())?;
     let (mut common_name, mut groups, mut uids) = (String::new(), Vec::new(), Vec::new());
@@ -223,7 +223,7 @@ fn identity(leaf: &CertificateDer<'_>) -> Result<Identity, String> {
         let value =
             attribute.as_str().map_err(|_| format!("unable to parse attribute {oid} of the subject"))?.to_owned();
         match oid.as_str() {
-            // Go keeps the last one.
+            // Go keeps the last common name.
             COMMON_NAME_OID => common_name = value,
             ORGANIZATION_OID => groups.push(value),
             _ => uids.push(value),

@@ -1,4 +1,4 @@
-//! Chains that a client may present, and what comes of them.
+//! The chains that a client may present, and their verdicts.
 
 use super::*;
 use crate::authn::{Authenticator, Config, RequestHeaderConfig};
@@ -226,7 +226,7 @@ fn a_refusal_is_remembered_for_the_connection_until_the_authorities_change() {
     let authorities = authority(&[&issuer]);
     let mut connection = connection(&[&bad]);
     let refusal = authenticate(&authorities.load_full(), &connection).unwrap_err();
-    // No connection changes its certificates: a second verification would find these to be good.
+    // A real connection never changes its certificates: a second verification would accept these.
     connection.certificates = vec![good];
     assert_eq!(authenticate(&authorities.load_full(), &connection).unwrap_err(), refusal);
     assert!(authenticate(&authority(&[&issuer]).load_full(), &connection).unwrap().is_some());

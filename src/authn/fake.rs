@@ -1,4 +1,4 @@
-//! An upstream for tests: it answers reviews with a function and keeps what it was asked.
+//! An upstream for tests: a function answers the reviews, and the requests are recorded.
 
 use crate::body::{Body, full};
 use crate::upstream::{ClientCredentials, SharedTransport, Transport, UpstreamError};
@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// Status code and body of an answer to a path and a body.
+/// A function from a path and a body to the status code and body of the answer.
 type Answer = dyn Fn(&str, &Value) -> (u16, Value) + Send + Sync;
 
 pub(crate) struct Upstream {
@@ -20,7 +20,7 @@ impl Upstream {
         Arc::new(Self { answer: Box::new(answer), calls: Mutex::default() })
     }
 
-    /// Reviews are answered with this status.
+    /// Creates an upstream that answers reviews with this status.
     pub(crate) fn with_status(status: impl Fn(&Value) -> Value + Send + Sync + 'static) -> Arc<Self> {
         Self::new(move |_, review| {
             let mut answer = review.clone();
@@ -33,7 +33,7 @@ impl Upstream {
         self.calls.lock().unwrap().len()
     }
 
-    /// The reviews' bodies since the last time.
+    /// Returns the bodies of the reviews since the last call.
     pub(crate) fn bodies(&self) -> Vec<Value> {
         std::mem::take(&mut *self.calls.lock().unwrap()).into_iter().map(|(_, body)| body).collect()
     }
@@ -79,7 +79,7 @@ impl Transport for Carrier {
     }
 }
 
-/// A Status of failure.
+/// The Status of a failure.
 pub(crate) fn failure(code: u16, reason: &str, message: &str) -> (u16, Value) {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "code": code, "reason": reason, "message": message});

@@ -1,6 +1,6 @@
-//! Who calls: client certificate, front-proxy headers, bearer token, anonymous; and impersonation.
+//! Authentication: client certificate, front-proxy headers, bearer token, anonymous.
 //!
-//! One file a scheme; the order and what a failure means follow kube-apiserver's `authenticator.Config.New`.
+//! Each scheme has one file; the order and the effect of a failure follow kube-apiserver's `authenticator.Config.New`.
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -25,18 +25,18 @@ use http::header::{AUTHORIZATION, HeaderMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the upstream's answers about credentials are believed, how many are kept, and how long one is waited for.
+/// Bounds of the upstream's answers about credentials: their lifetime, their number in the cache, and the wait for one.
 ///
 /// The defaults are kube-apiserver's for the tokens that it checks itself (`TokenSuccessCacheTTL`, `TokenFailureCacheTTL`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewLimits {
-    /// For credentials that are good.
+    /// The lifetime of an answer that accepts the credentials.
     pub success_ttl: Duration,
-    /// For credentials that are not.
+    /// The lifetime of an answer that rejects the credentials.
     pub failure_ttl: Duration,
-    /// Answers kept at the same time.
+    /// The number of cached answers.
     pub cache_capacity: u64,
-    /// For one answer, with all attempts.
+    /// The longest wait for one answer, with all attempts.
     pub timeout: Duration,
 }
 
@@ -47,49 +47,49 @@ impl Default for ReviewLimits {
     }
 }
 
-/// Which schemes are on. The default is none, which refuses everybody.
+/// The enabled schemes. The default has no scheme, and rejects every request.
 #[derive(Default)]
 pub struct Config {
     /// Issuers of client certificates.
     pub client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
-    /// Front proxies that say who the user is.
+    /// Front proxies, whose headers name the user.
     pub request_header: Option<RequestHeaderConfig>,
-    /// Tokens of a file.
+    /// The tokens of a file.
     pub token_file: Option<Arc<ArcSwap<StaticTokens>>>,
-    /// Whoever answers TokenReviews for all other tokens.
+    /// The client for TokenReviews of all other tokens.
     pub token_review: Option<kube::Client>,
-    /// Where the client's own credentials are tried instead of by any of the above.
+    /// The upstream at which the client's own credentials are tried, instead of all schemes above.
     pub passthrough: Option<SharedTransport>,
-    /// Bounds of the last two.
+    /// Bounds of the answers to `token_review` and `passthrough`.
     pub review_limits: ReviewLimits,
-    /// How many reviews there are at a time.
+    /// Bounds of the number of reviews.
     pub review_bounds: ReviewBounds,
-    /// Whether a request without credentials has a user.
+    /// Whether a request without credentials is anonymous, instead of unauthorized.
     pub anonymous: bool,
     /// Whether connections are closed after a request that did not authenticate (`UnauthenticatedHTTP2DOSMitigation`).
     pub closes_unauthenticated: bool,
-    /// Audiences of which a reviewed token must have one; empty is "any that the upstream takes".
+    /// Audiences of which a reviewed token must have one; empty for any audience that the upstream accepts.
     pub api_audiences: Vec<String>,
 }
 
-/// Who a request is from.
+/// An authenticated request.
 #[derive(Clone, Debug)]
 pub struct Authenticated {
-    /// The user, with `system:authenticated` where that is due.
+    /// The user, with the group `system:authenticated` unless the user is anonymous.
     pub user: Arc<UserInfo>,
-    /// What passes upstream in the client's name; only with passthrough.
+    /// The client's credentials for the upstream; only with passthrough.
     pub credentials: Option<ClientCredentials>,
     /// Warnings for the client.
     pub warnings: Vec<&'static str>,
 }
 
-/// The request's credentials, or their absence, name no user. The client is told no more than that.
+/// The rejection of a request whose credentials, or their absence, name no user. The client gets no reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("unable to authenticate the request: [{}]", reasons.join(", "))]
 pub struct Unauthorized {
-    /// What each scheme found wrong, for the log.
+    /// The error of each scheme, for the log.
     pub reasons: Vec<String>,
-    /// Whether too many credentials are reviewed at the moment for these.
+    /// Whether the credentials were not reviewed, because too many others are under review.
     pub is_busy: bool,
     /// Warnings for the client.
     pub warnings: Vec<&'static str>,
@@ -101,16 +101,16 @@ impl From<Unauthorized> for crate::status::Status {
     }
 }
 
-/// What one scheme says: nobody it knows of, a user, or what is wrong.
+/// The result of one scheme: no user, a user, or an error.
 type Outcome = Result<Option<Arc<UserInfo>>, Failure>;
 
-/// Why a scheme names no user.
+/// The reason why a scheme names no user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Failure {
-    /// The credentials are bad.
+    /// The credentials are invalid.
     #[error("{0}")]
     Refused(String),
-    /// They were not reviewed, for too many others are.
+    /// The credentials were not reviewed, because too many others are.
     #[error("too many reviews of credentials at the moment")]
     Busy,
 }
@@ -127,7 +127,7 @@ impl From<&str> for Failure {
     }
 }
 
-/// Finds out who a request is from.
+/// The authenticator of requests.
 pub struct Authenticator {
     client_ca: Option<Arc<ArcSwap<CertificateAuthority>>>,
     request_header: Option<RequestHeaderConfig>,
@@ -139,7 +139,7 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// An authenticator with these schemes.
+    /// Creates an authenticator with these schemes.
     pub fn new(config: Config) -> Self {
         let limits = config.review_limits;
         let max_bytes = config.review_bounds.token_bytes;
@@ -165,10 +165,10 @@ impl Authenticator {
         }
     }
 
-    /// Who the request with these headers is from. The headers that say so are gone afterwards (`WithAuthentication`).
+    /// Returns the user of the request with these headers, and removes the headers that name the user (`WithAuthentication`).
     ///
     /// # Errors
-    /// When the credentials are bad, or missing and needed.
+    /// If the credentials are invalid, or missing and required.
     pub async fn authenticate(
         &self,
         headers: &mut HeaderMap,
@@ -199,8 +199,8 @@ impl Authenticator {
         Ok(Authenticated { user, credentials: credentials.and_then(Result::ok), warnings })
     }
 
-    /// The refusal of a request. As in kube-apiserver (`handlers.Unauthorized`) it is the last one of an HTTP/2 connection; here of an
-    /// HTTP/1.1 connection as well, unless an earlier request has authenticated.
+    /// Rejects a request. As in kube-apiserver (`handlers.Unauthorized`), it is the last request of an HTTP/2 connection; here also of an
+    /// HTTP/1.1 connection, unless an earlier request has authenticated.
     fn refuse(&self, connection: &Connection, failures: &[Failure], warnings: Vec<&'static str>) -> Unauthorized {
         let is_busy = failures.contains(&Failure::Busy);
         let is_known = connection.state.is_authenticated();
@@ -213,7 +213,7 @@ impl Authenticator {
         Unauthorized { reasons: failures.iter().map(Failure::to_string).collect(), is_busy, warnings }
     }
 
-    /// `unionAuthRequestHandler`: the first scheme that knows the user; a failure counts only if no later one does.
+    /// Returns the first user that a scheme knows (`unionAuthRequestHandler`); a failure counts only if no later scheme has a user.
     async fn first_that_knows(
         &self,
         headers: &mut HeaderMap,
@@ -249,14 +249,14 @@ impl Authenticator {
     }
 }
 
-/// A header's value as text, an absent one as none.
+/// Returns a header's value as text; an absent header is empty.
 pub(crate) fn text<'a>(value: Option<&'a http::HeaderValue>, name: &str) -> Result<&'a str, String> {
     value.map_or(Ok(""), |value| {
         std::str::from_utf8(value.as_bytes()).map_err(|_| format!("header {name} is not UTF-8"))
     })
 }
 
-/// `url.PathUnescape` of a lower-cased key; what is malformed stays as it is.
+/// Unescapes a lower-cased key (`url.PathUnescape`); a malformed key stays as it is.
 pub(crate) fn unescape_extra_key(encoded: &str) -> String {
     let encoded = encoded.to_ascii_lowercase();
     let bytes = encoded.as_bytes();

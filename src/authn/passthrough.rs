@@ -1,4 +1,4 @@
-//! The client's own credentials, tried at the upstream: a SelfSubjectReview says whose they are.
+//! The client's own credentials, tried at the upstream: a SelfSubjectReview names their user.
 
 use super::places::ReviewPlaces;
 use super::{Failure, Outcome, ReviewLimits};
@@ -24,7 +24,7 @@ impl Passthrough {
         Self { transport, limits, places, answers }
     }
 
-    /// Whose credentials these are; nobody's only if there are none.
+    /// Returns the user of these credentials; `None` only without credentials.
     pub(super) async fn authenticate(&self, credentials: &ClientCredentials, connection: &Connection) -> Outcome {
         let Some(authorization) = &credentials.authorization else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Places for reviews of credentials. A review is asked for before anything is known of the client, so its work has bounds.
+//! Places for reviews of credentials. A review starts before the client is known, so the number of reviews is bounded.
 
 use super::Failure;
 use crate::answers::Key;
@@ -9,13 +9,13 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// Bounds of the reviews of credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewBounds {
-    /// Reviews at a time.
+    /// Reviews at the same time.
     pub in_flight: usize,
-    /// Reviews at a time for the requests of one connection.
+    /// Reviews at the same time for the requests of one connection.
     pub per_connection: usize,
-    /// How long a request waits for its place; then it is refused with 429.
+    /// The longest time that a request waits for its place; then it is rejected with 429.
     pub wait_timeout: Duration,
-    /// Bytes of a token; a longer one is no token, and not reviewed.
+    /// Bytes that a token may have; a longer token is invalid, without a review.
     pub token_bytes: usize,
 }
 
@@ -37,12 +37,12 @@ impl ReviewPlaces {
         Self { bounds, shared }
     }
 
-    /// A place for a review, until both permits are dropped.
+    /// Takes a place for a review; both permits must be dropped to free it.
     ///
     /// # Errors
-    /// [`Failure::Busy`] when there is none in time, and at once on a connection that was refused.
+    /// [`Failure::Busy`] if no place is free in time, and at once on a rejected connection.
     async fn take<'a>(&'a self, connection: &'a Connection) -> Result<[SemaphorePermit<'a>; 2], Failure> {
-        // The connection's first: who waits for that one takes no place of anybody else's.
+        // The connection's place comes first: a request that waits for it takes no place from other connections.
         let places = async {
             let own = self.of(connection).acquire().await?;
             Ok([own, self.shared.acquire().await?])
@@ -53,8 +53,8 @@ impl ReviewPlaces {
         }
     }
 
-    /// As [`Self::take`]; `None` if there is no place and a review on this connection has rejected the same credentials. A client may
-    /// send further requests before it knows that its connection ends, and kube-apiserver answers each of them with 401.
+    /// As [`Self::take`]; `None` if there is no place, and a review on this connection has rejected the same credentials. A client may
+    /// send further requests before it learns that its connection ends, and kube-apiserver answers each of them with 401.
     pub(super) async fn take_for<'a>(
         &'a self,
         credentials: &Key,
@@ -66,7 +66,7 @@ impl ReviewPlaces {
         }
     }
 
-    /// Ends the reviews of a connection: requests that wait for one are refused.
+    /// Ends the reviews of a connection: requests that wait for a place are rejected.
     pub(super) fn refuse(&self, connection: &Connection) {
         self.of(connection).close();
     }

@@ -1,4 +1,4 @@
-//! Front proxies: who has a certificate of the request-header CA may say in headers who the user is.
+//! Front proxies: a client with a certificate of the request-header CA may name the user in headers.
 
 use super::{CertificateAuthority, Outcome, certificate, text, unescape_extra_key};
 use crate::server::Connection;
@@ -7,24 +7,24 @@ use arc_swap::ArcSwap;
 use http::header::{HeaderMap, HeaderName};
 use std::sync::Arc;
 
-/// `authenticatorfactory.RequestHeaderConfig`.
+/// The configuration of front proxies (`authenticatorfactory.RequestHeaderConfig`).
 #[derive(Clone)]
 pub struct RequestHeaderConfig {
     /// Issuers of the front proxies' certificates.
     pub ca: Arc<ArcSwap<CertificateAuthority>>,
-    /// Common names that are let in; empty is all.
+    /// Common names that are accepted; empty accepts all.
     pub allowed_names: Vec<String>,
-    /// The first of these with a value is the user's name.
+    /// The headers of the user's name; the first with a value counts.
     pub username_headers: Vec<HeaderName>,
-    /// The first of these with a value is the user's UID.
+    /// The headers of the user's UID; the first with a value counts.
     pub uid_headers: Vec<HeaderName>,
-    /// Each value of each is a group.
+    /// The headers of groups; each value of each header is a group.
     pub group_headers: Vec<HeaderName>,
-    /// What follows one of these in a header's name is the key of an extra; in any case of letters.
+    /// The prefixes of headers of extra fields, in any case; the rest of a header's name is the key.
     pub extra_prefixes: Vec<String>,
 }
 
-/// Names that are always dropped, whatever is configured (`withAuthentication`).
+/// Headers that are always removed, whatever is configured (`withAuthentication`).
 const STANDARD: [HeaderName; 3] = [
     HeaderName::from_static("x-remote-user"),
     HeaderName::from_static("x-remote-uid"),
@@ -32,7 +32,7 @@ const STANDARD: [HeaderName; 3] = [
 ];
 const STANDARD_EXTRA: &str = "x-remote-extra-";
 
-/// `Verifier.AuthenticateRequest` around `requestHeaderAuthRequestHandler`.
+/// Authenticates by the headers of a front proxy (`Verifier.AuthenticateRequest` around `requestHeaderAuthRequestHandler`).
 pub(super) fn authenticate(config: &RequestHeaderConfig, headers: &HeaderMap, connection: &Connection) -> Outcome {
     let Some(common_name) = certificate::front_proxy(&config.ca.load_full(), connection)? else {
         return Ok(None);
@@ -64,7 +64,7 @@ pub(super) fn authenticate(config: &RequestHeaderConfig, headers: &HeaderMap, co
     Ok(Some(Arc::new(user.with_authenticated_group())))
 }
 
-/// Drops the headers that only a front proxy may send (`ClearAuthenticationHeaders`).
+/// Removes the headers that only a front proxy may send (`ClearAuthenticationHeaders`).
 pub(super) fn clear(headers: &mut HeaderMap, config: Option<&RequestHeaderConfig>) {
     let custom = config.into_iter().flat_map(|config| {
         [&config.username_headers, &config.uid_headers, &config.group_headers].into_iter().flatten()

@@ -5,7 +5,7 @@ use crate::user::UserInfo;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The users of a token file. It holds hashes of the tokens, so that how long a look-up takes tells nothing of them.
+/// The users of a token file, by hashes of the tokens, so that the time of a look-up reveals nothing of a token.
 pub struct StaticTokens {
     secret: Secret,
     users: HashMap<Key, Arc<UserInfo>>,
@@ -17,30 +17,30 @@ impl std::fmt::Debug for StaticTokens {
     }
 }
 
-/// Why a file is no token file.
+/// The reason why a token file is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
     /// A record lacks fields.
     #[error("line {line}: must have at least 3 columns (token, user name, user uid), found {found}")]
     Columns {
-        /// Where it starts.
+        /// The first line of the record.
         line: usize,
-        /// How many it has.
+        /// The number of its fields.
         found: usize,
     },
-    /// A quote stands where none may, or has no end.
+    /// A quote is at a place that allows none, or has no end.
     #[error("line {0}: a quote stands where none may, or has no end")]
     Quote(usize),
-    /// There is something else than text.
+    /// The file is not text.
     #[error("not UTF-8")]
     NotText,
 }
 
 impl StaticTokens {
-    /// Reads a token file. Of two records with one token the later counts; a record without a token does not.
+    /// Reads a token file. Of two records with one token the later counts; a record without a token is ignored.
     ///
     /// # Errors
-    /// When it is not CSV, or a record has fewer than three fields.
+    /// If the file is not CSV, or a record has fewer than three fields.
     pub fn parse(csv: &[u8]) -> Result<Self, TokenFileError> {
         let csv = std::str::from_utf8(csv).map_err(|_| TokenFileError::NotText)?;
         let (secret, mut users) = (Secret::new(), HashMap::new());
@@ -62,7 +62,7 @@ impl StaticTokens {
         Ok(Self { secret, users })
     }
 
-    /// Whose token this is.
+    /// Returns the user of a token.
     pub(super) fn user(&self, token: &str) -> Option<Arc<UserInfo>> {
         self.users.get(&self.secret.hash(&[token.as_bytes()])).cloned()
     }

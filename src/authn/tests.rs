@@ -1,4 +1,4 @@
-//! Tokens, through every place that a request can carry one in.
+//! Tokens, in every place of a request that can carry one.
 
 use super::fake::{Upstream, failure};
 use super::*;
@@ -24,7 +24,7 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     pairs.iter().map(pair).collect()
 }
 
-/// Whoever's token starts with "good" is alice.
+/// A reviewer for which a token that starts with "good" is alice's.
 fn reviewer() -> Arc<Upstream> {
     Upstream::with_status(|review| match review["spec"]["token"].as_str().unwrap() {
         good if good.starts_with("good") => {
@@ -217,7 +217,7 @@ fn everybody_who_is_somebody_is_authenticated() {
     assert_eq!(groups(ANONYMOUS, &[]), "");
 }
 
-/// A reviewer that answers nothing until it is told to.
+/// A reviewer that answers only after the test releases an answer.
 fn slow_reviewer() -> (kube::Client, Arc<tokio::sync::Semaphore>, Arc<std::sync::atomic::AtomicUsize>) {
     let (answers, asked) = (Arc::new(tokio::sync::Semaphore::new(0)), Arc::new(std::sync::atomic::AtomicUsize::new(0)));
     let held = (answers.clone(), asked.clone());
@@ -299,7 +299,7 @@ async fn further_requests_with_the_token_that_was_rejected_are_unauthorized() {
 async fn a_connection_is_closed_after_a_request_that_did_not_authenticate() {
     let upstream = reviewer();
     let (good, bad): (&[_], &[_]) = (&[("authorization", "Bearer good")], &[("authorization", "Bearer bad")]);
-    // Whether the gate is on, whether it is HTTP/2, the requests, whether the connection is to be closed.
+    // The columns: the gate's state, HTTP/2 or not, the requests, and the closing of the connection.
     for (gate, is_http2, requests, closed) in [
         (true, true, [good, good], false),
         (true, true, [good, bad], true),

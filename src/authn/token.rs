@@ -1,4 +1,4 @@
-//! Bearer tokens: where a request carries one, and who is asked about it.
+//! Bearer tokens: their places in a request, and the schemes that check them.
 
 use super::token_review::TokenReviews;
 use super::{Outcome, StaticTokens, text};
@@ -15,20 +15,20 @@ const INVALID_TOKEN: &str = "invalid bearer token";
 const TOKEN_WITH_SPACE: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
 const PROTOCOL_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
-/// Go's `RawURLEncoding` does not mind what the last character's spare bits are.
+/// Go's `RawURLEncoding` ignores the spare bits of the last character.
 const RAW_URL: GeneralPurpose =
     GeneralPurpose::new(&base64::alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
-/// Who knows tokens, in the order in which they are asked.
+/// The schemes that know tokens, in the order of their calls.
 pub(super) struct TokenSchemes {
     pub(super) file: Option<Arc<ArcSwap<StaticTokens>>>,
     pub(super) review: Option<TokenReviews>,
-    /// Bytes of a token.
+    /// Bytes that a token may have.
     pub(super) max_bytes: usize,
 }
 
 impl TokenSchemes {
-    /// `bearertoken.Authenticator`.
+    /// Authenticates by the `Authorization` header (`bearertoken.Authenticator`).
     pub(super) async fn bearer(
         &self,
         headers: &HeaderMap,
@@ -41,7 +41,7 @@ impl TokenSchemes {
         }
     }
 
-    /// `websocket.ProtocolAuthenticator`.
+    /// Authenticates by a WebSocket's subprotocol (`websocket.ProtocolAuthenticator`).
     pub(super) async fn websocket(&self, headers: &mut HeaderMap, connection: &Connection) -> Outcome {
         let Some((token, others)) = protocol_token(headers)? else {
             return Ok(None);
@@ -51,7 +51,7 @@ impl TokenSchemes {
         Ok(user)
     }
 
-    /// A token that nobody knows is an error.
+    /// Returns the user of a token; an unknown token is an error.
     async fn known(&self, token: &str, connection: &Connection) -> Outcome {
         if token.len() > self.max_bytes {
             return Err(INVALID_TOKEN.into());
@@ -69,7 +69,7 @@ impl TokenSchemes {
     }
 }
 
-/// What a client in passthrough mode shows the upstream: its `Authorization` header, or the token of its WebSocket.
+/// Returns a client's credentials for the upstream, in passthrough mode: the `Authorization` header, or the token of the WebSocket.
 pub(super) fn credentials(headers: &mut HeaderMap) -> Result<ClientCredentials, String> {
     let mut authorization = headers.get(AUTHORIZATION).filter(|value| !value.is_empty()).cloned();
     if authorization.is_none()
@@ -102,7 +102,7 @@ fn bearer_token<'a>(headers: &'a HeaderMap, warnings: &mut Vec<&'static str>) ->
     Ok(Some(token))
 }
 
-/// The token among a WebSocket's subprotocols, and the header with the others.
+/// Returns the token among a WebSocket's subprotocols, and the header with the others.
 fn protocol_token(headers: &HeaderMap) -> Result<Option<(String, HeaderValue)>, String> {
     if !is_websocket(headers) {
         return Ok(None);
@@ -131,7 +131,7 @@ fn protocol_token(headers: &HeaderMap) -> Result<Option<(String, HeaderValue)>, 
     Ok(Some((token, others)))
 }
 
-/// `wsstream.IsWebSocketRequest`.
+/// Whether the request is a WebSocket's (`wsstream.IsWebSocketRequest`).
 fn is_websocket(headers: &HeaderMap) -> bool {
     let upgrades = headers
         .get_all(CONNECTION)

@@ -1,4 +1,4 @@
-//! Bearer tokens that the upstream knows: a TokenReview each, believed for a while.
+//! Bearer tokens that the upstream knows: one TokenReview each, cached for a while.
 
 use super::places::ReviewPlaces;
 use super::{Failure, ReviewLimits};
@@ -19,7 +19,7 @@ pub(super) struct TokenReviews {
     answers: AnswerCache<Answer>,
 }
 
-/// A user; or none, and what the upstream found wrong.
+/// A user; or the error of the upstream, which may be empty.
 type Answer = Result<Arc<UserInfo>, String>;
 
 impl TokenReviews {
@@ -33,7 +33,7 @@ impl TokenReviews {
         Self { client, limits, places, audiences, answers }
     }
 
-    /// Whose token this is.
+    /// Returns the user of a token.
     pub(super) async fn user(&self, token: &str, connection: &Connection) -> Result<Option<Arc<UserInfo>>, Failure> {
         let key = self.answers.key(&[token.as_bytes()]);
         let lifetime = |answer: &Answer| match answer {
@@ -48,7 +48,7 @@ impl TokenReviews {
         }
     }
 
-    /// `WebhookTokenAuthenticator.AuthenticateToken`.
+    /// Reviews a token (`WebhookTokenAuthenticator.AuthenticateToken`).
     async fn review(&self, token: &str, key: &Key, connection: &Connection) -> Result<Answer, Failure> {
         let Some(_places) = self.places.take_for(key, connection).await? else {
             return Ok(Err(String::new()));
@@ -59,7 +59,7 @@ impl TokenReviews {
         let answer = review::create(&self.client, PATH, &question, self.limits.timeout).await;
         let status = answer.map_err(|error| Failure::Refused(error.to_string()))?.status.unwrap_or_default();
         let granted = status.audiences.unwrap_or_default();
-        // A reviewer that does not speak of audiences has reviewed for its own, which are ours.
+        // A reviewer that returns no audiences has reviewed for its own audiences, which are ours.
         let fits = self.audiences.is_empty()
             || granted.is_empty()
             || granted.iter().any(|audience| self.audiences.contains(audience));

@@ -1,4 +1,4 @@
-//! What a user wants to do, as authorizers see it, and the text that refuses it.
+//! A user's action in the form that authorizers see, and the text that rejects it.
 
 use super::selectors;
 use crate::go_text::go_quote;
@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldSelectorRequirement, L
 /// `authorizer.AttributesRecord`, without the user.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes {
-    /// Whether it is about a resource of the API, rather than a path.
+    /// Whether the action is on a resource of the API, rather than on a path.
     pub is_resource_request: bool,
     /// `get`, `create`, `impersonate`, …; for a path the method in lower case.
     pub verb: String,
@@ -27,17 +27,17 @@ pub struct Attributes {
     pub resource: String,
     /// Subresource.
     pub subresource: String,
-    /// Name of the object; empty is all.
+    /// Name of the object; empty for all objects.
     pub name: String,
     /// The path of the request.
     pub path: String,
-    /// What the client's field selector requires; none where it has none that can be read.
+    /// The requirements of the client's field selector; empty without a readable one.
     pub field_requirements: Vec<FieldSelectorRequirement>,
-    /// What the client's label selector requires; none where it has none that can be read.
+    /// The requirements of the client's label selector; empty without a readable one.
     pub label_requirements: Vec<LabelSelectorRequirement>,
 }
 
-/// `GetAuthorizerAttributes`.
+/// Converts the attributes of a request (`GetAuthorizerAttributes`).
 impl From<&RequestInfo> for Attributes {
     fn from(info: &RequestInfo) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl From<&RequestInfo> for Attributes {
 }
 
 impl Attributes {
-    /// About the objects that these selectors select, as far as they can be read; an empty one selects all.
+    /// Restricts the action to the objects of these selectors, as far as they are readable; an empty selector restricts nothing.
     #[must_use]
     pub fn selecting(mut self, field_selector: &str, label_selector: &str) -> Self {
         self.field_requirements = selectors::fields(field_selector);
@@ -65,13 +65,13 @@ impl Attributes {
         self
     }
 
-    /// Bytes of what the client chose (`shouldCache`).
+    /// Returns the bytes of the client-chosen attributes (`shouldCache`).
     pub(super) fn size(&self) -> usize {
         let Self { namespace, verb, api_group, api_version, resource, subresource, name, path, .. } = self;
         [namespace, verb, api_group, api_version, resource, subresource, name, path].into_iter().map(String::len).sum()
     }
 
-    /// One or the other, as a review has them (`resourceAttributesFrom`).
+    /// Returns the attributes of a resource or of a path, in the form of a review (`resourceAttributesFrom`).
     pub(super) fn to_api(&self) -> (Option<ResourceAttributes>, Option<NonResourceAttributes>) {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         if !self.is_resource_request {
@@ -99,7 +99,7 @@ impl Attributes {
         (Some(attributes), None)
     }
 
-    /// The refusal (`responsewriters.ForbiddenStatusError`).
+    /// Creates the rejection (`responsewriters.ForbiddenStatusError`).
     pub fn forbidden(&self, user: &UserInfo, reason: &str) -> Status {
         let mut why = sanitize(&self.cannot(user));
         if !reason.is_empty() {
@@ -109,7 +109,7 @@ impl Attributes {
         Status::forbidden(&self.api_group, &self.resource, &self.name, &why)
     }
 
-    /// `responsewriters.forbiddenMessage`.
+    /// Returns the text of a rejection without its reason (`responsewriters.forbiddenMessage`).
     fn cannot(&self, user: &UserInfo) -> String {
         let (user, verb) = (go_quote(&user.username), &self.verb);
         if !self.is_resource_request {
@@ -127,7 +127,7 @@ impl Attributes {
     }
 }
 
-/// `responsewriters.sanitizer`: nothing that looks like HTML.
+/// Escapes the characters of HTML (`responsewriters.sanitizer`).
 fn sanitize(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Every text is one that a kube-apiserver 1.36 gave.
+    /// A kube-apiserver 1.36 gave every text.
     #[test]
     fn refuses_in_the_words_of_kube_apiserver() {
         let path =

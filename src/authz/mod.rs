@@ -1,4 +1,4 @@
-//! Whether the user may: SubjectAccessReviews at the upstream, believed for a while; and how a refusal reads.
+//! Authorization: SubjectAccessReviews at the upstream, cached for a while; and the text of a rejection.
 
 mod attributes;
 mod selectors;
@@ -22,55 +22,55 @@ use std::time::Duration;
 
 const SUBJECT_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const SELF_SUBJECT_ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-/// So long after a change of roles or bindings no answer is kept: the API server's own authorizer learns of it by a watch.
+/// After a change of roles or bindings, answers are not cached for so long: the API server's own authorizer sees the change by a watch.
 const SETTLING: Duration = Duration::from_secs(1);
-/// Attributes that the client chose and that are this long together are not cached (`maxControlledAttrCacheSize`).
+/// Bytes of client-chosen attributes from which an answer is not cached (`maxControlledAttrCacheSize`).
 const MAX_CACHED_ATTRIBUTES_BYTES: usize = 10_000;
 
-/// Who decides on a request.
+/// The authorizer that decides on a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The proxy asks before it does anything for a request.
+    /// The proxy asks the upstream before it does anything for a request.
     #[default]
     Webhook,
-    /// Only the upstream, when the request gets there. Whatever only the proxy can see (impersonation) is asked still.
+    /// Only the upstream decides, when the request arrives there. The proxy still asks about actions that only it sees (impersonation).
     AlwaysAllow,
-    /// Nobody: the upstream is the API server in this process, at which everybody may do anything.
+    /// No authorizer: the upstream is the API server in this process, which allows every user everything.
     Unrestricted,
 }
 
-/// Who answers reviews.
+/// The way to ask for reviews.
 #[derive(Clone)]
 pub enum Reviewer {
-    /// The upstream, asked by the proxy about the user.
+    /// The proxy asks the upstream about the user.
     Subject(kube::Client),
-    /// The upstream, asked by the client about itself (passthrough), and by the proxy about anybody else.
+    /// The client asks the upstream about itself (passthrough), and the proxy asks about other users.
     Oneself(SharedTransport, kube::Client),
 }
 
-/// How authorization works.
+/// The configuration of authorization.
 #[derive(Clone)]
 pub struct Config {
-    /// Who decides.
+    /// The authorizer that decides.
     pub mode: Mode,
-    /// Whom to ask.
+    /// The way to ask for reviews.
     pub reviewer: Reviewer,
-    /// How long a yes is believed: as long may pass until somebody whose rights were revoked is refused.
+    /// The lifetime of an approval in the cache: a user whose rights were revoked may keep them for as long.
     pub authorized_ttl: Duration,
-    /// How long a no is believed: as long may pass until somebody who was granted a right has it. Zero for not at all.
+    /// The lifetime of a denial in the cache: a user who was granted a right may have to wait for as long. Zero disables the cache.
     pub unauthorized_ttl: Duration,
-    /// Answers kept at the same time.
+    /// The number of cached answers.
     pub cache_capacity: u64,
-    /// For one answer, with all attempts.
+    /// The longest wait for one answer, with all attempts.
     pub timeout: Duration,
-    /// Reviews at a time; further ones wait, as long as for an answer.
+    /// Reviews at the same time; further ones wait, as long as for an answer.
     pub reviews: usize,
-    /// The same about one user.
+    /// Reviews at the same time about one user.
     pub user_reviews: usize,
 }
 
 impl Config {
-    /// The defaults.
+    /// Creates a configuration with the defaults.
     pub fn new(mode: Mode, reviewer: Reviewer) -> Self {
         Self {
             mode,
@@ -88,15 +88,15 @@ impl Config {
 /// An authorizer's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Whether the user may.
+    /// Whether the action is allowed.
     pub allowed: bool,
-    /// Whether the answer is a "no" that nobody else may overrule, rather than no opinion.
+    /// Whether the answer is a denial that no other authorizer may overrule, rather than no opinion.
     pub denied: bool,
-    /// Why, for a person.
+    /// The reason, for people.
     pub reason: String,
 }
 
-/// Asks whether users may do things.
+/// The authorizer: asks whether users may perform actions.
 pub struct Authorizer {
     config: Config,
     answers: AnswerCache<Decision>,
@@ -104,17 +104,17 @@ pub struct Authorizer {
 }
 
 impl Authorizer {
-    /// An authorizer of this kind.
+    /// Creates an authorizer with this configuration.
     pub fn new(config: Config) -> Self {
         let answers = AnswerCache::new(config.cache_capacity);
         let pace = Shares::new(config.reviews, config.user_reviews);
         Self { config, answers, pace }
     }
 
-    /// Lets a request pass that its user may make (`WithAuthorization`).
+    /// Authorizes a request (`WithAuthorization`).
     ///
     /// # Errors
-    /// 403 in kube-apiserver's words; 500 when nobody can tell.
+    /// 403 with kube-apiserver's text if the user may not make the request; 500 if no answer comes.
     pub async fn authorize(
         &self,
         user: &UserInfo,
@@ -132,21 +132,21 @@ impl Authorizer {
         }
     }
 
-    /// Forgets what the upstream said: roles or bindings have changed.
+    /// Drops the cached answers: roles or bindings have changed.
     pub fn forget_answers(&self) {
         self.answers.forget_all(SETTLING);
     }
 
-    /// Whether the upstream alone will decide on a request, when it gets there.
+    /// Whether only the upstream decides on a request, when the request arrives there.
     pub fn leaves_it_to_the_upstream(&self) -> bool {
         self.config.mode == Mode::AlwaysAllow
     }
 
-    /// What the upstream says to this, whatever the mode (`WebhookAuthorizer.Authorize`). With passthrough the question is
-    /// about whoever has the credentials, and the user is not looked at.
+    /// Asks the upstream, whatever the mode (`WebhookAuthorizer.Authorize`). With passthrough the review is
+    /// about the owner of the credentials, and `user` does not affect the answer.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If no answer comes.
     pub async fn check(
         &self,
         user: &UserInfo,
@@ -167,10 +167,10 @@ impl Authorizer {
         }
     }
 
-    /// What the upstream says of somebody who need not be the caller; asked with the proxy's own credentials.
+    /// Asks the upstream about a user who need not be the caller, with the proxy's own credentials.
     ///
     /// # Errors
-    /// When there is no answer, also because the proxy may not ask.
+    /// If no answer comes, also because the proxy may not ask.
     pub async fn check_about(&self, user: &UserInfo, attributes: &Attributes) -> Result<Decision, ReviewError> {
         let (Reviewer::Subject(client) | Reviewer::Oneself(_, client)) = &self.config.reviewer;
         let spec = subject_spec(user, attributes);
@@ -210,7 +210,7 @@ impl Authorizer {
         Ok(decision)
     }
 
-    /// Asks when it is the user's turn: no flood of one user's requests is a flood of reviews.
+    /// Runs a review when it is the user's turn, so that a flood of one user's requests is no flood of reviews.
     async fn paced<T>(
         &self,
         user: &UserInfo,
@@ -234,7 +234,7 @@ impl Authorizer {
         question: SelfSubjectAccessReview,
     ) -> Result<Decision, ReviewError> {
         let answer = self.create_as(transport, credentials, &question).await?;
-        // Whoever may not even ask may not do the thing either.
+        // A user who may not create the review may not perform the action either.
         Ok(answer.and_then(|review| review.status).map(Decision::from).unwrap_or_default())
     }
 
@@ -259,7 +259,7 @@ impl From<SubjectAccessReviewStatus> for Decision {
     }
 }
 
-/// What somebody asks about themselves.
+/// Creates a review in which the caller asks about itself.
 pub(crate) fn own_question(attributes: &Attributes) -> SelfSubjectAccessReview {
     let (resource_attributes, non_resource_attributes) = attributes.to_api();
     let spec = SelfSubjectAccessReviewSpec { resource_attributes, non_resource_attributes };

@@ -1,11 +1,11 @@
-//! What a request's selectors require, for authorizers that let a user see only some objects.
+//! The requirements of a request's selectors, for authorizers that let a user see only some objects.
 //!
-//! A selector that cannot be read gives no requirements: the question is then about all objects, which is never less.
+//! An unreadable selector gives no requirements: the review is then about all objects, which never grants more.
 
 use crate::object::selector::{FieldRequirement, FieldSelector, LabelRequirement, LabelSelector, Operator};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldSelectorRequirement, LabelSelectorRequirement};
 
-/// `fields.ParseSelector` and `fieldSelectorToAuthorizationAPI`.
+/// Returns the requirements of a field selector (`fields.ParseSelector` and `fieldSelectorToAuthorizationAPI`).
 pub(super) fn fields(selector: &str) -> Vec<FieldSelectorRequirement> {
     let selector = FieldSelector::parse(selector).unwrap_or_default();
     let requirement = |requirement: &FieldRequirement| FieldSelectorRequirement {
@@ -16,7 +16,8 @@ pub(super) fn fields(selector: &str) -> Vec<FieldSelectorRequirement> {
     selector.requirements().iter().map(requirement).collect()
 }
 
-/// `labels.Parse` and `labelSelectorToAuthorizationAPI`: sorted by key, without the comparisons of numbers.
+/// Returns the requirements of a label selector, sorted by key, without comparisons of numbers (`labels.Parse` and
+/// `labelSelectorToAuthorizationAPI`).
 pub(super) fn labels(selector: &str) -> Vec<LabelSelectorRequirement> {
     let selector = LabelSelector::parse(selector).unwrap_or_default();
     let requirement = |requirement: &LabelRequirement| {

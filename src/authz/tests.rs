@@ -1,4 +1,4 @@
-//! Questions to the upstream, and how seldom they are asked.
+//! Reviews at the upstream, and the caching of answers.
 
 use super::*;
 use crate::authn::fake::{Upstream, failure};

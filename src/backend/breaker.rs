@@ -1,8 +1,8 @@
-//! A circuit breaker for each endpoint, which kube-apiserver does not have: off unless asked for.
+//! A circuit breaker for each endpoint, which kube-apiserver does not have; off by default.
 //!
-//! What counts is silence: a call without any answer in the time that the hook has. Any answer, even an error, shows that
-//! somebody is there. So a request cannot open the breaker by what is in it, unless it makes the webhook fall silent; nor by
-//! being short of time itself.
+//! Only silence counts: a call without any answer in the hook's timeout. Any answer, even an error, shows that
+//! the server is alive. So a request cannot open the breaker by its content, unless the content silences the webhook; nor by
+//! a short deadline of its own.
 
 use crate::admission::metrics::Metrics;
 use crate::config::Limits;
@@ -11,31 +11,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// When breakers open, and when they let somebody try again.
+/// The conditions under which breakers open, and allow a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Calls in a row without an answer that open one.
+    /// Calls in a row without an answer that open a breaker.
     pub failures: usize,
-    /// In which time.
+    /// The time in which these calls must fail.
     pub window: Duration,
-    /// How long an open one refuses calls before it lets one try.
+    /// The time for which an open breaker refuses calls before it allows a probe.
     pub probe_interval: Duration,
 }
 
 /// The breakers of one plugin's endpoints.
 pub struct Breakers {
     settings: Settings,
-    /// How many endpoints have one at most.
+    /// The maximum number of breakers.
     capacity: usize,
-    /// `type` of the metrics.
+    /// The `type` label of the metrics.
     kind: &'static str,
     metrics: Arc<Metrics>,
-    /// How many breakers there are of each name.
+    /// The number of breakers of each endpoint.
     tracked: Mutex<HashMap<Arc<str>, usize>>,
 }
 
 impl Breakers {
-    /// As the limits say; none if they are off.
+    /// Creates the breakers with these limits; `None` if the limits disable them.
     pub fn new(limits: &Limits, kind: &'static str, metrics: Arc<Metrics>) -> Option<Arc<Self>> {
         let settings = Settings {
             failures: limits.webhook_breaker_failures,
@@ -46,7 +46,7 @@ impl Breakers {
         (settings.failures > 0).then(|| Arc::new(Self { settings, capacity, kind, metrics, tracked: Mutex::default() }))
     }
 
-    /// The breaker of an endpoint; none if there are too many already.
+    /// Creates the breaker of an endpoint; `None` if there are too many already.
     pub fn track(self: &Arc<Self>, endpoint: String) -> Option<Breaker> {
         let mut tracked = lock(&self.tracked);
         if tracked.values().sum::<usize>() >= self.capacity {
@@ -70,24 +70,24 @@ pub struct Breaker {
 
 #[derive(Default)]
 struct State {
-    /// When the last calls failed; at most as many as open it.
+    /// The times of the last failed calls; at most as many as open the breaker.
     failures: VecDeque<Instant>,
     open: Option<Open>,
 }
 
 struct Open {
-    /// Why the last call failed.
+    /// The reason of the last failure.
     last: String,
-    /// When somebody may try.
+    /// The time from which a probe is allowed.
     next_probe: Instant,
     is_probed: bool,
 }
 
 impl Breaker {
-    /// Lets a call pass, or says why it must not be made.
+    /// Allows a call, or returns the reason why it must not be made.
     ///
     /// # Errors
-    /// When too many calls before got no answer, and it is not this one's turn to try again.
+    /// If too many earlier calls got no answer, and this call is no probe.
     pub fn enter(&self) -> Result<Permit<'_>, String> {
         let mut state = lock(&self.state);
         let is_probe = match &mut state.open {
@@ -124,7 +124,7 @@ impl Breaker {
         let Settings { failures, window, probe_interval } = self.breakers.settings;
         let (mut state, now) = (lock(&self.state), Instant::now());
         if let Some(open) = &mut state.open {
-            // Also a call that began before it opened shows that nobody is there.
+            // A call that began before the breaker opened shows the server's silence as well.
             (open.last, open.next_probe) = (why, now + probe_interval);
             return;
         }
@@ -160,19 +160,19 @@ impl Drop for Breaker {
     }
 }
 
-/// One call that was let through. Dropped without a word, it says nothing of the endpoint.
+/// A call that was allowed. Dropping the permit without a report counts as neither an answer nor a failure.
 pub struct Permit<'a> {
     breaker: &'a Breaker,
     is_probe: bool,
 }
 
 impl Permit<'_> {
-    /// There was an answer.
+    /// Reports an answer.
     pub fn answered(self) {
         self.breaker.answered();
     }
 
-    /// There was none.
+    /// Reports that no answer came.
     pub fn failed(self, why: String) {
         self.breaker.failed(why);
     }

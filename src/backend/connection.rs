@@ -1,4 +1,4 @@
-//! One connection to an endpoint: HTTP/1.1, which one request at a time has for itself, or HTTP/2, which many share.
+//! One connection to an endpoint: HTTP/1.1 for one request at a time, or HTTP/2, which many requests share.
 
 use super::endpoint::Address;
 use super::failure::{Failure, Route, Stage, is_unprocessed};
@@ -15,21 +15,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
-/// The longest head of an answer that is read, in bytes.
+/// Bytes that the head of an answer may have.
 pub const HEAD_BYTES: usize = 256 * 1024;
-/// How many requests share an HTTP/2 connection at most.
+/// The maximum number of requests that share an HTTP/2 connection.
 const STREAMS: usize = 100;
-/// How long an HTTP/2 connection may be silent before it is asked whether it lives (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`).
+/// The time without a frame after which an HTTP/2 connection is sent a ping (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`).
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// How long it may take to say so (`HTTP2_PING_TIMEOUT_SECONDS`).
+/// The longest time until the answer to a ping (`HTTP2_PING_TIMEOUT_SECONDS`).
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A connection, or a share of one. Dropping it while a request is under way ends that.
+/// A connection, or a share of one. Dropping it ends a request that is under way.
 #[derive(Debug)]
 pub struct Connection {
-    /// From where to where it leads, for error texts.
+    /// The ends of the connection, for error texts.
     pub route: Route,
-    /// Where it was to lead, where that is chosen for each request.
+    /// The chosen address, if each request chooses one.
     pub to: Option<Address>,
     kind: Kind,
 }
@@ -45,12 +45,12 @@ enum Kind {
 struct Exclusive {
     sender: http1::SendRequest<Chunks>,
     task: AbortHandle,
-    /// Whether an answer is waited for.
+    /// Whether an answer is outstanding.
     is_busy: bool,
 }
 
 impl Drop for Exclusive {
-    /// An idle connection is taken leave of; one whose answer nobody waits for any more is just closed: its other side may
+    /// Closes an idle connection gracefully. A connection with an outstanding answer is aborted: its other side may
     /// neither read nor write.
     fn drop(&mut self) {
         if self.is_busy {
@@ -59,21 +59,21 @@ impl Drop for Exclusive {
     }
 }
 
-/// Why a request got no answer, and whether it may go out again.
+/// The failure of a request, and whether the request may be sent again.
 pub struct Lost {
-    /// Why.
+    /// The failure.
     pub failure: Failure,
-    /// Whether it never went out.
+    /// Whether the request was never sent.
     pub is_unsent: bool,
-    /// Whether the other side says that it did not look at it.
+    /// Whether the other side states that it did not process the request.
     pub is_unprocessed: bool,
 }
 
 impl Connection {
-    /// Speaks HTTP on the stream. The task that does ends with the connection, which ends when nobody holds it any more.
+    /// Starts HTTP on the stream. The connection's task ends with the connection, which ends when its last holder drops it.
     ///
     /// # Errors
-    /// When HTTP/2 cannot be begun.
+    /// If the HTTP/2 handshake fails.
     pub async fn new<S>(stream: S, route: Route, to: Option<Address>, is_http2: bool) -> Result<Self, Failure>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -97,12 +97,12 @@ impl Connection {
         Ok(Self { route, to, kind })
     }
 
-    /// A share of a connection that others use too.
+    /// Creates a share of a connection that other requests use too.
     pub fn shared(shared: &Arc<Shared>) -> Self {
         Self { route: shared.route.clone(), to: None, kind: Kind::Http2(Share::new(shared.clone())) }
     }
 
-    /// What others may share, where it may be shared.
+    /// Returns the part that other requests may share; `None` for HTTP/1.1.
     pub fn sharable(&self) -> Option<&Arc<Shared>> {
         match &self.kind {
             Kind::Http1(_) => None,
@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// Whether it takes a request now, as far as is known.
+    /// Whether the connection takes a request now, as far as is known.
     pub fn is_ready(&self) -> bool {
         match &self.kind {
             Kind::Http1(own) => own.sender.is_ready(),
@@ -118,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// Whether it has ended.
+    /// Whether the connection has ended.
     pub fn is_closed(&self) -> bool {
         match &self.kind {
             Kind::Http1(own) => own.sender.is_closed(),
@@ -126,10 +126,10 @@ impl Connection {
         }
     }
 
-    /// Waits until the last answer is done with.
+    /// Waits until the connection is free after the last answer.
     ///
     /// # Errors
-    /// When the connection has ended.
+    /// If the connection has ended.
     pub async fn ready(&mut self) -> hyper::Result<()> {
         match &mut self.kind {
             Kind::Http1(own) => {
@@ -144,7 +144,7 @@ impl Connection {
     /// Sends a request, and waits for the head of its answer.
     ///
     /// # Errors
-    /// When there is none.
+    /// If no answer comes.
     pub async fn send(&mut self, request: Request<Chunks>) -> Result<Response<Incoming>, Lost> {
         let sent = match &mut self.kind {
             Kind::Http1(own) => {
@@ -172,23 +172,23 @@ fn ended(result: hyper::Result<()>) {
 #[derive(Debug)]
 pub struct Shared {
     sender: http2::SendRequest<Chunks>,
-    /// How many use it now.
+    /// The number of requests on the connection.
     requests: AtomicUsize,
     route: Route,
 }
 
 impl Shared {
-    /// Whether it takes another request.
+    /// Whether the connection takes another request.
     pub fn has_room(&self) -> bool {
         !self.sender.is_closed() && self.requests.load(Ordering::Relaxed) < STREAMS
     }
 
-    /// Whether it is alive and somebody uses it.
+    /// Whether the connection is open and has a request.
     pub fn is_used(&self) -> bool {
         !self.sender.is_closed() && self.requests.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether it has ended.
+    /// Whether the connection has ended.
     pub fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }

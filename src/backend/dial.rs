@@ -1,4 +1,4 @@
-//! From a name to a TCP connection.
+//! TCP connections to names.
 
 use super::endpoint::Address;
 use super::failure::Failure;
@@ -10,15 +10,15 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-/// The least that one of several addresses is given to connect.
+/// The shortest time that a dial of one of several addresses gets.
 const MIN_DIAL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Between two signs of life that TCP asks for, as Go's dialer.
+/// The time between two keep-alive probes of TCP, as in Go's dialer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// How many names are looked up at once.
+/// The number of name lookups at the same time.
 const LOOKUPS: usize = 4;
 
-/// Looks names up for one client, so many at a time: a resolver that does not answer holds a thread for longer than any call has
-/// time, and others need threads, too.
+/// The name lookups of one client, a bounded number at a time: a resolver that does not answer holds a thread for longer than any call may
+/// take, and other tasks need threads, too.
 #[derive(Clone)]
 pub struct Lookups(Arc<Semaphore>);
 
@@ -35,7 +35,7 @@ impl Lookups {
             return Ok(vec![SocketAddr::new(address, port)]);
         }
         let permit = self.0.clone().acquire_owned().await;
-        // It goes on when nobody waits for it any more, and so does the permit.
+        // The lookup goes on after its caller has given up, and so holds its permit until its own end.
         let lookup = tokio::spawn(async move {
             let found = lookup_host((&*host, port)).await;
             drop(permit);
@@ -45,7 +45,7 @@ impl Lookups {
     }
 }
 
-/// Connects to the first address of a name that lets us.
+/// Connects to the first address of a name that accepts a connection.
 pub async fn dial(to: &Address, lookups: &Lookups, deadline: Instant) -> Result<TcpStream, Failure> {
     let addresses = lookups.addresses(to).await?;
     let mut first = None;
@@ -54,7 +54,7 @@ pub async fn dial(to: &Address, lookups: &Lookups, deadline: Instant) -> Result<
         let share = left / u32::try_from(addresses.len() - tried).unwrap_or(1);
         let failure = match timeout(share.max(MIN_DIAL_TIMEOUT), TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Reviews are written in one piece: waiting for more only delays them.
+                // A review is written in one piece: a wait for more bytes would only delay it.
                 stream.set_nodelay(true).ok();
                 SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEP_ALIVE)).ok();
                 return Ok(stream);

@@ -1,4 +1,4 @@
-//! Where a webhook is: a URL, or a Service, which is looked up in the cluster.
+//! The address of a webhook: a URL, or a Service, which is looked up in the cluster.
 
 use crate::cluster::{Cluster, Endpoints};
 use k8s_openapi::api::core::v1::ServiceSpec;
@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What Go's `URL.EscapedPath` leaves as it is.
+/// The characters that Go's `URL.EscapedPath` does not escape.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -22,7 +22,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// Where a webhook is, and which CA vouches for it: all that two hooks must have in common to share connections.
+/// The address of a webhook, and the CA bundle of its certificate: two hooks share connections if these are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     is_plain: bool,
@@ -41,7 +41,7 @@ struct Service {
     port: i32,
 }
 
-/// Where to connect to.
+/// The address of a TCP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// An IP address, or a name to resolve.
@@ -51,7 +51,7 @@ pub struct Address {
 }
 
 impl Endpoint {
-    /// From `clientConfig.service`.
+    /// Creates the endpoint of `clientConfig.service`.
     pub fn service(namespace: &str, name: &str, port: i32, path: &str, ca: Vec<u8>) -> Self {
         let host = format!("{name}.{namespace}.svc");
         Self {
@@ -65,20 +65,20 @@ impl Endpoint {
         }
     }
 
-    /// From `clientConfig.url`.
+    /// Creates the endpoint of `clientConfig.url`.
     ///
     /// # Errors
-    /// When it is no https URL.
+    /// If the text is no https URL.
     pub fn url(url: &str, ca: Vec<u8>) -> Result<Self, String> {
         let broken = |why: &str| format!("parse \"{url}\": {why}");
         let rest = url.strip_prefix("https://").ok_or_else(|| broken("'https' is the only allowed URL scheme"))?;
         Self::after_scheme(false, rest, ca).map_err(broken)
     }
 
-    /// From `server` of a kubeconfig's cluster: a URL, or `host:port`, which is plain HTTP (`rest.DefaultServerURL`).
+    /// Creates the endpoint of `server` in a kubeconfig's cluster: a URL, or `host:port` for plain HTTP (`rest.DefaultServerURL`).
     ///
     /// # Errors
-    /// When it is neither.
+    /// If the text is neither.
     pub fn server(server: &str) -> Result<Self, String> {
         if server.contains('@') {
             return Err("server: must be a URL without a user and a password".into());
@@ -96,10 +96,10 @@ impl Endpoint {
         Self::after_scheme(is_plain, rest, Vec::new()).map_err(broken)
     }
 
-    /// The server at this authority, which a redirect names.
+    /// Creates the endpoint of an authority that a redirect names.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the text is no authority.
     pub fn server_at(is_plain: bool, authority: &str) -> Result<Self, &'static str> {
         Self::after_scheme(is_plain, authority, Vec::new())
     }
@@ -133,45 +133,45 @@ impl Endpoint {
         })
     }
 
-    /// Scheme and authority, as they stand in the configuration.
+    /// Returns scheme and authority, as the configuration has them.
     pub fn base(&self) -> String {
         format!("{}://{}", if self.is_plain { "http" } else { "https" }, self.authority)
     }
 
-    /// Whether it is reached without TLS.
+    /// Whether the endpoint is reached without TLS.
     pub fn is_plain(&self) -> bool {
         self.is_plain
     }
 
-    /// Whether it is on this machine: only there kube-apiserver offers HTTP/2 to webhooks, for what balances connections would
+    /// Whether the endpoint is on this machine: kube-apiserver offers HTTP/2 only to such webhooks, since a balancer of connections would
     /// send all requests to one backend (`isLocalHost`).
     pub fn is_local(&self) -> bool {
         let is_loopback = || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
         !self.is_service() && (self.host.eq_ignore_ascii_case("localhost") || is_loopback())
     }
 
-    /// `host:port`, by which a kubeconfig's users are looked up.
+    /// Returns `host:port`, by which the users of a kubeconfig are looked up.
     pub fn target(&self) -> String {
         if self.authority.contains(':') && !self.authority.ends_with(']') {
             return self.authority.clone();
         }
-        // `net.JoinHostPort` puts what has a colon in brackets, even where it has some already.
+        // `net.JoinHostPort` puts a host with a colon in brackets, even if the host has brackets already.
         let host = &self.authority;
         if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
     }
 
-    /// Whether another is at the same server.
+    /// Whether the other endpoint is at the same server.
     pub fn is_same_server(&self, other: &Self) -> bool {
         let is_same_host = self.host.eq_ignore_ascii_case(&other.host);
         is_same_host && (self.is_plain, self.port) == (other.is_plain, other.port)
     }
 
-    /// The `Host` header.
+    /// Returns the `Host` header.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The name that the certificate must have.
+    /// Returns the name that the certificate must have.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -181,33 +181,33 @@ impl Endpoint {
         self.port
     }
 
-    /// The path, cleaned and escaped.
+    /// Returns the path, cleaned and escaped.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The CA bundle; empty stands for the system's.
+    /// Returns the CA bundle; empty for the system's roots.
     pub fn ca(&self) -> &[u8] {
         &self.ca
     }
 
-    /// Whether it is a Service, which is looked up in the cluster.
+    /// Whether the endpoint is a Service, which is looked up in the cluster.
     pub fn is_service(&self) -> bool {
         self.service.is_some()
     }
 
-    /// Whether the API server itself serves it (`NewDefaultAuthenticationInfoResolverWrapper`, `loopbackResolver`).
+    /// Whether the endpoint is the API server itself (`NewDefaultAuthenticationInfoResolverWrapper`, `loopbackResolver`).
     pub fn is_api_server(&self) -> bool {
         let is_kubernetes =
             |service: &Service| (&*service.namespace, &*service.name, service.port) == ("default", "kubernetes", 443);
         self.service.as_ref().is_some_and(is_kubernetes)
     }
 
-    /// Where to connect to. A Service is looked up each time: its own address (`proxy.ResolveCluster`), or where the
-    /// cluster knows endpoints the one of them whose `turn` it is (`proxy.ResolveEndpoint`).
+    /// Returns the address to connect to. A Service is looked up each time: its own address (`proxy.ResolveCluster`), or, if the
+    /// cluster state has endpoints, the one whose `turn` it is (`proxy.ResolveEndpoint`).
     ///
     /// # Errors
-    /// When there is no such Service or port, or it has no address.
+    /// If there is no such Service or port, or the Service has no address.
     pub fn address(&self, cluster: &Cluster, turn: usize) -> Result<Address, String> {
         let Some(Service { namespace, name, port }) = &self.service else {
             return Ok(Address { host: self.host.clone(), port: self.port });
@@ -239,8 +239,8 @@ impl Endpoint {
     }
 }
 
-/// The endpoint whose turn it is among those that have the port and are ready: of the Service's first address family, else of
-/// any; who is about to go only where nobody else is.
+/// Chooses the endpoint whose turn it is, among the ready ones that have the port: of the Service's first address family, else of
+/// any family; terminating endpoints only if there are no others.
 fn choose(slices: &[Arc<Endpoints>], port: &str, family: Option<&str>, turn: usize) -> Option<Address> {
     [(true, false), (false, false), (true, true), (false, true)].into_iter().find_map(|(only_family, terminating)| {
         let of_family =
@@ -256,7 +256,7 @@ fn choose(slices: &[Arc<Endpoints>], port: &str, family: Option<&str>, turn: usi
     })
 }
 
-/// `path.Join("/", path)`, escaped.
+/// Returns `path.Join("/", path)`, escaped.
 fn escaped_path(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    /// A cluster with the service `s` of namespace `n`, and with its slices where there are to be any.
+    /// A cluster with the service `s` of namespace `n`, and with these slices, if any.
     fn cluster(spec: Value, slices: Option<&[Value]>) -> Arc<Cluster> {
         let service = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec});
         let state = FixedState { services: vec![serde_json::from_value(service).unwrap()], ..FixedState::default() };
@@ -350,7 +350,7 @@ mod tests {
         json!({"addresses": [address], "conditions": {"ready": true, "terminating": true}})
     }
 
-    /// Where the first calls of port 443 go.
+    /// Returns the addresses of the first calls of port 443.
     fn turns(cluster: &Cluster, count: usize) -> Result<Vec<String>, String> {
         let endpoint = Endpoint::service("n", "s", 443, "", Vec::new());
         let at = |turn| endpoint.address(cluster, turn).map(|Address { host, port }| format!("{host} {port}"));

@@ -1,6 +1,6 @@
 //! `HTTPS_PROXY` and `NO_PROXY`, which kube-apiserver's webhook client obeys, Services included (`http.ProxyFromEnvironment`).
 //!
-//! Proxies are spoken to in plain HTTP. What is on this machine is never reached through one.
+//! The connection to a proxy is plain HTTP. An endpoint on this machine is never reached through a proxy.
 
 use super::endpoint::{Address, Endpoint};
 use base64::Engine;
@@ -11,39 +11,39 @@ use std::sync::{Arc, LazyLock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The longest head of a proxy's answer, in bytes.
+/// Bytes that the head of a proxy's answer may have.
 const HEAD_BYTES: usize = 16 * 1024;
 
-/// Which endpoints are reached through a proxy.
+/// The proxy of the environment, and the endpoints that are reached without it.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
     proxy: Option<Arc<Proxy>>,
     exceptions: Vec<Exception>,
 }
 
-/// A proxy; or why the one that is asked for cannot be used.
+/// A proxy; or the reason why the configured one cannot be used.
 #[derive(Debug, PartialEq)]
 pub struct Proxy(Result<Reachable, String>);
 
 #[derive(Debug, PartialEq)]
 struct Reachable {
     address: Address,
-    /// `Proxy-Authorization`.
+    /// The `Proxy-Authorization` header.
     authorization: Option<String>,
 }
 
-/// What `NO_PROXY` lists.
+/// An entry of `NO_PROXY`.
 #[derive(Clone, Debug, PartialEq)]
 enum Exception {
     All,
     Network(IpAddr, u8),
     Host(IpAddr, Option<u16>),
-    /// With a dot in front; and whether the domain itself is meant too.
+    /// The domain with a dot in front; the flag is whether the domain itself matches too.
     Domain(String, bool, Option<u16>),
 }
 
 impl Proxies {
-    /// As the environment said when it was first asked.
+    /// Returns the proxies of the environment, read at the first call.
     pub fn of_environment() -> &'static Self {
         static PROXIES: LazyLock<Proxies> = LazyLock::new(|| {
             let variable = |names: [&str; 2]| names.iter().find_map(|name| variable(name));
@@ -61,14 +61,14 @@ impl Proxies {
         &PROXIES
     }
 
-    /// From what the variables say.
+    /// Creates the proxies from the values of the variables.
     pub fn new(proxy: &str, no_proxy: &str) -> Self {
         let exceptions = no_proxy.split(',').filter_map(|item| exception(&item.trim().to_ascii_lowercase()));
         let proxy = (!proxy.is_empty()).then(|| Arc::new(Proxy(Reachable::parse(proxy))));
         Self { proxy, exceptions: exceptions.collect() }
     }
 
-    /// The proxy that an endpoint is reached through, if any.
+    /// Returns the proxy for an endpoint, if any.
     pub fn for_endpoint(&self, endpoint: &Endpoint) -> Option<Arc<Proxy>> {
         let proxy = self.proxy.as_ref().filter(|_| !endpoint.is_plain() && !endpoint.is_local())?;
         let host = endpoint.host().to_ascii_lowercase();
@@ -77,7 +77,7 @@ impl Proxies {
     }
 }
 
-/// What the environment says, if anything. Tests are the same in every environment.
+/// Returns a variable, unless it is empty. Tests must not depend on the environment.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty() && !cfg!(test))
 }
@@ -141,7 +141,7 @@ impl Reachable {
                 return Err(format!("proxies of the scheme \"{scheme}\" in HTTPS_PROXY are not supported"));
             }
         };
-        // What it says of a password is not repeated.
+        // The error must not repeat a password.
         let broken = || "invalid proxy address in HTTPS_PROXY".to_owned();
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let (user, authority) = authority.rsplit_once('@').map_or((None, authority), |(user, rest)| (Some(user), rest));
@@ -156,18 +156,18 @@ impl Reachable {
 }
 
 impl Proxy {
-    /// Where it is.
+    /// Returns the address of the proxy.
     ///
     /// # Errors
-    /// When it is none that can be used.
+    /// If the configured proxy cannot be used.
     pub fn address(&self) -> Result<Address, String> {
         self.0.as_ref().map(|reachable| reachable.address.clone()).map_err(Clone::clone)
     }
 
-    /// Asks it for a tunnel to `host:port`; from then on the stream is one to there.
+    /// Requests a tunnel to `host:port`; from then on the stream leads to that host.
     ///
     /// # Errors
-    /// When it refuses.
+    /// If the proxy refuses the tunnel.
     pub async fn tunnel(&self, stream: &mut TcpStream, target: &str) -> Result<(), String> {
         let authorization = self.0.as_ref().ok().and_then(|reachable| reachable.authorization.as_ref());
         let authorization = authorization.map(|value| format!("Proxy-Authorization: {value}\r\n")).unwrap_or_default();
@@ -175,7 +175,7 @@ impl Proxy {
             "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: Go-http-client/1.1\r\n{authorization}\r\n"
         );
         stream.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
-        // Byte by byte: what comes after the head is the other side's.
+        // The head is read byte by byte: the bytes after it are the target's.
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             if head.len() >= HEAD_BYTES {

@@ -1,4 +1,4 @@
-//! Why a call got no answer, in the words of Go's `net`, `crypto/tls` and `crypto/x509`.
+//! The reasons why a call got no answer, in the words of Go's `net`, `crypto/tls` and `crypto/x509`.
 
 use super::connection::HEAD_BYTES;
 use super::wire::FirstLine;
@@ -13,16 +13,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 
-/// Why a call got no answer.
+/// The reason why a call got no answer.
 #[derive(Debug)]
 pub enum Failure {
     /// The deadline passed.
     Deadline,
-    /// The answer is longer than is read.
+    /// The answer is longer than this limit, in bytes.
     TooLong(usize),
     /// The other side has reset the connection.
     Reset(String),
-    /// Anything else.
+    /// Any other failure.
     Other(String),
 }
 
@@ -36,18 +36,18 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The two ends of a connection, and how what came over it began.
+/// The two ends of a connection, and the first lines that came on it.
 #[derive(Clone, Debug)]
 pub struct Route {
     ends: Arc<str>,
-    /// The first line of an answer; under TLS, what is in it.
+    /// The first line of an answer, inside TLS if there is TLS.
     pub answer: FirstLine,
-    /// The first line of all, of what is not TLS.
+    /// The first line on the connection itself, to detect a server without TLS.
     pub beginning: FirstLine,
 }
 
 impl Route {
-    /// The ends of this stream.
+    /// Returns the route of this stream.
     pub fn of(stream: &TcpStream) -> Self {
         let text = |address: io::Result<SocketAddr>| address.map(|address| address.to_string()).unwrap_or_default();
         let ends = format!("{}->{}", text(stream.local_addr()), text(stream.peer_addr()));
@@ -55,27 +55,27 @@ impl Route {
     }
 }
 
-/// How far an exchange came.
+/// The stage that an exchange has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// TLS is being agreed on.
+    /// The TLS handshake.
     Handshake,
-    /// The answer's head is waited for.
+    /// The wait for the answer's head.
     Head,
-    /// Anything of an HTTP/2 stream is waited for.
+    /// The wait for any frame of an HTTP/2 stream.
     Stream,
-    /// The answer's body is read.
+    /// The read of the answer's body.
     Body,
 }
 
 impl Failure {
-    /// No connection to an address.
+    /// Creates the failure of a dial.
     pub fn of_dial(address: SocketAddr, error: &io::Error) -> Self {
         let text = format!("dial tcp {address}: connect: {}", system_error(error));
         if error.kind() == ErrorKind::ConnectionReset { Self::Reset(text) } else { Self::Other(text) }
     }
 
-    /// No address of a name.
+    /// Creates the failure of a name lookup.
     pub fn of_lookup(host: &str, error: &io::Error) -> Self {
         tracing::debug!(host, %error, "webhook host name not resolved");
         let temporary = error.to_string().contains("Temporary failure");
@@ -85,7 +85,7 @@ impl Failure {
         ))
     }
 
-    /// An error of a stream.
+    /// Creates the failure of a stream.
     pub fn of_io(error: &io::Error, route: &Route, stage: Stage) -> Self {
         if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) {
             return Self::Other(tls_error(tls, route));
@@ -103,7 +103,7 @@ impl Failure {
             ErrorKind::ConnectionReset => {
                 return Self::Reset(format!("{broken}read tcp {ends}: read: connection reset by peer"));
             }
-            // What hyper says of a chunk's length.
+            // hyper gives this error for a chunk's length.
             ErrorKind::InvalidInput | ErrorKind::InvalidData if stage == Stage::Body => {
                 "invalid byte in chunk length".into()
             }
@@ -112,7 +112,7 @@ impl Failure {
         })
     }
 
-    /// An error of the HTTP layer.
+    /// Creates the failure of the HTTP layer.
     pub fn of_hyper(error: &hyper::Error, route: &Route, stage: Stage) -> Self {
         let mut source = error.source();
         while let Some(inner) = source {
@@ -138,10 +138,10 @@ impl Failure {
     }
 }
 
-/// What Go says in front of what it cannot read.
+/// Go's prefix of errors about unreadable answers.
 const BROKEN: &str = "net/http: HTTP/1.x transport connection broken: ";
 
-/// What is wrong with an answer that begins with this line, if anything is (`http.ReadResponse`).
+/// Returns the error of an answer that begins with this line, if the line is malformed (`http.ReadResponse`).
 fn malformed(line: &str) -> Option<String> {
     let Some((version, status)) = line.split_once(' ') else {
         return Some(format!("malformed HTTP response {}", go_quote(line)));
@@ -158,7 +158,7 @@ fn malformed(line: &str) -> Option<String> {
     }
 }
 
-/// An error of an HTTP/2 connection or stream that the other side sent. The number of the stream is not known here.
+/// Returns Go's text of an HTTP/2 error that the server sent. The number of the stream is not known here.
 fn http2_error(text: &str) -> Option<String> {
     let is_of_stream = text.starts_with("stream error received: ");
     let reason = text.strip_prefix("stream error received: ").or(text.strip_prefix("connection error received: "))?;
@@ -170,7 +170,7 @@ fn http2_error(text: &str) -> Option<String> {
     })
 }
 
-/// The names of HTTP/2 error codes, by the words that hyper has for them.
+/// The names of HTTP/2 error codes, by hyper's words for them.
 const HTTP2_CODES: [(&str, &str); 14] = [
     ("not a result of an error", "NO_ERROR"),
     ("unspecific protocol error", "PROTOCOL_ERROR"),
@@ -188,7 +188,7 @@ const HTTP2_CODES: [(&str, &str); 14] = [
     ("endpoint requires HTTP/1.1", "HTTP_1_1_REQUIRED"),
 ];
 
-/// Whether the other side has not looked at the request, and says so: another connection may serve it
+/// Whether the server states that it did not process the request: another connection may serve the request
 /// (`http2canRetryError`).
 pub fn is_unprocessed(error: &hyper::Error) -> bool {
     let text = error.source().map(ToString::to_string).unwrap_or_default();
@@ -211,7 +211,7 @@ fn tls_error(error: &TlsError, route: &Route) -> String {
     match error {
         TlsError::InvalidCertificate(why) => format!("tls: failed to verify certificate: x509: {}", x509_error(why)),
         TlsError::AlertReceived(alert) => format!("remote error: tls: {}", alert_text(*alert)),
-        // What a server without TLS answers to a handshake is most often HTTP.
+        // A server without TLS usually answers a handshake with HTTP.
         TlsError::InvalidMessage(_) if route.beginning.starts_with(b"HTTP/") => {
             "http: server gave HTTP response to HTTPS client".into()
         }
@@ -220,7 +220,7 @@ fn tls_error(error: &TlsError, route: &Route) -> String {
     }
 }
 
-/// `HandshakeFailure` as `handshake failure`.
+/// Returns the words of an alert: `HandshakeFailure` becomes `handshake failure`.
 fn alert_text(alert: AlertDescription) -> String {
     let mut text = String::new();
     for c in format!("{alert:?}").chars() {
@@ -262,7 +262,7 @@ fn x509_error(error: &CertificateError) -> String {
     }
 }
 
-/// `x509.HostnameError`. `presented` holds `DnsName("…")` and `IpAddress(…)`.
+/// Returns the text of `x509.HostnameError`. `presented` holds `DnsName("…")` and `IpAddress(…)`.
 fn name_error(expected: &ServerName<'_>, presented: &[String]) -> String {
     let inside = |name: &String, kind: &str| {
         let inner = name.strip_prefix(kind)?.strip_prefix('(')?.strip_suffix(')')?;

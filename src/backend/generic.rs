@@ -1,4 +1,4 @@
-//! `webhook.GenericWebhook`: a backend that a kubeconfig names. A call is repeated after growing pauses where that may help.
+//! `webhook.GenericWebhook`: a backend that a kubeconfig names. A failed call is repeated after growing pauses if that may help.
 
 use super::{Answer, Client, Kubeconfig, NoAnswer, response};
 use crate::cluster::Cluster;
@@ -12,30 +12,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// The longest that one attempt takes, and what the backend is told of it (`defaultRequestTimeout`).
+/// The longest time for one attempt, and the timeout that the backend is sent (`defaultRequestTimeout`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many attempts there are (`Steps`).
+/// The number of attempts (`Steps`).
 const ATTEMPTS: usize = 5;
-/// How much longer each pause is than the one before.
+/// The factor between one pause and the next.
 const FACTOR: f64 = 1.5;
-/// By which part of itself a pause is made longer, at random, at most.
+/// The maximum fraction by which a pause is extended at random.
 const JITTER: f64 = 0.2;
 
-/// A backend.
+/// A backend with its retries.
 pub struct GenericWebhook {
     client: Client,
     cluster: Arc<Cluster>,
     retry_backoff: Duration,
 }
 
-/// Why a backend did not answer what was asked.
+/// The reason why a backend gave no usable answer.
 #[derive(Debug)]
 pub enum CallFailure {
-    /// It answered with an error.
+    /// The backend answered with an error.
     Status(Box<Status>),
     /// The connection was reset.
     Reset(String),
-    /// Anything else.
+    /// Any other failure.
     Other(String),
 }
 
@@ -72,7 +72,7 @@ impl CallFailure {
     }
 }
 
-/// The reasons that say more than the code (`knownReasons`).
+/// The reasons that are more specific than the code (`knownReasons`).
 const KNOWN_REASONS: [&str; 18] = [
     "Unauthorized",
     "Forbidden",
@@ -94,16 +94,16 @@ const KNOWN_REASONS: [&str; 18] = [
     "ServiceUnavailable",
 ];
 
-/// `errors.IsForbidden`.
+/// Whether the Status is a rejection (`errors.IsForbidden`).
 pub fn is_forbidden(status: &Status) -> bool {
     status.reason == "Forbidden" || status.code == 403 && !KNOWN_REASONS.contains(&&*status.reason)
 }
 
 impl GenericWebhook {
-    /// The backend of a kubeconfig's current context; `retry_backoff` is the first pause.
+    /// Creates the backend of a kubeconfig's current context; `retry_backoff` is the first pause.
     ///
     /// # Errors
-    /// When the file is no kubeconfig, or what it says cannot be used.
+    /// If the file is no kubeconfig, or its contents cannot be used.
     pub fn new(
         kubeconfig: &Path,
         retry_backoff: Duration,
@@ -114,10 +114,10 @@ impl GenericWebhook {
         Ok(Self { client, cluster, retry_backoff })
     }
 
-    /// Posts an object; answers with the object that comes back, of whatever kind.
+    /// Posts an object and returns the object in the answer, of any kind.
     ///
     /// # Errors
-    /// When none comes back until the deadline.
+    /// If no object comes back until the deadline.
     pub async fn post(&self, body: Bytes, deadline: Instant) -> Result<Map<String, Value>, CallFailure> {
         let answer = with_exponential_backoff(self.retry_backoff, deadline, || self.attempt(body.clone(), deadline));
         response::object(&answer.await?).map_err(CallFailure::Other)
@@ -132,7 +132,7 @@ impl GenericWebhook {
     }
 }
 
-/// Calls until the call succeeds, fails for good, or has failed often enough; the last failure is the one that counts.
+/// Calls until a call succeeds, fails for good, or has failed often enough; returns the last failure.
 async fn with_exponential_backoff<T, F: Future<Output = Result<T, CallFailure>>>(
     first_pause: Duration,
     deadline: Instant,
@@ -176,7 +176,7 @@ mod tests {
         assert!(result.await.is_err());
         assert_eq!(at.len(), ATTEMPTS);
         for (pause, least) in at.windows(2).map(|pair| pair[1] - pair[0]).zip([1.0, 1.5, 2.25, 3.375]) {
-            // The clock has milliseconds.
+            // The paused clock has a resolution of milliseconds.
             assert!((least..=least * 1.2 + 0.002).contains(&pause), "{at:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! As whom a webhook is called: a token, a password, a client certificate, and whom the caller acts for.
+//! The credentials of webhook calls: a token, a password, a client certificate, and impersonation headers.
 
 use super::tls::Source;
 use http::header::AUTHORIZATION;
@@ -9,13 +9,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a token from a file is used before the file is read again (`NewCachedFileTokenSource`, less its leeway).
+/// The time for which a token from a file is used before the file is read again (`NewCachedFileTokenSource`, less its leeway).
 const TOKEN_FILE_PERIOD: Duration = Duration::from_secs(50);
 
-/// As whom a webhook is called; by default as nobody.
+/// The credentials of a call; by default none.
 #[derive(Default)]
 pub struct Identity {
-    /// What the `Authorization` header says.
+    /// The source of the `Authorization` header.
     pub authorization: Authorization,
     /// The client's certificate and its key.
     pub certificate: Option<(Source, Source)>,
@@ -23,27 +23,27 @@ pub struct Identity {
     pub impersonation: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// What the `Authorization` header says.
+/// The source of the `Authorization` header.
 #[derive(Default)]
 pub enum Authorization {
-    /// There is none.
+    /// No header.
     #[default]
     None,
-    /// Always this.
+    /// A constant header.
     Fixed(HeaderValue),
-    /// The token in a file that changes.
+    /// The token in a file that may change.
     File(TokenFile),
 }
 
-/// A file with a token, read again from time to time.
+/// A file with a token, read again at intervals.
 pub struct TokenFile {
     path: PathBuf,
-    /// What is used until the file was read.
+    /// The last header; before the first read, the fallback.
     last: Mutex<(HeaderValue, Option<Instant>)>,
 }
 
 impl TokenFile {
-    /// The file, and the token that is used where it cannot be read.
+    /// Creates the source; `fallback` is used if the file cannot be read.
     pub fn new(path: PathBuf, fallback: HeaderValue) -> Self {
         Self { path, last: Mutex::new((fallback, None)) }
     }
@@ -68,7 +68,7 @@ impl TokenFile {
 }
 
 impl Identity {
-    /// Adds the headers that say it, as far as they never change.
+    /// Adds the headers that never change.
     pub fn add_to(&self, headers: &mut HeaderMap) {
         if let Authorization::Fixed(value) = &self.authorization {
             headers.insert(AUTHORIZATION, value.clone());
@@ -78,7 +78,7 @@ impl Identity {
         }
     }
 
-    /// What the `Authorization` header says now, where that changes.
+    /// Returns the present `Authorization` header, if it changes over time.
     pub async fn changing_authorization(&self) -> Option<HeaderValue> {
         match &self.authorization {
             Authorization::File(file) => Some(file.value().await),
@@ -93,10 +93,10 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// The header of a bearer token.
+/// Creates the header of a bearer token.
 ///
 /// # Errors
-/// When it is empty, or no header can hold it.
+/// If the token is empty, or has characters that no header can hold.
 pub fn bearer(token: &str) -> Result<HeaderValue, String> {
     let token = token.trim();
     if token.is_empty() {
@@ -105,7 +105,7 @@ pub fn bearer(token: &str) -> Result<HeaderValue, String> {
     secret(&format!("Bearer {token}")).ok_or_else(|| "the token has characters that no header can hold".into())
 }
 
-/// A header value that is never printed.
+/// Creates a header value that is never printed.
 pub fn secret(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(text).ok()?;
     value.set_sensitive(true);

@@ -1,7 +1,7 @@
-//! A kubeconfig as client-go reads it: where a backend is, whom to trust there, and as whom to call.
+//! A kubeconfig as client-go reads it: the address of a backend, the issuers of its certificate, and the user as which it is called.
 //!
-//! No error repeats what the file says of a secret. What runs programs to get credentials (`exec`, `auth-provider`) and proxies
-//! (`proxy-url`) are refused: nothing here would do what they ask.
+//! No error repeats a secret of the file. Programs that get credentials (`exec`, `auth-provider`) and proxies (`proxy-url`) are
+//! rejected: this client does not support them.
 
 mod document;
 
@@ -19,7 +19,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a header's name may hold besides letters and digits (`legalHeaderKeyBytes`, without `%`).
+/// The characters that a header's name may have besides letters and digits (`legalHeaderKeyBytes`, without `%`).
 const HEADER_KEY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
     .remove(b'#')
@@ -36,18 +36,18 @@ const HEADER_KEY: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'|')
     .remove(b'~');
 
-/// The user agent of a Go program that does not name itself, as kube-apiserver does not towards its image policy.
+/// The user agent of a Go program that sets none, as kube-apiserver sends it to its image policy webhook.
 const AGENT: &str = "Go-http-client/1.1";
 
-/// A kubeconfig file, read once.
+/// The contents of a kubeconfig file.
 #[derive(Default)]
 pub struct Kubeconfig(Document);
 
 impl Kubeconfig {
-    /// Reads it. Relative paths in it start in its folder.
+    /// Reads a kubeconfig. Relative paths in it start in its folder.
     ///
     /// # Errors
-    /// When it cannot be read, or is no kubeconfig.
+    /// If the file cannot be read, or is no kubeconfig.
     pub fn load(path: &Path) -> Result<Self, String> {
         let bytes = fs::read(path).map_err(|error| format!("open {}: {error}", path.display()))?;
         let folder = std::path::absolute(path).ok().and_then(|path| path.parent().map(Path::to_owned));
@@ -55,10 +55,10 @@ impl Kubeconfig {
         document.map(Self).map_err(|why| format!("error loading config file \"{}\": {why}", path.display()))
     }
 
-    /// The client of the server that its current context names (`webhook.LoadKubeconfig`).
+    /// Creates the client of the server that the current context names (`webhook.LoadKubeconfig`).
     ///
     /// # Errors
-    /// When there is no such server, or there is something wrong with what is said of it or of the user.
+    /// If there is no such server, or the fields of the cluster or of the user are invalid.
     pub fn client(&self, answer_bytes: usize) -> Result<Client, String> {
         let Document { clusters, users, contexts, current_context } = &self.0;
         let context = contexts.get(current_context);
@@ -87,11 +87,12 @@ impl Kubeconfig {
         Client::new(endpoint.clone(), access(&endpoint, cluster, user)?, answer_bytes)
     }
 
-    /// As whom to call a webhook at this `host:port` (`AuthenticationInfoResolver`): its own user, that of a domain around
-    /// it, the same without the port where that is 443, the one for all, that of the current context, or nobody.
+    /// Returns the user as which a webhook at this `host:port` is called (`AuthenticationInfoResolver`): the webhook's own user, that of a
+    /// domain
+    /// around it, the same names without the port if the port is 443, the user `*`, the current context's user, or no user.
     ///
     /// # Errors
-    /// When there is something wrong with what is said of the user.
+    /// If the fields of the user are invalid.
     pub fn identity(&self, target: &str) -> Result<Identity, String> {
         let Document { users, contexts, current_context, .. } = &self.0;
         let mut names = around(target);
@@ -110,10 +111,10 @@ impl Kubeconfig {
         }
     }
 
-    /// Makes sure that every user can be called as.
+    /// Checks that every user can be used for a call.
     ///
     /// # Errors
-    /// With the first that cannot.
+    /// If a user is invalid; the first one counts.
     pub fn check_users(&self) -> Result<(), String> {
         for (name, user) in &self.0.users {
             if let Some(fault) = user_faults(name, user).into_iter().next() {
@@ -127,7 +128,7 @@ impl Kubeconfig {
     }
 }
 
-/// `a.b:1`, `*.b:1`: the target, and the domains around it, the smallest first.
+/// Returns the target and the domains around it, the smallest first: `a.b:1`, `*.b:1`.
 fn around(target: &str) -> Vec<String> {
     let dots = target.match_indices('.').map(|(at, _)| format!("*{}", target.get(at..).unwrap_or_default()));
     std::iter::once(target.to_owned()).chain(dots).collect()
@@ -136,7 +137,7 @@ fn around(target: &str) -> Vec<String> {
 fn access(endpoint: &Endpoint, cluster: &Cluster, user: &User) -> Result<Access, String> {
     let mut identity = identity(user)?;
     let tls = if endpoint.is_plain() {
-        // Credentials are for those who can prove who they are.
+        // Credentials are only for servers that prove their identity.
         identity = Identity { impersonation: identity.impersonation, ..Identity::default() };
         Tls::new(Trust::System, None, true)?
     } else {
@@ -190,7 +191,7 @@ fn authorization(user: &User) -> Result<Authorization, String> {
     secret(&format!("Basic {pair}")).map(Authorization::Fixed).ok_or_else(|| "the password cannot be sent".into())
 }
 
-/// `impersonatingRoundTripper`.
+/// Returns the headers of `impersonatingRoundTripper`.
 fn impersonation(user: &User) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
     let mut headers = Vec::new();
     let mut add = |name: String, value: &str| {
@@ -214,7 +215,7 @@ fn impersonation(user: &User) -> Result<Vec<(HeaderName, HeaderValue)>, String> 
     Ok(headers)
 }
 
-/// `validateAuthInfo`.
+/// Returns the errors of `validateAuthInfo`.
 fn user_faults(name: &str, user: &User) -> Vec<String> {
     let mut faults = Vec::new();
     let (certificate, key) = (&user.client_certificate, &user.client_key);
@@ -259,7 +260,7 @@ fn user_faults(name: &str, user: &User) -> Vec<String> {
     faults
 }
 
-/// `validateClusterInfo`.
+/// Returns the errors of `validateClusterInfo`.
 fn cluster_faults(name: &str, cluster: &Cluster) -> Vec<String> {
     let mut faults = Vec::new();
     if cluster.server.is_empty() {

@@ -1,7 +1,7 @@
 //! The client that calls webhooks: TLS, warm connections per endpoint, every wait and body bounded.
 //!
-//! As kube-apiserver's it speaks HTTP/2 only where the endpoint is on this machine and offers it, and else HTTP/1.1; it obeys
-//! `HTTPS_PROXY` (`environment.rs`). Failures are worded as Go's `net/http` words them, since they reach the requesting client
+//! Like kube-apiserver's client, it speaks HTTP/2 only if the endpoint is on this machine and offers it, and else HTTP/1.1; it obeys
+//! `HTTPS_PROXY` (`environment.rs`). Failures have the texts of Go's `net/http`, since they reach the requesting client
 //! inside "failed calling webhook …".
 
 mod breaker;
@@ -62,11 +62,11 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use wire::Remembering;
 
-/// How long a TLS handshake may take, as in Go's default transport.
+/// The longest time for a TLS handshake, as in Go's default transport.
 const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a call is repeated because the answer asks for it (client-go's `maxRetries`).
+/// The number of times that a call is repeated because the answer asks for it (client-go's `maxRetries`).
 const RETRIES: usize = 10;
-/// How often a request goes out again that the other side says it did not look at (`http2Transport.RoundTripOpt`).
+/// The number of times that a request is sent again which the server states it did not process (`http2Transport.RoundTripOpt`).
 const RESENDS: u32 = 6;
 /// The user agent of kube-apiserver's admission.
 const AGENT: &str = "kube-apiserver-admission";
@@ -74,33 +74,33 @@ const AGENT: &str = "kube-apiserver-admission";
 /// All clients, by endpoint. Equal endpoints share connections, also across changes of the configurations.
 pub struct Clients {
     cache: moka::sync::Cache<Endpoint, Arc<Client>>,
-    /// Those that somebody has, be they in the cache or not.
+    /// The clients in use, whether they are in the cache or not.
     live: Mutex<HashMap<Endpoint, Weak<Client>>>,
-    /// As whom to call.
+    /// The users as which webhooks are called.
     users: Kubeconfig,
     answer_bytes: usize,
     breakers: Option<Arc<Breakers>>,
 }
 
 impl Clients {
-    /// None yet. `limits` says how many are kept that no configuration uses any more (`defaultCacheSize`), and how
-    /// much they read.
+    /// Creates an empty set. `limits` bound the number of cached clients (`defaultCacheSize`), also of those that no configuration uses any
+    /// more, and the bytes of an answer.
     pub fn new(limits: &Limits, users: Kubeconfig) -> Self {
         let cache = moka::sync::Cache::new(limits.webhook_clients);
         let live = Mutex::default();
         Self { cache, live, users, answer_bytes: limits.webhook_response_bytes, breakers: None }
     }
 
-    /// The same with circuit breakers, if the limits ask for them; `kind` is the `type` of their metrics.
+    /// Adds circuit breakers, if the limits enable them; `kind` is the `type` of their metrics.
     #[must_use]
     pub fn with_breakers(self, limits: &Limits, kind: &'static str, metrics: Arc<Metrics>) -> Self {
         Self { breakers: Breakers::new(limits, kind, metrics), ..self }
     }
 
-    /// The client of an endpoint.
+    /// Returns the client of an endpoint.
     ///
     /// # Errors
-    /// When its CA bundle, its host name or its user cannot be used.
+    /// If the CA bundle, the host name or the user of the endpoint cannot be used.
     pub fn client(&self, endpoint: Endpoint) -> Result<Arc<Client>, String> {
         let live = || self.lock().get(&endpoint).and_then(Weak::upgrade);
         if let Some(client) = self.cache.get(&endpoint).or_else(live) {
@@ -113,7 +113,7 @@ impl Clients {
         let identity = self.users.identity(&endpoint.target())?;
         let tls = Arc::new(Tls::new(trust, identity.certificate.clone(), endpoint.is_local())?);
         let proxy = Proxies::of_environment().for_endpoint(&endpoint);
-        // A Service's name stays the one that counts, also where a redirect leads.
+        // A Service's name stays the expected name of the certificate, even after a redirect.
         let server_name = endpoint.is_service().then(|| endpoint.host().to_owned());
         let access = Access { tls, server_name, identity: Arc::new(identity), agent: AGENT, compression: true, proxy };
         let mut client = Client::new(endpoint.clone(), access, self.answer_bytes)?;
@@ -135,7 +135,7 @@ impl Clients {
     }
 }
 
-/// Calls the webhook at one endpoint.
+/// The client of the webhook at one endpoint.
 pub struct Client {
     endpoint: Endpoint,
     access: Access,
@@ -143,25 +143,25 @@ pub struct Client {
     server_name: rustls_pki_types::ServerName<'static>,
     pool: Arc<Pool>,
     lookups: Lookups,
-    /// How many requests were sent, by which the endpoints of a Service take turns.
+    /// The number of sent requests, by which the endpoints of a Service take turns.
     turn: AtomicUsize,
-    /// The longest body that is read, also after decompression.
+    /// Bytes that a body may have, also after decompression.
     answer_bytes: usize,
     breaker: Option<Breaker>,
 }
 
-/// How an endpoint is reached, and as whom.
+/// The TLS settings, credentials and proxy of an endpoint.
 #[derive(Clone)]
 struct Access {
-    /// Where it is reached under TLS.
+    /// The TLS configuration, unless the endpoint is plain HTTP.
     tls: Arc<Tls>,
-    /// The name that the certificate must have, if that is not the endpoint's own.
+    /// The name that the certificate must have; `None` for the endpoint's own.
     server_name: Option<String>,
     identity: Arc<Identity>,
     agent: &'static str,
     /// Whether answers may be compressed.
     compression: bool,
-    /// What it is reached through.
+    /// The proxy on the way to the endpoint.
     proxy: Option<Arc<Proxy>>,
 }
 
@@ -171,7 +171,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What a webhook answered.
+/// The answer of a webhook.
 #[derive(Debug)]
 pub struct Answer {
     /// The HTTP status.
@@ -184,7 +184,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub struct NoAnswer {
     text: String,
@@ -192,7 +192,7 @@ pub struct NoAnswer {
 }
 
 impl fmt::Display for NoAnswer {
-    /// As the error of Go's client.
+    /// Formats the failure like the error of Go's client.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -212,19 +212,19 @@ impl Client {
         Ok(Self { endpoint, access, template, server_name, pool, lookups, turn, answer_bytes, breaker: None })
     }
 
-    /// Whether a call may be made, as the endpoint's circuit breaker has it; what it comes to is to be told to the permit.
+    /// Returns the permit for a call, if the endpoint's circuit breaker allows it; the caller must report the call's outcome to the permit.
     ///
     /// # Errors
-    /// When none may.
+    /// If the breaker allows no call.
     pub fn enter(&self) -> Result<Option<Permit<'_>>, String> {
         self.breaker.as_ref().map(Breaker::enter).transpose()
     }
 
-    /// Posts a review, again where the answer says when (`Retry-After`). `timeout_seconds` is told to the webhook; the
-    /// deadline is what counts.
+    /// Posts a review, again if the answer has `Retry-After`. `timeout_seconds` is information for the webhook; only the
+    /// deadline counts.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If no answer comes.
     pub async fn post(
         &self,
         cluster: &Cluster,
@@ -241,7 +241,7 @@ impl Client {
             match answer.retry_after_seconds {
                 Some(seconds) if (code == 429 || code >= 500) && retries < RETRIES => {
                     retries += 1;
-                    // The next try finds the deadline passed if the wait is cut short by it.
+                    // If the deadline cuts the wait short, the next attempt finds the deadline passed.
                     let left = deadline.saturating_duration_since(Instant::now());
                     sleep(Duration::from_secs(seconds).min(left)).await;
                 }
@@ -250,7 +250,7 @@ impl Client {
         }
     }
 
-    /// Sends the request, and those that redirects ask for instead.
+    /// Sends the request, and follows redirects.
     async fn follow(&self, cluster: &Cluster, target: &Target, deadline: Instant) -> Result<Answer, NoAnswer> {
         let mut answer = self.exchange(cluster, target, deadline).await?;
         if answer.0.status.is_redirection() {
@@ -266,7 +266,7 @@ impl Client {
         })
     }
 
-    /// Sends what the answers ask for, until one does not.
+    /// Sends the requests that redirects name, until an answer is no redirect.
     async fn redirected(
         &self,
         cluster: &Cluster,
@@ -291,7 +291,7 @@ impl Client {
         Ok((head, body))
     }
 
-    /// The same for another server, for as long as one call takes (`http.Client` has one transport for all servers).
+    /// Creates a client of another server, for the rest of one call (`http.Client` has one transport for all servers).
     fn elsewhere(&self, server: Endpoint, path: &PathAndQuery) -> Result<Self, String> {
         let proxy = Proxies::of_environment().for_endpoint(&server);
         let url = format!("{}{path}", server.base());
@@ -324,7 +324,7 @@ impl Client {
         self.pool.put_back(connection);
         processor::expect(body.len()).await;
         if head.headers.get(CONTENT_ENCODING).is_some_and(|coding| coding.as_bytes().eq_ignore_ascii_case(b"gzip")) {
-            // A short body may hold a long one.
+            // A short compressed body may hold a long one.
             processor::expect_long().await;
             body = gunzip(&body, self.answer_bytes).map_err(in_body)?;
         }
@@ -346,8 +346,8 @@ impl Client {
         Ok(answer.into_parts())
     }
 
-    /// Sends the request on a warm connection, or on a new one. A warm connection that turns out to be closed before
-    /// the request went out costs nothing but another try.
+    /// Sends the request on a warm connection, or on a new one. A warm connection that was closed before
+    /// the request went out costs only another attempt.
     async fn send(
         &self,
         cluster: &Cluster,
@@ -360,7 +360,7 @@ impl Client {
             let to = self.chosen(cluster)?;
             let (mut connection, is_warm) = match self.pool.take(to.as_ref()) {
                 Some(connection) => (connection, true),
-                // On the heap, so that calls on warm connections do not carry the room for that along.
+                // The future is on the heap, so that calls on warm connections hold no room for it.
                 None => (Box::pin(self.connect(cluster, to, deadline)).await?, false),
             };
             let is_http2 = connection.sharable().is_some();
@@ -369,7 +369,7 @@ impl Client {
                 Ok(response) => return Ok((connection, response)),
                 Err(Lost { is_unsent: true, .. }) if is_warm => {}
                 Err(Lost { is_unprocessed: true, .. }) if resends < RESENDS => {
-                    // At once, then after ever longer pauses, which the deadline ends.
+                    // The first resend is at once, the others follow ever longer pauses, which the deadline ends.
                     let pause = Duration::from_secs(if resends == 0 { 0 } else { 1 << (resends - 1) });
                     sleep(pause).await;
                     resends += 1;
@@ -379,7 +379,7 @@ impl Client {
         }
     }
 
-    /// Where this request is to go, if that is not the same for all: the endpoints of a Service take turns.
+    /// Returns the address for this request, if requests go to different addresses: the endpoints of a Service take turns.
     fn chosen(&self, cluster: &Cluster) -> Result<Option<Address>, Failure> {
         if self.access.proxy.is_some() || !self.endpoint.is_service() || !cluster.knows_endpoints() {
             return Ok(None);
@@ -435,7 +435,7 @@ async fn collect(mut body: Incoming, limit: usize, connection: &Connection) -> R
         if first.len() + collected.len() + data.len() > limit {
             return Err(Failure::TooLong(limit));
         }
-        // An answer that comes in one piece is not copied.
+        // An answer in one piece is not copied.
         if first.is_empty() && collected.is_empty() {
             first = data;
             continue;

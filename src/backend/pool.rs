@@ -8,15 +8,15 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-/// How many idle connections are kept to one address, as by client-go's transport.
+/// Idle connections that are kept to one address, as in client-go's transport.
 const IDLE_CONNECTIONS_PER_ADDRESS: usize = 25;
-/// How many idle connections are kept to all addresses of a Service.
+/// Idle connections that are kept to all addresses of a Service.
 const IDLE_CONNECTIONS: usize = 100;
-/// How many connections are kept that requests share; what is opened on top serves one request.
+/// Shared connections that are kept; any further connection serves one request.
 const SHARED_CONNECTIONS: usize = 4;
-/// How long a connection may be idle, as in Go's default transport.
+/// The longest time that a connection may be idle, as in Go's default transport.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-/// How long a connection may take to become free after its answer was read.
+/// The longest time until a connection is free after its answer was read.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The connections that wait for requests.
@@ -27,16 +27,16 @@ pub struct Pool {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The most recently used last.
+    /// Idle connections; the last one is the most recently used.
     idle: Vec<(Connection, Instant)>,
-    /// Each with when it was last used.
+    /// Shared connections, each with the time of its last use.
     shared: Vec<(Arc<Shared>, Instant)>,
-    /// Closes what stays idle, as long as there is anything.
+    /// The task that closes idle connections, as long as there are connections.
     reaper: Option<AbortOnDropHandle<()>>,
 }
 
 impl Pool {
-    /// A connection that takes a request now, if there is one: to this address, or wherever it leads.
+    /// Returns a connection that takes a request now, if there is one; with an address, only a connection to that address.
     pub fn take(&self, to: Option<&Address>) -> Option<Connection> {
         let mut kept = self.lock();
         if let Some((shared, used)) = kept.shared.iter_mut().find(|(shared, _)| shared.has_room()) {
@@ -52,7 +52,7 @@ impl Pool {
         None
     }
 
-    /// Lets others share a new connection, if that is possible.
+    /// Keeps a new connection for other requests, if it can be shared.
     pub fn share(self: &Arc<Self>, connection: &Connection) {
         let Some(shared) = connection.sharable() else { return };
         let mut kept = self.lock();
@@ -63,7 +63,7 @@ impl Pool {
         self.reap_later(&mut kept);
     }
 
-    /// Takes a connection back whose answer was read to the end.
+    /// Keeps a connection whose answer was read to the end.
     pub fn put_back(self: &Arc<Self>, mut connection: Connection) {
         if connection.sharable().is_some() {
             return;
@@ -71,7 +71,7 @@ impl Pool {
         match connection.ready().now_or_never() {
             Some(Ok(())) => self.push(connection),
             Some(Err(_)) => {}
-            // hyper's task has yet to see the end of the answer.
+            // hyper's task has not seen the end of the answer yet.
             None => {
                 let pool = Arc::downgrade(self);
                 tokio::spawn(async move {
@@ -106,7 +106,7 @@ impl Pool {
     }
 }
 
-/// Closes connections that stay idle, until there is none.
+/// Closes idle connections until none is left.
 async fn reap(pool: Weak<Pool>) {
     loop {
         sleep(IDLE_TIMEOUT).await;

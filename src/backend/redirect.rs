@@ -1,26 +1,26 @@
-//! Where an answer says that somebody else has what was asked for (`http.Client`): followed as Go's client does, also to another
-//! server, and there with the same credentials and the same CA bundle.
+//! Redirects (`http.Client`): followed as Go's client does, also to another server, with the same credentials and the same CA bundle
+//! there.
 
 use super::endpoint::Endpoint;
 use super::request::{Chunks, Target};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, StatusCode};
 
-/// How many requests a call may come to (`defaultCheckRedirect`).
+/// The number of requests that a call may send (`defaultCheckRedirect`).
 const REQUESTS: usize = 10;
 
-/// What an answer asks for.
+/// The request that an answer redirects to.
 pub struct Redirected {
-    /// The server, if it is another than that which answered.
+    /// The server, if it is another than the one that answered.
     pub elsewhere: Option<Endpoint>,
     /// The request.
     pub target: Target,
 }
 
-/// The request that the answer to `target`, which the endpoint gave after so many requests, asks for, if it does.
+/// Returns the request that the answer to `target` redirects to, if any. `requests` counts the requests of the call so far.
 ///
 /// # Errors
-/// When that is no request, or one too many; in Go's words.
+/// If the redirect is invalid, or one too many; in Go's words.
 pub fn follow(
     endpoint: &Endpoint,
     target: &Target,
@@ -60,18 +60,18 @@ pub fn follow(
     Ok(Some(Redirected { elsewhere, target }))
 }
 
-/// Why nobody can be asked.
+/// The reason why a redirect cannot be followed.
 enum Unusable {
     /// The location is no URL.
     Location(&'static str),
-    /// It is one of nothing that is asked.
+    /// The URL has no server that could be called.
     Url(String),
 }
 
-/// Scheme, if it has one, and authority of a location that has that, and its path and query, as seen from a path and query.
+/// A resolved location: scheme and authority, if it has them, and path and query.
 type Resolved<'a> = (Option<(Option<String>, &'a str)>, String);
 
-/// `url.URL.Parse`
+/// Resolves a location from a path and query (`url.URL.Parse`).
 fn resolve<'a>(location: &'a str, from: &PathAndQuery) -> Result<Resolved<'a>, Unusable> {
     let location = location.split('#').next().unwrap_or_default();
     let (scheme, rest) = match location.split_once(':') {
@@ -111,7 +111,7 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
-/// A path without the parts `.` and `..` (`url.resolvePath`).
+/// Returns a path without the parts `.` and `..` (`url.resolvePath`).
 fn without_dots(path: &str) -> String {
     let mut parts = Vec::new();
     let mut all = path.strip_prefix('/').unwrap_or(path).split('/').peekable();
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    /// Method and URL of what is asked next, and the referer if there is one.
+    /// Returns method and URL of the next request, and the referer if there is one.
     fn followed_from(url: &str, status: u16, location: &str) -> Result<Option<String>, String> {
         let endpoint = Endpoint::server(url).unwrap();
         let body = Chunks::new(["b".into(), Bytes::new(), Bytes::new(), Bytes::new()]);

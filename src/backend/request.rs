@@ -1,4 +1,4 @@
-//! What an endpoint is sent: headers made once, and a body in pieces that other requests share.
+//! The requests to an endpoint: headers made once, and a body in pieces that other requests share.
 
 use super::endpoint::Endpoint;
 use super::identity::Identity;
@@ -11,30 +11,30 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What all requests to an endpoint have in common.
+/// The parts that all requests to an endpoint share.
 pub struct Template {
     authority: Authority,
     headers: HeaderMap,
 }
 
-/// One request, whichever connection it goes out on.
+/// One request, for any connection.
 #[derive(Clone)]
 pub struct Target {
-    /// POST; GET where a redirect has made it so.
+    /// POST; or GET after a redirect that requires it.
     pub method: Method,
-    /// Where at the endpoint.
+    /// The path at the endpoint.
     pub path: PathAndQuery,
     /// The body.
     pub body: Chunks,
-    /// Where a redirect came from.
+    /// The URL that redirected here.
     pub referer: Option<HeaderValue>,
 }
 
 impl Target {
-    /// A review for a path, which is told its timeout.
+    /// Creates the request of a review, with the timeout in its query.
     ///
     /// # Errors
-    /// When the path can be in no request.
+    /// If no request can have the path.
     pub fn post(path: &str, timeout_seconds: u64, body: Chunks) -> Result<Self, String> {
         let path = PathAndQuery::from_maybe_shared(format!("{path}?timeout={timeout_seconds}s"));
         let path = path.map_err(|error| error.to_string())?;
@@ -43,10 +43,10 @@ impl Target {
 }
 
 impl Template {
-    /// For requests of this identity, as far as it does not change.
+    /// Creates the template for this identity's unchanging headers.
     ///
     /// # Errors
-    /// When the endpoint's host can be in no request.
+    /// If no request can have the endpoint's host.
     pub fn new(
         endpoint: &Endpoint,
         identity: &Identity,
@@ -67,7 +67,7 @@ impl Template {
         Ok(Self { authority, headers })
     }
 
-    /// The request, for HTTP/1.1 or HTTP/2; `authorization` replaces what the template says.
+    /// Builds the request for HTTP/1.1 or HTTP/2; `authorization` replaces the template's header.
     pub fn request(
         &self,
         target: &Target,
@@ -76,7 +76,7 @@ impl Template {
     ) -> Result<Request<Chunks>, String> {
         let mut headers = self.headers.clone();
         let uri = if is_http2 {
-            // There it is a part of the URI.
+            // HTTP/2 has the host in the URI.
             headers.remove(HOST);
             let mut parts = Parts::default();
             parts.scheme = Some(Scheme::HTTPS);
@@ -111,7 +111,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// A body of these pieces.
+    /// Creates a body of these pieces.
     pub fn new(chunks: [Bytes; 4]) -> Self {
         Self { chunks, next: 0 }
     }

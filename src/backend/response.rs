@@ -1,4 +1,4 @@
-//! What client-go makes of an HTTP answer, whatever was asked: an object, or the Status of an error.
+//! client-go's decoding of an HTTP answer, for any request: an object, or the Status of an error.
 
 use super::Answer;
 use crate::go_text::{go_quote, go_type};
@@ -9,20 +9,20 @@ use crate::status::{Cause, Details, Status};
 use serde_json::{Map, Value};
 use std::fmt::Display;
 
-/// Makes sure that the answer is a success (`Request.transformResponse`).
+/// Checks that the answer is a success (`Request.transformResponse`).
 ///
 /// # Errors
-/// With the Status that is in it, or what client-go makes of its code.
+/// If the answer is an error: with the Status in it, or the Status that client-go makes from the code.
 pub fn check(answer: &Answer) -> Result<(), Status> {
     media_type(&answer.content_type).map_err(|why| Status::internal_error(format!("mime: {why}")))?;
     if (200..=206).contains(&answer.status.as_u16()) { Ok(()) } else { Err(server_error(answer)) }
 }
 
-/// The fields of the review in a success, each of its type (`Result.Into`): what it does not say of its own type is as expected.
+/// Returns the fields of the review in a success, each of its type (`Result.Into`); a missing apiVersion or kind counts as expected.
 /// `known` are the apiVersions that the kind has.
 ///
 /// # Errors
-/// When there is none, or another object.
+/// If the answer has no object, or another object.
 pub fn review(answer: &Answer, api_version: &str, kind: &str, known: &[&str]) -> Result<Map<String, Value>, String> {
     let (decoded, is_json) = document(answer)?;
     let (said_version, said_kind) = type_of(&decoded.value)?;
@@ -51,16 +51,16 @@ pub fn review(answer: &Answer, api_version: &str, kind: &str, known: &[&str]) ->
     }
 }
 
-/// The apiVersion and the kind that a review says it has.
+/// Returns the apiVersion and the kind in a review.
 pub fn said_type(review: &Map<String, Value>) -> (&str, &str) {
     let text = |field: &str| review.get(field).and_then(Value::as_str).unwrap_or_default();
     (text("apiVersion"), text("kind"))
 }
 
-/// The object in a success, of whatever kind.
+/// Returns the object in a success, of any kind.
 ///
 /// # Errors
-/// When there is none.
+/// If the answer has no object.
 pub fn object(answer: &Answer) -> Result<Map<String, Value>, String> {
     match document(answer)?.0.value {
         Value::Object(fields) => Ok(fields),
@@ -68,7 +68,7 @@ pub fn object(answer: &Answer) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// `mime.ParseMediaType`, as far as its errors go.
+/// Checks a media type for the errors of `mime.ParseMediaType`.
 fn media_type(content_type: &str) -> Result<(), &'static str> {
     let media = content_type.split(';').next().unwrap_or_default().trim();
     if media.is_empty() {
@@ -86,7 +86,7 @@ fn media_type(content_type: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The body, and whether it is JSON: if it begins like an object, else YAML.
+/// Decodes the body, and returns whether it is JSON: a body that does not begin like an object is YAML.
 fn document(answer: &Answer) -> Result<(Decoded, bool), String> {
     if answer.body.is_empty() {
         return Err(format!(
@@ -115,7 +115,7 @@ fn no_object(value: &Value) -> String {
     ))
 }
 
-/// What an object says of its version and its kind; null says nothing.
+/// Returns the apiVersion and the kind of an object; both are empty for null.
 fn type_of(value: &Value) -> Result<(&str, &str), String> {
     let fields = match value {
         Value::Object(fields) => fields,
@@ -133,37 +133,37 @@ fn type_of(value: &Value) -> Result<(&str, &str), String> {
     Ok((text("apiVersion")?, text("kind")?))
 }
 
-/// `GroupVersionKind.String` of what an object says of itself.
+/// Formats the type of an object like `GroupVersionKind.String`.
 pub fn kind_text((api_version, kind): (&str, &str)) -> String {
     let (group, version) = split_api_version(api_version);
     format!("{group}/{version}, Kind={kind}")
 }
 
-/// A Status as Go reads it: what is null is as good as missing, and numbers may be out of the range of what a Status of ours holds.
+/// Reads a Status as Go does: null counts as missing, and numbers may exceed the range of our Status.
 ///
 /// # Errors
-/// When it is none.
+/// If the value is no Status.
 pub fn status(value: Value) -> Result<Status, String> {
     let kind = GroupVersionKind::new("", "v1", "Status");
     let typed = typed::decode(&kind, value).unwrap_or_else(|| Ok(Typed::default()))?;
     typed_status(typed.value)
 }
 
-/// The same of what is decoded already.
+/// Reads a Status from a decoded value.
 ///
 /// # Errors
-/// When it is none.
+/// If the value is no Status.
 pub fn typed_status(mut typed: Value) -> Result<Status, String> {
     if let Some(code) = typed.get_mut("code") {
         *code = code.as_u64().unwrap_or(0).min(u16::MAX.into()).into();
     }
     let status: Status = serde_json::from_value(typed).map_err(|error| error.to_string())?;
-    // Whatever it says that it is.
+    // The kind and apiVersion of the value are ignored.
     let Status { kind, api_version, .. } = Status::failure(0, "", "");
     Ok(Status { kind, api_version, ..status })
 }
 
-/// The error of an answer that is no success: the Status in it, or what client-go makes of the code.
+/// Returns the error of an answer that is no success: the Status in it, or the Status that client-go makes from the code.
 fn server_error(answer: &Answer) -> Status {
     if let Ok((Decoded { value, .. }, _)) = document(answer)
         && let Ok((api_version, kind)) = type_of(&value)
@@ -185,10 +185,10 @@ fn server_error(answer: &Answer) -> Status {
     status
 }
 
-/// How much of an answer's text an error repeats (`maxUnstructuredResponseTextBytes`).
+/// Bytes of an answer's text that an error repeats (`maxUnstructuredResponseTextBytes`).
 const MAX_TEXT_BYTES: usize = 2048;
 
-/// `errors.NewGenericServerResponse` for a POST without a resource.
+/// Creates the `errors.NewGenericServerResponse` of a POST without a resource.
 fn generic_server_response(code: u16, text: &str) -> Status {
     let (reason, message) = match code {
         400 => ("BadRequest", "the server rejected our request for an unknown reason"),

@@ -1,4 +1,4 @@
-//! A webhook server that records what it is sent. The path says what it answers, or a reply by name does.
+//! A webhook server that records its requests. The path, or a reply for a path's name, decides the answer.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,37 +18,37 @@ use tokio::sync::Barrier;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// What a named path answers.
+/// The answer of a named path.
 #[derive(Clone)]
 pub enum Reply {
-    /// These fields in a response that allows; null removes one.
+    /// A response that allows, with these fields; null removes a field.
     Response(Value),
-    /// This code, content type and body.
+    /// An answer with this code, content type and body.
     Http(u16, &'static str, Vec<u8>),
     /// These bytes, then the end of the connection.
     Bytes(Vec<u8>),
-    /// The first so many times a 503 with `Retry-After: 0`, then it allows.
+    /// A 503 with `Retry-After: 0` the first so many times, then an answer that allows.
     RetryAfter(usize),
     /// The connection is reset.
     Reset,
-    /// Nothing, ever.
+    /// No answer, ever.
     Hang,
-    /// A body of which a byte comes now and then, without end.
+    /// An endless body, of which a byte comes now and then.
     Drip,
     /// An answer once so many requests wait for theirs.
     Together(Arc<Barrier>),
-    /// What this makes of the review, whatever kind of review it is.
+    /// The result of this function for the review, of any kind.
     Made(fn(&Value) -> Value),
-    /// One after the other; the last one from then on.
+    /// These replies one after the other; the last one from then on.
     InTurn(Vec<Reply>),
 }
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// With its query.
+    /// The path with its query.
     pub path: String,
-    /// By name in lower case.
+    /// The headers by name in lower case.
     pub headers: HashMap<String, String>,
     /// The review.
     pub review: Value,
@@ -62,7 +62,7 @@ pub struct HookServer {
     connections: Arc<AtomicUsize>,
 }
 
-/// A CA: its certificate as PEM, and what signs.
+/// Creates a CA: its certificate as PEM, and the issuer that signs.
 pub fn authority() -> (String, Issuer<'static, KeyPair>) {
     let key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
@@ -71,7 +71,7 @@ pub fn authority() -> (String, Issuer<'static, KeyPair>) {
     (pem, Issuer::new(ca, key))
 }
 
-/// What every connection shares.
+/// The state that all connections share.
 struct Shared {
     replies: HashMap<String, Reply>,
     counts: Mutex<HashMap<String, usize>>,
@@ -79,12 +79,12 @@ struct Shared {
 }
 
 impl HookServer {
-    /// A server whose certificate a CA of its own has signed.
+    /// Starts a server whose certificate is signed by a CA of its own.
     pub async fn start(replies: &[(&str, Reply)]) -> Self {
         Self::start_named(replies, &["127.0.0.1", "localhost", "hook.default.svc"]).await
     }
 
-    /// The same with these names in the certificate.
+    /// Starts a server with these names in the certificate.
     pub async fn start_named(replies: &[(&str, Reply)], names: &[&str]) -> Self {
         let (ca_pem, issuer) = authority();
         let key = KeyPair::generate().unwrap();
@@ -93,7 +93,7 @@ impl HookServer {
         Self::serve(replies, leaf.der().clone(), &key, ca_pem, WebPkiClientVerifier::no_client_auth()).await
     }
 
-    /// A server that wants a certificate of its clients, and such a certificate with its key, as PEM.
+    /// Starts a server that requires a client certificate; returns such a certificate with its key, as PEM.
     pub async fn start_for_clients(replies: &[(&str, Reply)]) -> (Self, String, String) {
         let (ca_pem, issuer) = authority();
         let leaf = |name: &str| {
@@ -110,7 +110,7 @@ impl HookServer {
         (server, of_client.pem(), client_key.serialize_pem())
     }
 
-    /// A server with a self-signed CA certificate that is its own bundle, as `openssl req -x509` makes it.
+    /// Starts a server with a self-signed CA certificate that is its own bundle, as `openssl req -x509` makes it.
     pub async fn start_self_signed() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -164,7 +164,7 @@ impl HookServer {
         format!("https://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Its CA's certificate, as PEM.
+    /// Returns the certificate of the server's CA, as PEM.
     pub fn ca(&self) -> &str {
         &self.ca
     }
@@ -173,17 +173,17 @@ impl HookServer {
         STANDARD.encode(&self.ca)
     }
 
-    /// The requests that came.
+    /// Returns the recorded requests.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Their paths, without the query.
+    /// Returns the paths of the recorded requests, without the query.
     pub fn paths(&self) -> Vec<String> {
         self.seen().iter().map(|seen| seen.path.split('?').next().unwrap().to_owned()).collect()
     }
 
-    /// How many connections were made.
+    /// Returns the number of accepted connections.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -236,7 +236,7 @@ async fn read_request(stream: &mut TlsStream<TcpStream>, buffer: &mut Vec<u8>) -
     }
 }
 
-/// Answers one request; says whether the connection goes on.
+/// Answers one request; returns whether the connection goes on.
 async fn answer(
     stream: &mut TlsStream<TcpStream>,
     reply: Option<&Reply>,
@@ -296,7 +296,7 @@ async fn answer(
     stream.write_all(&bytes).await.is_ok() && stream.flush().await.is_ok()
 }
 
-/// `/allow`, `/deny`, `/warn`, `/label/K/V`; the rest of a path after these tells calls apart.
+/// Answers by the path: `/allow`, `/deny`, `/warn`, `/label/K/V`; the rest of a path distinguishes calls.
 fn by_path(path: &str, review: &Value) -> Value {
     let parts: Vec<&str> = path.split('/').collect();
     match parts[..] {
@@ -316,7 +316,7 @@ fn by_path(path: &str, review: &Value) -> Value {
     }
 }
 
-/// The response fields of a JSON patch.
+/// Returns the response fields of a JSON patch.
 pub fn patch(operations: &Value) -> Value {
     json!({"patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())})
 }

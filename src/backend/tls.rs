@@ -1,4 +1,4 @@
-//! Whom a webhook's certificate must come from: a CA bundle, or else the system's roots; and which certificate it is shown.
+//! TLS to webhooks: the issuers of a webhook's certificate (a CA bundle, or else the system's roots), and the client's certificate.
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -14,23 +14,23 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::{fs, io};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// HTTP/2, as it is called in a handshake.
+/// The name of HTTP/2 in a handshake.
 pub const HTTP2: &[u8] = b"h2";
 
-/// The name that a host's certificate must have.
+/// Returns the name that a host's certificate must have.
 ///
 /// # Errors
-/// When it can be in no certificate.
+/// If no certificate can have the name.
 pub fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned()).map_err(|_| format!("invalid host name \"{host}\""))
 }
 
-/// PEM, as it is or in a file. A file is read again for each new connection, as client-go does.
+/// PEM, in memory or in a file. A file is read again for each new connection, as client-go does.
 #[derive(Clone)]
 pub enum Source {
     /// The PEM itself.
     Data(Vec<u8>),
-    /// Where it is.
+    /// The path of the file.
     File(PathBuf),
 }
 
@@ -58,17 +58,17 @@ impl Source {
     }
 }
 
-/// Whom a server's certificate must come from.
+/// The accepted issuers of a server's certificate.
 pub enum Trust {
     /// The system's roots.
     System,
-    /// A bundle.
+    /// A CA bundle.
     Bundle(Source),
-    /// Anybody (`insecure-skip-tls-verify`).
+    /// Any issuer (`insecure-skip-tls-verify`).
     Anybody,
 }
 
-/// What TLS connections to one endpoint are made of.
+/// The TLS settings of connections to one endpoint.
 pub struct Tls {
     trust: Trust,
     certificate: Option<(Source, Source)>,
@@ -76,7 +76,7 @@ pub struct Tls {
     made: Mutex<(Inputs, Arc<ClientConfig>)>,
 }
 
-/// What a TLS configuration was made from.
+/// The inputs of a TLS configuration.
 #[derive(Clone, Default, PartialEq)]
 struct Inputs {
     bundle: Vec<u8>,
@@ -85,10 +85,10 @@ struct Inputs {
 }
 
 impl Tls {
-    /// Reads what it needs. HTTP/2 may be offered besides HTTP/1.1.
+    /// Reads the inputs. `offers_http2` offers HTTP/2 besides HTTP/1.1.
     ///
     /// # Errors
-    /// When there is no certificate in the bundle, or no pair in the client's certificate and key.
+    /// If the bundle has no certificate, or the client's certificate and key are no pair.
     pub fn new(trust: Trust, certificate: Option<(Source, Source)>, offers_http2: bool) -> Result<Self, String> {
         let mut inputs = Inputs::default();
         if let Trust::Bundle(source) = &trust {
@@ -102,10 +102,10 @@ impl Tls {
         Ok(Self { trust, certificate, offers_http2, made: Mutex::new((inputs, config)) })
     }
 
-    /// The configuration for the next connection.
+    /// Returns the configuration for the next connection.
     ///
     /// # Errors
-    /// When a file is gone, or holds nothing that can be used.
+    /// If a file is missing, or cannot be used.
     pub async fn config(&self) -> Result<Arc<ClientConfig>, String> {
         let (mut inputs, made) = self.made.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let before = inputs.clone();
@@ -156,7 +156,7 @@ fn config(
     Ok(Arc::new(config))
 }
 
-/// `tls.X509KeyPair`.
+/// Creates the client's key pair (`tls.X509KeyPair`).
 fn certified_key(inputs: &Inputs, provider: &CryptoProvider) -> Result<CertifiedKey, String> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&inputs.certificate).filter_map(Result::ok).collect();
     if chain.is_empty() {
@@ -176,17 +176,17 @@ fn bundle(ca: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     Ok(certificates)
 }
 
-/// rustls' verification, and what Go accepts beyond it: a server certificate that is itself among the roots.
+/// rustls' verification, plus a case that Go accepts: a server certificate that is itself among the roots.
 #[derive(Debug)]
 struct Verifier {
-    /// None takes any certificate, as long as the server has its key.
+    /// `None` accepts any certificate, as long as the server has its key.
     roots: Option<Roots>,
     provider: Arc<CryptoProvider>,
 }
 
 #[derive(Debug)]
 struct Roots {
-    /// None if there are no roots at all: then only what is listed itself is accepted, so nothing.
+    /// `None` without any usable root: then only a listed certificate itself could be accepted, so none is.
     chain: Option<Arc<WebPkiServerVerifier>>,
     listed: Vec<CertificateDer<'static>>,
 }
@@ -208,14 +208,14 @@ impl Verifier {
         Ok(Self { roots: Some(Roots { chain, listed }), provider })
     }
 
-    /// With the system's roots, read once.
+    /// Returns the verifier with the system's roots, which are read once.
     fn of_system(provider: Arc<CryptoProvider>) -> Result<Arc<Self>, String> {
         static VERIFIER: OnceLock<Result<Arc<Verifier>, String>> = OnceLock::new();
         let read = || Self::of(rustls_native_certs::load_native_certs().certs, provider).map(Arc::new);
         VERIFIER.get_or_init(read).clone()
     }
 
-    /// Checks a certificate that is itself a root: its name, its dates and what it is for.
+    /// Verifies a certificate that is itself a root: its name, its validity and its usage.
     fn verify_root(leaf: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<(), Error> {
         let (_, parsed) = X509Certificate::from_der(leaf).map_err(|_| CertificateError::BadEncoding)?;
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);

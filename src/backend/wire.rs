@@ -1,4 +1,4 @@
-//! A stream that remembers how an answer began: what is no HTTP is quoted in the error, as Go quotes it.
+//! A stream that keeps the first line of an answer: Go's errors quote an answer that is not HTTP.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,27 +6,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How much of an answer's first line is remembered, in bytes.
+/// Bytes of an answer's first line that are kept.
 const REMEMBERED: usize = 512;
 
-/// The first line of what came, or as much of it as did.
+/// The first line, as far as received.
 #[derive(Clone, Debug, Default)]
 pub struct FirstLine(Arc<Mutex<Vec<u8>>>);
 
 impl FirstLine {
-    /// The line without its end, or as much of it as came.
+    /// Returns the line without its end, as far as received.
     pub fn read(&self) -> String {
         let bytes = self.lock();
         let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
         String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned()
     }
 
-    /// Whether it begins like this.
+    /// Whether the line begins with these bytes.
     pub fn starts_with(&self, beginning: &[u8]) -> bool {
         self.lock().starts_with(beginning)
     }
 
-    /// Whether nothing came.
+    /// Whether no byte was received.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
@@ -36,22 +36,22 @@ impl FirstLine {
     }
 }
 
-/// A stream whose first line is remembered: the first of all, or the first since something was written.
+/// A stream that keeps a first line: the first one at all, or the first one since the last write.
 pub struct Remembering<S> {
     stream: S,
     line: FirstLine,
-    /// Whether each answer counts anew.
+    /// Whether the first line of each answer is kept.
     of_answers: bool,
     is_complete: bool,
 }
 
 impl<S> Remembering<S> {
-    /// Remembers the first line of all.
+    /// Keeps the first line of the stream.
     pub fn beginning(stream: S, line: FirstLine) -> Self {
         Self { stream, line, of_answers: false, is_complete: false }
     }
 
-    /// Remembers the first line of each answer.
+    /// Keeps the first line of each answer.
     pub fn answers(stream: S, line: FirstLine) -> Self {
         Self { of_answers: true, ..Self::beginning(stream, line) }
     }

@@ -1,4 +1,4 @@
-//! `check`: what can be said of expressions without a cluster.
+//! `check`: validates expressions without a cluster.
 
 mod manifests;
 mod policies;
@@ -16,7 +16,7 @@ use resources::Definitions;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Checks the manifests in files, and the custom resources in others by the rules of those.
+/// Checks the manifests in `files`, and the custom resources in `objects` by the rules of the definitions in `files`.
 pub(super) fn check(files: &[PathBuf], objects: &[PathBuf]) -> Report {
     let mut report = Report::default();
     let mut read = |files: &[PathBuf]| {
@@ -64,14 +64,14 @@ fn of_object(manifest: &Manifest, object: &Object, definitions: &Definitions<'_>
         _ => return findings,
     };
     let mut found = policies::findings(kind, object, definitions);
-    // Of what is refused there is no more to say.
+    // A field with an error needs no other finding.
     found.retain(|finding| !faults.0.iter().any(|fault| finding.is_of_field_of(fault)));
     findings.extend(faults.0.into_iter().map(Finding::Error));
     findings.extend(found);
     findings
 }
 
-/// The rules of each version; where all have one schema it is looked at once, as kube-apiserver does.
+/// Checks the rules of each version. A schema that all versions share is checked once, as in kube-apiserver.
 fn of_definition(definition: &Object) -> Vec<Finding> {
     let versions = definition.items(&["spec", "versions"]);
     let schema = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();

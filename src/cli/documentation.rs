@@ -1,15 +1,13 @@
-//! The reference tables of `docs/` have the content of the program.
+//! Checks that the reference tables of `docs/` have the content of the program.
 
 use super::arguments::Arguments;
 use super::table;
-use crate::admission::PolicyOptions;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows;
-use crate::admission::{Chain, Environment};
+use crate::admission::{Chain, Environment, PolicyOptions};
 use crate::cluster::discovery::Discovery;
 use crate::cluster::{self, Cluster, FixedState};
-use crate::config::DefaultTolerations;
-use crate::config::{FeatureGates, Limits};
+use crate::config::{DefaultTolerations, FeatureGates, Limits};
 use crate::metrics::Registry;
 use crate::pipeline::InFlight;
 use crate::{audit, impersonation};
@@ -19,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
-/// Panics with the lines that should be in the page, unless it has them one after the other.
+/// Panics with the lines that should be in the page, unless the page has them one after the other.
 #[track_caller]
 fn is_in_the_page(page: &str, lines: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/src").join(page);
@@ -55,7 +53,7 @@ fn the_tables_of_flags_are_those_of_the_program() {
     is_in_the_page("configuration.md", &tables);
 }
 
-/// The product code of `src`, but for the parser of the flag.
+/// Collects the product code of `src`, without the parser of `--feature-gates`.
 fn product(folder: &Path, text: &mut String) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -93,7 +91,7 @@ fn the_tables_of_feature_gates_are_those_of_the_program() {
     is_in_the_page("feature-gates.md", &format!("| feature gate | default | stage |\n| --- | --- | --- |\n{others}"));
 }
 
-/// A bound as the source writes it: `32_768`, `seconds(10)`, `3 * MEBIBYTE`, `None`.
+/// Formats a bound from its source text: `32_768`, `seconds(10)`, `3 * MEBIBYTE`, `None`.
 fn amount(value: &str) -> String {
     let value = value.replace('_', "");
     if let Some(seconds) = value.strip_prefix("seconds(").and_then(|rest| rest.strip_suffix(')')) {
@@ -128,7 +126,7 @@ fn the_table_of_bounds_is_that_of_the_program() {
     is_in_the_page("bounds.md", &table);
 }
 
-/// Everything that registers metrics when the server starts.
+/// Registers all metrics that the server registers at its start.
 fn all_metrics() -> Registry {
     let (registry, limits, gates) = (Registry::new(), Limits::default(), FeatureGates::default());
     let (shadows, policies) = (Shadows::default(), PolicyOptions::default());

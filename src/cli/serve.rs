@@ -1,9 +1,8 @@
-//! From the arguments of `serve` to the configuration.
+//! Turns the arguments of `serve` into the configuration.
 
 use super::arguments::{self, Serve};
-use crate::admission::PolicyOptions;
-use crate::admission::Spec;
 use crate::admission::shadow::Shadows;
+use crate::admission::{PolicyOptions, Spec};
 use crate::app::{self, Admission, Config};
 use crate::config::PolicyParameters;
 use crate::config::{
@@ -14,13 +13,13 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Where the kubeconfig for the API server in this process is written unless somebody says otherwise.
+/// The default path of the kubeconfig for the API server in this process.
 const KUBECONFIG: &str = "kube-admission-proxy.kubeconfig";
 
-/// The configuration that the arguments ask for, with `all` as the plugins there are.
+/// Builds the configuration from the arguments; `all` are the existing plugins.
 ///
 /// # Errors
-/// The first thing that is wrong with them.
+/// If an argument is invalid; the error is about the first one.
 pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, ConfigError> {
     let limits = Limits {
         request_timeout: flags.serving.request_timeout,
@@ -90,7 +89,7 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
     Ok(admission)
 }
 
-/// A kubeconfig is asked for, but the files that are named leave nothing to write: who made them has the keys.
+/// Refuses `--write-kubeconfig` with given certificates: the proxy does not have the keys for a kubeconfig then.
 fn not_in_vain(flags: &Serve) -> Result<(), ConfigError> {
     let files =
         [("tls-cert-file", &flags.serving.tls_cert_file), ("client-ca-file", &flags.authentication.client_ca_file)];
@@ -137,7 +136,7 @@ fn authentication(flags: &arguments::Authentication) -> Result<Authentication, C
     {
         Some(client_ca) => Some(RequestHeader { client_ca, ..request_header }),
         None => {
-            // kube-apiserver ignores the other flags then, which leaves an operator with a proxy that believes nobody.
+            // kube-apiserver ignores the other flags then, and an operator would run a proxy without trusted front proxies.
             if request_header != RequestHeader::default() {
                 let text = "the --requestheader-… flags have no effect without --requestheader-client-ca-file";
                 return Err(ConfigError::Rule(text.to_owned()));
@@ -205,13 +204,13 @@ fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
     Ok(Audit { log, policy_file: readable("audit-policy-file", flags.audit_policy_file.as_deref())? })
 }
 
-/// The values of a flag that is given several times, each with several values. Empty ones do not count.
+/// Splits the values of a flag that may be given several times, each with several values. Empty values are dropped.
 fn list(values: &[String]) -> Vec<String> {
     let split = values.iter().flat_map(|value| value.split(','));
     split.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned).collect()
 }
 
-/// The values of a flag that names headers or their prefixes (`RequestHeaderAuthenticationOptions.Validate`).
+/// Parses the values of a flag with names or prefixes of headers (`RequestHeaderAuthenticationOptions.Validate`).
 fn headers(flag: &'static str, values: &[String]) -> Result<Vec<String>, ConfigError> {
     let names = list(values);
     match names.iter().find(|name| http::HeaderName::from_bytes(name.as_bytes()).is_err()) {
@@ -220,7 +219,7 @@ fn headers(flag: &'static str, values: &[String]) -> Result<Vec<String>, ConfigE
     }
 }
 
-/// The file, if one is named and can be read.
+/// Returns the path if one is given; fails if the file cannot be read.
 fn readable(flag: &'static str, path: Option<&Path>) -> Result<Option<PathBuf>, ConfigError> {
     let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else { return Ok(None) };
     match fs::File::open(path).and_then(|file| file.metadata()) {
@@ -230,7 +229,7 @@ fn readable(flag: &'static str, path: Option<&Path>) -> Result<Option<PathBuf>, 
     }
 }
 
-/// Two flags that only mean something together: a certificate and its key.
+/// Reads two flags that need each other: a certificate and its key.
 fn certificate(
     (certificate_flag, certificate, key_flag, key): (&'static str, Option<&Path>, &'static str, Option<&Path>),
 ) -> Result<Option<CertificateFiles>, ConfigError> {

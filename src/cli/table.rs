@@ -2,7 +2,7 @@
 
 use crate::admission::{Phases, Spec};
 
-/// One line a plugin, in the chain's order.
+/// Returns the table with one line a plugin, in the order of the chain.
 pub(super) fn plugins(all: &[&'static Spec]) -> String {
     let mut rows = vec![["NAME", "PHASE", "DEFAULT", "CONFIGURATION", "WHAT IT DOES"]];
     rows.extend(self::rows(all));
@@ -19,7 +19,7 @@ pub(super) fn plugins(all: &[&'static Spec]) -> String {
     table
 }
 
-/// The cells of each plugin's line.
+/// Returns the cells of each plugin's line.
 pub(super) fn rows(all: &[&'static Spec]) -> impl Iterator<Item = [&'static str; 5]> {
     all.iter().map(|spec| {
         let phase = match spec.phases {

@@ -1,4 +1,4 @@
-//! One watch cache: what is kept of every object of one kind, in step with the API server.
+//! One watch cache, which holds the needed fields of every object of one kind.
 
 use super::decode::{Identity, Undecodable, decode};
 use super::follow::{Bounds, Failure, Follower, Source, follow};
@@ -13,33 +13,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// What is kept of an object.
+/// The fields of an object that a cache keeps.
 pub(crate) trait Projection: Debug + PartialEq + Send + Sync + Sized + 'static {
-    /// What asks for its cache.
+    /// The need that starts the cache.
     const NEED: Need;
-    /// Whether the API server may keep the resource from the proxy (401, 403). What the cache does not hold is looked up then.
+    /// Whether the API server may forbid the proxy to read the resource (401, 403). Objects are then looked up at the API server.
     const MAY_BE_REFUSED: bool = false;
-    /// The fields that are read, as `field` or `field.subfield`; empty for all. No other field is decoded, so that no value
-    /// of another field makes the object undecodable.
+    /// The decoded fields, as `field` or `field.subfield`; empty for all fields. No other field is decoded, so that a bad value
+    /// in another field does not make the object undecodable.
     const FIELDS: &'static [&'static str];
     /// The object as the API server sends it.
     type Object: DeserializeOwned + Send + 'static;
 
-    /// The object's key and what is kept of it.
+    /// Returns the object's key and the fields to keep.
     fn project(object: Self::Object) -> (String, Self);
 
-    /// What else than its key it is found by, if anything: for a Pod its node.
+    /// The value of a second index beside the key, if there is one: for a Pod, the name of its node.
     fn index(&self) -> Option<&str> {
         None
     }
 
-    /// Bytes that count for the bound of the cache ([`Cache::bounded`]).
+    /// The bytes that count for the bound of the cache ([`Cache::bounded`]).
     fn bytes(&self) -> usize {
         0
     }
 }
 
-/// The key of an object, in a namespace or not.
+/// The key of an object. The namespace is empty for a cluster-scoped object.
 pub(super) fn key<'a>(namespace: &str, name: &'a str) -> Cow<'a, str> {
     if namespace.is_empty() { name.into() } else { namespaced_key(namespace, name).into() }
 }
@@ -50,17 +50,18 @@ pub(super) fn namespaced_key(namespace: &str, name: &str) -> String {
 }
 
 pub(super) type Objects<P> = BTreeMap<Arc<str>, Arc<P>>;
-/// A list as it comes. Made of all of it at once, the tree has no room that is empty; of sorted objects one by one, half.
+/// The items of a list in their order. A tree that is built from the whole list is dense; sorted single inserts leave its nodes
+/// half empty.
 type Listed<P> = Vec<(Arc<str>, Arc<P>)>;
 
-/// The kept objects by key, and by index and key. Both share keys and objects.
+/// The objects by key, and by index value and key. Both maps share keys and objects.
 #[derive(Debug)]
 pub(super) struct Store<P> {
     by_key: Objects<P>,
     by_index: BTreeMap<Box<str>, Objects<P>>,
-    /// Keys of the objects that could not be decoded as they are now. An older state may be kept of such an object.
+    /// The keys of the objects whose current state could not be decoded. `by_key` may hold an older state of such an object.
     undecodable: BTreeSet<Arc<str>>,
-    /// [`Projection::bytes`] of all objects.
+    /// The sum of [`Projection::bytes`] of all objects.
     bytes: usize,
 }
 
@@ -69,7 +70,7 @@ impl<P: Projection> Store<P> {
         self.by_key.get(key)
     }
 
-    /// Answers whether that changed anything.
+    /// Returns whether the object changed.
     pub(super) fn insert(&mut self, key: Arc<str>, object: Arc<P>) -> bool {
         if self.by_key.get(&key) == Some(&object) {
             return false;
@@ -81,7 +82,7 @@ impl<P: Projection> Store<P> {
         true
     }
 
-    /// Answers whether that changed anything.
+    /// Returns whether the object was present.
     fn remove(&mut self, key: &str) -> bool {
         let Some(old) = self.by_key.remove(key) else { return false };
         self.bytes = self.bytes.saturating_sub(old.bytes());
@@ -96,7 +97,7 @@ impl<P: Projection> Store<P> {
         true
     }
 
-    /// Takes over a complete list. What did not change stays the same `Arc`. Answers whether anything did.
+    /// Replaces all objects by a complete list. Unchanged objects keep their `Arc`. Returns whether any object changed.
     fn replace(&mut self, mut listed: Objects<P>) -> bool {
         let mut changed = self.by_key.len() != listed.len();
         for (key, object) in &mut listed {
@@ -125,7 +126,7 @@ impl<P: Projection> Store<P> {
     }
 }
 
-/// The kept objects, and all of them sorted by key as soon as somebody wants that.
+/// The cached objects. The sorted list of all objects is built on the first read.
 #[derive(Debug)]
 pub(super) struct Cache<P> {
     store: RwLock<Store<P>>,
@@ -133,22 +134,22 @@ pub(super) struct Cache<P> {
     synced: watch::Sender<bool>,
     changes: watch::Sender<u64>,
     state: Mutex<State>,
-    /// The most that the objects may have of [`Projection::bytes`].
+    /// The maximum of the sum of [`Projection::bytes`].
     most_bytes: usize,
 }
 
-/// How it goes with following.
+/// The state of the list and watch.
 #[derive(Debug, Default)]
 struct State {
     last_error: Option<String>,
-    /// When the API server last answered.
+    /// The instant of the API server's last answer.
     answered: Option<Instant>,
-    /// Since when it has not been followed.
+    /// The instant of the first in the current series of failures.
     failing_since: Option<Instant>,
     is_absent: bool,
-    /// Whether the objects are more than may be kept; then none is.
+    /// Whether the API server has more objects than the cache may hold. A full cache is empty.
     is_full: bool,
-    /// How many objects and events could not be decoded so far.
+    /// The number of objects and events that could not be decoded so far.
     undecodable: u64,
 }
 
@@ -157,7 +158,7 @@ impl<P: Projection> Cache<P> {
         Self::bounded(usize::MAX)
     }
 
-    /// A cache whose objects may have so much of [`Projection::bytes`]. One that is full holds nothing.
+    /// A cache with a maximum for the sum of [`Projection::bytes`]. A full cache holds no objects.
     pub(super) fn bounded(most_bytes: usize) -> Self {
         let store =
             Store { by_key: BTreeMap::new(), by_index: BTreeMap::new(), undecodable: BTreeSet::new(), bytes: 0 };
@@ -171,7 +172,7 @@ impl<P: Projection> Cache<P> {
         }
     }
 
-    /// A cache that holds these objects and follows nothing.
+    /// A cache that holds the given objects and does not watch.
     pub(super) fn fixed(objects: impl IntoIterator<Item = (String, P)>, synced: bool) -> Self {
         let cache = Self::new();
         let listed = objects.into_iter().map(|(key, object)| (key.into(), Arc::new(object))).collect();
@@ -180,7 +181,7 @@ impl<P: Projection> Cache<P> {
         cache
     }
 
-    /// With objects of these keys that could not be decoded.
+    /// Adds keys of objects that could not be decoded.
     #[cfg(test)]
     pub(super) fn with_undecodable(self, keys: &[&str]) -> Self {
         self.change(|store| {
@@ -190,24 +191,24 @@ impl<P: Projection> Cache<P> {
         self
     }
 
-    /// The key of an object that there is, but of which nothing is known, as it could never be decoded: of all objects, or
-    /// of those whose key begins so.
+    /// The key of an object that exists, but could never be decoded. Only keys that begin with `prefix` count; an empty prefix
+    /// means all keys.
     pub(super) fn unknown(&self, prefix: &str) -> Option<Arc<str>> {
         let store = self.read();
         let from = store.undecodable.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
         let mut keys = from.take_while(|key| key.starts_with(prefix));
-        // An object that does not say its key may have any.
+        // The empty key stands for objects whose key could not be read, which may be any key.
         keys.find(|key| !store.by_key.contains_key(*key)).or_else(|| store.undecodable.get("")).cloned()
     }
 
-    /// Whether there is such an object of this key, or one that does not say which key it has.
+    /// Whether the object could never be decoded, or an object exists whose key could not be read.
     pub(super) fn is_unknown(&self, key: &str) -> bool {
         let store = self.read();
         let is_unknown = |key: &str| store.undecodable.contains(key) && !store.by_key.contains_key(key);
         !store.undecodable.is_empty() && (is_unknown(key) || is_unknown(""))
     }
 
-    /// Whether the objects are more than may be kept.
+    /// Whether the API server has more objects than the cache may hold.
     pub(super) fn is_full(&self) -> bool {
         self.state().is_full
     }
@@ -220,12 +221,12 @@ impl<P: Projection> Cache<P> {
         self.read().by_key.get(key).cloned()
     }
 
-    /// The object of this key, if it has this index.
+    /// The object with this key, if the object has the index value.
     pub(super) fn indexed(&self, index: &str, key: &str) -> Option<Arc<P>> {
         self.read().by_index.get(index)?.get(key).cloned()
     }
 
-    /// The objects with this index, sorted by key.
+    /// The objects with the index value, sorted by key.
     pub(super) fn of_index(&self, index: &str) -> Vec<Arc<P>> {
         self.read().by_index.get(index).map(|objects| objects.values().cloned().collect()).unwrap_or_default()
     }
@@ -234,12 +235,12 @@ impl<P: Projection> Cache<P> {
         self.store.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All objects, sorted by key; the same `Arc` as long as none changed.
+    /// All objects, sorted by key. The `Arc` stays the same until an object changes.
     pub(super) fn sorted(&self) -> Arc<Vec<Arc<P>>> {
         if let Some(sorted) = self.sorted.load_full() {
             return sorted;
         }
-        // Under the lock, so that no change comes between reading the objects and keeping the list.
+        // The lock prevents a change between the read of the objects and the store of the list.
         let store = self.read();
         let sorted: Arc<Vec<_>> = Arc::new(store.by_key.values().cloned().collect());
         self.sorted.store(Some(sorted.clone()));
@@ -258,12 +259,12 @@ impl<P: Projection> Cache<P> {
         *self.synced.borrow()
     }
 
-    /// How often the objects changed so far, and when they do.
+    /// The number of changes to the objects so far; receivers are notified of each change.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Keeps the cache in step with the API server; what is kept of an object is `complete`d first.
+    /// Lists and watches the source for ever. `complete` may change each decoded object before the cache keeps it.
     pub(super) async fn follow(&self, source: &Source, complete: impl Fn(&mut P), bounds: Bounds) {
         follow(source, bounds, &mut self.following(source.kind(), complete)).await;
     }
@@ -282,26 +283,26 @@ impl<P: Projection> Cache<P> {
     }
 }
 
-/// What keeps a cache in step. While the API server lists anew, `listed` gathers and readers see what was there before.
+/// The writer of a cache. During a list, `listed` collects the items, and readers see the old objects.
 pub(super) struct Following<'c, P, C> {
     cache: &'c Cache<P>,
     kind: &'c str,
     complete: C,
     listed: Listed<P>,
     undecodable: BTreeSet<Arc<str>>,
-    /// Of `listed`.
+    /// The sum of [`Projection::bytes`] of `listed`.
     bytes: usize,
-    /// Whether it has become too much since the list began.
+    /// Whether the cache became full since the list began.
     is_full: bool,
 }
 
 impl<P: Projection, C: Fn(&mut P)> Following<'_, P, C> {
-    /// The object; or its key if it cannot be decoded, which is logged once for as long as that is so.
+    /// Decodes the object. If that fails, returns the key, and logs the failure unless the key is known as undecodable.
     fn read(&self, text: &str) -> Result<(Arc<str>, Arc<P>), Arc<str>> {
         match decode::<P>(text) {
             Ok((key, mut kept)) => {
                 (self.complete)(&mut kept);
-                // An object that did not change is not held twice while a list gathers.
+                // Shares an unchanged object with the cache, so that memory does not hold it twice during a list.
                 let same = self.cache.find(&key).filter(|old| **old == kept);
                 Ok((key.into(), same.unwrap_or_else(|| Arc::new(kept))))
             }
@@ -319,7 +320,7 @@ impl<P: Projection, C: Fn(&mut P)> Following<'_, P, C> {
         key
     }
 
-    /// Drops everything if it has become too much.
+    /// Empties the cache if the objects exceed the maximum.
     fn bound(&mut self, bytes: usize) {
         if bytes <= self.cache.most_bytes {
             return;
@@ -330,6 +331,7 @@ impl<P: Projection, C: Fn(&mut P)> Following<'_, P, C> {
             store.undecodable.clear();
             store.replace(Objects::new())
         });
+        // Callers check `is_full` and fail at once, because a longer wait would not help.
         self.cache.synced.send_replace(true);
     }
 }
@@ -346,6 +348,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
                 self.listed.push((key, kept));
             }
             Err(key) => {
+                // The last readable state of an undecodable object still counts.
                 self.listed.extend(self.cache.find(&key).map(|last| (key.clone(), last)));
                 self.undecodable.insert(key);
             }
@@ -398,6 +401,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
         }
         (state.answered, state.failing_since, state.is_full) = (Some(Instant::now()), None, false);
         drop(state);
+        // An empty list removes the old objects and makes the cache synced. `end` resets `is_absent`.
         self.begin();
         self.end();
         self.cache.state().is_absent = true;
@@ -410,6 +414,7 @@ impl<P: Projection, C: Fn(&mut P)> Follower for Following<'_, P, C> {
         state.last_error = Some(error);
         if P::MAY_BE_REFUSED && matches!(failure.code(), Some(401 | 403)) {
             drop(state);
+            // Plugins look the objects up at the API server, so readiness must not wait for the cache.
             self.cache.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         } else {
             state.failing_since.get_or_insert_with(Instant::now);
@@ -574,7 +579,7 @@ mod tests {
         assert!(!has("1", "b") && has("2", "a"));
         list(&cache, &[map("c", "3")]);
         assert!(!has("2", "a") && has("3", "c"));
-        // Nothing stays behind for an index that no object has.
+        // No empty map stays behind for an index value without objects.
         assert_eq!(cache.read().by_index.len(), 1);
     }
 

@@ -1,8 +1,8 @@
-//! CustomResourceDefinitions: what decoding custom resources takes of them.
+//! CustomResourceDefinitions: the parts that decoding custom resources needs.
 //!
-//! Of a definition its versions are kept, each with its schema compiled, also those that are not served: admission converts
-//! to them as well. A list of definitions may be large, so they are read a few at a time, and their schemas as text that is
-//! dropped when it is compiled.
+//! Of each definition, the cache keeps every version with its compiled schema. Versions that are not served are kept too,
+//! because admission converts objects to them. A list of definitions may be large, so the definitions are read in small pages,
+//! and the text of a schema is dropped after its compilation.
 
 use super::cache::Projection;
 use super::{Cluster, Need};
@@ -24,27 +24,27 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How many definitions that the cache lacks are remembered.
+/// The number of cached answers about definitions that the watch cache lacks.
 const REMEMBERED: u64 = 1024;
 
 /// One version of a custom resource.
 #[derive(Debug, PartialEq)]
 pub struct CustomResource {
-    /// Kind of its objects.
+    /// The kind of the objects.
     pub kind: GroupVersionKind,
-    /// Whether it is served.
+    /// Whether the version is served.
     pub is_served: bool,
-    /// Whether it has the subresource `status`.
+    /// Whether the version has the subresource `status`.
     pub has_status: bool,
-    /// Where the subresource `scale` finds what it shows; none where there is no such subresource.
+    /// The paths of the subresource `scale`. `None` if the version has no such subresource.
     pub scale: Option<Scale>,
-    /// What clients are told, if the version is deprecated.
+    /// The warning for clients, if the version is deprecated.
     pub deprecation: Option<String>,
-    /// Whether nothing is pruned, whatever the schema says.
+    /// Whether unknown fields are kept, whatever the schema specifies.
     pub preserves_unknown_fields: bool,
-    /// Every version that is served.
+    /// The served versions.
     pub versions: Arc<[String]>,
-    /// The version that objects are stored in.
+    /// The storage version.
     pub storage_version: String,
     schema: Result<Arc<Structural>, String>,
 }
@@ -52,18 +52,18 @@ pub struct CustomResource {
 /// `spec.conversion`
 #[derive(Debug, PartialEq)]
 pub enum Conversion {
-    /// Only the apiVersion differs.
+    /// The conversion changes only the apiVersion.
     None,
-    /// A webhook converts.
+    /// A webhook converts the objects.
     Webhook(ConversionWebhook),
 }
 
 /// `spec.conversion.webhook`
 #[derive(Debug, PartialEq)]
 pub struct ConversionWebhook {
-    /// Where it is.
+    /// The address of the webhook.
     pub client_config: WebhookClientConfig,
-    /// The ConversionReview versions that it knows, the preferred first.
+    /// The ConversionReview versions that the webhook accepts, the preferred version first.
     pub review_versions: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ impl CustomResource {
     /// The compiled schema.
     ///
     /// # Errors
-    /// 500 when there is none that objects can be decoded by.
+    /// 500 if the definition has no schema that can be compiled.
     pub fn schema(&self) -> Result<&Arc<Structural>, Status> {
         self.schema.as_ref().map_err(|why| {
             tracing::warn!(kind = ?self.kind, why, "the schema of a custom resource cannot be used");
@@ -95,33 +95,35 @@ impl CustomResource {
     /// Decodes an object of this kind: [`Structural::normalize`].
     ///
     /// # Errors
-    /// What [`Self::schema`] says; else, within, why the object cannot be decoded.
+    /// If [`Self::schema`] fails. The inner error is the reason why the object cannot be decoded.
     pub fn normalize(&self, value: Value) -> Result<Result<Normal, String>, Status> {
         Ok(self.schema()?.normalize(value))
     }
 
-    /// Sets defaults, as kube-apiserver does after a mutating webhook's patch; nothing is pruned then.
+    /// Sets defaults, as kube-apiserver does after a mutating webhook's patch, which is not followed by pruning.
     ///
     /// # Errors
-    /// What [`Self::schema`] says; 500 when the defaults are too much.
+    /// If [`Self::schema`] fails; 500 if the defaults exceed their bound.
     pub fn apply_defaults(&self, object: &mut Object) -> Result<(), Status> {
         self.schema()?.apply_defaults(object).map_err(Status::internal_error)
     }
 }
 
 impl Cluster {
-    /// The custom resource of this kind, from the cache.
+    /// The custom resource of the kind, from the cache.
     pub fn custom_resource(&self, kind: &GroupVersionKind) -> Option<Arc<CustomResource>> {
         self.definitions.index(&self.all()).by_kind.get(kind).cloned()
     }
 
-    /// The same; where the cache does not know it, the API server is asked for the definition of the resource, which may
-    /// have been created just now. None when there is none: an aggregated API's resource, which has no schema.
+    /// The custom resource of the kind. If the cache lacks the kind, the function reads the definition of the resource from the
+    /// API server, because the definition may be new. `None` if there is no definition: the resource belongs to an aggregated
+    /// API and has no schema.
     ///
-    /// What the API server said is remembered for a while. To be asked only for kinds that are not built in.
+    /// The API server's answer is cached for [`Limits::definition_ttl`](super::Limits::definition_ttl). Callers must not pass
+    /// built-in kinds.
     ///
     /// # Errors
-    /// When the API server could not be asked, or does not let the proxy; 404 when the definition does not serve this kind.
+    /// If the API server is unreachable or forbids the read; 404 if the definition does not serve the kind.
     pub async fn find_custom_resource(
         &self,
         resource: &GroupVersionResource,
@@ -139,16 +141,16 @@ impl Cluster {
         }
     }
 
-    /// The definition of a custom resource from the cache, if it has the resource's version there.
+    /// The resource's definition in the cache, if the definition has the resource's version.
     pub(crate) fn definition(&self, resource: &GroupVersionResource) -> Option<Arc<Definition>> {
         let found: Arc<Definition> = self.find("", &name_of(resource))?;
         found.version(&resource.version).is_some().then_some(found)
     }
 
-    /// The same; where the cache does not know it, as [`Self::find_custom_resource`].
+    /// The resource's definition. If the cache lacks the definition, the API server is asked as in [`Self::find_custom_resource`].
     ///
     /// # Errors
-    /// When the API server could not be asked, or does not let the proxy.
+    /// If the API server is unreachable or forbids the read.
     pub(crate) async fn find_definition(
         &self,
         resource: &GroupVersionResource,
@@ -159,7 +161,7 @@ impl Cluster {
         }
     }
 
-    /// The definition that the API server had when it was last asked, which is now or a moment ago.
+    /// The definition at the API server. The answer may come from the cache of answers.
     async fn live_definition(&self, resource: &GroupVersionResource) -> Result<Option<Arc<Definition>>, Status> {
         let name = name_of(resource);
         let remembered = &self.definitions.remembered;
@@ -169,12 +171,13 @@ impl Cluster {
     }
 }
 
-/// Of the definition of a resource.
+/// The name of a resource's definition.
 fn name_of(resource: &GroupVersionResource) -> String {
     format!("{}.{}", resource.resource, resource.group)
 }
 
-/// Why a definition could not be had. What the proxy itself may not do is not the client's doing.
+/// The client's error when a definition cannot be read. The proxy's own lack of permission is not the client's fault, and so
+/// becomes a 500.
 fn unreadable(name: &str, error: &Status) -> Status {
     match error.code {
         401 | 403 => {
@@ -185,12 +188,12 @@ fn unreadable(name: &str, error: &Status) -> Status {
     }
 }
 
-/// As kube-apiserver answers when it cannot serve what a definition says (`crdHandler.ServeHTTP`).
+/// kube-apiserver's answer if a definition cannot be served (`crdHandler.ServeHTTP`).
 fn unusable() -> Status {
     Status::internal_error("error resolving resource")
 }
 
-/// What a cluster keeps of definitions beside their cache.
+/// A cluster's data about definitions beside their cache.
 pub(super) struct Definitions {
     index: ArcSwapOption<Index>,
     remembered: AnswerCache<Option<Arc<Definition>>>,
@@ -207,7 +210,7 @@ impl Definitions {
         Self { index: ArcSwapOption::default(), remembered: AnswerCache::new(REMEMBERED) }
     }
 
-    /// The index of these definitions, which are all of the cache.
+    /// The index of `all`, which are all definitions in the cache. The index is rebuilt when `all` is a new list.
     fn index(&self, all: &Arc<Vec<Arc<Definition>>>) -> Arc<Index> {
         if let Some(index) = self.index.load_full().filter(|index| Arc::ptr_eq(&index.of, all)) {
             return index;
@@ -220,17 +223,17 @@ impl Definitions {
     }
 }
 
-/// What is kept of a definition.
+/// The fields of a definition that the cache keeps.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Definition {
-    /// Every version, in the definition's order; none where its names are not accepted.
+    /// All versions, in the definition's order. Empty if the definition's names are not accepted.
     pub(crate) versions: Vec<Arc<CustomResource>>,
-    /// How objects come from one version to another.
+    /// The conversion between versions.
     pub(crate) conversion: Conversion,
 }
 
 impl Definition {
-    /// The version of this name.
+    /// The version with the name.
     pub(crate) fn version(&self, name: &str) -> Option<&Arc<CustomResource>> {
         self.versions.iter().find(|version| version.kind.version == name)
     }
@@ -291,7 +294,7 @@ fn compile(version: &Version, preserves_unknown_fields: bool) -> Result<Structur
     }
 }
 
-/// A definition as the API server writes it, as far as it is read.
+/// The fields of a definition that are read, as the API server writes them.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Written {
     #[serde(deserialize_with = "identity")]
@@ -301,7 +304,7 @@ pub(crate) struct Written {
     status: DefinitionStatus,
 }
 
-/// Name and version, all that a watch needs: managed fields are as large as the definition.
+/// Keeps name and resourceVersion, which suffice for a watch. Managed fields may be as large as the definition.
 fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -347,7 +350,7 @@ struct Version {
     subresources: Subresources,
 }
 
-/// Which there are.
+/// The subresources of a version.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Subresources {
     status: Option<IgnoredAny>,
@@ -358,13 +361,13 @@ struct Subresources {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scale {
-    /// Where it is said how many there shall be.
+    /// The path of the desired number of replicas.
     #[serde(default)]
     pub spec_replicas_path: String,
-    /// Where it is said how many there are.
+    /// The path of the current number of replicas.
     #[serde(default)]
     pub status_replicas_path: String,
-    /// Where it is said which ones they are, as a text.
+    /// The path of the label selector in its text form.
     pub label_selector_path: Option<String>,
 }
 

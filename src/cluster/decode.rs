@@ -1,7 +1,7 @@
-//! Decodes single objects of lists and watches, and of an object only the fields that are read.
+//! Decodes single objects of lists and watches, and only the fields that are read.
 //!
-//! An object is anybody's: kube-apiserver stores values that the types here do not take, such as a time past the year 9999 in
-//! `metadata.managedFields`. An object that cannot be decoded concerns nobody who does not need that object.
+//! kube-apiserver stores values that the types here do not accept, such as a time after the year 9999 in
+//! `metadata.managedFields`. An object that cannot be decoded affects only the requests that need the object.
 
 use super::cache::{Projection, key};
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Why an object cannot be decoded, without any of its content: the messages of `serde_json` quote the text.
+/// The reason why an object cannot be decoded, without its content: the messages of `serde_json` quote the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{category} at line {line}, column {column} of what is read of the object")]
 pub(crate) struct Undecodable {
@@ -31,7 +31,7 @@ impl From<serde_json::Error> for Undecodable {
     }
 }
 
-/// Namespace, name and version of an object.
+/// The namespace, name and resourceVersion of an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Identity {
@@ -41,7 +41,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// The identity in an object's text; an empty one where it cannot be read.
+    /// The identity in an object's text. Empty if the text cannot be decoded.
     pub(super) fn of(text: &str) -> Self {
         #[derive(Deserialize)]
         struct Identified {
@@ -50,21 +50,21 @@ impl Identity {
         serde_json::from_str(text).map(|object: Identified| object.metadata).unwrap_or_default()
     }
 
-    /// The object's key: `namespace/name`, or the name of an object without a namespace.
+    /// The object's key: `namespace/name`, or the name of a cluster-scoped object.
     pub(super) fn key(&self) -> Cow<'_, str> {
         key(self.namespace.as_deref().unwrap_or_default(), self.name.as_deref().unwrap_or_default())
     }
 }
 
-/// Key of an object, and what is kept of the object.
+/// Returns the object's key and the fields to keep.
 ///
 /// # Errors
-/// When a field that is read has a value that the type does not take.
+/// If a field that is read has a value that its type does not accept.
 pub(super) fn decode<P: Projection>(text: &str) -> Result<(String, P), Undecodable> {
     Ok(P::project(read(text, P::FIELDS)?))
 }
 
-/// An object with these fields only; `field` or `field.subfield`, all if there are none.
+/// Decodes an object with only these fields, as `field` or `field.subfield`; all fields if the list is empty.
 fn read<T: DeserializeOwned>(text: &str, fields: &[&str]) -> Result<T, Undecodable> {
     if fields.is_empty() {
         return Ok(serde_json::from_str(text)?);
@@ -91,7 +91,7 @@ fn reduced(text: &str, fields: &[&str]) -> serde_json::Result<String> {
     serde_json::to_string(&reduced)
 }
 
-/// A list whose items are not decoded yet.
+/// A list with undecoded items.
 #[derive(Deserialize)]
 pub(super) struct List<'t> {
     #[serde(default)]
@@ -100,7 +100,7 @@ pub(super) struct List<'t> {
     pub(super) items: Option<Vec<&'t RawValue>>,
 }
 
-/// `metav1.ListMeta`, as far as it is read.
+/// The fields of `metav1.ListMeta` that are read.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ListMeta {
@@ -108,7 +108,7 @@ pub(super) struct ListMeta {
     pub(super) r#continue: Option<String>,
 }
 
-/// An event of a watch whose object is not decoded yet.
+/// A watch event with an undecoded object.
 #[derive(Deserialize)]
 pub(super) struct Event<'t> {
     pub(super) r#type: String,

@@ -1,7 +1,7 @@
-//! Discovery: which kind, scope and subresources a resource of the API server behind has.
+//! Discovery: the kind, the scope and the subresources of each resource of the upstream API server.
 //!
-//! The table is fetched at the start, when CustomResourceDefinitions or APIServices change, when a resource is unknown, and
-//! now and then. Looking something up that is known neither waits nor asks.
+//! The table is fetched at the start, after changes of CustomResourceDefinitions or APIServices, after a lookup of an unknown
+//! resource, and periodically. A lookup of a known resource neither waits nor calls the API server.
 
 mod fetch;
 mod parse;
@@ -19,29 +19,29 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-/// What discovery says of one resource of one group and version.
+/// One resource of one group and version in discovery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
-    /// Kind of its objects; group and version may differ from the URL's (`pods/eviction`).
+    /// The kind of the objects. Group and version may differ from the URL's (`pods/eviction`).
     pub kind: GroupVersionKind,
-    /// Whether its objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// `create`, `get`, …
+    /// The verbs: `create`, `get`, …
     pub verbs: Vec<String>,
-    /// By name: the kind of the subresource's body, and its verbs.
+    /// The subresources by name.
     pub subresources: HashMap<String, Subresource>,
 }
 
-/// What discovery says of a subresource.
+/// A subresource in discovery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subresource {
-    /// Kind of its body.
+    /// The kind of the body.
     pub kind: GroupVersionKind,
-    /// `create`, `get`, …
+    /// The verbs: `create`, `get`, …
     pub verbs: Vec<String>,
 }
 
-/// The options kinds of the subresources that connect (`rest.Connecter`) instead of storing.
+/// The options kinds of the subresources that connect (`rest.Connecter`) instead of storing an object.
 const CONNECT_KINDS: [&str; 6] = [
     "PodExecOptions",
     "PodAttachOptions",
@@ -52,7 +52,8 @@ const CONNECT_KINDS: [&str; 6] = [
 ];
 
 impl Subresource {
-    /// Whether requests on it are connections (exec, attach, portforward, proxy): admitted as CONNECT, whatever their method.
+    /// Whether requests for the subresource are connections (exec, attach, portforward, proxy), which are admitted as CONNECT,
+    /// whatever their method.
     pub fn is_connect(&self) -> bool {
         self.kind.group.is_empty() && CONNECT_KINDS.contains(&&*self.kind.kind)
     }
@@ -61,7 +62,7 @@ impl Subresource {
 /// The resources of one group and version, by plural name.
 type GroupVersion = HashMap<String, Arc<Resource>>;
 
-/// Every group, version and resource that is known.
+/// The known resources by group and version.
 #[derive(Debug, Default, PartialEq)]
 struct Table(HashMap<String, HashMap<String, GroupVersion>>);
 
@@ -74,23 +75,23 @@ impl Table {
 /// Bounds of discovery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// A single call to the API server, body included.
+    /// The time limit of a single call to the API server, including the body.
     pub call_timeout: Duration,
-    /// The largest body that is read.
+    /// The maximum size of a body in bytes.
     pub body_bytes: usize,
-    /// The most groups' versions that are asked one by one, where discovery is not aggregated.
+    /// The maximum number of group versions that are read one by one, if the API server has no aggregated discovery.
     pub group_versions: usize,
-    /// The least time between the starts of two refreshes, whoever asks for them.
+    /// The minimum time between the starts of two refreshes, whatever causes them.
     pub refresh_interval: Duration,
-    /// How long a lookup of something unknown waits for a refresh.
+    /// The time for which a lookup of an unknown resource waits for a refresh.
     pub lookup_timeout: Duration,
-    /// From a change of a CustomResourceDefinition or APIService to the refresh: changes come in groups.
+    /// The delay from a change of a CustomResourceDefinition or APIService to the refresh, because changes come in groups.
     pub change_delay: Duration,
-    /// From such a refresh to another one: the API server's own discovery lags behind.
+    /// The delay from such a refresh to a second refresh, because the API server's own discovery lags behind.
     pub settle_delay: Duration,
-    /// Between refreshes that nobody asked for.
+    /// The interval of periodic refreshes.
     pub periodic_interval: Duration,
-    /// The longest pause after failed refreshes.
+    /// The maximum pause after failed refreshes.
     pub retry_interval: Duration,
 }
 
@@ -110,25 +111,25 @@ impl Default for Limits {
     }
 }
 
-/// The API server's discovery, kept and refreshed.
+/// The API server's discovery, cached and refreshed.
 pub struct Discovery {
     shared: Arc<Shared>,
     limits: Limits,
-    // Abort when the table goes. Without them, what is unknown stays unknown.
+    // Dropping the value aborts the tasks. Without tasks, the table never changes.
     tasks: Vec<AbortOnDropHandle<()>>,
 }
 
-/// What lookups and the refreshing task tell each other.
+/// State that lookups share with the refreshing task.
 struct Shared {
     table: ArcSwap<Table>,
-    /// How many refreshes have begun.
+    /// The number of refreshes that began.
     begun: AtomicU64,
-    /// The number of the last refresh that ended, however it went.
+    /// The number of the last refresh that ended, whether it succeeded or failed.
     ended: watch::Sender<u64>,
     synced: watch::Sender<bool>,
-    /// Something unknown was looked up.
+    /// Notified when an unknown resource is looked up.
     wanted: Notify,
-    /// A CustomResourceDefinition or APIService changed.
+    /// Notified when a CustomResourceDefinition or APIService changes.
     changed: Notify,
 }
 
@@ -146,8 +147,8 @@ impl Shared {
 }
 
 impl Discovery {
-    /// Starts fetching through `transport`, which sends requests as the proxy itself, and following changes through `client`.
-    /// Both end with the value. Must be called on a tokio runtime.
+    /// Starts fetching through `transport`, which sends requests as the proxy itself, and watching changes through `client`.
+    /// Both tasks end when the value is dropped. Must be called on a tokio runtime.
     pub fn start(transport: SharedTransport, client: kube::Client, limits: Limits) -> Arc<Self> {
         let shared = Shared::new(Table::default(), false);
         let tasks = vec![
@@ -158,7 +159,7 @@ impl Discovery {
         Arc::new(Self { shared, limits, tasks })
     }
 
-    /// A table that holds these resources and never changes.
+    /// A table with fixed resources.
     pub fn fixed(resources: impl IntoIterator<Item = (GroupVersionResource, Resource)>) -> Arc<Self> {
         let mut table = Table::default();
         for (on, resource) in resources {
@@ -168,13 +169,13 @@ impl Discovery {
         Arc::new(Self { shared: Shared::new(table, true), limits: Limits::default(), tasks: Vec::new() })
     }
 
-    /// The resource, from what is known.
+    /// Looks up the resource in the table.
     pub fn known(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
         self.shared.table.load().find(group, version, resource).cloned()
     }
 
-    /// The resources that a kind is served as, and whether they are namespaced; after one refresh (bounded in rate) if there
-    /// is none.
+    /// The resources that serve a kind, and whether they are namespaced. If the table has no such resource, the function waits
+    /// for one refresh (bounded in rate).
     pub async fn of_kind(&self, kind: &GroupVersionKind) -> Vec<(String, bool)> {
         let found = self.known_kind(kind);
         if !found.is_empty() || self.tasks.is_empty() {
@@ -184,7 +185,7 @@ impl Discovery {
         self.known_kind(kind)
     }
 
-    /// The same from what is known.
+    /// The resources in the table that serve a kind, and whether they are namespaced.
     pub fn known_kind(&self, kind: &GroupVersionKind) -> Vec<(String, bool)> {
         let table = self.shared.table.load();
         let resources = table.0.get(&kind.group).and_then(|versions| versions.get(&kind.version));
@@ -192,7 +193,7 @@ impl Discovery {
         of_kind.map(|(name, resource)| (name.clone(), resource.namespaced)).collect()
     }
 
-    /// Whether a group is served in any version, from what is known.
+    /// Whether the table has the group in any version.
     pub fn serves_group(&self, group: &str) -> bool {
         self.shared.table.load().0.contains_key(group)
     }
@@ -207,7 +208,7 @@ impl Discovery {
         found
     }
 
-    /// The resource, from what is known; after one refresh (bounded in rate) if it is not known.
+    /// Looks up the resource in the table. If the table lacks the resource, the function waits for one refresh (bounded in rate).
     pub async fn resource(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
         if let Some(found) = self.known(group, version, resource) {
             return Some(found);
@@ -219,22 +220,23 @@ impl Discovery {
         self.known(group, version, resource)
     }
 
-    /// Waits for a whole refresh: one that has begun already may have asked too early.
+    /// Waits for a whole refresh. A refresh that already began may have called the API server too early.
     async fn refresh(&self) {
         let mut ended = self.shared.ended.subscribe();
         let next = self.shared.begun.load(Ordering::SeqCst) + 1;
         self.shared.wanted.notify_one();
+        // After a timeout, the caller looks up the resource in the old table.
         let _ = tokio::time::timeout(self.limits.lookup_timeout, ended.wait_for(|ended| *ended >= next)).await;
     }
 
-    /// Whether discovery was fetched at least once.
+    /// Whether discovery was fetched once.
     pub fn is_synced(&self) -> bool {
         *self.shared.synced.borrow()
     }
 
     /// Waits until [`Self::is_synced`].
     pub async fn wait_synced(&self) {
-        // The sender lives as long as `self`, so this ends only when it is true.
+        // The sender lives as long as `self`, so the wait ends only when the value is true.
         let _ = self.shared.synced.subscribe().wait_for(|synced| *synced).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What is kept of EndpointSlices: who answers for a Service, as far as who calls it directly wants to know.
+//! EndpointSlices: the cached fields, which direct calls to the endpoints of a Service need.
 
 use super::cache::{Projection, namespaced_key};
 use super::{Cluster, Need};
@@ -8,25 +8,25 @@ use std::sync::Arc;
 /// The label that names a slice's Service (`discoveryv1.LabelServiceName`).
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// The endpoints of one slice that are ready.
+/// The ready endpoints of one slice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Endpoints {
-    /// `namespace/name` of the Service; empty where the slice is nobody's.
+    /// The Service as `namespace/name`. Empty if the slice belongs to no Service.
     service: Box<str>,
     /// `IPv4`, `IPv6` or `FQDN`.
     pub address_type: Box<str>,
-    /// The ports that have a name and a number.
+    /// The ports with a name and a number.
     pub ports: Vec<(Box<str>, u16)>,
-    /// The first address of each endpoint that is ready.
+    /// The first address of each ready endpoint.
     pub ready: Vec<Ready>,
 }
 
-/// An endpoint that is ready.
+/// A ready endpoint.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ready {
-    /// Its address.
+    /// The address.
     pub address: Box<str>,
-    /// Whether it is about to go: such a one is ready only where the Service publishes whatever is not ready too.
+    /// Whether the endpoint is terminating. Such an endpoint is ready only if the Service publishes endpoints that are not ready.
     pub is_terminating: bool,
 }
 
@@ -62,13 +62,12 @@ impl Projection for Endpoints {
 }
 
 impl Cluster {
-    /// The slices of a Service, from the cache; `None` where nobody asked for that cache, so that Services are to be
-    /// called at their own addresses.
+    /// The slices of a Service, from the cache. `None` if the cache was not started, so that calls go to the Service's own address.
     pub fn endpoints(&self, namespace: &str, service: &str) -> Option<Vec<Arc<Endpoints>>> {
         Some(self.cache::<Endpoints>()?.of_index(&namespaced_key(namespace, service)))
     }
 
-    /// Whether Services are to be called at their endpoints ([`Self::endpoints`]).
+    /// Whether calls go to the endpoints of a Service ([`Self::endpoints`]).
     pub fn knows_endpoints(&self) -> bool {
         self.cache::<Endpoints>().is_some()
     }

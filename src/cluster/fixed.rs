@@ -1,4 +1,4 @@
-//! A cluster that does not change by itself.
+//! A cluster with a fixed state.
 
 use super::cache::{Cache, Projection};
 use super::custom_resources::Definitions;
@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// A cluster that does not change by itself: for tests and for the chain without a server.
+/// The state of a fixed cluster, for tests and for a chain without a server.
 #[derive(Clone, Debug, Default)]
 pub struct FixedState {
     /// The namespaces in the cache.
     pub namespaces: Vec<Namespace>,
-    /// The namespaces that the API server has, where they are not those of the cache.
+    /// The namespaces at the API server, if they differ from those in the cache.
     pub live_namespaces: Option<Vec<Namespace>>,
     /// The MutatingWebhookConfigurations.
     pub mutating_webhooks: Vec<MutatingWebhookConfiguration>,
@@ -24,37 +24,37 @@ pub struct FixedState {
     pub validating_webhooks: Vec<ValidatingWebhookConfiguration>,
     /// The Services.
     pub services: Vec<Service>,
-    /// The pods that the API server lists; `None` where it lists none, for there is no API server.
+    /// The pods that the API server lists. `None` if there is no API server.
     pub pods: Option<Vec<Object>>,
-    /// Whether the caches never get their first list.
+    /// Whether the caches never receive a first list.
     pub unsynced: bool,
-    /// Objects of any kind, which policies may take their parameters from.
+    /// Objects of any kind that policies may use as parameters.
     pub parameters: Vec<serde_json::Value>,
-    /// What the API server answers to the first updates of a quota's status, instead of doing them.
+    /// The errors that the API server returns for the first updates of a quota's status. These updates have no effect.
     pub refused_updates: Vec<Status>,
     /// The caches of other kinds.
     pub(crate) cached: HashMap<Need, Arc<dyn Kept>>,
-    /// What the API server has of them, where that is something else.
+    /// The objects of other kinds at the API server, if they differ from the caches.
     pub(crate) live: HashMap<Need, Arc<dyn Kept>>,
 }
 
 #[cfg(test)]
 impl FixedState {
-    /// With these objects in the cache, and at the API server unless [`Self::live`] says otherwise.
+    /// Adds objects to the cache, and to the API server unless [`Self::live`] sets others.
     #[must_use]
     pub(crate) fn with<P: Projection>(mut self, objects: Vec<P::Object>) -> Self {
         self.cached.insert(P::NEED, Arc::new(fixed::<P>(objects, !self.unsynced)));
         self
     }
 
-    /// With objects of these keys in the cache that could not be decoded, and no other.
+    /// Sets a cache that contains only the keys of objects that could not be decoded.
     #[must_use]
     pub(crate) fn undecodable<P: Projection>(mut self, keys: &[&str]) -> Self {
         self.cached.insert(P::NEED, Arc::new(fixed::<P>(Vec::new(), true).with_undecodable(keys)));
         self
     }
 
-    /// With these objects of the kind at the API server, whatever the cache holds.
+    /// Sets the objects of the kind at the API server, whatever the cache holds.
     #[must_use]
     pub(crate) fn live<P: Projection>(mut self, objects: Vec<P::Object>) -> Self {
         self.live.insert(P::NEED, Arc::new(fixed::<P>(objects, true)));
@@ -63,7 +63,7 @@ impl FixedState {
 }
 
 impl Cluster {
-    /// A cluster that holds this state. Namespaces that are created in it are there when asked of the API server.
+    /// A cluster with the given state. Namespaces that are created later exist at the API server.
     pub fn fixed(state: FixedState) -> Arc<Self> {
         let live = state.live_namespaces.as_ref().unwrap_or(&state.namespaces);
         let namespaces = live.iter().map(|namespace| (namespace.name.clone(), Arc::new(namespace.clone()))).collect();

@@ -1,6 +1,7 @@
-//! Lists a resource and watches it from there, for as long as somebody wants to know.
+//! Lists a resource and then watches it, until the future is dropped.
 //!
-//! Items and events go to a [`Follower`] as text, one by one: no object can stop the others. Pages are bounded in bytes.
+//! A [`Follower`] gets items and events as text, one by one, so that an undecodable object does not affect the others. Pages
+//! are bounded in bytes.
 
 use super::decode::{Event, Identity, List};
 use bytes::{Bytes, BytesMut};
@@ -13,41 +14,42 @@ use serde::Deserialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Items of the first page; each further page has as many as come to [`PAGE_TARGET`], and at most four times as many as the last.
+/// Items of the first page. A further page has as many items as fit into [`PAGE_TARGET`], and at most four times as many as the
+/// previous page.
 const FIRST_PAGE: usize = 16;
-/// Items of a page.
+/// The maximum number of items of a page.
 const LARGEST_PAGE: usize = 500;
-/// Bytes that a page shall have.
+/// The bytes that a page should have.
 const PAGE_TARGET: usize = 4 << 20;
-/// Bytes of a page of more than one item; a larger page is asked for again with fewer items.
+/// The maximum bytes of a page of more than one item. A larger page is requested again with fewer items.
 const PAGE_BYTES: usize = 16 << 20;
 /// `timeoutSeconds` of a watch.
 const WATCH_SECONDS: u64 = 290;
-/// How long a watch may be silent: longer than [`WATCH_SECONDS`], so its connection is dead.
+/// The time for which a watch may be silent. The time is longer than [`WATCH_SECONDS`], so a silent connection is dead.
 const WATCH_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS + 30);
-/// A watch that ends sooner counts as failed.
+/// The time that a watch must last. A shorter watch counts as failed.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
-/// Between two lists of a resource that the API server does not have.
+/// The pause between two lists of a resource that the API server does not have.
 const ABSENT_INTERVAL: Duration = Duration::from_secs(30);
-/// Between two lists of a resource whose objects are more than may be kept.
+/// The pause between two lists of a resource with more objects than the cache may hold.
 const FULL_INTERVAL: Duration = Duration::from_secs(60);
-/// Pause after the first failure; each further one doubles it.
+/// The pause after the first failure. Each further failure doubles the pause.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Bytes of an answer that is no list, and characters of it that are quoted.
+/// The maximum bytes of an answer that is not a list, and the number of its characters in error texts.
 const SMALL_ANSWER: usize = 1 << 20;
 const QUOTED: usize = 300;
 
-/// What a list or watch may take.
+/// The bounds of a list or watch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Time for a page of a list.
+    /// The time limit of a page of a list.
     pub(super) list_timeout: Duration,
-    /// Bytes of a single object.
+    /// The maximum bytes of a single object.
     pub(super) object_bytes: usize,
 }
 
-/// A resource of the API server, in all namespaces or in one.
+/// A resource of the API server, in all namespaces or in one namespace.
 #[derive(Clone)]
 pub(super) struct Source {
     client: kube::Client,
@@ -61,7 +63,7 @@ impl Source {
         Self::of(client, ApiResource::erase::<K>(&()), None)
     }
 
-    /// The objects of a resource in a namespace, or in all.
+    /// The objects of a resource in a namespace, or in all namespaces.
     pub(super) fn of(client: kube::Client, resource: ApiResource, namespace: Option<&str>) -> Self {
         let ApiResource { group, version, plural, .. } = &resource;
         let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
@@ -72,7 +74,7 @@ impl Source {
         Self { client, resource, path }
     }
 
-    /// Kind of the objects.
+    /// The kind of the objects.
     pub(super) fn kind(&self) -> &str {
         &self.resource.kind
     }
@@ -98,12 +100,12 @@ impl Source {
         whole(self.get(&self.path, &query).await?.into_body(), bytes).await
     }
 
-    /// Whether discovery says in time that the API server does not have the resource.
+    /// Whether discovery confirms within [`ABSENT_INTERVAL`] that the API server does not have the resource.
     async fn is_surely_absent(&self) -> bool {
         matches!(timeout(ABSENT_INTERVAL, self.is_absent()).await, Ok(Ok(true)))
     }
 
-    /// Whether discovery says that the API server does not have the resource: a 404 alone may be that of something between.
+    /// Whether discovery shows that the API server does not have the resource. A 404 alone may come from a proxy in between.
     async fn is_absent(&self) -> Result<bool, Failure> {
         #[derive(Deserialize)]
         struct Groups {
@@ -150,20 +152,20 @@ impl Source {
     }
 }
 
-/// Why a list or watch did not go on.
+/// The reason why a list or watch ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// The API server refused.
+    /// The API server answered with an error.
     #[error("the API server answered {0}: {1}")]
     Refused(u16, String),
-    /// The version, or the place in the list, is too old.
+    /// The resourceVersion or the continue token is too old.
     #[error("the version is too old")]
     Expired,
     #[error("the list takes too long")]
     Slow,
     #[error("an answer of more than {0} bytes")]
     Large(usize),
-    /// Neither a list nor an event. The message of the parser may quote it.
+    /// The answer is neither a list nor an event. The parser's message is left out, because it may quote the answer.
     #[error("the answer is neither a list nor an event")]
     Garbled,
     #[error("its objects are more than may be kept")]
@@ -186,7 +188,7 @@ impl Failure {
         Self::Refused(code.as_u16(), said.chars().take(QUOTED).collect())
     }
 
-    /// The code with which the API server refused.
+    /// The HTTP code of the API server's error.
     pub(super) fn code(&self) -> Option<u16> {
         match self {
             Self::Refused(code, _) => Some(*code),
@@ -195,31 +197,31 @@ impl Failure {
     }
 }
 
-/// Who hears of a resource's objects.
+/// The receiver of a resource's objects.
 pub(super) trait Follower {
-    /// A list begins; what was listed before and did not end is void.
+    /// A list begins. Items of an earlier list that did not end are void.
     fn begin(&mut self);
     /// An item of the list.
     fn item(&mut self, object: &str);
     /// The list is complete.
     fn end(&mut self);
-    /// An object came or changed.
+    /// An object was added or changed.
     fn applied(&mut self, object: &str);
-    /// An object went.
+    /// An object was deleted.
     fn deleted(&mut self, object: &str);
-    /// The API server has answered: the resource is followed.
+    /// The API server answered, and the watch works.
     fn answered(&mut self);
     /// The API server does not have the resource.
     fn absent(&mut self);
-    /// The list or watch failed; it is tried again.
+    /// The list or watch failed and will be retried.
     fn failed(&mut self, failure: &Failure);
-    /// Whether what is kept has become too much; the resource is listed anew after a while.
+    /// Whether the follower holds too many objects. The resource is then listed again after [`FULL_INTERVAL`].
     fn is_full(&self) -> bool {
         false
     }
 }
 
-/// Follows a resource for ever.
+/// Lists and watches a resource for ever.
 pub(super) async fn follow(source: &Source, bounds: Bounds, follower: &mut impl Follower) {
     let mut pauses = Pauses::default();
     loop {
@@ -233,7 +235,7 @@ pub(super) async fn follow(source: &Source, bounds: Bounds, follower: &mut impl 
     }
 }
 
-/// Reports a failure, and waits until it is time to list again.
+/// Reports a failure, and waits for the time of the next list.
 async fn retry(source: &Source, failure: &Failure, follower: &mut impl Follower, pauses: &mut Pauses) {
     let pause = match failure {
         Failure::Full => FULL_INTERVAL,
@@ -247,7 +249,7 @@ async fn retry(source: &Source, failure: &Failure, follower: &mut impl Follower,
     sleep(pause).await;
 }
 
-/// Lists everything; answers with the version of the list.
+/// Lists all objects. Returns the resourceVersion of the list.
 async fn list(source: &Source, bounds: Bounds, follower: &mut impl Follower) -> Result<String, Failure> {
     follower.begin();
     let (mut items, mut next) = (FIRST_PAGE, None);
@@ -281,7 +283,7 @@ async fn list(source: &Source, bounds: Bounds, follower: &mut impl Follower) -> 
     }
 }
 
-/// Watches from a version for as long as that can be gone on with; then it is time to list anew.
+/// Watches from a resourceVersion on. Returns when a new list is needed.
 async fn watch(
     source: &Source,
     bounds: Bounds,
@@ -312,7 +314,7 @@ async fn watch(
             Err(failure) => {
                 follower.failed(&failure);
                 sleep(pauses.next()).await;
-                // The same event would come again.
+                // A watch from the same version would send the same event again.
                 if matches!(failure, Failure::Garbled | Failure::Large(_)) {
                     return;
                 }
@@ -339,7 +341,7 @@ async fn watch_once(
         Err(_) => return Err(Failure::Broken("the watch is silent".into())),
     };
     let mut lines = Lines::new(response.into_body(), bounds.object_bytes);
-    // A watch that fails as soon as it has begun was never one.
+    // A watch that fails within [`SHORTEST_WATCH`] does not count as an answer.
     let mut next = match timeout(SHORTEST_WATCH, lines.next()).await {
         Ok(first) => first?,
         Err(_) => {
@@ -369,7 +371,7 @@ async fn watch_once(
     Ok(())
 }
 
-/// The Status that an event of the type `ERROR` has.
+/// The failure in an event of the type `ERROR`, whose object is a Status.
 fn error_event(object: &str) -> Failure {
     #[derive(Deserialize)]
     struct Status {
@@ -380,7 +382,7 @@ fn error_event(object: &str) -> Failure {
     Failure::refused(StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), object.as_bytes())
 }
 
-/// A whole body of at most so many bytes.
+/// Reads a whole body of at most `bytes` bytes.
 async fn whole(mut body: Body, bytes: usize) -> Result<Bytes, Failure> {
     let mut read = BytesMut::new();
     while let Some(data) = data(&mut body).await? {
@@ -392,7 +394,7 @@ async fn whole(mut body: Body, bytes: usize) -> Result<Bytes, Failure> {
     Ok(read.freeze())
 }
 
-/// The next data of a body; none at its end.
+/// Reads the next data of a body. `None` at the end.
 async fn data(body: &mut Body) -> Result<Option<Bytes>, Failure> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Failure::Broken(crate::body::chain(&error)))?;
@@ -407,7 +409,7 @@ async fn data(body: &mut Body) -> Result<Option<Bytes>, Failure> {
 struct Lines {
     body: Body,
     read: BytesMut,
-    /// Of `read`, what has no end of a line.
+    /// The length of the prefix of `read` that contains no line end.
     searched: usize,
     bytes: usize,
 }
@@ -417,7 +419,7 @@ impl Lines {
         Self { body, read: BytesMut::new(), searched: 0, bytes }
     }
 
-    /// The next line; none at the end, also where a line is cut off there.
+    /// Reads the next line. `None` at the end, also if the body ends within a line.
     async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.read[self.searched..]) {
@@ -442,7 +444,7 @@ impl Lines {
     }
 }
 
-/// How long to wait after failures in a row.
+/// The pause before a retry, which grows with the number of failures in a row.
 #[derive(Default)]
 struct Pauses(u32);
 
@@ -450,7 +452,7 @@ impl Pauses {
     fn next(&mut self) -> Duration {
         let pause = FIRST_PAUSE.saturating_mul(1 << self.0.min(10)).min(LONGEST_PAUSE);
         self.0 = self.0.saturating_add(1);
-        // Replicas that failed together do not come back together.
+        // Jitter, so that replicas that fail together do not retry together.
         pause.mul_f64(0.75 + rand::random::<f64>() / 2.0)
     }
 

@@ -1,4 +1,4 @@
-//! What is asked of the API server past the caches.
+//! Direct calls to the API server, past the caches.
 
 use super::cache::{self, Projection};
 use super::decode::{List, Undecodable, decode};
@@ -15,35 +15,36 @@ use serde_json::{Value, json};
 use std::future::Future;
 use std::sync::{Arc, PoisonError, Weak};
 
-/// What a segment of a path does not have as it is (RFC 3986, `unreserved`).
+/// The characters that are escaped in a path segment: all except `unreserved` (RFC 3986).
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Requests that the proxy makes for a client's request, as kube-apiserver's loopback client does: by `system:apiserver`.
+/// Requests that the proxy makes as part of a client's request, as `system:apiserver`, like kube-apiserver's loopback client.
 #[async_trait]
 pub trait Loopback: Send + Sync {
-    /// Creates an object in the collection at this path.
+    /// Creates an object in the collection at the path.
     ///
     /// # Errors
-    /// When admission or the API server refuses, or the API server cannot be asked.
+    /// If admission or the API server refuses the request, or the API server is unreachable.
     async fn create(&self, path: &'static str, object: &Value) -> Result<(), Status>;
 
-    /// Posts JSON to the API server, for a webhook that the API server serves. A refusal is an answer. `answer_bytes` bounds the answer.
+    /// Posts JSON to the API server, for a webhook that the API server serves. An error status is returned as an answer.
+    /// `answer_bytes` bounds the answer.
     ///
     /// # Errors
-    /// When the answer breaks off or is longer than its bound, or the call is made for another such call.
+    /// If the answer breaks off or is longer than the bound, or if the call is made within another such call.
     async fn post(&self, uri: Uri, body: Body, answer_bytes: usize) -> Result<Response<Bytes>, Status>;
 }
 
 impl Cluster {
-    /// Sets what makes the proxy's own requests. The first call counts.
+    /// Sets the sender of the proxy's own requests. Only the first call has an effect.
     pub fn loop_back_to(&self, writes: Weak<dyn Loopback>) {
         let _the_first_counts = self.loopback.set(writes);
     }
 
-    /// An object, asked of the API server; `None` if there is none.
+    /// Reads an object from the API server. `None` if the object does not exist.
     ///
     /// # Errors
-    /// When the API server could not be asked, or refused.
+    /// If the API server is unreachable or refuses the request.
     pub(crate) async fn find_live<P: Projection>(&self, namespace: &str, name: &str) -> Result<Option<Arc<P>>, Status>
     where
         P::Object: Resource<DynamicType = ()>,
@@ -63,10 +64,10 @@ impl Cluster {
         }
     }
 
-    /// The objects of a kind in a namespace, asked of the API server.
+    /// Lists the objects of a kind in a namespace at the API server.
     ///
     /// # Errors
-    /// When the API server could not be asked, or refused.
+    /// If the API server is unreachable or refuses the request.
     pub(crate) async fn list_live<P: Projection>(&self, namespace: &str) -> Result<Vec<Arc<P>>, Status>
     where
         P::Object: Resource<DynamicType = ()>,
@@ -85,10 +86,10 @@ impl Cluster {
         decoded.map(|object| Ok(Arc::new(object.map_err(|why| unreadable::<P>("", why))?.1))).collect()
     }
 
-    /// The namespace, asked of the API server; `None` if there is none.
+    /// Reads the namespace from the API server. `None` if the namespace does not exist.
     ///
     /// # Errors
-    /// When the API server could not be asked, or refused.
+    /// If the API server is unreachable or refuses the request.
     pub async fn live_namespace(&self, name: &str) -> Result<Option<Arc<Namespace>>, Status> {
         match &self.live {
             Live::Fixed { namespaces: live, .. } => {
@@ -98,10 +99,10 @@ impl Cluster {
         }
     }
 
-    /// Creates a namespace, which is admitted as well. One that exists already is no error.
+    /// Creates a namespace through admission. An existing namespace is not an error.
     ///
     /// # Errors
-    /// When the API server could not be asked, or refused.
+    /// If the API server is unreachable or refuses the request.
     pub async fn create_namespace(&self, name: &str) -> Result<(), Status> {
         match &self.live {
             Live::Fixed { namespaces: live, .. } => {
@@ -119,10 +120,10 @@ impl Cluster {
         }
     }
 
-    /// What makes the proxy's own requests.
+    /// The sender of the proxy's own requests.
     ///
     /// # Errors
-    /// Before [`Cluster::loop_back_to`], and while the process ends.
+    /// If [`Cluster::loop_back_to`] was not called yet, or the process is ending.
     pub fn loopback(&self) -> Result<Arc<dyn Loopback>, Status> {
         let loopback = self.loopback.get().and_then(Weak::upgrade);
         loopback.ok_or_else(|| Status::plain("not yet ready to write".to_owned()))
@@ -136,7 +137,7 @@ impl Cluster {
     }
 }
 
-/// What the API server answered cannot be decoded; nothing of it is told or logged.
+/// The error for an answer that cannot be decoded. The error and the log contain nothing of the answer.
 fn unreadable<P: Projection>(name: &str, why: Undecodable) -> Status
 where
     P::Object: Resource<DynamicType = ()>,
@@ -146,7 +147,7 @@ where
     super::undecodable(&kind, name)
 }
 
-/// The path of a kind's objects.
+/// The path of the objects of a kind.
 pub(super) fn path<P: Projection>(namespace: &str) -> String
 where
     P::Object: Resource<DynamicType = ()>,
@@ -154,19 +155,19 @@ where
     P::Object::url_path(&(), (!namespace.is_empty()).then_some(&*segment(namespace)))
 }
 
-/// A name as a segment of a path: what a client calls a namespace may have `?` and `#` in it.
+/// Escapes a name as a path segment. A client may send a namespace name with `?` and `#`.
 pub fn segment(name: &str) -> String {
     utf8_percent_encode(name, SEGMENT).to_string()
 }
 
-/// Why a call of our own brought nothing.
+/// The reason why a call to the API server failed.
 pub(super) enum CallError {
     Kube(kube::Error),
     Timeout,
 }
 
 impl CallError {
-    /// The API server's own Status where it sent one; 503 where it could not be reached.
+    /// The API server's Status if there is one, else 503.
     pub(super) fn into_status(self) -> Status {
         match self {
             Self::Timeout => Status::timeout("the API server did not answer in time"),
@@ -175,7 +176,7 @@ impl CallError {
     }
 }
 
-/// The Status in a client error, or one that says that the API server could not be asked.
+/// The Status in a client error, or a 503 without details.
 fn status_of(error: kube::Error) -> Status {
     match error {
         kube::Error::Api(status) => {
@@ -185,12 +186,12 @@ fn status_of(error: kube::Error) -> Status {
             carried.unwrap_or(fallback)
         }
         kube::Error::SerdeError(_) => {
-            // What the parser says of it may quote it.
+            // The parser's message may quote the answer.
             tracing::warn!("an answer of the API server cannot be decoded");
             Status::service_unavailable("the answer of the API server behind the proxy cannot be decoded")
         }
         error => {
-            // Where the API server is and why it does not answer is not the client's business.
+            // The client gets neither the API server's address nor the reason of the failure.
             tracing::warn!(error = chain(&error), "no answer from the API server");
             Status::service_unavailable("the API server behind the proxy could not be asked")
         }

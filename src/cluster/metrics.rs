@@ -1,4 +1,4 @@
-//! Metrics of the caches, made when they are asked for.
+//! Metrics of the caches, computed at each scrape.
 
 use super::{Cluster, Health};
 use prometheus::core::{Collector, Desc};
@@ -6,7 +6,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Opts};
 use std::sync::Arc;
 
-/// `kube_admission_proxy_watch_*`, with the kind of the objects.
+/// `kube_admission_proxy_watch_*`, with a label for the kind of the objects.
 pub struct Metrics {
     cluster: Arc<Cluster>,
     families: Families,
@@ -66,7 +66,7 @@ impl Families {
 
     fn add(&self, kind: &str, health: &Health, is_of_parameters: bool) {
         if let Some(answered) = health.answered {
-            // Of several caches of a kind the one that has waited longest counts.
+            // If a kind has several caches, the longest silence is exported.
             let (gauge, seconds) = (self.last_event.with_label_values(&[kind]), answered.elapsed().as_secs_f64());
             gauge.set(gauge.get().max(seconds));
         }
@@ -81,10 +81,10 @@ impl Families {
 }
 
 impl Metrics {
-    /// The metrics of a cluster's caches.
+    /// The metrics of the cluster's caches.
     ///
     /// # Errors
-    /// When a name is no metric's.
+    /// If a metric's name is invalid.
     pub fn new(cluster: Arc<Cluster>) -> prometheus::Result<Self> {
         Ok(Self { cluster, families: Families::new()? })
     }
@@ -96,7 +96,7 @@ impl Collector for Metrics {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // The names are those of `self`, so this does not fail.
+        // The names are valid, because [`Self::new`] accepted them.
         let Ok(families) = Families::new() else { return Vec::new() };
         for (need, cache) in &self.cluster.caches {
             families.add(&format!("{need:?}"), &cache.health(), false);

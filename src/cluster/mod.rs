@@ -1,4 +1,4 @@
-//! What plugins read of the cluster: watch caches, started only for what enabled plugins need, and discovery.
+//! The cluster state that plugins read: watch caches, started only for the needs of enabled plugins, and discovery.
 
 mod need;
 mod cache;
@@ -49,74 +49,75 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// A cache of any kind.
+/// A cache of objects of any kind.
 pub(crate) trait Kept: Any + Debug + Send + Sync {
-    /// Why it is not synced; none if it is.
+    /// The reason why the cache is not synced; `None` if the cache is synced.
     fn problem(&self) -> Option<String>;
-    /// How it goes with following.
+    /// The state of the list and watch.
     fn health(&self) -> Health;
-    /// The key that begins so of an object that could never be decoded.
+    /// The key of an object that could never be decoded, among keys that begin with `prefix`.
     fn unknown(&self, prefix: &str) -> Option<Arc<str>>;
-    /// Whether it is synced, and when it comes to be.
+    /// Whether the cache is synced; receivers are notified when it becomes synced.
     fn synced(&self) -> watch::Receiver<bool>;
-    /// How often its objects changed so far, and when they do.
+    /// The number of changes to the objects so far; receivers are notified of each change.
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
-/// How it goes with following the objects of a kind.
+/// The state of the list and watch of a kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
-    /// Why it last failed.
+    /// The last failure.
     pub(crate) last_error: Option<String>,
-    /// When the API server last answered.
+    /// The instant of the API server's last answer.
     pub(crate) answered: Option<Instant>,
-    /// Since when it has failed each time.
+    /// The instant of the first in the current series of failures.
     pub(crate) failing_since: Option<Instant>,
-    /// How many objects cannot be decoded as they are now.
+    /// The number of objects whose current state cannot be decoded.
     pub(crate) undecodable_now: usize,
-    /// How many objects and events could not be decoded so far.
+    /// The number of objects and events that could not be decoded so far.
     pub(crate) undecodable_so_far: u64,
-    /// Whether there are more objects than may be kept.
+    /// Whether the API server has more objects than the cache may hold.
     pub(crate) is_full: bool,
-    /// Bytes that are kept, where they are counted.
+    /// The size of the cached objects in bytes, if it is counted.
     pub(crate) bytes: usize,
 }
 
-/// What is kept of a Namespace.
+/// The fields of a Namespace that the cache keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Namespace {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its labels.
+    /// The labels.
     pub labels: Texts,
-    /// Its annotations.
+    /// The annotations.
     pub annotations: Texts,
     /// Whether `status.phase` is `Terminating`.
     pub terminating: bool,
-    /// Whether its spec and status are those that nearly every namespace has, which `rest` lacks then.
+    /// Whether spec and status have the values that nearly every namespace has. If so, `rest` omits both.
     pub usual: bool,
-    /// What else expressions may ask of it, as JSON: most policies do not look at it. Empty where nothing else is known.
+    /// The other fields that expressions may read, as JSON text, because most policies do not read them. Empty if no other
+    /// fields are known.
     pub rest: Box<str>,
 }
 
-/// How long the cluster's own calls may take.
+/// The bounds of the cluster's calls and caches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// A single call to the API server.
+    /// The time limit of a single call to the API server.
     pub call_timeout: Duration,
-    /// A page of a list; one that stalls longer is begun anew.
+    /// The time limit of a page of a list. A list with a slower page starts again.
     pub list_timeout: Duration,
-    /// Bytes of a single object that is listed or watched.
+    /// The size in bytes of a single object in a list or watch.
     pub object_bytes: usize,
-    /// How long a watch may fail before [`Cluster::stale`] says so.
+    /// The time for which a watch may fail before [`Cluster::stale`] reports it.
     pub broken_watch_timeout: Duration,
-    /// [`Cluster::wait_synced`], as `admission.Handler.WaitForReady`.
+    /// The time limit of [`Cluster::wait_synced`], as in `admission.Handler.WaitForReady`.
     pub ready_timeout: Duration,
-    /// How long it is remembered what the API server said of a definition that its cache lacks.
+    /// The time for which the API server's answer about a definition is cached, if the watch cache lacks the definition.
     pub definition_ttl: Duration,
-    /// Kinds that policies may take parameters from at the same time.
+    /// The number of kinds that policies may take parameters from at the same time.
     pub parameter_kinds: usize,
-    /// Bytes of JSON of the objects of one kind (in one namespace, where policies name it) that parameters are taken from.
+    /// The bytes of JSON that the parameter objects of one kind may have (in one namespace, if policies name the namespace).
     pub parameter_bytes: usize,
 }
 
@@ -141,27 +142,27 @@ impl Default for Limits {
     }
 }
 
-/// The cluster as plugins see it.
+/// The cluster state that plugins read.
 pub struct Cluster {
     live: Live,
     limits: Limits,
     caches: HashMap<Need, Arc<dyn Kept>>,
     definitions: Definitions,
     parameters: parameters::Registry,
-    /// Whether every cache was seen to hold its first list, which it does not lose again.
+    /// Whether every cache was once synced. A cache stays synced afterwards.
     seen_synced: AtomicBool,
     /// [`FixedState::refused_updates`].
     refused_updates: Mutex<VecDeque<Status>>,
     loopback: OnceLock<Weak<dyn Loopback>>,
-    // Aborts the watches when the cluster goes.
+    // Dropping the cluster aborts the watches.
     _watches: Vec<AbortOnDropHandle<()>>,
 }
 
-/// Tells when objects change.
+/// Receives notifications when objects change.
 pub struct Changes(Vec<watch::Receiver<u64>>);
 
 impl Changes {
-    /// Waits for a change since the last call. Answers whether there was one: not when there is nothing left that could change.
+    /// Waits for a change since the last call. Returns whether there was a change: false if no cache is left that could change.
     pub async fn next(&mut self) -> bool {
         if self.0.is_empty() {
             return false;
@@ -171,7 +172,7 @@ impl Changes {
     }
 }
 
-/// Who answers what is asked past the caches.
+/// The source of answers that the caches cannot give.
 enum Live {
     ApiServer(kube::Client),
     Fixed {
@@ -183,7 +184,7 @@ enum Live {
 }
 
 impl Cluster {
-    /// Starts the caches that are needed; they end with the cluster. Must be called on a tokio runtime.
+    /// Starts the caches in `needs`, which end when the cluster is dropped. Must be called on a tokio runtime.
     pub fn start(client: kube::Client, needs: &[Need], limits: Limits) -> Arc<Self> {
         let mut watches = Vec::new();
         let mut caches = HashMap::new();
@@ -209,17 +210,17 @@ impl Cluster {
         of_kind(&self.caches)
     }
 
-    /// What the cache keeps of an object; the namespace is empty for kinds of the cluster's scope.
+    /// The cached object. The namespace is empty for cluster-scoped kinds.
     pub(crate) fn find<P: Projection>(&self, namespace: &str, name: &str) -> Option<Arc<P>> {
         self.cache::<P>()?.find(&cache::key(namespace, name))
     }
 
-    /// The same if the object has this index: of a Pod, if it is bound to this node.
+    /// The cached object, if it has the index value: for a Pod, the name of its node.
     pub(crate) fn indexed<P: Projection>(&self, index: &str, namespace: &str, name: &str) -> Option<Arc<P>> {
         self.cache::<P>()?.indexed(index, &cache::key(namespace, name))
     }
 
-    /// All objects of a kind, sorted by namespace and name; the same `Arc` as long as none changed.
+    /// All objects of a kind, sorted by namespace and name. The `Arc` stays the same until an object changes.
     pub(crate) fn all<P: Projection>(&self) -> Arc<Vec<Arc<P>>> {
         self.cache::<P>().map(|cache| cache.sorted()).unwrap_or_default()
     }
@@ -229,27 +230,27 @@ impl Cluster {
         self.cache::<P>().map(|cache| cache.in_namespace(namespace)).unwrap_or_default()
     }
 
-    /// The namespace, from the cache.
+    /// The namespace in the cache.
     pub fn namespace(&self, name: &str) -> Option<Arc<Namespace>> {
         self.find("", name)
     }
 
-    /// All MutatingWebhookConfigurations, sorted by name; the same `Arc` as long as none changed.
+    /// All MutatingWebhookConfigurations, sorted by name. The `Arc` stays the same until an object changes.
     pub fn mutating_webhooks(&self) -> Arc<Vec<Arc<MutatingWebhookConfiguration>>> {
         self.all()
     }
 
-    /// All ValidatingWebhookConfigurations, sorted by name; the same `Arc` as long as none changed.
+    /// All ValidatingWebhookConfigurations, sorted by name. The `Arc` stays the same until an object changes.
     pub fn validating_webhooks(&self) -> Arc<Vec<Arc<ValidatingWebhookConfiguration>>> {
         self.all()
     }
 
-    /// A Service, from the cache.
+    /// The Service in the cache.
     pub fn service(&self, namespace: &str, name: &str) -> Option<Arc<Service>> {
         self.find(namespace, name)
     }
 
-    /// Whether every cache that was asked for holds its first list.
+    /// Whether every started cache holds its first list.
     pub fn is_synced(&self) -> bool {
         if !self.seen_synced.load(Ordering::Relaxed) && self.unsynced().is_empty() {
             self.seen_synced.store(true, Ordering::Relaxed);
@@ -257,13 +258,13 @@ impl Cluster {
         self.seen_synced.load(Ordering::Relaxed)
     }
 
-    /// The caches that have no first list yet, each with the reason as far as it is known.
+    /// The caches without a first list, each with the reason if the reason is known.
     pub fn unsynced(&self) -> Vec<(Need, String)> {
         self.caches.iter().filter_map(|(need, cache)| Some((*need, cache.problem()?))).collect()
     }
 
-    /// The caches whose watch has failed for longer than [`Limits::broken_watch_timeout`], each with the reason. What they
-    /// hold goes on counting.
+    /// The caches whose watch has failed for longer than [`Limits::broken_watch_timeout`], each with the reason. Plugins still
+    /// read the objects in such a cache.
     pub fn stale(&self) -> Vec<(Need, String)> {
         let stale = self.caches.iter().filter_map(|(need, cache)| {
             let health = cache.health();
@@ -274,11 +275,11 @@ impl Cluster {
         stale.collect()
     }
 
-    /// An object of these kinds, in this namespace where it is not empty, of which nothing is known, for it could never be
-    /// decoded: whoever depends on all of them has to refuse.
+    /// Checks that every object of these kinds could be decoded at least once; in the given namespace, unless `namespace` is
+    /// empty. A plugin that depends on all objects must refuse the request otherwise.
     ///
     /// # Errors
-    /// 500 that names such an object.
+    /// 500 that names an object that could never be decoded.
     pub fn check_decodable(&self, needs: &[Need], namespace: &str) -> Result<(), Status> {
         let prefix = if namespace.is_empty() { String::new() } else { cache::namespaced_key(namespace, "") };
         for need in needs {
@@ -289,7 +290,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Whether it is known if there is such an object: not if there is one that could never be decoded.
+    /// Checks that the cache can tell whether the object exists. An object that could never be decoded is not in the cache.
     ///
     /// # Errors
     /// 500 that names the object.
@@ -301,19 +302,19 @@ impl Cluster {
         }
     }
 
-    /// The changes of these kinds' objects from now on.
+    /// The changes of the objects of these kinds from now on.
     pub fn changes(&self, needs: &[Need]) -> Changes {
         Changes(needs.iter().filter_map(|need| self.caches.get(need)).map(|cache| cache.changes()).collect())
     }
 
-    /// Waits until [`Self::is_synced`], at most 10 s as `admission.Handler.WaitForReady`; answers whether it came so far.
+    /// Waits until [`Self::is_synced`], at most 10 s as in `admission.Handler.WaitForReady`. Returns whether the caches are synced.
     pub async fn wait_synced(&self) -> bool {
         if self.is_synced() {
             return true;
         }
         let all = async {
             for cache in self.caches.values() {
-                // The cache lives as long as `self`, so this ends only when it is synced.
+                // The cache lives as long as `self`, so the wait ends only when the cache is synced.
                 let _ = cache.synced().wait_for(|synced| *synced).await;
             }
         };
@@ -321,12 +322,12 @@ impl Cluster {
     }
 }
 
-/// An object that is there, but cannot be decoded.
+/// The error for an object that exists, but cannot be decoded.
 fn undecodable(kind: &str, key: &str) -> Status {
     Status::internal_error(format!("the proxy cannot decode {key:?} of the kind {kind}"))
 }
 
-/// The cache of a kind among these.
+/// The cache of the kind of `P`.
 fn of_kind<P: Projection>(caches: &HashMap<Need, Arc<dyn Kept>>) -> Option<&Cache<P>> {
     let cache: &dyn Any = &**caches.get(&P::NEED)?;
     cache.downcast_ref()

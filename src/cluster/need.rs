@@ -1,4 +1,4 @@
-//! The caches that there are, by what plugins say that they need.
+//! The caches that plugins may need.
 
 use super::cache::{Cache, Projection};
 use super::custom_resources::Definition;
@@ -27,7 +27,7 @@ use tokio_util::task::AbortOnDropHandle;
 #[derive(Clone, Copy)]
 pub struct Need {
     name: &'static str,
-    /// Starts the cache; none for a cache that is started on demand.
+    /// Starts the cache. `None` for a cache that is started on demand.
     start: Option<Start>,
 }
 
@@ -42,11 +42,11 @@ impl Need {
     pub const VALIDATING_WEBHOOKS: Self = Self::of::<ValidatingWebhookConfiguration>("ValidatingWebhooks");
     /// Services, for webhooks' client configurations.
     pub const SERVICES: Self = Self::of::<Service>("Services");
-    /// EndpointSlices, where Services are called at their endpoints.
+    /// EndpointSlices, for calls to the endpoints of Services.
     pub const ENDPOINT_SLICES: Self = Self::of::<Endpoints>("EndpointSlices");
-    /// Pods: what binds them to nodes and what they mount.
+    /// Pods: node, service account and volumes.
     pub const PODS: Self = Self::of::<Pod>("Pods");
-    /// Nodes: labels, what they declare and what they can allocate.
+    /// Nodes: labels, declared features and allocatable resources.
     pub const NODES: Self = Self::of::<Node>("Nodes");
     /// ServiceAccounts.
     pub const SERVICE_ACCOUNTS: Self = Self::of::<ServiceAccount>("ServiceAccounts");
@@ -68,24 +68,24 @@ impl Need {
     pub const PERSISTENT_VOLUME_CLAIMS: Self = Self::of::<PersistentVolumeClaim>("PersistentVolumeClaims");
     /// CSIDrivers.
     pub const CSI_DRIVERS: Self = Self::of::<CSIDriver>("CsiDrivers");
-    /// Workloads, of an alpha API.
+    /// Workloads of an alpha API.
     pub const WORKLOADS: Self = Self::of::<Workload>("Workloads");
-    /// PodGroups, of an alpha API.
+    /// PodGroups of an alpha API.
     pub const POD_GROUPS: Self = Self::of::<PodGroup>("PodGroups");
-    /// CustomResourceDefinitions: what custom resources are decoded by.
+    /// CustomResourceDefinitions: schemas and versions of custom resources.
     pub const CUSTOM_RESOURCE_DEFINITIONS: Self = Self::of::<Definition>("CustomResourceDefinitions");
-    /// DeviceClasses: which resources of pods they stand for.
+    /// DeviceClasses: the extended resources that they represent.
     pub const DEVICE_CLASSES: Self = Self::of::<DeviceClass>("DeviceClasses");
-    /// ResourceClaims: whose they are.
+    /// ResourceClaims: their owners.
     pub const RESOURCE_CLAIMS: Self = Self::of::<OwnedClaim>("ResourceClaims");
     /// ValidatingAdmissionPolicies.
     pub const VALIDATING_POLICIES: Self = Self::of::<ValidatingAdmissionPolicy>("ValidatingPolicies");
     /// MutatingAdmissionPolicies.
     pub const MUTATING_POLICIES: Self = Self::of::<MutatingAdmissionPolicy>("MutatingPolicies");
-    /// Objects of a kind that policies take their parameters from; started on demand.
+    /// Objects of a kind that policies use as parameters. The cache is started on demand.
     pub const PARAMETERS: Self = Self { name: "Parameters", start: None };
 
-    /// The cache of what `P` keeps of its objects, under a name of its own.
+    /// The need of the cache of `P`, with a unique name.
     pub(crate) const fn of<P: Projection>(name: &'static str) -> Self
     where
         P::Object: Resource<DynamicType = ()>,
@@ -93,7 +93,7 @@ impl Need {
         Self { name, start: Some(spawn::<P>) }
     }
 
-    /// Starts its cache, unless that is started on demand.
+    /// Starts the cache, except a cache that is started on demand.
     pub(super) fn start(
         self,
         client: &kube::Client,

@@ -1,4 +1,4 @@
-//! Objects with fields that no type here takes, of every kind that is cached: they concern nobody but those who need them.
+//! Objects with values that the types here do not accept, of every cached kind. Such objects must not affect other objects.
 
 use super::cache::{Cache, Projection};
 use super::custom_resources::Definition;
@@ -24,7 +24,7 @@ use std::io::Write;
 
 const LATE: &str = "9999-12-31T23:59:59Z";
 
-/// Runs a function for every kind that is cached, with what an object of it must have beside its metadata.
+/// Runs a function for every cached kind, with the fields that the kind requires beside metadata.
 macro_rules! every_kind {
     ($function:ident, $($argument:expr),*) => {{
         let group = json!({"spec": {"group": "g.io", "names": {"kind": "K", "plural": "ks"}, "versions": []}});
@@ -84,7 +84,7 @@ fn object<P: Projection>(mut body: Value, name: &str, metadata: &Value) -> Strin
     body.to_string()
 }
 
-/// The object is kept in a list and in a watch, as are those beside it.
+/// The object is kept in a list and in a watch, and so are the other objects.
 fn is_kept<P: Projection>(body: Value, metadata: &Value, status: Option<&Value>) {
     let plain = |name: &str| object::<P>(body.clone(), name, &json!({}));
     let mut odd = body.clone();
@@ -110,7 +110,7 @@ fn is_kept<P: Projection>(body: Value, metadata: &Value, status: Option<&Value>)
     assert_eq!(cache.health().undecodable_so_far, 0, "{:?}", P::NEED);
 }
 
-/// The object is not kept, and its name is known; those beside it are kept.
+/// The object is not kept, but its key is recorded; the other objects are kept.
 fn is_known_as_undecodable<P: Projection>(body: Value, field: &str, value: &Value) {
     if !P::FIELDS.contains(&&*format!("metadata.{field}")) {
         return is_kept::<P>(body, &json!({field: value}), None);
@@ -135,7 +135,7 @@ fn times() -> impl Strategy<Value = String> {
     prop_oneof![late, Just("9999-12-31T23:59:59-12:00".to_owned()), Just("0000-01-01T00:00:00Z".to_owned()), ".{0,20}"]
 }
 
-/// Metadata as kube-apiserver stores it: what clients write of it, and what they cannot.
+/// Metadata as kube-apiserver stores it, with fields that clients may and may not write.
 fn metadata() -> impl Strategy<Value = Value> {
     let managed = (times(), ".{0,40}", any::<i64>()).prop_map(|(time, text, number)| {
         json!([{"manager": text, "operation": "Update", "time": time, "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {"n": number}}}])
@@ -159,7 +159,7 @@ proptest! {
         let mut quota_metadata = metadata.clone();
         quota_metadata["managedFields"][0]["time"] = time.as_str().into();
         every_kind!(is_kept, &metadata, Some(&json!({"startTime": time, "conditions": [{"type": "T", "status": "True", "lastTransitionTime": time}]})));
-        // The status of a quota is read.
+        // The cache reads the status of a quota.
         is_kept::<ResourceQuota>(json!({"spec": {}}), &quota_metadata, None);
     }
 

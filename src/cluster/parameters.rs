@@ -1,5 +1,5 @@
-//! Objects that policies take their parameters from: a cache for each kind, or for each namespace of it where bindings name
-//! namespaces. A cache is started when a policy names the kind and ended with the last one that does.
+//! Parameter objects of policies: one cache per kind, or per namespace of the kind if bindings name namespaces. A cache starts
+//! when a policy names the kind, and ends with the last such policy.
 
 use super::cache::{Cache, Projection, key, namespaced_key};
 use super::discovery::Discovery;
@@ -15,15 +15,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long a request waits for a cache to get its first list (`generic.CollectParams`).
+/// The time for which a request waits for the first list of a cache (`generic.CollectParams`).
 const SYNC_TIMEOUT: Duration = Duration::from_secs(1);
-/// Between two lookups of a kind that the API server does not serve (`policyRefreshInterval`).
+/// The interval of lookups of a kind that the API server does not serve (`policyRefreshInterval`).
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many namespaces of a kind are watched one by one; where policies name more, all are watched at once.
+/// The maximum number of namespaces of a kind that have a watch each. If policies name more, one watch covers all namespaces.
 const MOST_NAMESPACES: usize = 8;
 
-/// An object that may be a parameter, without its managed fields.
+/// An object that may be a parameter, without managedFields.
 #[derive(Debug)]
 pub struct Parameter {
     value: Value,
@@ -42,12 +42,12 @@ impl Parameter {
         }
     }
 
-    /// With `apiVersion` and `kind`.
+    /// The object with `apiVersion` and `kind`.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// Without `apiVersion` and `kind`, as client-go's informers keep objects of built-in kinds.
+    /// The object without `apiVersion` and `kind`, as in client-go's informers of built-in kinds.
     pub fn bare(&self) -> &Value {
         self.bare.get_or_init(|| {
             let mut value = self.value.clone();
@@ -59,12 +59,12 @@ impl Parameter {
         })
     }
 
-    /// `metadata.labels`, if it is an object.
+    /// The object's `metadata.labels`, if they are a JSON object.
     pub fn labels(&self) -> Option<&serde_json::Map<String, Value>> {
         self.value.get("metadata")?.get("labels")?.as_object()
     }
 
-    /// Namespace, which may be empty, and name.
+    /// The namespace, which may be empty, and the name.
     pub fn identity(&self) -> (&str, &str) {
         let text = |field| self.value.get("metadata").and_then(|all| all.get(field)).and_then(Value::as_str);
         (text("namespace").unwrap_or_default(), text("name").unwrap_or_default())
@@ -92,12 +92,12 @@ impl Projection for Parameter {
     }
 
     fn bytes(&self) -> usize {
-        // `bare` may come to be held too.
+        // Twice the weight, because `bare` may hold a second copy.
         2 * weight(&self.value)
     }
 }
 
-/// About as many bytes as a value takes.
+/// The approximate size of a value in bytes.
 fn weight(value: &Value) -> usize {
     const NODE: usize = size_of::<Value>();
     NODE + match value {
@@ -108,18 +108,18 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// What is known of a kind.
+/// The result of a kind's lookup in discovery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lookup {
     Pending,
-    /// The API server does not serve it.
+    /// The API server does not serve the kind.
     Unknown,
     Served {
         namespaced: bool,
     },
 }
 
-/// The objects of one kind, in all namespaces or in one.
+/// The cached objects of one kind, in all namespaces or in one namespace.
 #[derive(Debug)]
 struct Watched {
     lookup: Arc<watch::Sender<Lookup>>,
@@ -127,17 +127,17 @@ struct Watched {
     _watch: Option<AbortOnDropHandle<()>>,
 }
 
-/// Where policies look for parameters of a kind.
+/// The namespaces in which policies look for parameters of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In any namespace, or in none.
+    /// All namespaces, and cluster-scoped objects.
     All,
-    /// In these, of which there is at least one.
+    /// The named namespaces, at least one.
     Namespaces(BTreeSet<Box<str>>),
 }
 
 impl Scope {
-    /// Where these namespaces lead, of which some may be left open: to all where they are left open or many.
+    /// The scope of these namespaces, where `None` means any namespace: [`Self::All`] if one is `None` or if there are many.
     pub fn of<'a>(namespaces: impl Iterator<Item = Option<&'a str>>) -> Self {
         match namespaces.map(|namespace| namespace.map(Box::from)).collect::<Option<BTreeSet<_>>>() {
             Some(named) if (1..=MOST_NAMESPACES).contains(&named.len()) => Self::Namespaces(named),
@@ -145,7 +145,7 @@ impl Scope {
         }
     }
 
-    /// The namespaces that are watched; `None` is all of them.
+    /// The namespaces to watch. `None` stands for all namespaces.
     fn namespaces(&self) -> Vec<Option<Box<str>>> {
         match self {
             Self::All => vec![None],
@@ -154,38 +154,37 @@ impl Scope {
     }
 }
 
-/// The objects of one kind.
+/// The objects of one kind that policies may use as parameters.
 #[derive(Debug)]
 pub struct Parameters {
     kind: GroupVersionKind,
-    /// By namespace, or all of them.
+    /// The caches by namespace; `None` is the key of the cache of all namespaces.
     watched: HashMap<Option<Box<str>>, Arc<Watched>>,
 }
 
-/// Why parameters cannot be had.
+/// The reason why parameters are unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// The API server has more objects of the kind than are kept.
+    /// The API server has more objects of the kind than the proxy may cache.
     #[error("the objects of the kind are more than the proxy keeps")]
     TooLarge,
-    /// An object is there, but could never be decoded.
+    /// The object exists, but could never be decoded.
     #[error("the proxy cannot decode {0:?}")]
     Undecodable(Arc<str>),
 }
 
 impl Parameters {
-    /// Of which kind.
+    /// The kind of the objects.
     pub fn kind(&self) -> &GroupVersionKind {
         &self.kind
     }
 
-    /// Whether client-go has an informer for the kind, so that its objects do not say what they are.
+    /// Whether the kind is built in. client-go has an informer for such a kind, whose objects lack `apiVersion` and `kind`.
     pub fn is_built_in(&self) -> bool {
         schema::of(&self.kind).is_some()
     }
 
-    /// Whether the kind lives in namespaces; `None` where the API server does not serve it. Waits at most a second for
-    /// the first answer.
+    /// Whether the kind is namespaced. `None` if the API server does not serve the kind. Waits at most a second for the first lookup.
     pub async fn is_namespaced(&self) -> Option<bool> {
         let mut lookup = self.watched.values().next()?.lookup.subscribe();
         let known = tokio::time::timeout(SYNC_TIMEOUT, lookup.wait_for(|lookup| *lookup != Lookup::Pending)).await;
@@ -195,12 +194,12 @@ impl Parameters {
         }
     }
 
-    /// Whether the kind is known not to be served.
+    /// Whether the API server does not serve the kind.
     pub fn is_unknown(&self) -> bool {
         self.watched.values().any(|watched| *watched.lookup.borrow() == Lookup::Unknown)
     }
 
-    /// The cache of a namespace, or that of all; any where there are no namespaces.
+    /// The cache of the namespace, or of all namespaces. If the namespace is empty, any cache.
     fn cache(&self, namespace: &str) -> Option<&Cache<Parameter>> {
         let of_namespace = || self.watched.get(&Some(namespace.into()));
         let found = self.watched.get(&None).or_else(of_namespace);
@@ -208,17 +207,17 @@ impl Parameters {
         Some(&*found.or_else(any)?.cache)
     }
 
-    /// Waits at most a second for the first list; answers whether it is there.
+    /// Waits at most a second for the first list. Returns whether the cache has the list.
     pub async fn wait_synced(&self, namespace: &str) -> bool {
         use super::Kept;
         let Some(cache) = self.cache(namespace) else { return false };
         cache.is_synced() || tokio::time::timeout(SYNC_TIMEOUT, cache.synced().wait_for(|synced| *synced)).await.is_ok()
     }
 
-    /// An object; the namespace is empty for kinds of the cluster's scope.
+    /// Finds an object. The namespace is empty for cluster-scoped kinds.
     ///
     /// # Errors
-    /// When it is not known whether there is one.
+    /// If the cache cannot tell whether the object exists.
     pub fn find(&self, namespace: &str, name: &str) -> Result<Option<Arc<Parameter>>, Unusable> {
         let Some(cache) = self.cache(namespace).filter(|cache| !cache.is_full()) else {
             return Err(Unusable::TooLarge);
@@ -230,10 +229,10 @@ impl Parameters {
         }
     }
 
-    /// The objects of a namespace, or all of them if it is empty, sorted by name.
+    /// The objects of a namespace, or all objects if the namespace is empty, sorted by name.
     ///
     /// # Errors
-    /// When it is not known which there are.
+    /// If the cache cannot tell which objects exist.
     pub fn list(&self, namespace: &str) -> Result<Vec<Arc<Parameter>>, Unusable> {
         let Some(cache) = self.cache(namespace).filter(|cache| !cache.is_full()) else {
             return Err(Unusable::TooLarge);
@@ -247,15 +246,15 @@ impl Parameters {
     }
 }
 
-/// A kind, in a namespace or in all.
+/// A kind, in one namespace or in all namespaces.
 type Place = (GroupVersionKind, Option<Box<str>>);
 
-/// The caches that somebody holds.
+/// The caches that some [`Parameters`] hold.
 #[derive(Debug, Default)]
 pub(super) struct Registry(Mutex<HashMap<Place, Weak<Watched>>>);
 
 impl Registry {
-    /// How it goes with following each of them.
+    /// The state of the list and watch of each cache.
     pub(super) fn health(&self) -> Vec<(GroupVersionKind, Health)> {
         use super::Kept;
         let watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -265,7 +264,7 @@ impl Registry {
 }
 
 impl Cluster {
-    /// The objects of a kind; `None` when as many kinds as may be are followed already. Must be called on a tokio runtime.
+    /// The objects of a kind. `None` if the number of cached kinds is at its maximum. Must be called on a tokio runtime.
     pub fn parameters(
         &self,
         kind: &GroupVersionKind,
@@ -319,7 +318,7 @@ impl Cluster {
                 let api_version = kind.api_version();
                 let GroupVersionKind { group, version, kind } = kind;
                 let resource = ApiResource { group, version, api_version, kind, plural };
-                // In lists they do not say what they are.
+                // Items of lists lack `apiVersion` and `kind`.
                 let complete = |parameter: &mut Parameter| parameter.say_kind(&resource);
                 let source = Source::of(client, resource.clone(), namespace.as_deref().filter(|_| namespaced));
                 cache.follow(&source, complete, bounds).await;
@@ -329,14 +328,14 @@ impl Cluster {
     }
 }
 
-/// Whether an object says that it is of this kind.
+/// Whether the object's apiVersion and kind are those of `kind`.
 fn of_kind(object: &Value, kind: &GroupVersionKind) -> bool {
     let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default();
     kind.is_said(text("apiVersion"), text("kind"))
 }
 
 impl Watched {
-    /// A cache that holds these objects and follows nothing.
+    /// A cache with the given objects that does not watch.
     fn fixed<'a>(kind: &GroupVersionKind, objects: impl Iterator<Item = &'a Value>, discovery: &Discovery) -> Self {
         let lookup = match discovery.known_kind(kind).into_iter().min() {
             Some((_, namespaced)) => Lookup::Served { namespaced },
@@ -370,7 +369,7 @@ mod tests {
         Discovery::fixed([(GroupVersionResource::new("", "v1", "configmaps"), resource)])
     }
 
-    /// A cluster in front of these objects; whoever asks for a path that does not begin so fails the test.
+    /// A cluster in front of these objects. A request for a path without the prefix `path` fails the test.
     fn cluster(objects: Vec<Value>, path: &'static str, parameter_bytes: usize) -> Arc<Cluster> {
         let client = client(move |_, url| {
             assert!(url.starts_with(path), "{url}");
@@ -428,7 +427,7 @@ mod tests {
         let parameters = cluster.parameters(&kind(), &scope, &discovery()).unwrap();
         assert!(parameters.wait_synced("policies").await);
         assert!(parameters.find("policies", "a").unwrap().is_some());
-        // Nobody asks for these; if somebody does, it is not known what there is.
+        // No cache covers this namespace, so its objects are unknown.
         assert_eq!(parameters.find("other", "a"), Err(Unusable::TooLarge));
     }
 }

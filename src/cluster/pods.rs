@@ -1,4 +1,4 @@
-//! Pods, asked of the API server page by page: nothing reads them often enough to watch them all.
+//! Lists pods at the API server page by page. The reads are too rare to justify a watch of all pods.
 
 use super::live::segment;
 use super::{CallError, Cluster, Live};
@@ -7,21 +7,21 @@ use crate::status::Status;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// How many pods a page has.
+/// The number of pods on a page.
 const PAGE: usize = 500;
 
-/// A part of a namespace's pods.
+/// A page of a namespace's pods.
 #[derive(Debug, Default)]
 pub struct PodPage {
     /// The pods.
     pub pods: Vec<Object>,
-    /// What the next page is asked with, if there is one.
+    /// The continue token of the next page, if there is one.
     pub next: Option<String>,
-    /// How many pods there are on the pages that follow.
+    /// The number of pods on the following pages.
     pub remaining: usize,
 }
 
-/// A PodList as far as it is read.
+/// The fields of a PodList that are read.
 #[derive(Deserialize)]
 struct PodList {
     #[serde(default)]
@@ -38,10 +38,10 @@ struct ListMeta {
 }
 
 impl Cluster {
-    /// A page of the namespace's pods, asked of the API server: the first, or the one that another page named.
+    /// Reads a page of the namespace's pods from the API server: the first page, or the page of the continue token `next`.
     ///
     /// # Errors
-    /// When the API server could not be asked, or refused.
+    /// If the API server is unreachable or refuses the request.
     pub async fn live_pods(&self, namespace: &str, next: Option<&str>) -> Result<PodPage, Status> {
         match &self.live {
             Live::Fixed { pods, .. } => {
@@ -70,12 +70,12 @@ fn page_path(namespace: &str, next: Option<&str>) -> String {
 fn read(text: &str) -> Option<PodPage> {
     let list: PodList = serde_json::from_str(text).ok()?;
     let next = list.metadata.r#continue.filter(|token| !token.is_empty());
-    // An API server may keep to itself how many there are.
+    // The API server may omit the number of remaining pods.
     let remaining = list.metadata.remaining_item_count.unwrap_or(0).max(usize::from(next.is_some()));
     Some(PodPage { pods: list.items.into_iter().map(Object::from_value).collect::<Option<_>>()?, next, remaining })
 }
 
-/// The same of pods that are here. What names the next page is its place.
+/// A page of the pods of a fixed cluster. The continue token is the position in the list.
 fn page_of(pods: &[Object], namespace: &str, next: Option<&str>) -> PodPage {
     let start = next.and_then(|next| next.parse().ok()).unwrap_or(0);
     let mut following = pods.iter().filter(|pod| pod.namespace() == namespace).skip(start);

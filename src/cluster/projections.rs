@@ -1,4 +1,4 @@
-//! What is kept of each kind of object: what plugins read, and nothing else.
+//! The cached fields of each kind: only the fields that plugins read.
 
 use super::cache::{Projection, key, namespaced_key};
 use super::{Namespace, Need};
@@ -17,14 +17,14 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A Namespace as the API server writes it. What is not looked at stays as it is, for whatever it may be.
+/// A Namespace as the API server writes it. Fields that are not read keep their JSON value, whatever their type.
 #[derive(Debug, Deserialize)]
 pub(crate) struct WrittenNamespace {
     #[serde(default)]
     metadata: WrittenMetadata,
     spec: Option<Value>,
     status: Option<Value>,
-    /// Nothing: what `kube::Resource` asks for.
+    /// Always empty; `kube::Resource` requires the field.
     #[serde(skip)]
     no_metadata: ObjectMeta,
 }
@@ -56,13 +56,13 @@ impl From<WrittenNamespace> for Namespace {
 }
 
 impl Namespace {
-    /// What is kept of a namespace that the API server wrote so; none if it cannot be decoded.
+    /// Reads the cached fields from the JSON text of a namespace. `None` if the text cannot be decoded.
     pub fn read(text: &str) -> Option<Self> {
         Some(super::decode::decode(text).ok()?.1)
     }
 }
 
-/// What is kept of a Namespace as text.
+/// The fields of a Namespace that the cache keeps as text.
 #[derive(Serialize)]
 struct Rest {
     metadata: Map<String, Value>,
@@ -127,8 +127,8 @@ impl kube::Resource for WrittenNamespace {
     }
 }
 
-/// Name, namespace, uid, labels and generation. The resourceVersion goes too: what a configuration says is in its spec, so a
-/// write that changes nothing else changes nothing here.
+/// Keeps name, namespace, uid, labels and generation. The resourceVersion is dropped, so that a write that changes only other
+/// metadata leaves the cached object unchanged.
 fn slim(metadata: ObjectMeta) -> ObjectMeta {
     ObjectMeta {
         name: metadata.name,
@@ -140,7 +140,7 @@ fn slim(metadata: ObjectMeta) -> ObjectMeta {
     }
 }
 
-/// Metadata with the one annotation that is looked at.
+/// Like [`slim`], but keeps one annotation too.
 pub(crate) fn slim_with(mut metadata: ObjectMeta, annotation: &str) -> ObjectMeta {
     let annotation = metadata.annotations.as_mut().and_then(|annotations| annotations.remove_entry(annotation));
     ObjectMeta { annotations: annotation.map(|annotation| BTreeMap::from([annotation])), ..slim(metadata) }
@@ -180,7 +180,7 @@ pub(crate) const CONFIGURATION: &[&str] = &[
     "webhooks",
 ];
 
-/// All but the managed fields: its status is written with all else that was read.
+/// All fields except managedFields, because an update of the status sends all fields back.
 const QUOTA: &[&str] = &[
     "apiVersion",
     "kind",
@@ -202,7 +202,7 @@ const QUOTA: &[&str] = &[
     "status",
 ];
 
-/// The fields that [`identity`] keeps, and these.
+/// The fields that [`identity`] keeps, and the given fields.
 const fn with_identity<const N: usize, const ALL: usize>(fields: [&'static str; N]) -> [&'static str; ALL] {
     assert!(ALL == N + IDENTITY.len());
     let mut all = [""; ALL];
@@ -224,7 +224,7 @@ const IDENTITY: [&str; 7] = [
     "metadata.deletionTimestamp",
 ];
 
-/// What identifies an object, and what some plugin reads of every kind.
+/// Keeps the metadata that identifies an object, and the metadata that a plugin reads of every kind.
 fn identity(metadata: ObjectMeta) -> ObjectMeta {
     ObjectMeta {
         name: metadata.name,
@@ -238,7 +238,7 @@ fn identity(metadata: ObjectMeta) -> ObjectMeta {
     }
 }
 
-/// The key of an object with this metadata.
+/// The object's key.
 fn key_of(metadata: &ObjectMeta) -> String {
     key(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default()).into_owned()
 }
@@ -287,7 +287,7 @@ impl Projection for ResourceQuota {
     type Object = Self;
 
     fn project(mut object: Self) -> (String, Self) {
-        // Its status is written with all else that was read.
+        // An update of the status sends all other fields back.
         object.metadata.managed_fields = None;
         (key_of(&object.metadata), object)
     }

@@ -1,5 +1,5 @@
-//! What ResourceQuota reads and writes that no other plugin does: the status of quotas, device classes, and what claims of
-//! devices belong to.
+//! Cluster state that only the plugin ResourceQuota reads and writes: the status of quotas, device classes, and the owners of
+//! resource claims.
 
 use super::cache::{Cache, Projection, key};
 use super::decode::decode;
@@ -27,7 +27,7 @@ impl Projection for DeviceClass {
     }
 }
 
-/// Whose a claim of devices is: its metadata.
+/// The metadata of a resource claim, which names the owner.
 #[derive(Debug, PartialEq)]
 pub(crate) struct OwnedClaim(pub(crate) Object);
 
@@ -54,7 +54,7 @@ impl Projection for OwnedClaim {
     }
 }
 
-/// All of a pod. There is no cache of these: they are looked up one by one.
+/// A whole pod. Such pods are read one by one and not cached.
 #[derive(Debug, PartialEq)]
 pub(crate) struct WholePod(pub(crate) Object);
 
@@ -92,15 +92,15 @@ fn as_object(object: &impl Serialize) -> Object {
 }
 
 impl Cluster {
-    /// Whether the cache of a kind holds its first list.
+    /// Whether the cache of the kind holds its first list.
     pub(crate) fn has_synced<P: Projection>(&self) -> bool {
         self.caches.get(&P::NEED).is_some_and(|cache| cache.problem().is_none())
     }
 
-    /// Writes the status of a quota, if it is still the version that this one says; answers with the new version.
+    /// Updates the status of a quota, if the quota's resourceVersion is current. Returns the new state.
     ///
     /// # Errors
-    /// When the API server could not be asked, or refused: with a conflict where the quota has changed.
+    /// If the API server is unreachable or refuses the request: with a conflict if the quota changed.
     pub(crate) async fn update_quota_status(&self, quota: &ResourceQuota) -> Result<Arc<ResourceQuota>, Status> {
         let client = match &self.live {
             Live::Fixed { cached: live, .. } => return self.update_fixed(of_kind(live), quota),
@@ -119,7 +119,7 @@ impl Cluster {
         Ok(Arc::new(updated.1))
     }
 
-    /// The same in a fixed cluster, where versions are counted up.
+    /// Updates the status in a fixed cluster, whose resourceVersions are counted up.
     fn update_fixed(
         &self,
         stored: Option<&Cache<ResourceQuota>>,
@@ -151,7 +151,7 @@ impl Cluster {
     }
 }
 
-/// Namespace and name.
+/// The namespace and the name.
 fn names(quota: &ResourceQuota) -> (&str, &str) {
     let metadata = &quota.metadata;
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())

@@ -1,21 +1,21 @@
-//! What is kept of a ServiceAccount: every namespace has one.
+//! The cached fields of a ServiceAccount, in a compact form: every namespace has a service account.
 
 use super::Need;
 use super::cache::{Projection, namespaced_key};
 use k8s_openapi::api::core::v1::ServiceAccount as KubeServiceAccount;
 
-/// What plugins read of a ServiceAccount, in as little room as it takes.
+/// The fields of a ServiceAccount that plugins read, in a compact form.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ServiceAccount {
-    /// Its uid.
+    /// The uid.
     pub(crate) uid: Box<str>,
-    /// Whether its pods have a token, where it says so.
+    /// The field `automountServiceAccountToken`.
     pub(crate) automount_token: Option<bool>,
-    /// The annotation `kubernetes.io/enforce-mountable-secrets`; empty without it.
+    /// The annotation `kubernetes.io/enforce-mountable-secrets`; empty if it is missing.
     pub(crate) enforce_mountable_secrets: Box<str>,
-    /// The names of the secrets that its pods may mount.
+    /// The names of the secrets that pods with this service account may mount.
     pub(crate) secrets: Box<[Box<str>]>,
-    /// The names of the secrets that images are pulled with.
+    /// The names of the image pull secrets.
     pub(crate) image_pull_secrets: Box<[Box<str>]>,
 }
 

@@ -1,4 +1,4 @@
-//! A cluster in front of an API server that answers by rote.
+//! A cluster in front of an API server with fixed answers.
 
 use super::*;
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::future::pending;
 
-/// A client whose every request `answer` answers; a watch that it answers with `None` stays open and silent.
+/// A client whose requests `answer` answers. A watch with the answer `None` stays open and silent.
 pub(super) fn client(answer: impl Fn(&Method, &str) -> Option<(u16, Value)> + Send + Sync + 'static) -> kube::Client {
     let answer = Arc::new(answer);
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -49,7 +49,7 @@ async fn lists_what_is_needed_and_nothing_else() {
     assert!(cluster.mutating_webhooks().is_empty() && cluster.service("a", "b").is_none());
 }
 
-/// Unescaped, the API server would be asked for another namespace.
+/// Without escaping, the request would read another namespace.
 #[tokio::test]
 async fn a_clients_name_of_a_namespace_stays_one_segment() {
     let client = client(|_, url| match url {
@@ -161,7 +161,7 @@ async fn its_watches_end_with_it() {
         None
     });
     drop(Cluster::start(client, &[Need::NAMESPACES], Limits::default()));
-    // The last holder of the sender is the watching task.
+    // The watching task is the last holder of the sender.
     assert!(asked.recv().await.is_none());
 }
 

@@ -1,13 +1,14 @@
-//! Labels or annotations as they are kept of many objects: in as little room as they take.
+//! Labels or annotations in a compact form, because many objects are cached.
 
 use crate::object::selector::Labels;
 use std::collections::BTreeMap;
 
-/// Texts by keys, which do not change. Thousands of small ones are kept, so all of one object are one text.
+/// An immutable map from keys to texts. All keys and texts of an object share one allocation, because thousands of small maps
+/// are cached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     text: Box<str>,
-    /// Where each key and each text ends, by turns.
+    /// The ends of each key and each text, alternating.
     ends: Box<[u32]>,
 }
 
@@ -24,7 +25,7 @@ impl Texts {
         self.ends.as_chunks().0.iter().filter_map(move |[key, text]| Some((next(*key)?, next(*text)?)))
     }
 
-    /// Whether there are none.
+    /// Whether the map has no keys.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -35,7 +36,7 @@ impl From<BTreeMap<String, String>> for Texts {
         let mut end = 0;
         let ends = texts.iter().flat_map(|(key, text)| [key.len(), text.len()]).map(|length| {
             end += length;
-            // No object is that large.
+            // An object never reaches 4 GiB.
             u32::try_from(end).unwrap_or(u32::MAX)
         });
         let ends = ends.collect();

@@ -5,15 +5,15 @@ use serde_json::{Map, Value};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The group of the first version, and the one of the second.
+/// The apiVersions of the two known versions.
 const VERSIONS: [&str; 2] = ["apiserver.k8s.io/v1alpha1", "apiserver.config.k8s.io/v1"];
 const KIND: &str = "AdmissionConfiguration";
 
-/// Before there was a kind for it, the file was these plugins' configuration itself.
+/// Before `AdmissionConfiguration` existed, the file was the configuration of these plugins.
 const OPAQUE_KEYS: [&str; 2] = ["imagePolicy", "podNodeSelectorPluginConfig"];
 const OPAQUE_PLUGINS: [&str; 2] = ["ImagePolicyWebhook", "PodNodeSelector"];
 
-/// Why the file cannot be used.
+/// The reason why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
     /// The file itself is not readable.
@@ -22,18 +22,18 @@ pub(crate) enum FileError {
     /// A plugin's file is not readable.
     #[error("Couldn't open admission plugin configuration {path}: {reason}", path = path.display())]
     PluginUnreadable { path: PathBuf, reason: std::io::Error },
-    /// It is no YAML.
+    /// The file is not valid YAML.
     #[error("{0}")]
     Syntax(String),
-    /// It has no, or another, version and kind.
+    /// The version or kind is missing or unknown.
     #[error("{0}")]
     Version(String),
-    /// It has fields that it must not have, or of wrong types.
+    /// A field is unknown or has the wrong type.
     #[error("strict decoding error: {0}")]
     Fields(String),
 }
 
-/// The configuration of each of `plugins` that the file has one for.
+/// Returns the configuration of each of `plugins` that has an entry in the file.
 pub(crate) fn read(file: &Path, plugins: &[&str]) -> Result<Vec<(String, PluginConfiguration)>, FileError> {
     let text = fs::read_to_string(file).map_err(|reason| FileError::Unreadable { path: file.to_owned(), reason })?;
     let value = yaml(&text)?;
@@ -45,7 +45,7 @@ pub(crate) fn read(file: &Path, plugins: &[&str]) -> Result<Vec<(String, PluginC
     };
     let mut configurations: Vec<(String, PluginConfiguration)> = Vec::new();
     for (index, entry) in entries.into_iter().enumerate() {
-        // The first entry of a name counts, and those of plugins that do not run are not even opened.
+        // The first entry of a name counts. The files of plugins that do not run are not opened.
         if !plugins.contains(&&*entry.name) || configurations.iter().any(|(name, _)| *name == entry.name) {
             continue;
         }
@@ -57,11 +57,11 @@ pub(crate) fn read(file: &Path, plugins: &[&str]) -> Result<Vec<(String, PluginC
 }
 
 fn yaml(text: &str) -> Result<Value, FileError> {
-    // The default options refuse keys that come twice.
+    // The default options refuse duplicate keys.
     serde_saphyr::from_str(text).map_err(|error| FileError::Syntax(error.to_string()))
 }
 
-/// The whole file as the configuration of the plugins that have no kind of their own.
+/// Returns the whole file as the configuration of the plugins without a kind of their own.
 fn opaque(file: &Path, value: &Value, plugins: &[&str]) -> Vec<(String, PluginConfiguration)> {
     let configuration =
         || PluginConfiguration { origin: file.display().to_string(), directory: directory(file), value: value.clone() };
@@ -96,7 +96,7 @@ impl Entry {
     }
 }
 
-/// The folder that relative paths in `file` start from.
+/// Returns the folder that relative paths in `file` start from.
 fn directory(file: &Path) -> PathBuf {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
 }
@@ -139,7 +139,7 @@ fn check_version(map: &Map<String, Value>, value: &Value) -> Result<(), FileErro
     Err(FileError::Version(message))
 }
 
-/// Everything wrong with the fields, each in a few words.
+/// The errors in the fields, each in a few words.
 #[derive(Default)]
 struct Problems(Vec<String>);
 

@@ -1,14 +1,14 @@
-//! `--feature-gates`: the gates of kube-apiserver 1.36, which are on, and which may be switched.
+//! `--feature-gates`: the gates of kube-apiserver 1.36, with their defaults, and their state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Name, default, stage and whether it is locked, a line a gate; `tools/record-feature-gates.py` writes it.
+/// One line a gate: name, default, stage, and whether the gate is locked. `tools/record-feature-gates.py` writes the table.
 const TABLE: &str = include_str!("feature_gates.txt");
 
-/// Which gates are on. Gates that concern nothing in this program may be set as well, without effect.
+/// The state of the gates. A gate that affects no code of this program may be set as well, without effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates {
-    /// Those that are not at their default.
+    /// The gates that do not have their default.
     changed: BTreeSet<&'static str>,
 }
 
@@ -29,11 +29,11 @@ fn gates() -> impl Iterator<Item = Gate> {
 }
 
 impl FeatureGates {
-    /// What `name=bool,…` says, over the defaults (`featureGate.Set`). A `kube:` in front of a name is the component's. `AllAlpha` and
-    /// `AllBeta` switch what is not named.
+    /// Parses `name=bool,…`, which overrides the defaults (`featureGate.Set`). The prefix `kube:` of a name is the component's
+    /// name. `AllAlpha` and `AllBeta` set the gates that are not named.
     ///
     /// # Errors
-    /// In kube-apiserver's words: for an unknown gate, a value that is no boolean, and a gate that is locked.
+    /// If a gate is unknown or locked, or a value is not a boolean; with kube-apiserver's text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut wanted = BTreeMap::new();
         for setting in text.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {

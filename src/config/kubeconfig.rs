@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// What a client needs to reach the proxy as one user.
+/// The data with which a client reaches the proxy as one user.
 pub struct Kubeconfig<'a> {
     /// `https://host:port`.
     pub server: &'a str,
@@ -16,18 +16,19 @@ pub struct Kubeconfig<'a> {
     pub certificate_authority: &'a str,
     /// The client's certificate, as PEM.
     pub client_certificate: &'a str,
-    /// Its key, as PEM.
+    /// The client's key, as PEM.
     pub client_key: &'a str,
 }
 
-/// The name of the cluster, the user and the context in it.
+/// The name of the cluster, the user and the context in the kubeconfig.
 const NAME: &str = "kube-admission-proxy";
 
 impl Kubeconfig<'_> {
-    /// Writes it for its owner's eyes only, in place of what is there. A reader sees the old file or the new one.
+    /// Replaces the file with the kubeconfig, which only its owner can read. A concurrent reader sees the old file or the new
+    /// one.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder)?;
@@ -35,7 +36,7 @@ impl Kubeconfig<'_> {
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".{}.new", std::process::id()));
         let beside = Path::new(&beside);
-        // Another user may have left a file of that name, with rights that let it read on.
+        // Another user may have created a file of that name, and could still read it.
         if let Err(error) = fs::remove_file(beside)
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -46,7 +47,7 @@ impl Kubeconfig<'_> {
         fs::rename(beside, path)
     }
 
-    /// JSON, which is YAML too.
+    /// Returns the kubeconfig as JSON, which is YAML too.
     fn text(&self) -> String {
         let data = |pem: &str| STANDARD.encode(pem);
         let config = json!({

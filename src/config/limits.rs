@@ -253,8 +253,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Lowers the bounds of connections for a process with this number of file descriptors: clients' connections take three quarters of
-    /// them at most, and the health port, upgrades, connections to the API server and files share the rest.
+    /// Lowers the bounds of connections for a process with this number of file descriptors: clients' connections take at most
+    /// three quarters, and the health port, upgrades, connections to the API server and files share the rest.
     #[must_use]
     pub fn within_descriptors(self, descriptors: u64) -> Self {
         let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
@@ -266,9 +266,9 @@ impl Limits {
             unauthenticated_connections: self.unauthenticated_connections.min(connections / 4).max(1),
             handshakes: self.handshakes.min(connections / 8).max(1),
             health_connections: share(self.health_connections, 4),
-            // Each is a connection on both sides.
+            // An upgrade needs a connection on both sides.
             upgrades: share(self.upgrades, 8),
-            // Of four kinds; two of them are the proxy's own, and few.
+            // There are four kinds of connections; two of them are the proxy's own, and few.
             upstream_http1_connections: share(self.upstream_http1_connections, 8),
             upstream_connections: share(self.upstream_connections, 16),
             ..self

@@ -1,7 +1,7 @@
 //! The configuration of each component, parsed and complete.
 //!
-//! One struct a component, and nothing of the command line's types in them. What is wrong with a value has been said
-//! before one of these exists, except for what only the component itself can judge.
+//! Each component has one struct, without types of the command line. The values are checked before the structs are created,
+//! except for checks that only the component itself can make.
 
 pub mod admission_file;
 mod feature_gates;
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// A certificate and its key as PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate, and its chain behind it.
+    /// The certificate, followed by its chain.
     pub certificate: PathBuf,
     /// The private key.
     pub key: PathBuf,
@@ -29,37 +29,37 @@ pub struct CertificateFiles {
 /// The listener.
 #[derive(Clone, Debug)]
 pub struct Serving {
-    /// Where the API is served, over TLS. Port 0 takes a free one.
+    /// The address of the API, served over TLS. Port 0 selects a free port.
     pub address: SocketAddr,
-    /// The certificate; one is made at start where there is none.
+    /// The certificate; generated at start if there is none.
     pub certificate: Option<CertificateFiles>,
-    /// Where `/livez`, `/readyz` and `/metrics` are served, in plain HTTP. Port 0 takes a free one.
+    /// The address of `/livez`, `/readyz` and `/metrics`, served over plain HTTP. Port 0 selects a free port.
     pub health_address: SocketAddr,
-    /// How long `/readyz` fails before the listener closes, at the end.
+    /// The time at shutdown during which `/readyz` fails while the listener is still open.
     pub shutdown_delay: Duration,
-    /// How long requests in flight may take after that.
+    /// The time that requests in flight have after the listener closes.
     pub drain_timeout: Duration,
 }
 
-/// Who callers are.
+/// The authentication of callers.
 #[derive(Clone, Debug, Default)]
 pub struct Authentication {
     /// The authorities of client certificates.
     pub client_ca: Option<PathBuf>,
-    /// The front proxies that are believed.
+    /// The trusted front proxies.
     pub request_header: Option<RequestHeader>,
-    /// `token,user,uid,"group,…"` lines.
+    /// The file with lines of `token,user,uid,"group,…"`.
     pub token_file: Option<PathBuf>,
-    /// Whether who presents nothing is `system:anonymous`.
+    /// Whether a request without credentials has the user `system:anonymous`.
     pub anonymous: bool,
 }
 
-/// Front proxies, and the headers in which they name the caller.
+/// Front proxies, and the headers with which they name the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestHeader {
     /// The authorities of front proxies' certificates.
     pub client_ca: PathBuf,
-    /// The common names that are believed; empty for every one that the authorities signed.
+    /// The trusted common names; empty for every certificate that the authorities signed.
     pub allowed_names: Vec<String>,
     /// Headers of the user name, in order.
     pub username_headers: Vec<String>,
@@ -67,89 +67,88 @@ pub struct RequestHeader {
     pub uid_headers: Vec<String>,
     /// Headers of groups.
     pub group_headers: Vec<String>,
-    /// Prefixes of headers of anything else.
+    /// Prefixes of the headers of extra attributes.
     pub extra_header_prefixes: Vec<String>,
 }
 
-/// Who decides what callers may do.
+/// The component that authorizes callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthorizationMode {
-    /// Nobody here: the API server behind decides when it gets the request.
+    /// No component in the proxy: the API server behind authorizes the requests that it receives.
     AlwaysAllow,
-    /// The API server behind, asked with a SubjectAccessReview before anything else happens.
+    /// The API server behind: the proxy sends a SubjectAccessReview before any other step.
     Webhook,
 }
 
-/// What callers may do.
+/// The authorization of callers.
 #[derive(Clone, Debug)]
 pub struct Authorization {
-    /// Who decides.
+    /// The component that authorizes callers.
     pub mode: AuthorizationMode,
 }
 
-/// As whom requests reach the API server behind.
+/// The identity with which requests reach the API server behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UpstreamIdentity {
-    /// As the proxy, impersonating the caller.
+    /// The proxy's identity, which impersonates the caller.
     #[default]
     Impersonate,
-    /// As a front proxy that names the caller in the headers that the API server publishes: the kubeconfig's client certificate
-    /// must be one's.
-    /// What the proxy asks on its own behalf goes by the kubeconfig's token then.
+    /// A front proxy's identity, which names the caller in the headers that the API server publishes. The kubeconfig's client
+    /// certificate must be that of a front proxy. The proxy's own requests use the kubeconfig's token then.
     RequestHeader,
-    /// With the credentials that the caller presented.
+    /// The caller's own credentials.
     Passthrough,
 }
 
-/// What the validating phase sees of an object.
+/// The form of an object that the validating phase sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ValidationView {
-    /// The object as it would be stored: the write is tried first, where a plugin looks.
+    /// The object as it would be stored: if a plugin needs that form, a dry run of the write comes first.
     #[default]
     Stored,
     /// The object as it is sent to the API server behind.
     Submitted,
 }
 
-/// Who owns the fields that admission changes (`metadata.managedFields`).
+/// The owner of the fields that admission changes (`metadata.managedFields`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldOwnership {
-    /// Nobody, as in kube-apiserver: a second write gives them back. Those of pods and events are their writer's.
+    /// No owner, as in kube-apiserver: a second write gives the fields back. In pods and events, the writer owns the fields.
     #[default]
     Exact,
-    /// Nobody, in pods and events as well.
+    /// No owner, in pods and events as well.
     ExactAll,
-    /// Who writes the object.
+    /// The writer of the object.
     Writer,
 }
 
 /// Whether the API server behind calls webhooks itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallsWebhooks {
-    /// Its metrics say so, if they can be read.
+    /// As the API server's metrics show, if the proxy can read them.
     #[default]
     Auto,
-    /// It does.
+    /// The API server calls webhooks.
     Yes,
-    /// It does not.
+    /// The API server does not call webhooks.
     No,
 }
 
 /// The API server behind.
 #[derive(Clone, Debug)]
 pub enum Upstream {
-    /// The one in this process.
+    /// The API server in this process.
     Embedded {
-        /// Where a kubeconfig for it is written.
+        /// The path of the kubeconfig that is written for clients.
         kubeconfig: PathBuf,
     },
-    /// One that is reached over the network.
+    /// An API server that is reached over the network.
     Remote {
-        /// Its address and authorities, and the proxy's own credentials.
+        /// The API server's address and authorities, and the proxy's own credentials.
         kubeconfig: PathBuf,
-        /// As whom requests reach it.
+        /// The identity with which requests reach the API server.
         identity: UpstreamIdentity,
-        /// Whether it calls webhooks itself.
+        /// Whether the API server calls webhooks itself.
         calls_webhooks: CallsWebhooks,
     },
 }
@@ -157,13 +156,13 @@ pub enum Upstream {
 /// The audit log.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
-    /// Where events go; `None` for nowhere.
+    /// The destination of events; `None` to write no events.
     pub log: Option<AuditLog>,
     /// The `audit.k8s.io/v1` Policy.
     pub policy_file: Option<PathBuf>,
 }
 
-/// Where audit events go.
+/// The destination of audit events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuditLog {
     /// Standard output.
@@ -172,26 +171,26 @@ pub enum AuditLog {
     File(PathBuf),
 }
 
-/// What is wrong with the configuration, in one line that names the flag and its value.
+/// An error in the configuration, in one line that names the flag and its value.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A flag's value.
+    /// An invalid value of a flag.
     #[error("--{flag}={value}: {reason}")]
     Flag {
         /// The flag's name.
         flag: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What is wrong with it.
+        /// The reason why the value is invalid.
         reason: String,
     },
-    /// Flags that do not go together, or a rule that has its own text.
+    /// Flags that cannot be combined, or a rule with a text of its own.
     #[error("{0}")]
     Rule(String),
 }
 
 impl ConfigError {
-    /// An error in a flag's value.
+    /// Creates an error about a flag's value.
     pub fn flag(flag: &'static str, value: impl Into<String>, reason: impl ToString) -> Self {
         let reason = reason.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         Self::Flag { flag, value: value.into(), reason }

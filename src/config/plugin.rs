@@ -1,8 +1,8 @@
-//! The configuration of one plugin, and what the command line says of plugins.
+//! The configuration of one plugin, and the flags that concern plugins.
 
 use std::path::PathBuf;
 
-/// Why a plugin could not be built: its configuration is wrong.
+/// The reason why a plugin cannot be built: its configuration is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BuildError(pub String);
@@ -10,19 +10,19 @@ pub struct BuildError(pub String);
 /// One plugin's configuration from the AdmissionConfiguration file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginConfiguration {
-    /// Where it stands, for messages: a file, or a file and the plugin's entry.
+    /// The source of the configuration, for messages: a file, or a file and the plugin's entry.
     pub origin: String,
-    /// Relative paths inside it start here.
+    /// The folder that relative paths in the configuration start from.
     pub directory: PathBuf,
     /// The configuration as JSON.
     pub value: serde_json::Value,
 }
 
 impl PluginConfiguration {
-    /// Makes sure that it is of this apiVersion and kind.
+    /// Checks that the configuration has this apiVersion and kind.
     ///
     /// # Errors
-    /// When it is not; the error names the file.
+    /// If the apiVersion or kind differs; the error names the file.
     pub fn expect_kind(&self, api_version: &str, kind: &str) -> Result<(), BuildError> {
         let text = |field: &str| self.value.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
         let given = (text("apiVersion"), text("kind"));
@@ -37,9 +37,9 @@ impl PluginConfiguration {
 /// `tolerationSeconds` of the tolerations that DefaultTolerationSeconds adds, in seconds; may be negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultTolerations {
-    /// Of `node.kubernetes.io/not-ready`.
+    /// The seconds for `node.kubernetes.io/not-ready`.
     pub not_ready_seconds: i64,
-    /// Of `node.kubernetes.io/unreachable`.
+    /// The seconds for `node.kubernetes.io/unreachable`.
     pub unreachable_seconds: i64,
 }
 
@@ -55,6 +55,6 @@ pub enum PolicyParameters {
     /// `paramKind` and `paramRef` are errors.
     #[default]
     Forbidden,
-    /// They are as those of policies from the API.
+    /// `paramKind` and `paramRef` work as in policies from the API.
     Allowed,
 }

@@ -1,4 +1,4 @@
-//! Custom resources in another version, as their definition says (`crConverter`).
+//! Converts custom resources according to their definition (`crConverter`).
 
 use super::metrics::{Failure, Metrics};
 use super::review::{self, Metadata};
@@ -12,33 +12,33 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long the webhook may take, where the request leaves it the time (`rest.Config.Timeout` of webhooks' clients).
+/// The maximum time of a webhook call, unless the request's deadline is earlier (`rest.Config.Timeout` of webhooks' clients).
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The port of a service if the definition does not say.
+/// The default port of a service.
 const DEFAULT_PORT: i32 = 443;
 
-/// The object with another apiVersion (`nopConverter`).
+/// Copies the object with another apiVersion (`nopConverter`).
 pub(super) fn as_version(object: &Object, to: &GroupVersionKind) -> Object {
     let mut converted = object.clone();
     converted.fields_mut().insert("apiVersion".into(), to.api_version().into());
     converted
 }
 
-/// A webhook that converts (`webhookConverter`).
+/// A conversion webhook (`webhookConverter`).
 pub(super) struct Webhook<'a> {
     client: Arc<Client>,
     review_versions: &'a [String],
 }
 
 impl<'a> Webhook<'a> {
-    /// The one of the definition of this name.
+    /// The webhook of the named definition.
     ///
     /// # Errors
-    /// When it has no place, or its certificates cannot be used.
+    /// If the webhook has no address, or its certificates are unusable.
     pub(super) fn new(definition: &str, webhook: &'a ConversionWebhook, clients: &Clients) -> Result<Self, String> {
         let config = &webhook.client_config;
         let ByteString(ca) = config.ca_bundle.clone().unwrap_or_default();
-        // White space is no bundle, but nothing.
+        // A CA bundle of white space counts as missing.
         let ca = if ca.trim_ascii().is_empty() { Vec::new() } else { ca };
         let failed = |why: String| format!("failed calling webhook \"conversion_webhook_for_{definition}\": {why}");
         let endpoint = match (&config.service, config.url.as_deref()) {
@@ -55,10 +55,10 @@ impl<'a> Webhook<'a> {
         Ok(Self { client: clients.client(endpoint)?, review_versions: &webhook.review_versions })
     }
 
-    /// Asks for the object in another version.
+    /// Calls the webhook to convert the object.
     ///
     /// # Errors
-    /// When there is no answer, or none that will do.
+    /// If the call fails, or the answer is invalid.
     pub(super) async fn convert(
         &self,
         cluster: &Cluster,
@@ -74,7 +74,7 @@ impl<'a> Webhook<'a> {
         let deadline = deadline.min(started + TIMEOUT);
         let answer = self.client.post(cluster, request.body.clone(), TIMEOUT.as_secs(), deadline).await;
         let answer = answer.map_err(|error| {
-            // The client's own time-out is what ends such a call.
+            // In Go, the client's own timeout ends such a call and adds this text.
             let text = error.to_string();
             let waits = if text.ends_with("context deadline exceeded") {
                 " (Client.Timeout exceeded while awaiting headers)"
@@ -92,7 +92,7 @@ impl<'a> Webhook<'a> {
     }
 }
 
-/// The one object of an answer, which must be the original but for what a webhook may change.
+/// The only object of an answer. It must equal the original, except for the fields that a webhook may change.
 fn converted_object(
     webhook: &str,
     mut objects: Vec<Value>,

@@ -1,4 +1,4 @@
-//! Which resources are stored as one with a resource, and the kinds that they have (`runtime.EquivalentResourceMapper`).
+//! Equivalent resources, which share their storage with a resource, and their kinds (`runtime.EquivalentResourceMapper`).
 
 use super::Converter;
 use crate::cluster::{CustomResource, Definition};
@@ -8,20 +8,20 @@ use crate::object::version::newness;
 use crate::status::Status;
 use std::sync::Arc;
 
-/// A resource that is stored as one with another.
+/// A resource that shares its storage with another resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Equivalent {
     /// The resource.
     pub resource: GroupVersionResource,
-    /// Kind of its objects; of the subresource's body, if it is asked for that.
+    /// The kind of the objects, or of the subresource's body if a subresource was given.
     pub kind: GroupVersionKind,
 }
 
-/// The groups that share a resource's storage; of those that are served still, only events have several
+/// The groups that share the storage of a resource. Among the groups that are still served, only those of events do
 /// (`AddCohabitatingResources`).
 const EVENT_GROUPS: [&str; 2] = ["", "events.k8s.io"];
 
-/// The groups under which a resource is stored as one, in kube-apiserver's order.
+/// The groups that share the storage of a resource, in kube-apiserver's order.
 pub fn cohabiting_groups<'a>(group: &'a str, resource: &str) -> impl Iterator<Item = &'a str> {
     let [core, events] = EVENT_GROUPS;
     let (first, second) =
@@ -30,11 +30,11 @@ pub fn cohabiting_groups<'a>(group: &'a str, resource: &str) -> impl Iterator<It
 }
 
 impl Converter {
-    /// What a resource is equivalent to, itself left out, in kube-apiserver's order. Versions of custom resources that are
-    /// not served count as well.
+    /// The equivalents of a resource without the resource itself, in kube-apiserver's order. Versions of custom resources that
+    /// are not served are included.
     ///
     /// # Errors
-    /// When the definition of a custom resource, which is not in the cache yet, could not be asked for.
+    /// If the definition of a custom resource is neither in the cache nor readable from the API server.
     pub async fn equivalents(
         &self,
         resource: &GroupVersionResource,
@@ -49,7 +49,7 @@ impl Converter {
         })
     }
 
-    /// The same without asking anybody; `None` where that cannot be told.
+    /// The equivalents that are known without a call to the API server. `None` if the definition is not in the cache.
     pub fn known_equivalents(&self, resource: &GroupVersionResource, subresource: &str) -> Option<Vec<Equivalent>> {
         let group = &*resource.group;
         if is_built_in_group(group) {
@@ -60,7 +60,7 @@ impl Converter {
         Some(of_definition(&definition, resource, subresource))
     }
 
-    /// The versions of a group that discovery has, newest first as kube-apiserver installs them (`SetVersionPriority`).
+    /// The group's versions in discovery that serve the resource, newest first as kube-apiserver installs them (`SetVersionPriority`).
     fn served(&self, group: &str, resource: &GroupVersionResource, subresource: &str) -> Vec<Equivalent> {
         let mut versions = self.discovery.versions(group, &resource.resource);
         versions.sort_by(|(one, _), (other, _)| newness(other).cmp(&newness(one)));
@@ -76,7 +76,7 @@ impl Converter {
     }
 }
 
-/// The versions of a definition that have the subresource, in its order.
+/// The definition's versions that have the subresource, in the definition's order.
 fn of_definition(definition: &Definition, resource: &GroupVersionResource, subresource: &str) -> Vec<Equivalent> {
     let equivalent = |version: &Arc<CustomResource>| {
         let kind = match subresource {

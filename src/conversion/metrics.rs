@@ -1,24 +1,23 @@
-//! kube-apiserver's metrics of the webhooks that convert custom resources (`conversion.ConversionWebhookMetrics`,
-//! `converterMetric`).
+//! kube-apiserver's metrics of conversion webhooks for custom resources (`conversion.ConversionWebhookMetrics`, `converterMetric`).
 
 use crate::kind::GroupVersionKind;
 use crate::metrics::Registry;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
 use std::time::Duration;
 
-/// The buckets of calls.
+/// The buckets of call latencies in seconds.
 const LATENCIES: &[f64] = &[0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
 
-/// Why a call did not convert the object.
+/// The reason why a call did not convert the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// There was no answer, or none that is a review.
+    /// The call failed, or the answer is not a review.
     Call,
-    /// The review says that it failed, or is not about what was asked.
+    /// The review reports a failure, or does not match the request.
     MalformedResponse,
-    /// It has another number of objects.
+    /// The review contains a wrong number of objects.
     PartialResponse,
-    /// What is in it is not the object.
+    /// The review's object is not the requested object.
     InvalidConvertedObject,
 }
 
@@ -33,7 +32,7 @@ impl Failure {
     }
 }
 
-/// The metrics.
+/// The metrics of conversion webhooks.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     requests: IntCounterVec,
@@ -42,10 +41,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registered there.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// When they are there already.
+    /// If one of the names is registered already.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let labels = ["result", "failure_type"];
         let help = "Counter for conversion webhook requests with success/failure and failure error type";
@@ -65,7 +64,7 @@ impl Metrics {
         Ok(Self { requests, latencies, conversions })
     }
 
-    /// Counts a call.
+    /// Records a call to a webhook.
     pub(super) fn observe_call(&self, elapsed: Duration, failure: Option<Failure>) {
         let result = if failure.is_some() { "failure" } else { "success" };
         let labels = [result, failure.map(Failure::as_str).unwrap_or_default()];
@@ -73,7 +72,7 @@ impl Metrics {
         self.latencies.with_label_values(&labels).observe(elapsed.as_secs_f64());
     }
 
-    /// Counts a conversion of an object of this definition.
+    /// Records a conversion of an object of the definition.
     pub(super) fn observe_conversion(
         &self,
         definition: &str,

@@ -1,8 +1,8 @@
-//! Resources that are stored as one under several groups or versions, and their objects in another of these: what webhooks
-//! and policies with `matchPolicy: Equivalent` are shown (`admission.ObjectInterfaces`).
+//! Resources that share their storage under several groups or versions, and the conversion of their objects. Webhooks and
+//! policies with `matchPolicy: Equivalent` need both (`admission.ObjectInterfaces`).
 //!
-//! Conversion is kube-apiserver's: built-in kinds by native code (`object/convert.rs`), custom resources as their definition
-//! says. Nothing is defaulted or pruned on the way.
+//! Conversion follows kube-apiserver: native code (`object/convert.rs`) converts built-in kinds, and the definition's strategy
+//! converts custom resources. Conversion neither defaults nor prunes.
 
 mod equivalents;
 mod custom;
@@ -23,27 +23,27 @@ use crate::object::{Object, convert};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Knows which resources are equivalent, and converts objects between their kinds.
+/// Finds equivalent resources, and converts objects between their kinds.
 pub struct Converter {
     cluster: Arc<Cluster>,
     discovery: Arc<Discovery>,
-    /// Of the webhooks that convert custom resources.
+    /// The HTTP clients of the webhooks that convert custom resources.
     clients: Clients,
     metrics: Metrics,
 }
 
 impl Converter {
-    /// With what the API server behind serves; `limits` bound what webhooks answer.
+    /// A converter for the resources of the upstream API server. `limits` bounds the webhooks' answers.
     pub fn new(cluster: Arc<Cluster>, discovery: Arc<Discovery>, limits: &Limits, metrics: &Metrics) -> Self {
         // Conversion webhooks are called without credentials (`NewDefaultAuthenticationInfoResolver("")`).
         let clients = Clients::new(limits, Kubeconfig::default());
         Self { cluster, discovery, clients, metrics: metrics.clone() }
     }
 
-    /// The object, which is `from` and of this resource, as `to` (`admission.ConvertToGVK`).
+    /// Converts an object of the resource from the kind `from` to the kind `to` (`admission.ConvertToGVK`).
     ///
     /// # Errors
-    /// With kube-apiserver's text, when it cannot be converted until the deadline.
+    /// If the conversion fails or takes longer than the deadline, with kube-apiserver's text.
     pub async fn convert(
         &self,
         object: &Object,

@@ -1,4 +1,4 @@
-//! The ConversionReview that a webhook is sent, and what its answer has to be (`getConvertedObjectsFromResponse`).
+//! The ConversionReview request to a webhook, and the check of its answer (`getConvertedObjectsFromResponse`).
 
 use super::metrics::Failure;
 use crate::backend::{Answer, response};
@@ -14,18 +14,18 @@ use serde_json::{Map, Value};
 const KIND: &str = "ConversionReview";
 const V1: &str = "apiextensions.k8s.io/v1";
 const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
-/// How much all annotations of an object may be (`validation.TotalAnnotationSizeLimitB`).
+/// The maximum bytes of all annotations of an object (`validation.TotalAnnotationSizeLimitB`).
 const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
 
-/// A review that asks for one object.
+/// A review request with one object.
 pub(super) struct Request {
     api_version: &'static str,
     uid: String,
-    /// The body.
+    /// The request body.
     pub(super) body: [Bytes; 4],
 }
 
-/// The review in the first of these versions that is known; none where none is.
+/// The review request in the first supported version of `versions`. `None` if no version is supported.
 pub(super) fn request(versions: &[String], object: &Object, to: &GroupVersionKind) -> Option<Request> {
     let known = |version: &String| match version.as_str() {
         "v1" => Some(V1),
@@ -45,10 +45,10 @@ pub(super) fn request(versions: &[String], object: &Object, to: &GroupVersionKin
 }
 
 impl Request {
-    /// The objects of an answer, undecoded.
+    /// The objects of an answer, as undecoded JSON.
     ///
     /// # Errors
-    /// When it is no review, or says that it failed.
+    /// If the answer is not a review, or reports a failure.
     pub(super) fn objects(&self, answer: &Answer) -> Result<Vec<Value>, (Failure, String)> {
         let call = |why: String| (Failure::Call, why);
         let malformed = |why: String| (Failure::MalformedResponse, why);
@@ -82,10 +82,10 @@ impl Request {
     }
 }
 
-/// A converted object (`Unstructured.UnmarshalJSON`).
+/// Decodes a converted object (`Unstructured.UnmarshalJSON`).
 ///
 /// # Errors
-/// When it has no kind, or is no object at all.
+/// If the value has no kind, or is not a JSON object.
 pub(super) fn object(mut value: Value) -> Result<Object, String> {
     let found = go_type(&value);
     if value.is_object() && value.get("kind").and_then(Value::as_str).unwrap_or_default().is_empty() {
@@ -98,7 +98,7 @@ pub(super) fn object(mut value: Value) -> Result<Object, String> {
     })
 }
 
-/// The metadata of the object that was sent, of which a webhook may change labels and annotations only.
+/// The metadata of the original object. A webhook may change only labels and annotations.
 pub(super) struct Metadata<'a> {
     pub(super) original: &'a Object,
 }
@@ -119,7 +119,7 @@ impl Metadata<'_> {
         Ok(())
     }
 
-    /// The converted object with the metadata that was sent, but with its own labels and annotations (`restoreObjectMeta`).
+    /// Returns the converted object with the original's metadata, but with the converted labels and annotations (`restoreObjectMeta`).
     pub(super) fn restore(&self, mut converted: Object) -> Result<Object, String> {
         let answered = match converted.fields_mut().remove("metadata") {
             None => return Err("missing metadata in converted object".into()),
@@ -157,7 +157,7 @@ impl Metadata<'_> {
     }
 }
 
-/// `ValidateLabels` and `ValidateAnnotations`, which calls what it looks at `metadata.annotation`.
+/// `ValidateLabels` and `ValidateAnnotations`. The latter names its field `metadata.annotation`, as kube-apiserver does.
 fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), String> {
     let mut errors = Vec::new();
     let mut invalid = |path: &str, value: &str, why: Vec<String>| {
@@ -180,7 +180,7 @@ fn validate(name: &str, entries: &Map<String, Value>) -> Result<(), String> {
     aggregate(errors).map_or(Ok(()), Err)
 }
 
-/// Go's `%T` of what unstructured JSON holds.
+/// Go's `%T` of a value in unstructured JSON.
 fn dynamic_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

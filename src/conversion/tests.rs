@@ -1,4 +1,4 @@
-//! Custom resources in another version, and hooks that want them so.
+//! Conversion of custom resources, and webhooks that require another version.
 
 use super::*;
 use crate::backend::testing::{HookServer, Reply};
@@ -51,14 +51,14 @@ async fn convert(converter: &Converter) -> Result<Value, String> {
     converted.map(Object::into_value)
 }
 
-/// The answer to a review, with these fields of its response.
+/// The answer to a review, with the given fields in its response.
 fn answered(review: &Value, fields: Value) -> Value {
     let mut response = json!({"uid": review["request"]["uid"], "result": {"status": "Success"}});
     response.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     json!({"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": response})
 }
 
-/// The answer to a review with the object in the version that is wanted, and with what `change` makes of that.
+/// The answer to a review with the object in the desired version, changed by `change`.
 fn converted(review: &Value, change: impl Fn(&mut Value)) -> Value {
     let mut object = review["request"]["objects"][0].clone();
     object["apiVersion"] = review["request"]["desiredAPIVersion"].clone();
@@ -218,7 +218,7 @@ async fn what_became_of_conversions_is_counted() {
         ("denied", "v1", Some("conversion_webhook_malformed_response_failure")),
         ("none", "v1", Some("conversion_webhook_partial_response_failure")),
         ("kind", "v1", Some("conversion_webhook_invalid_converted_object_failure")),
-        // Nobody is called.
+        // An unsupported version: the webhook is not called.
         ("ok", "v7", None),
     ] {
         let registry = Registry::new();

@@ -1,4 +1,4 @@
-//! The objects of a request in the version that a hook or a policy wants.
+//! The objects of a request in the version that a webhook or a policy requires.
 
 use super::Converter;
 use crate::admission::Attributes;
@@ -6,22 +6,22 @@ use crate::kind::GroupVersionKind;
 use crate::object::round_trip::Kept;
 use crate::object::{Object, normal};
 
-/// A request's objects in a version that is not the request's.
+/// A request's objects in another version than the request's.
 #[derive(Debug)]
 pub struct Objects {
-    /// Their kind.
+    /// The kind of the objects.
     pub kind: GroupVersionKind,
-    /// `Attributes::object`.
+    /// The converted `Attributes::object`.
     pub object: Option<Object>,
-    /// `Attributes::old_object`.
+    /// The converted `Attributes::old_object`.
     pub old_object: Option<Object>,
 }
 
 impl Converter {
-    /// The request's objects as `kind` (`admission.NewVersionedAttributes`); `None` where that is what they are.
+    /// Converts the request's objects to `kind` (`admission.NewVersionedAttributes`). `None` if the objects have that kind already.
     ///
     /// # Errors
-    /// When one of them cannot be converted.
+    /// If an object cannot be converted.
     pub async fn objects(&self, attributes: &Attributes, kind: &GroupVersionKind) -> Result<Option<Objects>, String> {
         if *kind == attributes.kind {
             return Ok(None);
@@ -43,60 +43,60 @@ impl Converter {
     }
 }
 
-/// A request's objects in the version that was wanted last (`admission.VersionedAttributes`). What is changed in it comes
-/// back into the request when another version is wanted, and at the end.
+/// A request's objects in the last required version (`admission.VersionedAttributes`). Changes are converted back into the
+/// request before the next conversion, and at the end.
 pub struct Versioned<'a> {
     converter: &'a Converter,
-    /// None: the request's own version.
+    /// The objects in the current version; `None` for the request's own version.
     current: Option<Objects>,
-    /// Once the object was changed in the present version (`Dirty`): what the internal version keeps of it.
+    /// Set after a change in the current version (`Dirty`): the fields that the internal version keeps of the object before the change.
     changed: Option<Kept>,
-    /// Whether it became another since somebody asked.
+    /// Whether the object changed since the last call of [`Self::is_new`].
     is_new: bool,
-    /// Whether it has its defaults, if it is of a built-in kind.
+    /// Whether the object is defaulted, if its kind is built in.
     is_defaulted: bool,
     conversions: usize,
 }
 
 impl<'a> Versioned<'a> {
-    /// In the request's own version.
+    /// The request's objects in the request's own version.
     pub fn new(converter: &'a Converter) -> Self {
         Self { converter, current: None, changed: None, is_new: false, is_defaulted: true, conversions: 0 }
     }
 
-    /// The present version.
+    /// The kind in the current version.
     pub fn kind<'b>(&'b self, attributes: &'b Attributes) -> &'b GroupVersionKind {
         self.current.as_ref().map_or(&attributes.kind, |current| &current.kind)
     }
 
-    /// The object in the present version.
+    /// The object in the current version.
     pub fn object<'b>(&'b self, attributes: &'b Attributes) -> Option<&'b Object> {
         self.current.as_ref().map_or(attributes.object.as_ref(), |current| current.object.as_ref())
     }
 
-    /// The old object in the present version.
+    /// The old object in the current version.
     pub fn old_object<'b>(&'b self, attributes: &'b Attributes) -> Option<&'b Object> {
         self.current.as_ref().map_or(attributes.old_object.as_deref(), |current| current.old_object.as_ref())
     }
 
-    /// Whether the object in the present version has become another since this was asked last.
+    /// Whether the object in the current version changed since the last call.
     pub fn is_new(&mut self) -> bool {
         std::mem::take(&mut self.is_new)
     }
 
-    /// Whether the object, if it is of a built-in kind, is as `normal::defaulted` leaves it: the request's is from the start, what
-    /// another version of it was converted to need not be.
+    /// Whether an object of a built-in kind is in the form that `normal::defaulted` returns. The request's object has this form
+    /// from the start; a converted object may not.
     pub fn is_defaulted(&self) -> bool {
         self.is_defaulted
     }
 
-    /// How often the objects were brought into another version.
+    /// The number of conversions so far.
     pub fn conversions(&self) -> usize {
         self.conversions
     }
 
-    /// Takes what became of the object in the present version, with its defaults. It counts as changed also where it is the
-    /// same: the way by the internal version may change it.
+    /// Replaces the object in the current version by a changed, defaulted object. An equal object counts as changed too,
+    /// because the conversion through the internal version may change it.
     pub fn set_object(&mut self, attributes: &mut Attributes, object: Object) {
         self.is_defaulted = true;
         let (place, kind) = match &mut self.current {
@@ -111,10 +111,10 @@ impl<'a> Versioned<'a> {
         }
     }
 
-    /// Brings the objects into another version, if that is not the present one (`admission.ConvertVersionedAttributes`).
+    /// Converts the objects to `kind`, unless they have that kind already (`admission.ConvertVersionedAttributes`).
     ///
     /// # Errors
-    /// When they cannot be converted.
+    /// If an object cannot be converted.
     pub async fn convert(&mut self, attributes: &mut Attributes, kind: &GroupVersionKind) -> Result<(), String> {
         if self.kind(attributes) == kind {
             return Ok(());
@@ -126,10 +126,10 @@ impl<'a> Versioned<'a> {
         Ok(())
     }
 
-    /// Brings what was changed back into the request, by way of the internal version.
+    /// Converts a changed object back into the request, through the internal version.
     ///
     /// # Errors
-    /// When it cannot be converted.
+    /// If the object cannot be converted.
     pub async fn finish(&mut self, attributes: &mut Attributes) -> Result<(), String> {
         let (current, changed) = (self.current.take(), self.changed.take());
         let Some(kept) = changed else { return Ok(()) };

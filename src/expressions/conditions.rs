@@ -17,30 +17,30 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub struct Conditions {
     all: Box<[Expression]>,
-    /// Whether an error leaves the request out rather than being one.
+    /// Whether failurePolicy is `Ignore`: an error then excludes the request.
     ignores_failure: bool,
     looks: Looks,
 }
 
-/// What the conditions say of a request.
+/// The result of matchConditions for a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is meant.
+    /// All conditions hold.
     Matches,
-    /// It is not.
+    /// A condition is false, or an error is ignored.
     Excluded,
-    /// Nobody can tell, and whose conditions they are minds.
+    /// A condition cannot be evaluated, and failurePolicy is `Fail`.
     Failed(String),
 }
 
-/// What is evaluated beside the request.
+/// The inputs of an evaluation other than the request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Beside<'a> {
     /// The policy's variables.
     pub variables: &'a [Variable],
-    /// Its parameters.
+    /// The policy's parameters.
     pub parameters: Option<&'a Json>,
-    /// What its expressions look at.
+    /// The values that the policy's expressions may read.
     pub looks: Looks,
 }
 
@@ -58,7 +58,7 @@ impl Conditions {
         Self { all, ignores_failure, looks }
     }
 
-    /// Compiles those of a webhook.
+    /// Compiles the conditions of a webhook.
     pub fn of_webhook(conditions: &[MatchCondition], failure_policy: Option<&str>) -> Self {
         if conditions.is_empty() {
             return Self::default();
@@ -67,7 +67,7 @@ impl Conditions {
         Self::compile(conditions, &Compiler::default(), declarations, failure_policy == Some("Ignore"))
     }
 
-    /// Evaluates a webhook's, as often as that takes: each time one needs an access review, that is asked for.
+    /// Evaluates a webhook's conditions, again after each pause: an access review, or long work.
     pub async fn ask(
         &self,
         attributes: &Attributes,
@@ -92,20 +92,20 @@ impl Conditions {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no conditions.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The expressions.
+    /// Returns the expressions.
     pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
         self.all.iter()
     }
 
-    /// Evaluates them. One that is false leaves the request out, whatever is wrong with the others.
+    /// Evaluates the conditions. A false condition excludes the request, whatever errors the others have.
     ///
     /// # Errors
-    /// When the evaluation has to be repeated.
+    /// If the evaluation has to be repeated.
     pub fn evaluate(
         &self,
         shown: &Shown<'_>,
@@ -117,14 +117,14 @@ impl Conditions {
             return Ok(Verdict::Matches);
         }
         let started = Instant::now();
-        // They are told of the resource that was asked for, whatever it is shown as.
+        // Conditions see the requested resource, whatever resource the policy matched.
         let shown = &shown.on_its_own_resource();
         let slots = shown.slots(Looks { at_namespace: false, ..beside.looks }, beside.parameters);
         let slots = super::expression::Slots { namespace: Value::Null, ..slots };
         let variables = Variables::new(beside.variables, slots, shown.limits());
         let results = self.run(&variables, shown);
         if work::is_over() {
-            // The metrics count the evaluation that comes to its end.
+            // The metrics count only the evaluation that completes.
             return Err(Pause::LongWork);
         }
         let verdict = match results {
@@ -159,7 +159,7 @@ impl Conditions {
         Ok(verdict)
     }
 
-    /// Evaluates all of them, also after a false one: the budget is for all.
+    /// Evaluates all conditions, also after a false one: they share one budget.
     fn run<'a>(&'a self, variables: &'a Variables<'a>, shown: &Shown<'_>) -> Result<Vec<Result<bool, String>>, Stop> {
         let mut series = Series::new(variables, shown.limits(), CONDITIONS_COST);
         let evaluate = |expression| {

@@ -11,21 +11,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Cost of one evaluation at most (`PerCallLimit`).
+/// The maximum cost of one evaluation (`PerCallLimit`).
 pub const EXPRESSION_COST: u64 = 1_000_000;
-/// Cost of a policy's expressions for one binding and parameter at most (`RuntimeCELCostBudget`).
+/// The maximum cost of a policy's expressions for one binding and parameter (`RuntimeCELCostBudget`).
 pub const POLICY_COST: u64 = 10_000_000;
-/// Cost of matchConditions at most (`RuntimeCELCostBudgetMatchConditions`).
+/// The maximum cost of matchConditions (`RuntimeCELCostBudgetMatchConditions`).
 pub const CONDITIONS_COST: u64 = 2_500_000;
 
-/// How deep variables and what they are made of may be in one another; their values are as deep.
+/// The maximum nesting of variables and the variables that they use; their values nest as deeply.
 const MAX_NESTING: usize = 1_000;
 
-/// What is said of the budget when it is spent.
+/// The error text for a spent budget.
 pub const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
-/// Which variables expressions may use beside those that all may (`OptionalVariableDeclarations`).
+/// The variables that expressions may use beyond the ones that all may use (`OptionalVariableDeclarations`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Declarations {
     /// `params`
@@ -38,7 +38,7 @@ pub struct Declarations {
     pub patches: bool,
 }
 
-/// A compiled expression, or why it is none.
+/// A compiled expression, or its compile error.
 #[derive(Debug)]
 pub struct Expression {
     source: Box<str>,
@@ -47,32 +47,32 @@ pub struct Expression {
 }
 
 impl Declarations {
-    /// What most expressions of policies may use.
+    /// The declarations of most policy expressions.
     pub const OF_POLICIES: Self = Self { parameters: false, authorizer: true, variables: true, patches: false };
 }
 
 impl Expression {
-    /// Its text.
+    /// Returns the source text.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Why it does not compile.
+    /// Returns the compile error, if the expression has one.
     pub fn compile_error(&self) -> Option<&str> {
         self.program.as_ref().err().map(String::as_str)
     }
 
-    /// What it comes to; unknown where it does not compile.
+    /// Returns the type of the value; `Dyn` if the expression does not compile.
     fn output(&self) -> Type {
         self.program.as_ref().map_or(Type::Dyn, |program| program.output.clone())
     }
 
-    /// Whether a name may be used in it.
+    /// Whether the expression may use a name.
     pub fn mentions(&self, name: &str) -> bool {
         self.source.contains(name)
     }
 
-    /// Evaluates it without a look at the budget.
+    /// Evaluates the expression and returns its cost, which the caller takes from a budget.
     pub(super) fn run<'a>(&'a self, slots: &Slots<'a>, limits: &Limits) -> (Result<Value<'a>, Failure>, u64) {
         match &self.program {
             Err(why) => (Err(Failure::Compilation(why.clone())), 0),
@@ -84,16 +84,16 @@ impl Expression {
     }
 }
 
-/// Why an expression has no value.
+/// The reason why an expression has no value.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// It does not compile.
+    /// The expression does not compile.
     Compilation(String),
-    /// It does not evaluate.
+    /// The evaluation fails.
     Evaluation(Error),
 }
 
-/// Compiles the expressions of one policy or webhook.
+/// The compiler of the expressions of one policy or webhook.
 #[derive(Debug, Default)]
 pub struct Compiler {
     messages: Admission,
@@ -101,12 +101,12 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// For a policy with or without a paramKind.
+    /// Creates the compiler for a policy with or without a paramKind.
     pub fn new(has_parameters: bool) -> Self {
         Self { messages: Admission::default().with_variables(), has_parameters }
     }
 
-    /// Compiles the policy's variables; each may use those before it, and all that is compiled later may use them.
+    /// Compiles the policy's variables. A variable may use the variables before it, and expressions that are compiled later may use all.
     pub fn variables<'a>(&mut self, variables: impl Iterator<Item = (&'a str, &'a str)>) -> Box<[Variable]> {
         let mut nesting: HashMap<&str, usize> = HashMap::new();
         let compile = |(name, source): (&'a str, &'a str)| {
@@ -124,14 +124,14 @@ impl Compiler {
         variables.map(compile).collect()
     }
 
-    /// Compiles an expression that must come to one of these types; to any if none is given.
+    /// Compiles an expression whose value must have one of these types; any type if the list is empty.
     pub fn compile(&self, source: &str, declarations: Declarations, types: &[Type]) -> Expression {
         let program = self.environment(declarations).compile_to(source, types).map_err(|error| error.to_string());
         let declarations = Declarations { parameters: self.has_parameters, ..declarations };
         Expression { source: source.into(), declarations, program }
     }
 
-    /// What an expression costs with values of which nothing is known; none if it does not compile.
+    /// Estimates the cost of an expression on unknown values; `None` if the expression does not compile.
     pub fn estimate(&self, source: &str, declarations: Declarations) -> Option<Range> {
         let environment = self.environment(declarations);
         let checked = environment.check(source).ok()?;
@@ -145,7 +145,7 @@ impl Compiler {
     }
 }
 
-/// The environment of these declarations; [`Slots::of`] has the order of its variables.
+/// Creates the environment of these declarations; [`Slots::of`] has the order of its variables.
 fn environment(messages: Admission, declarations: Declarations) -> Environment {
     let mut environment = Environment::new(Arc::new(messages))
         .variable("object", Type::Dyn)
@@ -182,7 +182,7 @@ pub struct Slots<'a> {
     pub request: Value<'a>,
     /// `params`
     pub parameters: Value<'a>,
-    /// `authorizer` and `authorizer.requestResource`; unbound where there is none.
+    /// `authorizer` and `authorizer.requestResource`; `None` leaves them unbound.
     pub authorizer: Option<[Value<'static>; 2]>,
     /// `variables`
     pub variables: Option<Map<'a>>,
@@ -206,7 +206,7 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// Why a series of evaluations cannot go on.
+/// The reason to stop a series of evaluations.
 #[derive(Debug, PartialEq)]
 pub enum Stop {
     /// The budget is spent.
@@ -215,12 +215,12 @@ pub enum Stop {
     Review(Box<Review>),
 }
 
-/// What came of one expression.
+/// The result of one expression.
 #[derive(Debug)]
 pub struct Evaluated<'a> {
-    /// Its value, or what is wrong with it (`EvaluationResult.Error`).
+    /// The value, or the error (`EvaluationResult.Error`).
     pub value: Result<Value<'a>, String>,
-    /// How long it took.
+    /// The time that the evaluation took.
     pub elapsed: Duration,
 }
 
@@ -233,12 +233,12 @@ pub struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// Over these variables, which are found anew; at most this cost in all.
+    /// Creates a series that evaluates these variables anew; `budget` is the maximum cost of the series.
     pub fn new(variables: &'a Variables<'a>, limits: Limits, budget: u64) -> Self {
         Self { variables, limits, budget }
     }
 
-    /// What is left of the budget.
+    /// Returns the rest of the budget.
     pub fn budget(&self) -> u64 {
         self.budget
     }
@@ -246,7 +246,7 @@ impl<'a> Series<'a> {
     /// Evaluates one expression.
     ///
     /// # Errors
-    /// When nothing goes on.
+    /// If the budget is spent, or an access review has to be asked for first.
     pub fn evaluate(&mut self, expression: &'a Expression) -> Result<Evaluated<'a>, Stop> {
         if let Some(why) = expression.compile_error() {
             return Ok(Evaluated { value: Err(format!("compilation error: {why}")), elapsed: Duration::ZERO });
@@ -266,7 +266,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// A failure in cel-go's words.
+/// Returns the text of a failure in cel-go's words.
 pub(super) fn text(failure: &Failure) -> String {
     match failure {
         Failure::Compilation(why) => why.clone(),

@@ -1,11 +1,10 @@
-//! What expressions get to see of a request: made when it is first needed, once for all policies.
+//! The values that expressions read from a request: made when first needed, once for all policies.
 
 use super::expression::{EXPRESSION_COST, Expression, Slots};
 use super::reviews::Reviews;
 use crate::admission::{Attributes, CallerAuthorizer};
-use crate::authz;
 use crate::cel::library::authz::{authorizer, resource_check};
-use crate::cel::value::Map;
+use crate::cel::value::{Access, Map};
 use crate::cel::{Limits, Value};
 use crate::cluster::Namespace;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -16,19 +15,19 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::OnceLock;
 
-/// What evaluations of one request share.
+/// The state that the evaluations of one request share.
 #[derive(Debug)]
 pub struct Shared {
-    /// The access reviews that they asked for.
+    /// The access reviews that the evaluations asked for.
     pub reviews: Reviews,
-    /// `request`, where it is shown as what it is.
+    /// `request`, in the request's own kind and resource.
     own: OnceLock<Json>,
     /// `authorizer` and `authorizer.requestResource`
     authorizer: OnceLock<[Value<'static>; 2]>,
 }
 
 impl Shared {
-    /// Of a request of this caller.
+    /// Creates the state for a request of this caller.
     pub fn new(authorizer: CallerAuthorizer) -> Self {
         let (own, authorizer_value) = (OnceLock::new(), OnceLock::new());
         Self { reviews: Reviews::new(authorizer), own, authorizer: authorizer_value }
@@ -37,13 +36,13 @@ impl Shared {
     fn authorizer(&self, attributes: &Attributes) -> &[Value<'static>; 2] {
         self.authorizer.get_or_init(|| {
             let Attributes { resource, subresource, namespace, name, .. } = attributes;
-            let on_request = authz::Attributes {
+            let on_request = Access {
                 api_group: resource.group.clone(),
                 resource: resource.resource.clone(),
                 subresource: subresource.clone(),
                 namespace: namespace.clone(),
                 name: name.clone(),
-                ..authz::Attributes::default()
+                ..Access::default()
             };
             let answers = self.reviews.answers();
             [authorizer(answers.clone()), resource_check(answers, on_request)]
@@ -51,27 +50,27 @@ impl Shared {
     }
 }
 
-/// A request as expressions see it, as one kind and resource.
+/// A request in one kind and resource, as expressions read it.
 #[derive(Clone)]
 pub struct Shown<'a> {
     /// The request.
     pub attributes: &'a Attributes,
-    /// The object in the version that is looked at.
+    /// The object in that version.
     pub object: Option<&'a Object>,
     /// The old object in that version.
     pub old_object: Option<&'a Object>,
-    /// Kind and resource as which it matched.
+    /// The kind and resource in which the request matched.
     pub matched: (&'a GroupVersionKind, &'a GroupVersionResource),
     /// `namespaceObject`
     pub namespace: Option<&'a JsonMap<String, Json>>,
     shared: &'a Shared,
-    /// `request`, where it is shown as something else.
+    /// `request`, in another kind or resource than the request's own.
     request: OnceCell<Json>,
-    /// The object and the old object, where their numbers have types.
+    /// The object and the old object of a built-in kind, with doubles where the Go type has floats.
     with_doubles: [OnceCell<Option<Object>>; 2],
 }
 
-/// Which values the expressions of a policy may look at; making the others would be for nothing.
+/// The values that the expressions of a policy may read; the others are not made.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
     /// `request`
@@ -83,7 +82,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// At what these expressions may look.
+    /// Returns the values that these expressions may read.
     pub fn of<'a>(expressions: impl Iterator<Item = &'a Expression>) -> Self {
         let mut looks = Self::default();
         for expression in expressions {
@@ -96,7 +95,7 @@ impl Looks {
 }
 
 impl<'a> Shown<'a> {
-    /// A request with these objects.
+    /// Creates the view of a request with these objects.
     pub fn new(
         attributes: &'a Attributes,
         View { kind, resource, object, old_object }: View<'a>,
@@ -107,7 +106,7 @@ impl<'a> Shown<'a> {
         Self { attributes, object, old_object, matched: (kind, resource), namespace, shared, request, with_doubles }
     }
 
-    /// The same with the resource of the request, whatever it matched as.
+    /// Returns the view with the request's own resource, whatever resource matched.
     pub fn on_its_own_resource(&self) -> Cow<'_, Self> {
         if *self.matched.1 == self.attributes.resource {
             return Cow::Borrowed(self);
@@ -116,7 +115,7 @@ impl<'a> Shown<'a> {
         Cow::Owned(Self { matched, request: OnceCell::new(), ..self.clone() })
     }
 
-    /// The values of variables, with these parameters.
+    /// Returns the values of the variables, with these parameters.
     pub fn slots<'s>(&'s self, looks: Looks, parameters: Option<&'s Json>) -> Slots<'s> {
         let map =
             |fields: Option<&'s JsonMap<String, Json>>| fields.map_or(Value::Null, |all| Value::Map(Map::Json(all)));
@@ -138,7 +137,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// How far evaluations may go.
+    /// Returns the bounds of an evaluation.
     pub fn limits(&self) -> Limits {
         Limits { cost: EXPRESSION_COST, deadline: Some(self.attributes.deadline.into_std()) }
     }
@@ -151,7 +150,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// `cel.CreateAdmissionRequest`
+    /// Creates the value of `request` (`cel.CreateAdmissionRequest`).
     fn request_value(&self) -> Json {
         let Attributes { kind, resource, subresource, name, namespace, operation, user, dry_run, options, .. } =
             self.attributes;
@@ -195,7 +194,7 @@ fn resource_value(resource: &GroupVersionResource) -> Json {
     json!({"group": resource.group, "version": resource.version, "resource": resource.resource})
 }
 
-/// `namespaceObject` (`cel.CreateNamespaceObject`).
+/// Creates the value of `namespaceObject` (`cel.CreateNamespaceObject`).
 pub fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
     let mut fields: JsonMap<String, Json> = serde_json::from_str(&namespace.rest).unwrap_or_default();
     if namespace.usual {
@@ -215,7 +214,7 @@ pub fn namespace_value(namespace: &Namespace) -> JsonMap<String, Json> {
     fields
 }
 
-/// The name of the namespace that `namespaceObject` is; none for objects of the cluster's scope and for namespaces.
+/// Returns the name of the namespace in `namespaceObject`; `None` for cluster-scoped objects and for namespaces.
 pub fn namespace_name(attributes: &Attributes) -> Option<&str> {
     let GroupVersionKind { group, version, kind } = &attributes.kind;
     let is_namespace = (group.as_str(), version.as_str(), kind.as_str()) == ("", "v1", "Namespace");

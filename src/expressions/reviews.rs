@@ -1,27 +1,27 @@
-//! What an evaluation may wait for before it is repeated: an access review, which the API server is asked once for a request, or a
-//! thread that long work may keep.
+//! The pauses of an evaluation, after which it is repeated: an access review, which the API server gets once per request, or the wait
+//! for a thread that long work may block.
 
 use crate::admission::CallerAuthorizer;
-use crate::authz::Decision;
+use crate::authz::Attributes;
 use crate::cel::library::authz;
-use crate::cel::value::Review;
+use crate::cel::value::{Access, Decision, Review};
 use crate::cel::work;
 use crate::processor;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Why an evaluation has to be repeated.
+/// The reason why an evaluation has to be repeated.
 #[derive(Debug, PartialEq)]
 pub enum Pause {
     /// An access review has to be asked for first.
     Review(Box<Review>),
-    /// The evaluation takes longer than an async worker may be kept.
+    /// The evaluation takes longer than it may block an async worker.
     LongWork,
 }
 
-/// Evaluates within the bounds of an evaluation; on an async worker, within what the worker may still do at this poll.
+/// Evaluates within the bounds of an evaluation; on an async worker, within the time that the worker has left at this poll.
 ///
 /// # Errors
-/// When the evaluation has to be repeated.
+/// If the evaluation has to be repeated.
 pub fn evaluated<T>(evaluate: impl FnOnce() -> Result<T, Pause>) -> Result<T, Pause> {
     let Some(left) = processor::short_left() else { return work::bounded(evaluate) };
     let (result, left) = work::briefly(left, evaluate).ok_or(Pause::LongWork)?;
@@ -29,14 +29,14 @@ pub fn evaluated<T>(evaluate: impl FnOnce() -> Result<T, Pause>) -> Result<T, Pa
     result
 }
 
-/// What the API server said so far.
+/// The access reviews of one request so far.
 #[derive(Debug)]
 pub struct Reviews {
     authorizer: CallerAuthorizer,
     answers: Arc<Answers>,
 }
 
-/// The answers, as expressions read them.
+/// The answers of access reviews, as expressions read them.
 #[derive(Debug, Default)]
 pub struct Answers(Mutex<Vec<(Review, Result<Decision, String>)>>);
 
@@ -48,27 +48,46 @@ impl authz::Answers for Answers {
 }
 
 impl Reviews {
-    /// About the caller of one request.
+    /// Creates the reviews for the caller of one request.
     pub fn new(authorizer: CallerAuthorizer) -> Self {
         Self { authorizer, answers: Arc::default() }
     }
 
-    /// What is answered so far, and what will be.
+    /// Returns the answers so far; later answers are added to the same value.
     pub fn answers(&self) -> Arc<Answers> {
         self.answers.clone()
     }
 
-    /// Waits for what an evaluation needs before it is repeated.
+    /// Waits for the end of a pause, after which the evaluation is repeated.
     pub async fn end(&self, pause: Pause) {
         let review = match pause {
             Pause::Review(review) => *review,
             Pause::LongWork => return processor::expect_long().await,
         };
+        let attributes = attributes(&review.access);
         let answer = match &review.service_account {
-            None => self.authorizer.check(&review.attributes).await,
-            Some((namespace, name)) => self.authorizer.check_service_account(namespace, name, &review.attributes).await,
+            None => self.authorizer.check(&attributes).await,
+            Some((namespace, name)) => self.authorizer.check_service_account(namespace, name, &attributes).await,
         };
+        let answer = answer.map(|decision| Decision { allowed: decision.allowed, reason: decision.reason });
         let answer = answer.map_err(|error| error.to_string());
         self.answers.0.lock().unwrap_or_else(PoisonError::into_inner).push((review, answer));
     }
+}
+
+/// The access of an expression, as the authorizer checks it.
+fn attributes(access: &Access) -> Attributes {
+    let attributes = Attributes {
+        is_resource_request: access.is_resource_request,
+        verb: access.verb.clone(),
+        namespace: access.namespace.clone(),
+        api_group: access.api_group.clone(),
+        api_version: access.api_version.clone(),
+        resource: access.resource.clone(),
+        subresource: access.subresource.clone(),
+        name: access.name.clone(),
+        path: access.path.clone(),
+        ..Attributes::default()
+    };
+    attributes.selecting(&access.field_selector, &access.label_selector)
 }

@@ -1,4 +1,4 @@
-//! `variables`: found when an expression asks for them, once for each series of evaluations (`cel.compositionContext`).
+//! `variables`: evaluated when an expression reads them, once for each series of evaluations (`cel.compositionContext`).
 
 use super::expression::{Expression, Failure, Slots, text};
 use crate::cel::value::{Lazy, Map};
@@ -10,14 +10,14 @@ use std::sync::{Arc, OnceLock};
 /// A variable of a policy.
 #[derive(Debug)]
 pub struct Variable {
-    /// Its name below `variables`.
+    /// The name below `variables`.
     pub name: Arc<str>,
-    /// What it comes to.
+    /// The expression of the value.
     pub expression: Expression,
 }
 
-/// The variables of one series of evaluations. Their values may refer to each other, so they live as long as what they
-/// are made of.
+/// The variables of one series of evaluations. Their values may refer to each other, so they live as long as the slots from which they
+/// are made.
 pub struct Variables<'a> {
     list: &'a [Variable],
     limits: Limits,
@@ -25,17 +25,17 @@ pub struct Variables<'a> {
     slots: Slots<'a>,
     own: OnceLock<Slots<'a>>,
     names: OnceLock<Names<'a>>,
-    /// Which are being found: none may be made of itself.
+    /// The variables under evaluation: a variable must not use itself.
     busy: Box<[AtomicBool]>,
-    /// Cost since it was last taken.
+    /// The cost since the last [`Self::take_cost`].
     cost: AtomicU64,
 }
 
-/// What expressions get to see as `variables`.
+/// The map that expressions read as `variables`.
 struct Names<'a>(&'a Variables<'a>);
 
 impl<'a> Variables<'a> {
-    /// Of these variables, none of which is found yet, for expressions with these values.
+    /// Creates unevaluated variables, for expressions with these values.
     pub fn new(list: &'a [Variable], slots: Slots<'a>, limits: Limits) -> Self {
         let found = list.iter().map(|_| OnceLock::new()).collect();
         let busy = list.iter().map(|_| AtomicBool::new(false)).collect();
@@ -43,19 +43,19 @@ impl<'a> Variables<'a> {
         Self { list, limits, found, slots, own, names, busy, cost: AtomicU64::new(0) }
     }
 
-    /// The values that expressions see, `variables` among them.
+    /// Returns the values that expressions read, `variables` among them.
     pub fn slots(&'a self) -> &'a Slots<'a> {
         let names = self.names.get_or_init(|| Names(self));
         self.own.get_or_init(|| Slots { variables: Some(Map::Lazy(names)), ..self.slots.clone() })
     }
 
-    /// The cost of the variables that were found since the last call.
+    /// Returns the cost of the variables that were evaluated since the last call.
     pub fn take_cost(&self) -> u64 {
         self.cost.swap(0, Ordering::Relaxed)
     }
 
     fn find(&'a self, name: &str) -> Option<Result<Value<'a>, Error>> {
-        // Of several of one name the last counts.
+        // Of several variables with one name, the last counts.
         let at = self.list.iter().rposition(|variable| *variable.name == *name)?;
         let (variable, found) = (self.list.get(at)?, self.found.get(at)?);
         if let Some(found) = found.get() {

@@ -1,4 +1,4 @@
-//! Whom the `Impersonate-*` headers ask for (`impersonation.processImpersonationHeaders`).
+//! The user that the `Impersonate-*` headers name (`impersonation.processImpersonationHeaders`).
 
 use crate::authn::{text, unescape_extra_key};
 use crate::go_text::go_quote;
@@ -12,7 +12,7 @@ const UID: &str = "impersonate-uid";
 const GROUP: &str = "impersonate-group";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 
-/// Removes the headers, also those that mean nothing: the upstream must not find a meaning in them.
+/// Removes the headers, also unknown ones: the upstream must not interpret them.
 pub(super) fn take(headers: &mut HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
     let names: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with(PREFIX)).cloned().collect();
     let mut taken = Vec::new();
@@ -25,20 +25,20 @@ pub(super) fn take(headers: &mut HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
     taken
 }
 
-/// Those of them that mean something.
+/// Returns the headers that impersonation knows.
 pub(super) fn meaningful(taken: Vec<(HeaderName, HeaderValue)>) -> Vec<(HeaderName, HeaderValue)> {
     let known = |name: &str| matches!(name, USER | UID | GROUP) || name.starts_with(EXTRA_PREFIX);
     taken.into_iter().filter(|(name, _)| known(name.as_str())).collect()
 }
 
-/// The user that they ask for, if any; or what about them makes no sense.
+/// Returns the user that the headers name, if any; or the error of inconsistent headers.
 pub(super) fn wanted_user(taken: &[(HeaderName, HeaderValue)]) -> Result<Option<UserInfo>, String> {
     let mut wanted = UserInfo::default();
     let (mut seen_user, mut seen_uid) = (false, false);
     for (name, value) in taken {
         let value = text(Some(value), name.as_str())?.to_owned();
         match name.as_str() {
-            // Of several the first counts.
+            // Of several headers, the first counts.
             USER if !seen_user => (wanted.username, seen_user) = (value, true),
             UID if !seen_uid => (wanted.uid, seen_uid) = (value, true),
             GROUP => wanted.groups.push(value),
@@ -58,7 +58,7 @@ pub(super) fn wanted_user(taken: &[(HeaderName, HeaderValue)]) -> Result<Option<
     Err(format!("requested {} without impersonating a user name", in_go_syntax(&wanted)))
 }
 
-/// `%#v` of a `*user.DefaultInfo`.
+/// Formats a user like `%#v` of a `*user.DefaultInfo`.
 fn in_go_syntax(user: &UserInfo) -> String {
     format!(
         "&user.DefaultInfo{{Name:{}, UID:{}, Groups:{}, Extra:{}}}",

@@ -4,7 +4,7 @@ use crate::metrics::Registry;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, exponential_buckets};
 use std::time::Duration;
 
-/// Of one thing that is allowed or denied.
+/// The metrics of decisions of one kind, allowed or denied.
 #[derive(Clone, Debug)]
 struct Decisions {
     total: IntCounterVec,
@@ -42,10 +42,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Makes and registers them.
+    /// Creates and registers the metrics.
     ///
     /// # Errors
-    /// When the registry has them already.
+    /// If the registry has the metrics already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let attempts = Decisions::new(
             "attempts",
@@ -62,12 +62,12 @@ impl Metrics {
         Ok(Self { attempts, checks })
     }
 
-    /// A request wanted to be from somebody else; the mode is empty where none allowed it.
+    /// Records an attempt at impersonation; the mode is empty if no mode allowed it.
     pub(super) fn attempted(&self, mode: &str, is_allowed: bool, elapsed: Duration) {
         self.attempts.record(mode, is_allowed, elapsed);
     }
 
-    /// The authorizer was asked for one.
+    /// Records one check of the authorizer.
     pub(super) fn checked(&self, mode: &str, is_allowed: bool, elapsed: Duration) {
         self.checks.record(mode, is_allowed, elapsed);
     }

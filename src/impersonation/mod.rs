@@ -1,4 +1,4 @@
-//! Impersonation: a user who may asks as somebody else (`impersonation.WithConstrainedImpersonation`, on in 1.36).
+//! Impersonation: an authorized user acts as another user (`impersonation.WithConstrainedImpersonation`, on in 1.36).
 
 mod headers;
 mod metrics;
@@ -17,30 +17,30 @@ use modes::{Checks, MODES, Mode};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Checks that one request may cause unless configured otherwise.
+/// The default bound of checks for one request.
 pub const DEFAULT_MAX_CHECKS: usize = 256;
-/// Requestors of whom it is remembered how they may impersonate (`newModeIndexCache`).
+/// The number of requestors whose last mode is cached (`newModeIndexCache`).
 const REMEMBERED_REQUESTORS: u64 = 10_000;
 
-/// Decides on impersonation.
+/// The decider on impersonation.
 pub struct Impersonation {
     max_checks: usize,
-    /// In the order in which they are tried.
+    /// The modes in the order of their checks.
     modes: &'static [Mode],
     metrics: Option<Metrics>,
-    /// Which mode last let a requestor impersonate: it is tried first, and its refusal is the one that is told.
+    /// The mode that last allowed each requestor to impersonate: this mode is checked first, and its rejection is the one that is returned.
     last_modes: moka::sync::Cache<Key, usize>,
     secret: Secret,
 }
 
-/// An impersonation that is allowed.
+/// An allowed impersonation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impersonated {
-    /// Whom the request counts as from. The requestor stays with whoever asked.
+    /// The user as which the request runs. The caller of `apply` keeps the requestor.
     pub user: Arc<UserInfo>,
-    /// The verb that allowed it, for the audit event; empty for the old `impersonate`.
+    /// The verb that allowed the impersonation, for the audit event; empty for the legacy verb `impersonate`.
     pub constraint: String,
-    /// What passes upstream from now on; only with passthrough.
+    /// The credentials for the upstream from now on; only with passthrough.
     pub credentials: Option<ClientCredentials>,
 }
 
@@ -51,28 +51,28 @@ impl Default for Impersonation {
 }
 
 impl Impersonation {
-    /// A decider that lets one request cause so many checks, and counts nothing.
+    /// Creates the decider; one request may cause `max_checks` checks. Records no metrics.
     pub fn new(max_checks: usize) -> Self {
         let last_modes = moka::sync::Cache::new(REMEMBERED_REQUESTORS);
         Self { max_checks, modes: &MODES, metrics: None, last_modes, secret: Secret::new() }
     }
 
-    /// With the constrained modes (feature gate ConstrainedImpersonation), or with the verb `impersonate` alone.
+    /// Enables the constrained modes (feature gate ConstrainedImpersonation), or leaves only the verb `impersonate`.
     #[must_use]
     pub fn with_gate(self, is_constrained: bool) -> Self {
         Self { modes: if is_constrained { &MODES } else { &[Mode::Legacy] }, ..self }
     }
 
-    /// Counted here.
+    /// Records metrics here.
     #[must_use]
     pub fn with_metrics(self, metrics: Metrics) -> Self {
         Self { metrics: Some(metrics), ..self }
     }
 
-    /// Whom the request wants to be from, if it says so and may. All `Impersonate-*` headers are gone afterwards.
+    /// Returns the user that the request impersonates, if any and allowed. Removes all `Impersonate-*` headers.
     ///
     /// # Errors
-    /// 400 for headers that make no sense, 403 when the requestor may not.
+    /// 400 for invalid headers, 403 if the requestor may not impersonate the user.
     pub async fn apply(
         &self,
         headers: &mut HeaderMap,
@@ -101,7 +101,7 @@ impl Impersonation {
         Ok(Some(Impersonated { user: Arc::new(user), constraint, credentials }))
     }
 
-    /// `impersonationModesTracker.getImpersonatedUser`.
+    /// Checks the modes until one allows the user (`impersonationModesTracker.getImpersonatedUser`).
     async fn first_that_allows(
         &self,
         checks: &mut Checks<'_>,

@@ -1,6 +1,6 @@
-//! The ways in which impersonation can be allowed, most constrained first (`impersonation.allImpersonationModes`).
+//! The modes of impersonation, most constrained first (`impersonation.allImpersonationModes`).
 //!
-//! Their answers are not cached here: each rests on access reviews, which are.
+//! The modes cache nothing: each relies on access reviews, which are cached.
 
 use super::{Metrics, names};
 use crate::authz::{Attributes, Authorizer};
@@ -18,25 +18,25 @@ const NODES_GROUP: &str = "system:nodes";
 const PRIVILEGED_GROUP: &str = "system:masters";
 const NODE_NAME_KEY: &str = "authentication.kubernetes.io/node-name";
 const ASSOCIATED_NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
-/// So many groups or extras are first asked about all at once (`manyAuthorizationChecksInLoop`).
+/// The number of groups or extras from which one check about all of them comes first (`manyAuthorizationChecksInLoop`).
 const MANY: usize = 4;
 
-/// One way.
+/// A mode of impersonation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// A service account of a pod impersonates the pod's node.
     AssociatedNode,
-    /// Any node.
+    /// Any node is impersonated.
     ArbitraryNode,
-    /// A service account.
+    /// A service account is impersonated.
     ServiceAccount,
-    /// Anybody else.
+    /// Any other user is impersonated.
     UserInfo,
-    /// The verb `impersonate`, as it has always been.
+    /// The legacy verb `impersonate`, without constraints.
     Legacy,
 }
 
-/// In the order in which they are tried.
+/// The modes in the order of their checks.
 pub(super) const MODES: [Mode; 5] =
     [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
 
@@ -64,7 +64,7 @@ impl<'a> Checks<'a> {
         self.requestor
     }
 
-    /// `impersonation.checkAuthorization`: no answer is a refusal too.
+    /// Requires an approval (`impersonation.checkAuthorization`); a missing answer is a rejection too.
     async fn require(&mut self, mode: Mode, user: &UserInfo, attributes: &Attributes) -> Result<(), Status> {
         let Some(left) = self.left.checked_sub(1) else {
             return Err(attributes.forbidden(user, "too many users, groups and extras to impersonate in one request"));
@@ -95,12 +95,12 @@ impl Mode {
         }
     }
 
-    /// As metrics name it.
+    /// Returns the mode's label in metrics.
     pub(super) fn label(self) -> &'static str {
         if self == Self::Legacy { "legacy" } else { self.name() }
     }
 
-    /// The verb, as an audit event names it.
+    /// Returns the verb as an audit event names it; empty for the legacy mode.
     pub(super) fn constraint(self) -> String {
         if self == Self::Legacy { String::new() } else { self.verb() }
     }
@@ -109,7 +109,7 @@ impl Mode {
         if self == Self::Legacy { "impersonate".into() } else { format!("impersonate:{}", self.name()) }
     }
 
-    /// Whether the mode is about such a user at all.
+    /// Whether the mode applies to such a user at all.
     fn is_about(self, wanted: &UserInfo, requestor: &UserInfo) -> bool {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let node = names::node(&wanted.username);
@@ -123,7 +123,7 @@ impl Mode {
         }
     }
 
-    /// The effective user, if this mode is about such users and the requestor may.
+    /// Returns the effective user, if the mode applies to the user and the requestor is allowed.
     pub(super) async fn check(
         self,
         checks: &mut Checks<'_>,
@@ -149,7 +149,8 @@ impl Mode {
         Ok(Some(user))
     }
 
-    /// The question about an associated node is the same for every node (`associatedNodeImpersonationAttributes`).
+    /// Returns the requestor of the reviews: a review about an associated node is the same for every node
+    /// (`associatedNodeImpersonationAttributes`).
     fn requestor_as_asked(self, requestor: &UserInfo) -> UserInfo {
         let mut requestor = requestor.clone();
         if self == Self::AssociatedNode {
@@ -171,12 +172,12 @@ impl Mode {
         }
     }
 
-    /// The group of users and groups: core in the old way.
+    /// Returns the API group of users and groups: core in the legacy mode.
     fn group(self) -> &'static str {
         if self == Self::Legacy { "" } else { AUTHENTICATION_GROUP }
     }
 
-    /// `impersonationModeState.authorizeUsername`.
+    /// Checks the user name, and sets the groups that follow from it (`impersonationModeState.authorizeUsername`).
     async fn check_name(
         self,
         checks: &mut Checks<'_>,
@@ -201,7 +202,7 @@ impl Mode {
         checks.require(self, requestor, &attributes).await
     }
 
-    /// `impersonationModeState.authorizeGroups`.
+    /// Checks the groups (`impersonationModeState.authorizeGroups`).
     async fn check_groups(
         self,
         checks: &mut Checks<'_>,
@@ -227,7 +228,7 @@ impl Mode {
         Ok(())
     }
 
-    /// `impersonationModeState.authorizeExtra`.
+    /// Checks the extra fields (`impersonationModeState.authorizeExtra`).
     async fn check_extra(
         self,
         checks: &mut Checks<'_>,
@@ -254,7 +255,7 @@ impl Mode {
     }
 }
 
-/// `impersonation.requesterAssociatedWithRequestedNodeUsername`.
+/// Whether the requestor is a service account on this node (`impersonation.requesterAssociatedWithRequestedNodeUsername`).
 fn is_associated(requestor: &UserInfo, node: &str) -> bool {
     let named =
         requestor.extra.get(NODE_NAME_KEY).is_some_and(|names| matches!(names.as_slice(), [name] if name == node));
@@ -273,7 +274,7 @@ fn add_implied_group(user: &mut UserInfo) {
     }
 }
 
-/// `impersonation.validateExtra`, with the texts of `validation.IsDomainPrefixedPath`.
+/// Checks the extra fields (`impersonation.validateExtra`, with the texts of `validation.IsDomainPrefixedPath`).
 fn extra_is_valid(extra: &BTreeMap<String, Vec<String>>) -> Result<(), String> {
     for (key, values) in extra {
         if key.is_empty() {

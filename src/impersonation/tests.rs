@@ -1,4 +1,4 @@
-//! Who may be whom. The texts are a kube-apiserver 1.36's.
+//! The users that a requestor may impersonate. The texts are a kube-apiserver 1.36's.
 
 use super::*;
 use crate::authn::fake::Upstream;
@@ -111,7 +111,7 @@ async fn refuses_as_kube_apiserver_does() {
     assert_eq!(case.refusal("alice", &[("user", "bob")]).await, (403, on("user-info")));
     assert_eq!(case.refusal("alice", &[("user", "system:serviceaccount:ns:sa")]).await, (403, on("serviceaccount")));
     assert_eq!(case.refusal("alice", &[("user", "system:node:n1")]).await, (403, on("arbitrary-node")));
-    // Who has impersonated in the old way before is told what the old way lacks.
+    // A requestor who has impersonated by the legacy verb before gets the rejection of the legacy mode.
     let bob = case.apply(&user("imp"), &[("user", "bob")]).await.unwrap().unwrap();
     assert_eq!((bob.user.groups.join(" "), bob.constraint.as_str()), ("system:authenticated".into(), ""));
     let group = r#"groups "g" is forbidden: User "imp" cannot impersonate resource "groups" in API group "" at the cluster scope"#;

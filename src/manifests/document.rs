@@ -1,4 +1,4 @@
-//! One document as kube-apiserver's strict decoder takes it (`serializer.EnableStrict`).
+//! Decodes one document like kube-apiserver's strict decoder (`serializer.EnableStrict`).
 
 use crate::go_text::{go_quote, go_type};
 use crate::kind::{GroupVersionKind, split_api_version};
@@ -9,30 +9,30 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The group whose kinds are known here.
+/// The group of the decoded kinds.
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// What a document is.
+/// The content of a document.
 #[derive(Debug, PartialEq)]
 pub(super) enum Read {
-    /// Objects of this kind; defaulted. A list of them has as many as it has.
+    /// Defaulted objects of one kind. A typed list may have any number of objects.
     Objects(GroupVersionKind, Vec<Object>),
-    /// A `v1` List, whose items are documents of their own.
+    /// A `v1` List, whose items are separate documents.
     List(Vec<Vec<u8>>),
-    /// A known kind that is none of those above, as Go writes its type.
+    /// Another registered kind, with the name of its Go type.
     Other(String),
 }
 
-/// A document, whatever its form.
+/// A parsed document, from YAML or JSON.
 struct Parsed {
     decoded: Decoded,
     is_json: bool,
 }
 
-/// Decodes a document; `kinds` are those whose objects are wanted.
+/// Decodes a document with objects of the given `kinds`.
 ///
 /// # Errors
-/// In kube-apiserver's words, for what is no object, or has fields that its kind has not.
+/// If the document is not an object, or has fields that its kind lacks; in kube-apiserver's words.
 pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, String> {
     let parsed = parse(text)?;
     let (api_version, kind) = type_of(&parsed.decoded.value)?;
@@ -63,7 +63,7 @@ pub(super) fn read(text: &[u8], kinds: &[&str]) -> Result<Read, String> {
     if is_wanted { Ok(Read::Objects(item, objects)) } else { Ok(Read::Other(go_type)) }
 }
 
-/// What begins with a brace is JSON, anything else YAML (`utilyaml.IsJSONBuffer`).
+/// Parses a document that begins with a brace as JSON, and others as YAML (`utilyaml.IsJSONBuffer`).
 fn parse(text: &[u8]) -> Result<Parsed, String> {
     let is_json = text.trim_ascii_start().starts_with(b"{");
     let decoded = if is_json {
@@ -97,7 +97,7 @@ fn type_of(value: &Value) -> Result<(&str, &str), String> {
     Ok((text("apiVersion")?, text("kind")?))
 }
 
-/// The objects in what was parsed; `item` is their kind where they are in a list of it.
+/// Decodes the objects in a document. `item` is the kind of the items if the document is a typed list.
 fn objects(
     parsed: Parsed,
     text: &[u8],
@@ -130,14 +130,14 @@ fn objects(
     items.into_iter().map(object).collect()
 }
 
-/// `runtime.NewStrictDecodingError`, if there is something to say.
+/// `runtime.NewStrictDecodingError`, if there are strict errors.
 fn be_strict(yaml: &[String], unknown: &[String]) -> Result<(), String> {
     let yaml = (!yaml.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", yaml.join("\n  ")));
     let all: Vec<&str> = yaml.iter().chain(unknown).map(String::as_str).collect();
     if all.is_empty() { Ok(()) } else { Err(format!("strict decoding error: {}", all.join(", "))) }
 }
 
-/// A `v1` List.
+/// Splits a `v1` List into its items.
 fn list(parsed: &Parsed, text: &[u8]) -> Result<Read, String> {
     #[derive(Deserialize)]
     struct Raw<'a> {
@@ -150,7 +150,7 @@ fn list(parsed: &Parsed, text: &[u8]) -> Result<Read, String> {
     let mut faults: Vec<String> = unknown.map(|key| format!("unknown field {}", go_quote(key))).collect();
     let mut yaml = duplicates.clone();
     if *is_json {
-        // What is twice within an item is said when the item is read.
+        // Duplicate fields within an item are reported when the item is decoded.
         let own = yaml.drain(..).filter(|path| !path.starts_with("items["));
         faults.extend(own.map(|path| format!("duplicate field {}", go_quote(&path))));
     }

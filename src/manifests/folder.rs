@@ -1,4 +1,4 @@
-//! A folder's files, cut into documents (`manifest.LoadFiles`).
+//! Reads a folder's files, and splits them into documents (`manifest.LoadFiles`).
 
 use super::go_error;
 use sha2::{Digest, Sha256};
@@ -7,29 +7,29 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// How many bytes the files of a folder may have together.
+/// The maximum bytes of all files of a folder together.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// One document, and the file that it is in.
+/// One document and the file that contains it.
 #[derive(Debug, PartialEq)]
 pub(super) struct Document {
     pub(super) file: PathBuf,
     pub(super) text: Vec<u8>,
 }
 
-/// What a folder holds.
+/// The content of a folder.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Contents {
-    /// In the order of the files' names.
+    /// The documents, in the order of the files' names.
     pub(super) documents: Vec<Document>,
-    /// `sha256:…` of all the text; empty where there is none.
+    /// The hash `sha256:…` of the whole text; empty for an empty folder.
     pub(super) hash: String,
 }
 
-/// Reads the YAML and JSON files that are in the folder itself.
+/// Reads the YAML and JSON files in the folder, without subfolders.
 ///
 /// # Errors
-/// When something there cannot be read.
+/// If the folder or a file cannot be read, or is too large.
 pub(super) fn read(folder: &Path) -> Result<Contents, String> {
     let unreadable = |error: &std::io::Error| {
         let why = go_error(error);
@@ -64,7 +64,7 @@ pub(super) fn read(folder: &Path) -> Result<Contents, String> {
     Ok(Contents { documents, hash })
 }
 
-/// Reads a file of at most so many bytes. What is no file might not end.
+/// Reads a file of at most `at_most` bytes. A file that is not regular, such as a pipe, is refused because it may never end.
 fn read_file(file: &Path, at_most: u64) -> Result<Vec<u8>, String> {
     let failed = |why: &str| format!("failed to read file {file:?}: {why}");
     let unreadable = |error: io::Error| failed(&format!("open {}: {}", file.display(), go_error(&error)));
@@ -80,7 +80,7 @@ fn read_file(file: &Path, at_most: u64) -> Result<Vec<u8>, String> {
     }
 }
 
-/// `sha256:` and the digest in hexadecimal.
+/// The text `sha256:` and the digest in hexadecimal.
 pub(super) fn sha256_text(digest: &[u8]) -> String {
     digest.iter().fold("sha256:".to_owned(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -88,17 +88,16 @@ pub(super) fn sha256_text(digest: &[u8]) -> String {
     })
 }
 
-/// Whether the file's name says that it is one.
+/// Whether the extension is that of a YAML or JSON file.
 fn is_manifest(name: &Path) -> bool {
     let extension = name.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
     matches!(extension.as_deref(), Some("yaml" | "yml" | "json"))
 }
 
-/// The documents between lines that begin with `---`, without white space around them and without empty ones
-/// (`utilyaml.YAMLReader`).
+/// Splits the text at lines that begin with `---`. Documents are trimmed, and empty documents are dropped (`utilyaml.YAMLReader`).
 ///
 /// # Errors
-/// When something else stands in the line of a separator.
+/// If text other than a comment follows a separator on its line.
 pub fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut documents = Vec::new();
     let mut current: Vec<u8> = Vec::new();
@@ -120,7 +119,7 @@ pub fn documents_of(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
                 continue;
             }
         }
-        // A separator that separates nothing stays, as in Go.
+        // A separator that follows no document stays part of the text, as in Go.
         current.extend_from_slice(line);
     }
     finish(&current);

@@ -9,21 +9,21 @@ use sha2::{Digest, Sha256};
 
 const PREFIX: &str = "apiserver_manifest_admission_config_controller_";
 
-/// What is counted of folders that are followed.
+/// The metrics of watched folders.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     reloads: IntCounterVec,
     last_reload: GaugeVec,
     last_config: IntGaugeVec,
-    /// The label of this server.
+    /// The label with this server's identity.
     id_hash: String,
 }
 
 impl Metrics {
-    /// Registers all of them.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// When one of the names is registered already.
+    /// If one of the names is registered already.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let options = |name: &str, help: &str| Opts::new(format!("{PREFIX}{name}"), help);
         let labels = &["status", "plugin", "apiserver_id_hash"];
@@ -60,16 +60,16 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// A plugin's manifests cannot be used.
+    /// Counts a failed reload of a plugin's manifests.
     pub(super) fn failed(&self, plugin: &str) {
         self.count("failure", plugin);
     }
 
-    /// A plugin's manifests have this hash now.
+    /// Counts a successful reload of a plugin's manifests, and sets their hash.
     pub(super) fn loaded(&self, plugin: &str, before: Option<&str>, hash: &str) {
         self.count("success", plugin);
         if let Some(before) = before {
-            // It is there unless somebody else took it, and gone is what it shall be.
+            // Removal fails only if the old hash is already gone, which is harmless.
             let _ = self.last_config.remove_label_values(&[plugin, &self.id_hash, before]);
         }
         self.last_config.with_label_values(&[plugin, &*self.id_hash, hash]).set(1);
@@ -82,13 +82,13 @@ impl Metrics {
     }
 }
 
-/// The name of this machine; empty where it has none.
+/// The host name of this machine; empty if it is unknown.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::env::var("HOSTNAME"));
     name.unwrap_or_default().trim().to_owned()
 }
 
-/// How kube-apiserver names itself (`genericapiserver.NewConfig`).
+/// kube-apiserver's identity (`genericapiserver.NewConfig`).
 fn server_id(host_name: &str) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
     let mut digest = Sha256::new();
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_server_is_named_as_kube_apiserver_names_itself() {
-        // base32(sha256(00 03 "lab" 00 0e "kube-apiserver")[:16]), in lower case and without padding.
+        // The identity is base32(sha256(00 03 "lab" 00 0e "kube-apiserver")[:16]), in lower case and without padding.
         assert_eq!(server_id("lab"), "apiserver-fxyybb3dhyfnee2rrgbb77ggn4");
     }
 }

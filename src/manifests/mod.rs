@@ -1,8 +1,8 @@
-//! Admission configurations from files (KEP-5793, `k8s.io/apiserver/pkg/admission/plugin/manifest`): the objects that a
-//! folder holds, decoded strictly, defaulted and validated as by the API, and followed while the process runs.
+//! Admission configurations from files (KEP-5793, `k8s.io/apiserver/pkg/admission/plugin/manifest`): decodes the objects in a
+//! folder strictly, defaults and validates them like the API, and watches the folder while the process runs.
 //!
-//! A plugin gets a [`Source`] with the [`Set`] of its kinds. What is wrong with the folder at the start is the caller's error;
-//! later it is logged and counted, and the set stays as it was.
+//! A plugin gets a [`Source`] with the [`Set`] of its kinds. At the start, an invalid folder is an error for the caller. Later,
+//! an invalid folder is logged and counted, and the set stays unchanged.
 
 mod folder;
 mod document;
@@ -23,16 +23,16 @@ pub use source::{Loaded, Source};
 use crate::config::FeatureGates;
 use std::path::{Path, PathBuf};
 
-/// What the names of objects from files end with, and no other's (`StaticConfigSuffix`).
+/// The suffix that names of objects from files must have, and other names must not have (`StaticConfigSuffix`).
 pub const SUFFIX: &str = ".static.k8s.io";
 
-/// The gate without which there are none.
+/// The feature gate that enables manifests.
 const GATE: &str = "ManifestBasedAdmissionControlConfig";
 
-/// The folder that a plugin's `staticManifestsDir` names (`ValidateStaticManifestsDir`); none if it is empty.
+/// The folder of a plugin's `staticManifestsDir` (`ValidateStaticManifestsDir`). `None` if the setting is empty.
 ///
 /// # Errors
-/// In kube-apiserver's words: when the feature gate is off, the path is not absolute, or no folder is there.
+/// If the feature gate is off, the path is not absolute, or the folder does not exist, in kube-apiserver's words.
 pub fn folder(given: &str, gates: &FeatureGates) -> Result<Option<PathBuf>, String> {
     if given.is_empty() {
         return Ok(None);
@@ -53,7 +53,7 @@ pub fn folder(given: &str, gates: &FeatureGates) -> Result<Option<PathBuf>, Stri
     }
 }
 
-/// A system error without Rust's number behind it, in lower case as Go writes it.
+/// Formats a system error without Rust's error number, in lower case like Go.
 fn go_error(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()

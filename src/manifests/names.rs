@@ -1,4 +1,4 @@
-//! The names that objects from files have, and that no object of the API gets (`validation.ValidateStaticSuffix`).
+//! The names that are reserved for objects from files (`validation.ValidateStaticSuffix`).
 
 use super::{GATE, SUFFIX};
 use crate::admission::{Attributes, Operation};
@@ -6,7 +6,7 @@ use crate::config::FeatureGates;
 use crate::go_text::go_quote;
 use crate::status::{Cause, Status};
 
-/// The resources that may come from files.
+/// The resources whose objects may come from files.
 const RESOURCES: [&str; 6] = [
     "mutatingadmissionpolicies",
     "mutatingadmissionpolicybindings",
@@ -16,20 +16,20 @@ const RESOURCES: [&str; 6] = [
     "validatingwebhookconfigurations",
 ];
 
-/// Whether these names are kept from the API: only where objects may come from files.
+/// Whether the names are reserved, which is so if objects may come from files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReservedNames(bool);
 
 impl ReservedNames {
-    /// As the feature gate has it.
+    /// The setting of the feature gate.
     pub fn new(gates: &FeatureGates) -> Self {
         Self(gates.is_on(GATE))
     }
 
-    /// Makes sure that a new object, which has been through the mutating phase, does not have such a name.
+    /// Checks that a new object does not have a reserved name. The mutating phase may set the name, so the check runs after the phase.
     ///
     /// # Errors
-    /// 422 where it does.
+    /// 422 if the name is reserved.
     pub fn check(self, attributes: &Attributes) -> Result<(), Status> {
         let Attributes { operation, kind, resource, subresource, object, .. } = attributes;
         let name = object.as_ref().map(|object| object.name()).unwrap_or_default();

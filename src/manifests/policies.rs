@@ -1,4 +1,4 @@
-//! Policies and their bindings from a folder (`policy/manifest/loader`).
+//! Loads policies and their bindings from a folder (`policy/manifest/loader`).
 
 use super::set::Rules;
 use super::validation::policy::{binding, policy};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// A kind of policy, and the kind of its bindings.
 pub trait Policy: DeserializeOwned {
-    /// Its bindings.
+    /// The type of the bindings.
     type Binding: DeserializeOwned;
     /// Both kinds, the policy's first.
     const KINDS: &'static [&'static str];
@@ -33,7 +33,7 @@ impl Policy for MutatingAdmissionPolicy {
     const KINDS: &'static [&'static str] = &["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"];
 }
 
-/// What a folder of policies holds; each list is sorted by name.
+/// The policies and bindings of a folder, each list sorted by name.
 #[derive(Debug)]
 pub struct Policies<P: Policy> {
     /// The policies.
@@ -45,7 +45,7 @@ pub struct Policies<P: Policy> {
 /// Reads the policies and bindings of a folder.
 ///
 /// # Errors
-/// At the first thing that is wrong in it; also when a binding's policy is not there.
+/// If the folder or an object is invalid, or a binding names a policy that the folder lacks. Loading stops at the first error.
 pub fn load<P: Policy>(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Policies<P>>, LoadError> {
     let [policies, bindings] = P::KINDS else { return Err(LoadError("a policy has two kinds".into())) };
     let validate = |kind: &str, object: &Object| match kind == *policies {

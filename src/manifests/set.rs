@@ -1,4 +1,4 @@
-//! What a folder comes to for one plugin: its objects by kind, each name once.
+//! The objects of one plugin's folder by kind, each with a unique name.
 
 use super::document::{self, Read};
 use super::{SUFFIX, folder};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why a folder cannot be used: in kube-apiserver's words, with the file, the object and the field.
+/// The reason why a folder is invalid, in kube-apiserver's words, with the file, the object and the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LoadError(pub String);
@@ -18,18 +18,18 @@ pub struct LoadError(pub String);
 /// The objects of a folder.
 #[derive(Debug, Default)]
 pub struct Set {
-    /// By kind, then by name.
+    /// The objects by kind and name.
     objects: BTreeMap<&'static str, BTreeMap<String, Object>>,
     hash: String,
 }
 
-/// What is asked of the objects of one plugin's folder.
+/// The requirements for the objects of one plugin's folder.
 pub struct Rules<'a> {
-    /// The kinds that may be there.
+    /// The allowed kinds.
     pub kinds: &'static [&'static str],
-    /// What is wrong with an object, as the API would say it: `field: text`, one each.
+    /// Returns the validation errors of an object, as `field: text` in the API's words.
     pub validate: &'a dyn Fn(&str, &Object) -> Vec<String>,
-    /// What is wrong with it because it is in a file.
+    /// Returns the error of an object that is valid in the API, but not allowed in a file.
     pub constrain: &'a dyn Fn(&str, &Object, &Path) -> Result<(), String>,
 }
 
@@ -37,7 +37,7 @@ impl Set {
     /// Reads a folder.
     ///
     /// # Errors
-    /// At the first thing that is wrong in it.
+    /// If the folder or an object is invalid. Reading stops at the first error.
     pub fn load(folder: &Path, rules: &Rules<'_>) -> Result<Self, LoadError> {
         let contents = folder::read(folder).map_err(LoadError)?;
         let mut set = Self { hash: contents.hash, ..Self::default() };
@@ -62,6 +62,7 @@ impl Set {
             Read::Other(found) => return Err(format!("unsupported resource type {found}")),
             Read::List(items) => {
                 return items.iter().try_for_each(|item| {
+                    // `accept` decodes the item again. This call only adds the prefix to errors of the decoder.
                     document::read(item, rules.kinds).map_err(|why| format!("failed to decode list item: {why}"))?;
                     self.accept(item, file, rules, files)
                 });
@@ -85,7 +86,7 @@ impl Set {
         Ok(())
     }
 
-    /// `sha256:…` of what was read; empty where nothing was.
+    /// The hash `sha256:…` of the files' text; empty for an empty folder.
     pub fn hash(&self) -> &str {
         &self.hash
     }
@@ -95,10 +96,10 @@ impl Set {
         self.objects.get(kind).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Takes the objects of a kind, sorted by name, as their type.
+    /// Takes the objects of a kind, sorted by name, as typed values.
     ///
     /// # Errors
-    /// When the type has a field that the kind has not in this way, which does not happen to what was decoded as it.
+    /// If an object does not fit the type, which does not happen to an object that was decoded as its kind.
     pub fn take<T: DeserializeOwned>(&mut self, kind: &str) -> Result<Arc<Vec<Arc<T>>>, LoadError> {
         let objects = self.objects.remove(kind).unwrap_or_default().into_iter().map(|(name, object)| {
             let typed = serde_json::from_value(object.into_value());
@@ -108,7 +109,7 @@ impl Set {
     }
 }
 
-/// `ValidateManifestName`, but for what is there twice.
+/// `ValidateManifestName`, without the check for duplicates.
 fn check_name(name: &str, file: &Path) -> Result<(), String> {
     if name.is_empty() {
         return Err(format!("resource in file {file:?} must have a name"));

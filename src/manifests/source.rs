@@ -1,20 +1,20 @@
-//! What a plugin has from files: read at the start, followed afterwards, swapped as one.
+//! A plugin's value from files: loaded at the start, reloaded after changes, and replaced as a whole.
 
 use super::{LoadError, Metrics};
 use crate::server::reload::{self, Reloading};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a folder comes to.
+/// The result of loading a folder.
 #[derive(Debug)]
 pub struct Loaded<T> {
     /// The value.
     pub value: Arc<T>,
-    /// `sha256:…` of the text that it is made of; empty where there is none.
+    /// The hash `sha256:…` of the files' text; empty for an empty folder.
     pub hash: String,
 }
 
-/// A value that follows a folder; or one that never changes, where there is no folder.
+/// A value that is reloaded when its folder changes, or a constant without a folder.
 #[derive(Debug)]
 pub struct Source<T> {
     current: Reloading<Arc<T>>,
@@ -28,11 +28,11 @@ impl<T: Default> Default for Source<T> {
 }
 
 impl<T: Send + Sync + 'static> Source<T> {
-    /// Loads the folder, and follows it for as long as this lives. A later failure leaves the value as it is; it is logged, and
-    /// counted for the plugin. Must be called inside a tokio runtime.
+    /// Loads the folder, and reloads it after changes until the source is dropped. A failed reload leaves the value unchanged;
+    /// the failure is logged, and counted for the plugin. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// When the first load fails.
+    /// If the first load fails.
     pub fn follow(
         folder: PathBuf,
         plugin: &'static str,
@@ -44,7 +44,7 @@ impl<T: Send + Sync + 'static> Source<T> {
         let counted = move || match load(&place) {
             Ok(Loaded { value, hash }) => {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-                // What was broken meanwhile and is as before is no reload.
+                // A load with the hash of the last valid load does not count as a reload.
                 if last.as_ref() != Some(&hash) {
                     metrics.loaded(plugin, last.as_deref(), &hash);
                     *last = Some(hash);
@@ -65,12 +65,12 @@ impl<T: Send + Sync + 'static> Source<T> {
 }
 
 impl<T> Source<T> {
-    /// The current value; the same `Arc` until it changes.
+    /// The current value. The `Arc` stays the same until the value changes.
     pub fn load(&self) -> Arc<T> {
         Arc::clone(&**self.current.load())
     }
 
-    /// Whether there is a folder.
+    /// Whether the value comes from a folder.
     pub fn is_followed(&self) -> bool {
         self.is_followed
     }

@@ -1,4 +1,4 @@
-//! Webhook configurations from a folder (`webhook/manifest/loader`).
+//! Loads webhook configurations from a folder (`webhook/manifest/loader`).
 
 use super::set::Rules;
 use super::{LoadError, Loaded, Set, validation};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A kind of webhook configuration.
 pub trait Configuration: DeserializeOwned {
-    /// The kind, alone: what a folder of such configurations may hold.
+    /// The kind, as the only element: the kinds that a folder of such configurations may contain.
     const KINDS: &'static [&'static str];
 }
 
@@ -27,7 +27,7 @@ impl Configuration for ValidatingWebhookConfiguration {
 /// Reads the configurations of a folder, sorted by name.
 ///
 /// # Errors
-/// At the first thing that is wrong in it.
+/// If the folder or a configuration is invalid. Loading stops at the first error.
 pub fn load<C: Configuration>(folder: &Path) -> Result<Loaded<Vec<Arc<C>>>, LoadError> {
     let validate = |_: &str, object: &Object| validation::configuration(object).0;
     let rules = Rules { kinds: C::KINDS, validate: &validate, constrain: &|_, object, file| by_url(object, file) };
@@ -36,7 +36,7 @@ pub fn load<C: Configuration>(folder: &Path) -> Result<Loaded<Vec<Arc<C>>>, Load
     Ok(Loaded { value, hash: set.hash().to_owned() })
 }
 
-/// `ValidateWebhookClientConfig`: there may be no cluster yet that has a Service.
+/// `ValidateWebhookClientConfig`: requires a URL, because the cluster of a Service may not run yet.
 fn by_url(object: &Object, file: &Path) -> Result<(), String> {
     for hook in object.items(&["webhooks"]) {
         let name = go_quote(hook.get("name").and_then(Value::as_str).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Which requests a hook, a policy or a binding is for: rules and selectors.
+//! The criteria of a hook, a policy or a binding: rules and selectors.
 
 use super::rules::Rule;
 use crate::admission::Attributes;
@@ -7,31 +7,31 @@ use crate::object::selector::LabelSelector;
 use k8s_openapi::api::admissionregistration::v1::{MatchResources, NamedRuleWithOperations, RuleWithOperations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as ApiSelector;
 
-/// Whether rules mean requests of a kind.
+/// The answer of rules for a kind of request.
 #[derive(Debug, PartialEq)]
 pub enum Meant<'a> {
-    /// Whatever the object is called.
+    /// The rules may match, whatever the object's name.
     Always,
-    /// Where it has one of these names.
+    /// The rules may match if the object has one of these names.
     Named(Vec<&'a str>),
-    /// Never.
+    /// The rules do not match.
     Never,
 }
 
 /// Compiled rules and selectors.
 #[derive(Debug, PartialEq)]
 pub struct Criteria {
-    /// Which resources are meant.
+    /// The rules that match resources.
     rules: Box<[Rule]>,
-    /// And which of them are not.
+    /// The rules that exclude resources.
     excluded: Box<[Rule]>,
-    /// Whether no rules mean every resource, not none.
+    /// Whether every resource matches: the rules of a policy or binding are empty. Empty rules of a webhook match none.
     is_any: bool,
-    /// Whether a rule also means the resources that are equivalent to those it names.
+    /// Whether a rule also matches the equivalents of the resources that it names.
     equivalent: bool,
-    /// From which namespaces; or what is wrong with the selector.
+    /// The namespace selector; or the error in it.
     pub namespaces: Result<LabelSelector, String>,
-    /// Which objects; or what is wrong with the selector.
+    /// The object selector; or the error in it.
     pub objects: Result<LabelSelector, String>,
 }
 
@@ -63,13 +63,13 @@ fn named(rule: NamedRuleWithOperations) -> Rule {
     Rule::new(&rule).for_objects(&names)
 }
 
-/// A selector that is not given is the API's default, which selects everything.
+/// Compiles a selector; a missing one is the API's default, which selects everything.
 fn selector(selector: Option<&ApiSelector>) -> Result<LabelSelector, String> {
     selector.map_or_else(|| Ok(LabelSelector::everything()), |selector| LabelSelector::from_api(Some(selector)))
 }
 
 impl Criteria {
-    /// A webhook's.
+    /// Compiles the criteria of a webhook.
     pub fn of_webhook(
         rules: &[RuleWithOperations],
         match_policy: Option<&str>,
@@ -86,7 +86,7 @@ impl Criteria {
         }
     }
 
-    /// Whether the rules may mean requests of this kind, whatever their objects are called.
+    /// Returns whether the rules may match requests of this kind, and for which object names.
     pub fn means(&self, attributes: &Attributes) -> Meant<'_> {
         let leaves_out = |rule: &Rule| rule.object_names().is_empty() && rule.matches(attributes, &attributes.resource);
         if self.excluded.iter().any(leaves_out) {
@@ -112,7 +112,7 @@ impl Criteria {
         self.is_any || self.rules.iter().any(|rule| rule.matches(attributes, resource))
     }
 
-    /// The first of these resources that a rule names, in the order of the rules.
+    /// Returns the first of these resources that a rule names, in the order of the rules.
     pub fn first_named<'a, T>(
         &self,
         attributes: &Attributes,
@@ -127,12 +127,12 @@ impl Criteria {
         self.equivalent && self.rules.iter().any(|rule| rule.concerns(attributes))
     }
 
-    /// Whether the resource is left out.
+    /// Whether a rule excludes the resource.
     pub fn excludes(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
         self.excluded.iter().any(|rule| rule.matches(attributes, resource))
     }
 
-    /// Whether an equivalent of the request's resource may be left out, and with that the request.
+    /// Whether an equivalent of the request's resource may be excluded, and with it the request.
     pub fn may_exclude_equivalents(&self, attributes: &Attributes) -> bool {
         self.equivalent && self.excluded.iter().any(|rule| rule.concerns(attributes))
     }

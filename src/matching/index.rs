@@ -1,5 +1,5 @@
-//! Which of many criteria may take a request, told without looking at the others: by what rules say of such requests, which is
-//! found out once, by the names of objects, and by what the selectors ask of labels.
+//! An index that finds the criteria that may match a request without a visit of all others: by the rules, which are evaluated once for each
+//! kind of request, by the names of objects, and by the labels that selectors require.
 
 use super::criteria::{Criteria, Meant};
 use crate::admission::{Attributes, Operation};
@@ -9,10 +9,10 @@ use crate::object::selector::{LabelSelector, Matching, SelectorSet};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Of how many kinds of requests it is kept what the rules say of them.
+/// The number of kinds of requests for which the matching rules are cached.
 const KINDS: usize = 512;
 
-/// Positions of criteria.
+/// An index of criteria by their positions.
 #[derive(Debug, Default)]
 pub struct Index {
     kinds: RwLock<Kinds>,
@@ -20,14 +20,14 @@ pub struct Index {
     objects: SelectorSet,
 }
 
-/// What the rules say of the kinds of requests that came so far, by resource.
+/// The rules that match each kind of request so far, by resource.
 #[derive(Debug, Default)]
 struct Kinds {
     by_resource: HashMap<Box<str>, Vec<Kind>>,
     count: usize,
 }
 
-/// Requests that rules do not tell apart but by the names of objects, and what may take them.
+/// A kind of requests between which rules differ only by object name, and the criteria that may match.
 #[derive(Debug)]
 struct Kind {
     group: Box<str>,
@@ -38,13 +38,13 @@ struct Kind {
     listed: Listed,
 }
 
-/// Positions, ascending.
+/// Positions in ascending order.
 type Positions = Arc<[u32]>;
 
 #[derive(Debug, Default)]
 struct Listed {
     any: Positions,
-    /// What takes objects of this name, but not of any.
+    /// Criteria that match objects of this name, but not of any name.
     by_name: HashMap<Box<str>, Positions>,
 }
 
@@ -93,11 +93,11 @@ impl Listed {
 }
 
 impl Index {
-    /// Of these, in this order; `None` takes every request.
+    /// Creates an index of these criteria, in this order; `None` matches every request.
     pub fn new<'a>(all: impl Iterator<Item = Option<&'a Criteria>> + Clone) -> Self {
         let everything = LabelSelector::everything();
         let selectors = |of: fn(&Criteria) -> &Result<LabelSelector, String>| {
-            // A broken selector is found to be one when it is asked.
+            // A broken selector selects everything here, so that the matcher finds the error.
             let selectors = all.clone().map(|criteria| criteria.and_then(|criteria| of(criteria).as_ref().ok()));
             SelectorSet::new(selectors.map(|selector| selector.unwrap_or(&everything)))
         };
@@ -106,8 +106,8 @@ impl Index {
         Self { kinds: RwLock::default(), namespaces, objects }
     }
 
-    /// Those of `all`, whose criteria are what this was made of, that may take such a request, in order; whatever is in the
-    /// object, until [`Candidates::look_at`] is told.
+    /// Returns the items of `all` that may match the request, in order, whatever its object contains until [`Candidates::look_at`] gets the
+    /// object. `criteria` must return the criteria from which the index was made.
     pub fn candidates<'a, T>(
         &'a self,
         all: &'a [T],
@@ -124,14 +124,14 @@ impl Index {
         let mut candidates = Candidates { index: self, all, left, next: [0; 2], namespaces: None, objects: None };
         let has_namespace = !attributes.namespace.is_empty() && !attributes.writes_namespace();
         if has_namespace && !self.namespaces.is_trivial() && !candidates.is_done() {
-            // What the cache does not have may match anything.
+            // A namespace that is not in the cache may match any selector.
             let namespace = cluster.namespace(&attributes.namespace);
             candidates.namespaces = namespace.map(|namespace| self.namespaces.matching(namespace.labels.iter()));
         }
         candidates
     }
 
-    /// The positions of what may take such a request by its rules, if such a one came before.
+    /// Returns the positions whose rules may match such a request, if the cache has its kind.
     fn listed(&self, attributes: &Attributes) -> Option<[Positions; 2]> {
         let kinds = self.kinds.read().unwrap_or_else(PoisonError::into_inner);
         let kinds = kinds.by_resource.get(&*attributes.resource.resource)?;
@@ -152,27 +152,27 @@ impl Index {
     }
 }
 
-/// What may take a request, each with its position among all.
+/// The items that may match a request, each with its position among all.
 pub struct Candidates<'a, T> {
     index: &'a Index,
     all: &'a [T],
-    /// Positions, and how many of each are behind.
+    /// The remaining positions; `next` counts how many of each list are consumed.
     left: [Positions; 2],
     next: [usize; 2],
-    /// Which namespace selectors match; none where that cannot be told.
+    /// The namespace selectors that match; `None` if that is unknown.
     namespaces: Option<Matching>,
-    /// Which object selectors match; none where nothing was looked at.
+    /// The object selectors that match; `None` while no object was given.
     objects: Option<Matching>,
 }
 
 impl<T> Candidates<'_, T> {
-    /// Only those among the first so many.
+    /// Keeps only the candidates among the first `count` items.
     #[must_use]
     pub fn among_first(self, count: usize) -> Self {
         Self { all: self.all.get(..count).unwrap_or(self.all), ..self }
     }
 
-    /// Leaves out what does not want such an object, which is the request's in some version.
+    /// Drops the candidates whose selectors do not match this object, which is the request's object in some version.
     pub fn look_at(&mut self, attributes: &Attributes, object: Option<&Object>) {
         if self.left.iter().zip(self.next).all(|(list, next)| next >= list.len()) {
             return;
@@ -189,17 +189,17 @@ impl<T> Candidates<'_, T> {
         }
     }
 
-    /// Whether none is left.
+    /// Whether no candidate is left.
     pub fn is_done(&self) -> bool {
         self.after(&mut { self.next }).is_none()
     }
 
-    /// The next that is selected; those before it are behind then.
+    /// Returns the next selected position and consumes the positions up to it.
     fn after(&self, next: &mut [usize; 2]) -> Option<usize> {
         let [any, named] = &self.left;
         let [next_any, next_named] = next;
         loop {
-            // No position is in both.
+            // No position is in both lists.
             let (list, at) = match (any.get(*next_any), named.get(*next_named)) {
                 (None, None) => return None,
                 (Some(any), Some(named)) if named < any => (named, &mut *next_named),

@@ -1,4 +1,4 @@
-//! Whether a hook, a policy or a binding is for a request (`generic.Webhook.ShouldCallHook`, `matching.Matcher.Matches`).
+//! The matcher of a hook, a policy or a binding (`generic.Webhook.ShouldCallHook`, `matching.Matcher.Matches`).
 
 use super::criteria::Criteria;
 use crate::admission::{Attributes, Operation};
@@ -10,7 +10,7 @@ use crate::object::selector::LabelSelector;
 use crate::status::Status;
 use std::sync::Arc;
 
-/// Kinds of `admissionregistration.k8s.io` that no webhook sees, so that nobody locks himself out.
+/// Kinds of `admissionregistration.k8s.io` that no webhook from the API matches, so that a webhook cannot block its own removal.
 const EXEMPT_KINDS: &[&str] = &[
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
@@ -20,22 +20,22 @@ const EXEMPT_KINDS: &[&str] = &[
     "MutatingAdmissionPolicyBinding",
 ];
 
-/// `rules.IsExemptAdmissionConfigurationResource`.
+/// Whether the request is on admission configuration (`rules.IsExemptAdmissionConfigurationResource`).
 pub fn is_exempt(attributes: &Attributes) -> bool {
     attributes.kind.group == "admissionregistration.k8s.io" && EXEMPT_KINDS.contains(&&*attributes.kind.kind)
 }
 
-/// As what a hook or a policy wants a request (`generic.WebhookInvocation`).
+/// The kind and resource in which a hook or a policy gets a request (`generic.WebhookInvocation`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// As what it is.
+    /// The request's own kind and resource.
     AsItIs,
-    /// As one on an equivalent resource.
+    /// An equivalent resource and its kind.
     As(Equivalent),
 }
 
 impl Wanted {
-    /// The resource that the hook is told of.
+    /// Returns the resource that the hook gets.
     pub fn resource<'a>(&'a self, attributes: &'a Attributes) -> &'a GroupVersionResource {
         match self {
             Self::AsItIs => &attributes.resource,
@@ -43,7 +43,7 @@ impl Wanted {
         }
     }
 
-    /// The kind of the objects that it is shown.
+    /// Returns the kind of the objects that the hook gets.
     pub fn kind<'a>(&'a self, attributes: &'a Attributes) -> &'a GroupVersionKind {
         match self {
             Self::AsItIs => &attributes.kind,
@@ -52,7 +52,7 @@ impl Wanted {
     }
 }
 
-/// Matches one request against hooks or policies; it looks its namespace up at most once, and what its resource is equivalent to.
+/// A matcher of one request with hooks or policies. Reads the namespace and the equivalents of the resource at most once each.
 pub struct Matcher<'a> {
     cluster: &'a Cluster,
     converter: &'a Converter,
@@ -61,15 +61,15 @@ pub struct Matcher<'a> {
 }
 
 impl<'a> Matcher<'a> {
-    /// For one pass over them.
+    /// Creates a matcher for one pass over hooks or policies.
     pub fn new(cluster: &'a Cluster, converter: &'a Converter) -> Self {
         Self { cluster, converter, namespace: None, equivalents: None }
     }
 
-    /// As what a request is wanted, if it is. `object` is the request's in the version that was wanted before.
+    /// Returns the kind and resource in which the request matches, or `None`. `object` is the request's object in its present version.
     ///
     /// # Errors
-    /// When that cannot be told of a request that the rules take.
+    /// If the rules may match, but a selector is invalid, or the equivalents or the namespace cannot be read.
     pub async fn wants(
         &mut self,
         criteria: &Criteria,
@@ -90,7 +90,7 @@ impl<'a> Matcher<'a> {
         Ok(Some(wanted))
     }
 
-    /// Its own resource first; then those that it is equivalent to, in the order of the rules.
+    /// Matches the request's own resource first; then its equivalents, in the order of the rules.
     async fn match_rules(&mut self, criteria: &Criteria, attributes: &Attributes) -> Result<Option<Wanted>, Status> {
         let resource = &attributes.resource;
         if criteria.excludes(attributes, resource) {
@@ -119,13 +119,13 @@ impl<'a> Matcher<'a> {
         Ok(named.filter(|_| may_be_named).cloned().map(Wanted::As))
     }
 
-    /// Whether a request may be wanted, as far as can be told without asking anybody.
+    /// Whether a request may match, as far as is known without a call to the API server.
     pub fn may_want(&self, criteria: &Criteria, attributes: &Attributes) -> bool {
         self.rules_may_match(criteria, attributes)
             && object_matches(&criteria.objects, attributes, attributes.object.as_ref()) != Ok(false)
     }
 
-    /// Whether rules may match, whatever is in the object.
+    /// Whether the rules may match, whatever the object contains.
     pub fn rules_may_match(&self, criteria: &Criteria, attributes: &Attributes) -> bool {
         if criteria.excludes(attributes, &attributes.resource) {
             return false;
@@ -138,7 +138,7 @@ impl<'a> Matcher<'a> {
             && known().is_none_or(|known| known.iter().any(|one| criteria.names(attributes, &one.resource)))
     }
 
-    /// `namespace.Matcher.MatchNamespaceSelector`.
+    /// Whether the namespace's labels match (`namespace.Matcher.MatchNamespaceSelector`).
     async fn namespace_matches(
         &mut self,
         selector: &Result<LabelSelector, String>,
@@ -153,7 +153,7 @@ impl<'a> Matcher<'a> {
         if selector.is_empty() {
             return Ok(true);
         }
-        // The namespace of a request on a namespace is the one in the request: the cache has not seen it yet.
+        // A write of a namespace is matched by the labels in the request: the cache has not seen these labels yet.
         if attributes.writes_namespace() {
             return Ok(object.is_some_and(|object| selector.matches(object.labels())));
         }
@@ -161,10 +161,10 @@ impl<'a> Matcher<'a> {
         Ok(selector.matches_map(&namespace.labels))
     }
 
-    /// A namespace, from the cache or else from the API server.
+    /// Returns a namespace, from the cache or else from the API server.
     ///
     /// # Errors
-    /// When there is none, or the API server cannot be asked.
+    /// If the namespace does not exist, or the API server cannot be asked.
     pub async fn namespace(&mut self, name: &str) -> Result<Arc<Namespace>, Status> {
         if let Some(asked) = &self.namespace {
             return asked.clone();
@@ -183,7 +183,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// `object.Matcher.MatchObjectSelector`: by the new or by the old object. A connect's options have no metadata to look at.
+/// Whether the new or the old object matches (`object.Matcher.MatchObjectSelector`). The options of a connect have no metadata.
 fn object_matches(
     selector: &Result<LabelSelector, String>,
     attributes: &Attributes,

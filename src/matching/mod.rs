@@ -1,4 +1,4 @@
-//! Which requests webhooks, policies and bindings are for: rules, selectors, equivalent resources, and the objects of a request in the
+//! The match of requests with webhooks, policies and bindings: rules, selectors, equivalent resources, and the objects of a request in the
 //! version that a hook or a policy names.
 
 pub mod rules;

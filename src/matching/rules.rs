@@ -1,11 +1,11 @@
-//! A hook's rules: which operations on which resources it wants to see (`predicates/rules`).
+//! A hook's rules: the operations and resources that the hook matches (`predicates/rules`).
 
 use crate::admission::{Attributes, Operations};
 use crate::conversion::cohabiting_groups;
 use crate::kind::GroupVersionResource;
 use k8s_openapi::api::admissionregistration::v1::RuleWithOperations;
 
-/// One rule, compiled.
+/// A compiled rule.
 #[derive(Debug, PartialEq)]
 pub struct Rule {
     operations: Operations,
@@ -13,7 +13,7 @@ pub struct Rule {
     versions: Names,
     resources: Vec<(String, String)>,
     scope: Scope,
-    /// Names of objects; none is any object.
+    /// Names of objects; an empty list matches any object.
     object_names: Box<[String]>,
 }
 
@@ -28,7 +28,7 @@ enum Scope {
     All,
     Namespaced,
     Cluster,
-    /// Anything else matches nothing.
+    /// Any other value; matches nothing.
     Unknown,
 }
 
@@ -48,7 +48,7 @@ impl Names {
 }
 
 impl Rule {
-    /// Compiles a rule; a scope that is not given is `*`.
+    /// Compiles a rule; a missing scope counts as `*`.
     pub fn new(rule: &RuleWithOperations) -> Self {
         let mut operations = Operations::NONE;
         for operation in rule.operations.iter().flatten() {
@@ -80,18 +80,18 @@ impl Rule {
         }
     }
 
-    /// The same for objects of these names only, unless there are none; an object without a name yet is none of them.
+    /// Restricts the rule to objects of these names, unless the list is empty; an object without a name yet matches no name.
     pub fn for_objects(mut self, names: &[String]) -> Self {
         self.object_names = names.into();
         self
     }
 
-    /// The names of the objects that it is for; none where it is for any.
+    /// Returns the names of the objects that the rule matches; empty if the rule matches any object.
     pub fn object_names(&self) -> &[String] {
         &self.object_names
     }
 
-    /// Whether it may match objects of some name; where it means what is `equivalent`, too, also by one of those.
+    /// Whether the rule may match for some object name; with `equivalent`, also through an equivalent resource.
     pub fn may_match(&self, attributes: &Attributes, equivalent: bool) -> bool {
         let GroupVersionResource { group, version, resource } = &attributes.resource;
         self.is_of_kind(attributes)
@@ -101,17 +101,17 @@ impl Rule {
             }
     }
 
-    /// `rules.Matcher.Matches`, for the request's own resource or for an equivalent of it.
+    /// Whether the rule matches the request's own resource or an equivalent of it (`rules.Matcher.Matches`).
     pub fn matches(&self, attributes: &Attributes, resource: &GroupVersionResource) -> bool {
         self.concerns(attributes) && self.groups.contain(&resource.group) && self.versions.contain(&resource.version)
     }
 
-    /// Whether it would match in some group and version. What is equivalent has the same names in all of them.
+    /// Whether the rule would match in some group and version. Equivalent resources have the same resource name in all of them.
     pub fn concerns(&self, attributes: &Attributes) -> bool {
         self.is_of_kind(attributes) && (self.object_names.is_empty() || self.object_names.contains(&attributes.name))
     }
 
-    /// The same for an object of some name.
+    /// Whether the rule would match in some group and version, for an object of some name.
     fn is_of_kind(&self, attributes: &Attributes) -> bool {
         self.operations.contain(attributes.operation)
             && self.scope_matches(attributes)
@@ -122,7 +122,7 @@ impl Rule {
         self.resources.iter().any(|(r, s)| (r == "*" || r == resource) && (s == "*" || s == subresource))
     }
 
-    /// A Namespace is cluster-scoped, though its requests have a namespace.
+    /// Whether the scope matches. A Namespace is cluster-scoped, though its requests have a namespace.
     fn scope_matches(&self, attributes: &Attributes) -> bool {
         let GroupVersionResource { group, version, resource } = &attributes.resource;
         let is_namespaces = (&**group, &**version, &**resource) == ("", "v1", "namespaces");

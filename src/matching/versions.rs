@@ -1,4 +1,4 @@
-//! The objects of a request in the versions that policies and validating webhooks want to see, each converted once
+//! The objects of a request in the versions that policies and validating webhooks name, each converted once
 //! (`versionedAttributeAccessor`).
 
 use crate::admission::Attributes;
@@ -7,25 +7,25 @@ use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::matching::Wanted;
 use crate::object::Object;
 
-/// The versions that were made so far, beside the request's own.
+/// The versions made so far, other than the request's own.
 #[derive(Debug, Default)]
 pub struct Versions(Vec<Objects>);
 
-/// What is looked at.
+/// The view of a request in one version.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// Kind of the objects.
+    /// The kind of the objects.
     pub kind: &'a GroupVersionKind,
-    /// The resource that is named.
+    /// The resource that the hook or policy names.
     pub resource: &'a GroupVersionResource,
-    /// The object as that kind.
+    /// The object, converted to that kind.
     pub object: Option<&'a Object>,
-    /// The old object as that kind.
+    /// The old object, converted to that kind.
     pub old_object: Option<&'a Object>,
 }
 
 impl<'a> View<'a> {
-    /// The request as it is.
+    /// Returns the view of the request as it is.
     pub fn own(attributes: &'a Attributes) -> Self {
         Self {
             kind: &attributes.kind,
@@ -37,10 +37,10 @@ impl<'a> View<'a> {
 }
 
 impl Versions {
-    /// Has the objects at hand as what is wanted.
+    /// Converts the objects to the wanted version, unless that is done already.
     ///
     /// # Errors
-    /// When they cannot be converted.
+    /// If the objects cannot be converted.
     pub async fn prepare(
         &mut self,
         converter: &Converter,
@@ -54,7 +54,7 @@ impl Versions {
         Ok(())
     }
 
-    /// The request as what is wanted, which was prepared.
+    /// Returns the view of the request in the wanted version, which must be prepared.
     pub fn view<'a>(&'a self, attributes: &'a Attributes, wanted: &'a Wanted) -> View<'a> {
         let (kind, resource) = (wanted.kind(attributes), wanted.resource(attributes));
         match self.0.iter().find(|objects| objects.kind == *kind) {
@@ -65,7 +65,7 @@ impl Versions {
         }
     }
 
-    /// The object as what is wanted, to change.
+    /// Returns the object in the wanted version, for changes.
     pub fn object_mut<'a>(&'a mut self, attributes: &'a mut Attributes, wanted: &Wanted) -> &'a mut Option<Object> {
         let kind = wanted.kind(attributes);
         match self.0.iter_mut().find(|objects| objects.kind == *kind) {

@@ -1,4 +1,4 @@
-//! The way of an answer to its client: who has a seat keeps it until the answer was written, or for too long was not read.
+//! The body of an answer: a request keeps its seat until the answer was written, or was not read for too long.
 
 use super::inflight::Seat;
 use crate::body::{Body, BoxError, Held};
@@ -12,12 +12,12 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// Bytes that are handed to the connection at a time; it asks for more when the client takes them.
+/// The bytes that the connection gets at a time; the connection asks for more when the client reads them.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The body of an answer that keeps the seat of its request. With `patience`, which is for requests that are not long-running, the
-/// seat and the upstream's answer are released also where nothing of the answer could be written for that time: the client
-/// loses the rest.
+/// Wraps the body of an answer, which keeps the seat of its request. `patience` is for requests that are not long-running: if no
+/// part of the answer can be written for that time, the seat and the upstream's answer are released, and the client loses the
+/// rest.
 pub(super) fn seated(body: Body, seat: Seat, patience: Option<Duration>) -> Body {
     if body.is_end_stream() {
         return body;
@@ -34,7 +34,7 @@ pub(super) fn seated(body: Body, seat: Seat, patience: Option<Duration>) -> Body
     Short(answer).boxed_unsync()
 }
 
-/// Gives an answer up of which nothing was written for too long.
+/// Gives up an answer of which no part was written for `patience`.
 async fn watch(answer: Weak<Answer>, since: Instant, patience: Duration) {
     let mut until = since + patience;
     loop {
@@ -48,16 +48,16 @@ async fn watch(answer: Weak<Answer>, since: Instant, patience: Duration) {
     }
 }
 
-/// An answer, until all of it was written.
+/// An answer that is not fully written.
 struct Answer(Mutex<State>);
 
 struct State {
-    /// None once it has ended or was given up.
+    /// `None` once the body has ended or was given up.
     body: Option<Body>,
-    /// The part of a frame that is for the next chunks.
+    /// The rest of a frame, for the next chunks.
     rest: Bytes,
     seat: Option<Seat>,
-    /// When a chunk was last written.
+    /// The time at which a chunk was last written.
     written: Instant,
     reader: Option<Waker>,
     watch: Option<AbortHandle>,
@@ -77,7 +77,7 @@ impl Answer {
             seat.count_unread();
         }
         drop((body, seat));
-        // The connection learns of it: at once if it waits for the upstream, else when the client reads.
+        // A connection that waits for the upstream gets the error at once, another connection when its client reads.
         if let Some(reader) = reader {
             reader.wake();
         }
@@ -93,7 +93,7 @@ impl Drop for Answer {
     }
 }
 
-/// Bytes on their way through the connection.
+/// Bytes in the connection's buffers; dropped once they are written.
 struct Chunk {
     bytes: Bytes,
     answer: Arc<Answer>,
@@ -111,11 +111,11 @@ impl Drop for Chunk {
     }
 }
 
-/// The body of an answer that ends by itself.
+/// The body of an answer that is not long-running.
 struct Short(Arc<Answer>);
 
 impl Short {
-    /// The next chunk of a frame's data.
+    /// Returns the next chunk of a frame's data.
     fn chunk(&self, state: &mut State, mut data: Bytes) -> Frame<Bytes> {
         if data.len() > CHUNK_BYTES {
             state.rest = data.split_off(CHUNK_BYTES);
@@ -219,7 +219,7 @@ mod tests {
         tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
         assert!(enter(&in_flight).is_none());
         tokio::time::sleep(Duration::from_secs(2)).await;
-        // The upstream's place as well as the seat.
+        // The upstream's body is dropped as well as the seat.
         assert!(dropped.await.is_err());
         assert!(enter(&in_flight).is_some());
         assert!(!body.is_end_stream());

@@ -1,8 +1,8 @@
 //! PATCH with an apply configuration: server-side apply.
 //!
-//! The API server knows the field managers, so it computes the outcome with a dry run, and the proxy does only where that is
-//! refused as invalid. What admission adds to it goes into the apply configuration that is forwarded; where no configuration
-//! can say so, the outcome is written.
+//! The API server knows the field managers, so a dry run computes the outcome; the proxy computes the outcome only if the dry run
+//! fails as invalid. The changes that admission makes go into the apply configuration that is forwarded. If no configuration can
+//! express them, the proxy sends a patch or a create instead.
 
 mod deviation;
 mod extend;
@@ -37,21 +37,21 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A resourceVersion that no object has: an apply configuration with it creates a missing object and conflicts with one
-/// that is there.
+/// A resourceVersion that no object has: an apply configuration with this version creates a missing object and conflicts with an
+/// existing one.
 const NO_VERSION: &str = "1";
 
 const UNREADABLE_VERSION: &str = "metadata or metadata.resourceVersion of the apply configuration is none";
 
 impl Write<'_> {
-    /// Admits what the apply comes to, and applies it.
+    /// Admits the outcome of the apply configuration, and applies it.
     pub(super) async fn apply(
         &self,
         options: &WriteOptions,
         exchange: &mut Exchange,
     ) -> Result<Response<Body>, Status> {
         if !self.knows_dry_runs {
-            // What it comes to shows only when it is tried, before it is admitted.
+            // Admission needs the outcome, and only a dry run shows it.
             return Err(Status::not_implemented(
                 "what an apply comes to at an aggregated API that knows no dry runs cannot be admitted; apply on the client's side instead",
             ));
@@ -74,11 +74,11 @@ impl Write<'_> {
         };
         let oddity = oddity(&configuration);
         if oddity.is_some() || !decoded.duplicates.is_empty() {
-            // The API server says what is wrong with it, as long as nobody puts another version there.
+            // A dry run gets the API server's error; the resourceVersion that the proxy sets later would hide the error.
             let answer = self.rehearse(self.apply_patch(&configuration)?).await?;
             let is_refused = match answer.status.as_u16() {
                 200..=299 => false,
-                // What else is invalid is said after the mutating phase.
+                // The API server reports other invalid fields after the mutating phase.
                 422 => is_about_version(&answer),
                 409 => !is_version_conflict(&answer),
                 _ => true,
@@ -99,13 +99,13 @@ impl Write<'_> {
         loop {
             let old = self.old_object().await?;
             let version = old.as_ref().map_or(NO_VERSION, Object::resource_version).to_owned();
-            // Otherwise a version that is written meanwhile would be replaced, and admission would have seen another.
+            // Without the resourceVersion, the apply could replace a version that admission has not seen.
             let mut pinned = configuration.clone();
             if !pinned.set(&["metadata", "resourceVersion"], Value::from(version.as_str())) {
                 return Err(Status::bad_request("error decoding YAML: metadata is no object"));
             }
             if old.is_none() && options.is_dry_run() {
-                // Nothing is replaced, and the answer would show it.
+                // The dry run of a create replaces nothing, and its answer would show the proxy's resourceVersion.
                 pinned = configuration.clone();
             }
             let answer = self.apply_once(&configuration, pinned, old, options, exchange).await?;
@@ -128,7 +128,7 @@ impl Write<'_> {
         let rehearsed = self.rehearse(self.apply_patch(&pinned)?).await?;
         let first = match rehearsed.status.as_u16() {
             200..=299 => Some(rehearsed.object()?),
-            // What is invalid is refused after the mutating phase, if it still is.
+            // An invalid outcome is refused after the mutating phase, unless admission corrects it.
             422 => None,
             _ => return Ok(rehearsed),
         };
@@ -136,7 +136,7 @@ impl Write<'_> {
         let is_stale = !names_no_version(asked) && found.is_some_and(|found| found != asked);
         let computed = match (&old, &first) {
             (Some(old), Some(first)) => self.defaulted(first).filter(|_| is_stale || first.fields() != old.fields()),
-            // Nothing is known of its fields.
+            // The kind has no schema.
             _ if matches!(self.node(), Node::Resource) => None,
             (old, first) => self.applied(configuration, old.as_ref(), first.is_some(), options)?,
         };
@@ -184,10 +184,10 @@ impl Write<'_> {
             }
         };
         let mut stored = tried.object()?;
-        // Admission owns nothing.
+        // Admission owns no fields.
         take_metadata(&mut stored, &before, "managedFields");
         if operation == Operation::Create {
-            // It is the proxy's.
+            // The resourceVersion in the answer is the one that the proxy set.
             take_version(&mut stored, configuration);
         }
         let whole = self.asks_for_no_more(&attributes, &tried).then(|| tried.with_object(&stored)).transpose()?;
@@ -206,16 +206,16 @@ impl Write<'_> {
         }
     }
 
-    /// What comes of a custom resource by the defaults of a version that is not stored: no answer shows them, as storing it has
-    /// dropped them again. Where nothing changes, nobody completes anything.
+    /// Returns the outcome with the defaults of a version that is not the storage version: no answer shows these defaults,
+    /// because storing the object has dropped them. The caller skips an apply without changes, which adds no defaults.
     fn defaulted(&self, outcome: &Object) -> Option<Object> {
         self.storage_version.as_ref().filter(|stored| **stored != self.target.resource.version)?;
         let decoded = decode_patched(outcome.clone().into_value(), self.target.kind(), self.schema.as_deref());
         decoded.ok().map(|normal| normal.object)
     }
 
-    /// What a configuration comes to, where the proxy can tell: alone, or on top of the object that is there. Whose it is then
-    /// is said too, unless that is known.
+    /// Computes the outcome of a configuration, alone or on top of the stored object; `None` if the proxy cannot. Computes the
+    /// field owners too, unless the API server has reported them.
     fn applied(
         &self,
         configuration: &Object,
@@ -224,7 +224,7 @@ impl Write<'_> {
         options: &WriteOptions,
     ) -> Result<Option<Object>, Status> {
         let (live, configuration) = (old.map(|old| old.clone().into_value()), configuration.clone().into_value());
-        // The managers of a scale are its parent's.
+        // The field managers of a scale are those of its parent.
         let is_of_parent = old.is_some() && self.target.subresource == "scale";
         let is_untold = is_of_parent || is_too_large(&configuration) || live.as_ref().is_some_and(is_too_large);
         let mut applied = match (old, is_owner_known || is_untold) {
@@ -245,7 +245,7 @@ impl Write<'_> {
         let Ok(mut object) = decoded.map(|normal| normal.object) else { return Ok(None) };
         if let Some(rest) = rest {
             let before = object.fields().clone();
-            // Nothing has changed in between but what decoding does to lists.
+            // Since then only decoding has changed the object, and only its lists.
             if rest.put_back(&before, object.fields_mut()).is_err() {
                 return Ok(None);
             }
@@ -254,8 +254,8 @@ impl Write<'_> {
         Ok(Some(object))
     }
 
-    /// The write that makes of the object what was admitted, and what it comes to when it is tried: an apply that says
-    /// more, where that comes to the very same.
+    /// Returns the write that turns the object into the admitted one, and the answer to its dry run. The write is an apply with
+    /// an extended configuration if the dry run of that apply gives exactly the admitted object.
     async fn try_admitted(
         &self,
         pinned: &Object,
@@ -279,8 +279,9 @@ impl Write<'_> {
         Ok((last, tried))
     }
 
-    /// The configuration with what admission added; none where it cannot say that. It takes from other managers what
-    /// admission changed, and only that: the client's own conflicts have shown already.
+    /// Returns the configuration with the changes that admission made; `None` if no configuration can express them. The apply is
+    /// forced, so it takes the fields that admission changed from other managers. The client's own conflicts have already shown
+    /// in the first dry run.
     fn apply_more(&self, pinned: &Object, forms: &Forms<'_>) -> Result<Option<Outgoing>, Status> {
         let mut configuration = pinned.clone();
         let (before, admitted) = (forms.before.fields(), forms.admitted.fields());
@@ -292,7 +293,8 @@ impl Write<'_> {
         Ok(Some(outgoing))
     }
 
-    /// The same as an update of the object that is there, or as a new one. Its writer owns it then, until it is disowned.
+    /// Builds an update of the stored object, or a create, instead of an apply. The writer owns the changed fields until the
+    /// second write of the owners.
     fn written_instead(&self, old: Option<&Object>, admitted: &Object) -> Result<Outgoing, Status> {
         let mut outgoing = match old {
             Some(old) => self.difference(old, admitted.whole())?,
@@ -313,7 +315,7 @@ impl Write<'_> {
         Ok(outgoing)
     }
 
-    /// A URL with these of the parameters that the client gave.
+    /// Returns a URL with those of the client's parameters that have these names.
     pub(super) fn uri_with(&self, path: &str, names: &[&str]) -> Result<Uri, Status> {
         let mut query = form_urlencoded::Serializer::new(String::new());
         let given = self.parts.uri.query().unwrap_or_default();
@@ -329,22 +331,22 @@ impl Write<'_> {
     }
 }
 
-/// What becomes of an object.
+/// The forms of an object during an apply.
 struct Forms<'a> {
-    /// What the client's configuration comes to, as far as the API server says.
+    /// The outcome of the client's configuration; `None` if the API server refuses it as invalid.
     first: Option<&'a Object>,
-    /// What mutating plugins were shown of it.
+    /// The outcome as mutating plugins were shown it.
     before: &'a Object,
-    /// What they made of that.
+    /// The object after the mutating phase.
     admitted: &'a Object,
 }
 
-/// What is odd about a configuration, and does not show any more once the proxy has put a version into it.
+/// A fault of a configuration that the API server no longer reports once the proxy has set a resourceVersion.
 #[derive(Clone, Copy)]
 enum Oddity {
-    /// It has no metadata, or says of the version that it is none.
+    /// The configuration has no metadata, or its resourceVersion is null, empty or zero.
     NoVersion,
-    /// Nothing can be put into what it has as metadata, or its version is that of no object.
+    /// The metadata is not an object, or the resourceVersion is not a number.
     Undecidable,
 }
 
@@ -361,7 +363,7 @@ fn oddity(configuration: &Object) -> Option<Oddity> {
     }
 }
 
-/// The version that a configuration names, if it names one.
+/// Copies the resourceVersion from a configuration; removes the object's if the configuration has none.
 fn take_version(object: &mut Object, configuration: &Object) {
     match configuration.resource_version() {
         "" => drop(object.remove(&["metadata", "resourceVersion"])),
@@ -369,13 +371,14 @@ fn take_version(object: &mut Object, configuration: &Object) {
     }
 }
 
-/// A conflict of versions, not one of field managers.
+/// Whether the answer is a conflict of versions, not of field managers.
 fn is_version_conflict(answer: &Answer) -> bool {
     let has_no_causes = |status: &Status| status.details.as_ref().is_none_or(|details| details.causes.is_empty());
     is_conflict(answer) && answer.status().is_some_and(|status| has_no_causes(&status))
 }
 
-/// What mutating plugins see of a configuration's outcome: what the API server only does behind them is not there yet.
+/// Returns a configuration's outcome as mutating plugins see it: without the changes that the API server makes after the mutating
+/// phase.
 fn unprepared(
     configuration: &Object,
     computed: Option<Object>,

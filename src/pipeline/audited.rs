@@ -19,8 +19,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Lets the event see the response, and end with it. What the event has no use for streams through, and so does what is not
-/// there after `patience`. `refusal` is the Status in a response of the proxy's own.
+/// Passes the response to the audit event, which ends with the response. A response that the event does not need streams through,
+/// and so does a body that is not complete after `patience`. `refusal` is the Status in a response of the proxy's own.
 pub(super) async fn follow(
     mut event: EventInProgress,
     response: Response<Body>,
@@ -65,17 +65,17 @@ pub(super) async fn follow(
     }
 }
 
-/// Why an answer's object is not known.
+/// The reason why the object of an answer is not known.
 enum Unread {
-    /// There is none.
+    /// The answer has no object.
     Empty,
-    /// It is larger than an event holds.
+    /// The object is larger than an event may hold.
     TooMuch,
-    /// It is in a form that is not read.
+    /// The answer has a form that cannot be read.
     Unknown(String),
 }
 
-/// The object that is answered, in JSON, whichever form the client accepts.
+/// Decodes the object of an answer, in any form that a client may accept.
 async fn answered(bytes: &Bytes, encoding: Option<&HeaderValue>) -> Result<Value, Unread> {
     let bytes = match encoding.map(HeaderValue::as_bytes) {
         None => bytes.clone(),
@@ -128,7 +128,8 @@ fn protobuf_object(envelope: &Envelope<'_>) -> Result<Value, String> {
 
 enum Collected {
     Whole(Bytes),
-    /// More than an event holds, or than came in time: all of it, those bytes that were read already in front.
+    /// A body that is larger than an event may hold, or that did not arrive in time: the whole body, with the bytes already read
+    /// in front.
     TooMuch(Body),
 }
 
@@ -155,7 +156,7 @@ fn too_much(read: BytesMut, rest: Result<Body, Option<BoxError>>) -> Collected {
     Collected::TooMuch(Prefixed { read: Some(read.freeze()), rest }.boxed_unsync())
 }
 
-/// A body of which the beginning was read already.
+/// A body whose beginning was already read.
 struct Prefixed {
     read: Option<Bytes>,
     rest: Result<Body, Option<BoxError>>,
@@ -176,7 +177,7 @@ impl http_body::Body for Prefixed {
     }
 }
 
-/// A body whose end is the event's.
+/// A body whose end completes the audit event.
 struct Followed {
     body: Body,
     event: Option<EventInProgress>,
@@ -260,7 +261,7 @@ mod tests {
         packed
     }
 
-    /// The last event of an answer.
+    /// Returns the last audit event of an answer.
     async fn event(code: u16, body: Vec<u8>, encoding: Option<&str>, refusal: Option<Status>) -> Value {
         let lines = Arc::new(Lines::default());
         let mut response = Response::builder().status(code);
@@ -321,7 +322,7 @@ mod tests {
         refusal.details = Some(Box::new(crate::status::Details { kind: "users".into(), ..Default::default() }));
         let wanted = json!({"metadata": {}, "status": "Failure", "message": "nobody may", "reason": "Forbidden",
             "details": {"kind": "users"}, "code": 403});
-        // Of the proxy's own, and of the API server.
+        // A refusal of the proxy's own, and one of the API server.
         for (body, own) in [(vec![b'?'], Some(refusal.clone())), (protobuf::encode_status(&refusal), None)] {
             assert_eq!(event(403, body, None, own).await["responseStatus"], wanted);
         }

@@ -1,8 +1,8 @@
 //! DELETE of a collection: list, then admit and delete item by item, as kube-apiserver does.
 //!
-//! Each item goes upstream as a deletecollection of that one name, since the caller may be allowed to do just that. The
-//! answer is the list as it was before that (`Store.DeleteCollection`), which the API server writes in the form that the
-//! client accepts.
+//! Each item goes upstream as a deletecollection of that one name, because the caller may have only that permission. The answer
+//! is the list before the deletion (`Store.DeleteCollection`); the API server writes that list in the form that the client
+//! accepts.
 
 use super::delete::{Deletion, Pinned, completed, delete_body, lost_the_version, names_a_version};
 use super::deletion::admitted_states;
@@ -24,16 +24,17 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// Items of one page of the list: fewer than kube-apiserver's `deleteCollectionPageSize`, since here they come as text.
+/// The items of one page of the list: fewer than kube-apiserver's `deleteCollectionPageSize`, because the proxy reads them as
+/// text.
 const PAGE: usize = 500;
-/// How many times fewer items the page has that is asked for instead of one that is too large.
+/// The factor by which a page shrinks if it has too many bytes.
 const FEWER: usize = 8;
-/// How many items that were not deleted the answer is asked for without.
+/// The highest number of undeleted items that a field selector excludes from the answer.
 const MAX_SPARED: usize = 100;
-/// The headers of a list that the client gets with it.
+/// The headers of the list that go to the client.
 const HEADERS: [HeaderName; 4] = [CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY];
 
-/// A page of the list. Its items are text, of which one at a time is made an object.
+/// A page of the list. The items are text, decoded one at a time.
 #[derive(Deserialize)]
 struct List<'a> {
     #[serde(default)]
@@ -58,21 +59,22 @@ impl<'a> List<'a> {
 }
 
 impl Write<'_> {
-    /// Admits and deletes the objects of the collection; the first refusal ends it.
+    /// Admits and deletes the objects of the collection; the first refusal ends the request.
     pub(super) async fn delete_collection(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.delete_options(exchange)?;
         let mut size = PAGE;
         let mut page = self.page("", &mut size).await?;
-        // The version at which all pages are true.
+        // The resourceVersion of all pages.
         let ListMetadata { resource_version: version, mut token } = List::read(&page)?.metadata;
         let is_whole = token.is_empty() || self.limit().is_some();
         let shown = match is_whole && self.takes_it_as_it_is(&page) {
             true => Ok(page.clone().into_response()),
-            // Before anything is deleted, so that what cannot be shown is not. It is read when everything is.
+            // The list is opened before the first deletion, so that a list that cannot be shown prevents the deletion. Its body
+            // is read after the last deletion.
             false => self.shown(&version, &[]).await,
         };
         let shown = match shown {
-            // What lists have no form for is deleted all the same (`handlers.transformResponseObject`).
+            // A collection whose list has no acceptable form is deleted all the same (`handlers.transformResponseObject`).
             Err(why) if why.code != StatusCode::NOT_ACCEPTABLE.as_u16() => return Err(why),
             shown => shown,
         };
@@ -102,14 +104,14 @@ impl Write<'_> {
         Ok(response)
     }
 
-    /// Who says how many wants just these.
+    /// Returns the client's `limit`: only that many objects are deleted.
     fn limit(&self) -> Option<usize> {
         let limit = query_value(self.parts.uri.query().unwrap_or_default(), "limit")?;
         limit.parse().ok().filter(|limit| *limit > 0)
     }
 
-    /// One page of what the request selects, of so many items. One that is too large is asked for again with fewer, unless
-    /// it is the client that says how many.
+    /// Reads a page of the selected objects, of `size` items. A page that is too large is read again with fewer items, unless the
+    /// client has set a limit.
     async fn page(&self, token: &str, size: &mut usize) -> Result<Answer, Status> {
         let gateway = &self.pipeline.gateway;
         loop {
@@ -128,12 +130,12 @@ impl Write<'_> {
         }
     }
 
-    /// The query of a page: the first is as the request says, the others are from `token` on.
+    /// Returns the query of a page: the first page has the request's parameters, the others continue from `token`.
     fn page_query(&self, token: &str, size: usize) -> String {
         if token.is_empty() {
             let limit = Some(self.own("limit")).filter(|limit| !limit.is_empty() && limit != "0");
             let limit = limit.unwrap_or_else(|| size.to_string());
-            // What makes no sense, the API server refuses.
+            // The API server refuses invalid parameters.
             let more = ["continue", "resourceVersion", "resourceVersionMatch", "sendInitialEvents", "timeoutSeconds"];
             let more = more.map(|key| (key, self.own(key)));
             let more: Vec<_> = more.iter().map(|(key, value)| (*key, value.as_str())).collect();
@@ -143,7 +145,7 @@ impl Write<'_> {
         }
     }
 
-    /// A parameter of the request's; empty if there is none.
+    /// Returns a parameter of the request; empty if the request has no such parameter.
     fn own(&self, key: &str) -> String {
         query_value(self.parts.uri.query().unwrap_or_default(), key).unwrap_or_default()
     }
@@ -152,14 +154,14 @@ impl Write<'_> {
         negotiate::agree(&self.parts.headers, &self.parts.uri, &self.target, self.pipeline.media_types)
     }
 
-    /// Whether a page as the proxy reads it is what the client would get.
+    /// Whether the page as the proxy reads it has the form that the client accepts.
     fn takes_it_as_it_is(&self, page: &Answer) -> bool {
         let plain = Agreed { media_type: MediaType::Json, is_pretty: false, is_converted: false };
         self.agreed() == Some(plain) && self.comes_plain(page.body.len())
     }
 
-    /// The list in the form that the client accepts, of this version and without the `spared`. It is not read yet: however long it
-    /// is, it streams to the client.
+    /// Opens the list of this version without the `spared` objects, in the form that the client accepts. The body is not read
+    /// yet: a list of any length streams to the client.
     async fn shown(&self, version: &str, spared: &[String]) -> Result<Response<Body>, Status> {
         let mut accepted = HeaderMap::new();
         for name in [ACCEPT, ACCEPT_ENCODING] {
@@ -173,7 +175,7 @@ impl Write<'_> {
 
     fn shown_query(&self, version: &str, spared: &[String], limit: Option<usize>) -> String {
         let (limit, token) = (limit.map(|limit| limit.to_string()).unwrap_or_default(), self.own("continue"));
-        // A token says of which version it is.
+        // A continue token already determines the version.
         let (version, exact) = match token.is_empty() && !version.is_empty() {
             true => (version, "Exact"),
             false => ("", ""),
@@ -192,7 +194,7 @@ impl Write<'_> {
         ])
     }
 
-    /// The list that was to be shown, without those of its items that were not deleted.
+    /// Returns the list for the client without the items that were not deleted.
     async fn without(&self, shown: Response<Body>, version: &str, spared: &[String]) -> Response<Body> {
         if spared.is_empty() {
             return shown;
@@ -207,7 +209,7 @@ impl Write<'_> {
         shown
     }
 
-    /// The request's own selectors and these parameters; empty ones are left out.
+    /// Builds a query from the request's selectors and these parameters; empty parameters are left out.
     fn selectors(&self, more: &[(&str, &str)]) -> String {
         let own = query_pairs(self.parts.uri.query().unwrap_or_default());
         let mut query = form_urlencoded::Serializer::new(String::new());
@@ -223,8 +225,8 @@ impl Write<'_> {
         query.finish()
     }
 
-    /// Admits and deletes one item. On a conflict that the client did not ask for, once more with the fresh one, if that is
-    /// still one of the selected.
+    /// Admits and deletes one item. After a conflict with the proxy's own resourceVersion, retries with the fresh item if the
+    /// request still selects it.
     async fn delete_item(&self, options: &Object, mut item: Object, exchange: &mut Exchange) -> Result<Item, Status> {
         let mut attempts = Attempts::new(&self.pipeline.limits);
         loop {
@@ -235,7 +237,7 @@ impl Write<'_> {
             let shown = completed(self.target.kind(), options, &old, Deletion::OfCollection);
             match self.admit_item(&shown, &old, exchange).await {
                 Ok(()) => {}
-                // `Store.DeleteCollection` goes on after whatever is NotFound.
+                // `Store.DeleteCollection` goes on after every NotFound.
                 Err(status) if status.reason == "NotFound" => return Ok(Item::Deleted),
                 Err(status) => return Err(status),
             }
@@ -274,13 +276,13 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// The object of this name, if it is one of the selected.
+    /// Reads the object with this name; `None` if the request does not select it.
     async fn fresh(&self, name: &str) -> Result<Option<Object>, Status> {
         let list = self.pipeline.gateway.read(&self.one_item_uri(name)?.to_string(), self.caller).await?;
         Ok(list.and_then(|list| Object::from_value(list.items(&["items"]).first()?.clone())))
     }
 
-    /// A list's item, which does not say of itself what it is.
+    /// Adds the kind and the apiVersion, which an item of a list lacks, and removes the unknown fields.
     fn with_kind(&self, mut item: Object) -> Object {
         let kind = self.target.kind();
         for (field, value) in [("kind", kind.kind.clone()), ("apiVersion", kind.api_version())] {
@@ -290,9 +292,9 @@ impl Write<'_> {
         item
     }
 
-    /// The collection's URL, selecting just this name; the write options are in the body.
+    /// Returns the collection's URL with a selector for this name; the write options are in the body.
     fn one_item_uri(&self, name: &str) -> Result<Uri, Status> {
-        // An item that changed meanwhile is deleted only if it is still one of the selected.
+        // The client's selector stays, so that an item that has changed is deleted only if the request still selects it.
         let own = query_value(self.parts.uri.query().unwrap_or_default(), "fieldSelector").unwrap_or_default();
         let separator = if own.is_empty() { "" } else { "," };
         let selector = format!("{own}{separator}metadata.name={}", escape_field_value(name));
@@ -301,13 +303,13 @@ impl Write<'_> {
     }
 }
 
-/// What became of an item.
+/// The result of the deletion of an item.
 enum Item {
-    /// It was deleted.
+    /// The item was deleted.
     Deleted,
-    /// There was nothing left to delete.
+    /// The item no longer exists, or the request no longer selects it.
     Gone,
-    /// The API server refused.
+    /// The API server refused the deletion.
     Refused(Answer),
 }
 

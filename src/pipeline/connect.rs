@@ -12,15 +12,15 @@ use http::{Method, Request, Response, Uri};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-/// Subresources of pods, services and nodes that are connected to.
+/// The subresources of pods, services and nodes that clients connect to.
 const SUBRESOURCES: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
 
-/// Whether the request may be a connect, before discovery is asked.
+/// Whether the request may be a connect, without a look at discovery.
 pub(super) fn may_be(info: &RequestInfo) -> bool {
     SUBRESOURCES.contains(&info.subresource.as_str())
 }
 
-/// Whether the API server could connect or stream such a request, as far as method and URL say.
+/// Whether the API server could connect or stream the request, as far as method and URL show.
 pub(super) fn is_possible(method: &Method, info: &RequestInfo) -> bool {
     let is_of_one = info.is_resource_request && info.api_group.is_empty() && !info.name.is_empty();
     let is_in_scope = info.namespace.is_empty() == (info.resource == "nodes");
@@ -35,14 +35,14 @@ pub(super) fn is_possible(method: &Method, info: &RequestInfo) -> bool {
         }
 }
 
-/// Whether such a subresource's name is anywhere in a path.
+/// Whether the path contains the name of a connect subresource.
 pub(super) fn is_named_in(path: &str) -> bool {
     path.split(['/', '\\']).any(|segment| SUBRESOURCES.contains(&segment))
 }
 
 impl Pipeline {
-    /// Admits the connection and passes it on; only what is proxied has methods of its own (`rest.Connecter`). Each phase has
-    /// attributes of its own, as in `handlers.ConnectResource`.
+    /// Admits the connection and streams it. Only `proxy` takes methods other than GET and POST (`rest.Connecter`). Each phase
+    /// has attributes of its own, as in `handlers.ConnectResource`.
     pub(super) async fn connect(
         &self,
         mut request: Request<Body>,
@@ -83,14 +83,14 @@ impl Pipeline {
     }
 }
 
-/// The options object in a query (`getRequestOptions`): `PodExecOptions` and the like.
+/// Builds the options object from a query (`getRequestOptions`): `PodExecOptions` and the like.
 fn connect_options(target: &Target, query: &str) -> Object {
     let mut fields = Map::new();
     fields.insert("kind".into(), target.kind().kind.as_str().into());
     fields.insert("apiVersion".into(), target.kind().api_version().into());
     let mut seen = Vec::new();
     for (key, value) in query_pairs(query) {
-        // Of what is no list the first value counts, empty or not.
+        // The first value of a scalar counts, even an empty one.
         let is_first = !seen.contains(&key);
         match (target.subresource.as_str(), &*key) {
             // `Convert_Slice_string_To_bool`: everything but "0" and "false" is true, and false is left out.
@@ -108,7 +108,7 @@ fn connect_options(target: &Target, query: &str) -> Object {
             }
             _ => {}
         }
-        // Names that mean nothing need not be remembered.
+        // Other names have no effect.
         if is_first && ["stdin", "stdout", "stderr", "tty", "container"].contains(&&*key) {
             seen.push(key);
         }
@@ -116,7 +116,7 @@ fn connect_options(target: &Target, query: &str) -> Object {
     if target.subresource == "proxy" && !target.rest.is_empty() {
         fields.insert("path".into(), target.rest.as_str().into());
     }
-    // As webhooks and policies see them on kube-apiserver: the command of an exec without one is null.
+    // kube-apiserver normalizes the options for webhooks and policies: the command of an exec without a command is null.
     let options = Value::Object(fields);
     match normal::built_in(target.kind(), options.clone()) {
         Some(Ok(normal)) => normal.object,
@@ -124,7 +124,8 @@ fn connect_options(target: &Target, query: &str) -> Object {
     }
 }
 
-/// The URL that asks for these options. Only what reads as them again is sent: the path behind a `proxy` is not rewritten.
+/// Returns the URL with these options in its query. The query must parse to the same options; the path behind a `proxy` is not
+/// rewritten.
 fn with_options(uri: &Uri, target: &Target, options: &Object) -> Result<Uri, Status> {
     let mut query = form_urlencoded::Serializer::new(String::new());
     let without_nulls = |mut options: Object| {

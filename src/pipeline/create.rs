@@ -11,7 +11,7 @@ use crate::status::Status;
 use http::Response;
 use serde_json::Value;
 
-/// How often a generated name is drawn anew when it is taken (`maxNameGenerationCreateAttempts`).
+/// The attempts to create an object with a generated name (`maxNameGenerationCreateAttempts`).
 const NAME_ATTEMPTS: usize = 8;
 
 impl Write<'_> {
@@ -55,7 +55,7 @@ impl Write<'_> {
         }
     }
 
-    /// The object in the body as the mutating phase begins with it.
+    /// Prepares the object in the body for the mutating phase.
     fn prepared(&self, mut object: Object) -> Result<Object, Status> {
         if self.target.subresource.is_empty() {
             wipe_system_fields(&mut object);
@@ -64,21 +64,21 @@ impl Write<'_> {
         Ok(object)
     }
 
-    /// The same object once more: what the body holds is rarely wanted twice.
+    /// Decodes and prepares the object again. The object is rarely needed twice, so no copy is kept.
     fn decoded_again(&self) -> Option<Object> {
         let form = Form::Normal(self.schema.as_deref());
         let decoded = decode_object(&self.body, self.media_type().ok()?, self.target.kind(), form).ok()?;
         self.prepared(decoded.object).ok()
     }
 
-    /// A limit range without a name is given one where it is stored (`limitrangeStrategy.PrepareForCreate`).
+    /// Whether the storage names the object: a limit range without a name (`limitrangeStrategy.PrepareForCreate`).
     fn is_named_later(&self, object: &Object) -> bool {
         let kind = self.target.kind();
         (&*kind.group, &*kind.kind) == ("", "LimitRange") && object.name().is_empty()
     }
 
-    /// The refusal of an object that has no name after the mutating phase: the API server's, which also says what else is wrong
-    /// with the object.
+    /// Returns the refusal of an object that has no name after the mutating phase. The API server's refusal has the object's
+    /// other errors too.
     async fn refuse_nameless(
         &self,
         attributes: &Attributes,
@@ -93,14 +93,15 @@ impl Write<'_> {
     }
 }
 
-/// What a name is to be generated from, where the object has none (`rest.BeforeCreate`).
+/// Returns the base of a generated name, if the object needs one (`rest.BeforeCreate`).
 fn generated_name_base(attributes: &Attributes) -> Option<String> {
     let object = attributes.object.as_ref()?;
     let wanted = attributes.subresource.is_empty() && object.name().is_empty() && !object.generate_name().is_empty();
     wanted.then(|| object.generate_name().to_owned())
 }
 
-/// Draws a name, so that the validating phase sees what is stored. A namespace is not in itself then (`handlers.createHandler`).
+/// Draws a name, so that the validating phase sees the stored name. The namespace of a namespace stays empty
+/// (`handlers.createHandler`).
 fn draw_name(attributes: &mut Attributes, base: &str) {
     let name = generate_name(base);
     if let Some(object) = &mut attributes.object {

@@ -15,12 +15,12 @@ use http::Response;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Said before anybody is asked whether a job may be deleted (`REST.Delete` of jobs).
+/// The warning for the deletion of a job without a propagation policy, given before admission (`REST.Delete` of jobs).
 const KEPT_PODS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
                          remove them or set propagationPolicy=Orphan to suppress this warning";
 
 impl Write<'_> {
-    /// Admits and deletes the object; on a conflict that the client did not ask for, once more with the fresh one.
+    /// Admits and deletes the object. After a conflict with the proxy's own resourceVersion, retries with the fresh object.
     pub(super) async fn delete(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.delete_options(exchange)?;
         let mut attempts = Attempts::new(&self.pipeline.limits);
@@ -35,7 +35,7 @@ impl Write<'_> {
         }
     }
 
-    /// The DeleteOptions in the body, or in the query where there is no body.
+    /// Reads the DeleteOptions from the body, or from the query if there is no body.
     pub(super) fn delete_options(&self, exchange: &mut Exchange) -> Result<Object, Status> {
         let media_type = if self.body.is_empty() { MediaType::Json } else { self.media_type()? };
         let query = self.parts.uri.query().unwrap_or_default();
@@ -74,7 +74,7 @@ impl Write<'_> {
         Ok((answer, retry))
     }
 
-    /// Preconditions that do not hold are a 409 before any plugin runs (`rest.BeforeDelete`).
+    /// Checks the preconditions: a mismatch is a 409 before any plugin runs (`rest.BeforeDelete`).
     pub(super) fn check_preconditions(&self, options: &Object, old: &Object, deletion: Deletion) -> Result<(), Status> {
         let said = |field: &str| options.get(&["preconditions", field]).and_then(Value::as_str);
         let kind = self.target.kind();
@@ -98,16 +98,16 @@ impl Write<'_> {
     }
 }
 
-/// What of the object that admission saw must still be so when it is deleted.
+/// The precondition on the admitted object that a delete carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pinned {
-    /// All of it.
+    /// The uid and the resourceVersion.
     Version,
-    /// That it is the same object.
+    /// Only the uid.
     Uid,
 }
 
-/// DeleteOptions that delete just the object that admission saw.
+/// Builds DeleteOptions that delete only the admitted object.
 pub(super) fn delete_body(options: &Object, old: &Object, what: Pinned) -> Result<Bytes, Status> {
     let mut options = options.clone();
     let version = Value::from(old.resource_version());
@@ -121,10 +121,10 @@ pub(super) fn delete_body(options: &Object, old: &Object, what: Pinned) -> Resul
     serde_json::to_vec(&options).map(Bytes::from).map_err(Status::internal_error)
 }
 
-/// Whether the API server found the object at the version that admission saw, and lost that version on the way. A delete whose
-/// options take away the last finalizer ends so whenever it names a version: the object is not updated first, but deleted at once,
-/// and `Store.Delete` goes on with the empty version of the update that was not made. The client sees this only where it names a
-/// version itself; otherwise the object is to be deleted by its uid.
+/// Whether the API server found the admitted version of the object, and lost that version on the way. A delete with a
+/// resourceVersion always ends so if its options remove the last finalizer: `Store.Delete` deletes the object without an update,
+/// and then compares the empty version of the omitted update. The client sees this error only if the client named a version;
+/// otherwise the proxy deletes the object by its uid.
 pub(super) fn lost_the_version(answer: &Answer, options: &Object, old: &Object) -> bool {
     let lost =
         || format!("ResourceVersion in precondition: , ResourceVersion in object meta: {}", old.resource_version());
@@ -133,14 +133,14 @@ pub(super) fn lost_the_version(answer: &Answer, options: &Object, old: &Object) 
         && answer.status().is_some_and(|status| status.message.ends_with(&lost()))
 }
 
-/// What a DELETE is about.
+/// The scope of a DELETE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deletion {
     OfOne,
     OfCollection,
 }
 
-/// The options as plugins see them: in kube-apiserver the storage has completed them by then.
+/// Completes the options for plugins: in kube-apiserver the storage completes them before admission.
 pub(super) fn completed(kind: &GroupVersionKind, options: &Object, old: &Object, deletion: Deletion) -> Object {
     let mut options = options.clone();
     let asked = options.get(&["gracePeriodSeconds"]).and_then(Value::as_i64);
@@ -149,7 +149,7 @@ pub(super) fn completed(kind: &GroupVersionKind, options: &Object, old: &Object,
         _ => asked,
     };
     if let Some(period) = period {
-        // `rest.BeforeDelete` takes what is negative for a second.
+        // `rest.BeforeDelete` treats a negative period as one second.
         let period = if period < 0 { 1 } else { period };
         let _options_are_an_object = options.set(&["gracePeriodSeconds"], period.into());
     }
@@ -162,12 +162,13 @@ pub(super) fn completed(kind: &GroupVersionKind, options: &Object, old: &Object,
     options
 }
 
-/// Whether its `REST.Delete` looks at preconditions itself, and pins the uid; a collection passes it by.
+/// Whether the kind's own `REST.Delete` checks preconditions and pins the uid. The deletion of a collection does not call this
+/// method.
 fn is_deleted_in_its_own_way(kind: &GroupVersionKind) -> bool {
     matches!((&*kind.group, &*kind.kind), ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition"))
 }
 
-/// How long a pod has to end (`podStrategy.CheckGracefulDelete`).
+/// Returns the grace period of a pod in seconds (`podStrategy.CheckGracefulDelete`).
 fn pod_period(asked: Option<i64>, pod: &Object) -> i64 {
     if pod.str(&["spec", "nodeName"]).is_empty() || matches!(pod.str(&["status", "phase"]), "Failed" | "Succeeded") {
         return 0;
@@ -175,7 +176,7 @@ fn pod_period(asked: Option<i64>, pod: &Object) -> i64 {
     asked.or_else(|| pod.get(&["spec", "terminationGracePeriodSeconds"])?.as_i64()).unwrap_or(0)
 }
 
-/// Whether the client itself insists on a version.
+/// Whether the client's options have a resourceVersion.
 pub(super) fn names_a_version(options: &Object) -> bool {
     !options.str(&["preconditions", "resourceVersion"]).is_empty()
 }

@@ -1,4 +1,4 @@
-//! What a DELETE does to an object (`registry.Store.Delete`), as far as admission sees of it: how often it is asked, and about what.
+//! The steps of a DELETE (`registry.Store.Delete`) that admission sees: how often admission runs, and with which object.
 
 use super::delete::Deletion;
 use crate::kind::GroupVersionKind;
@@ -13,8 +13,8 @@ const TIMESTAMP: [&str; 2] = ["metadata", "deletionTimestamp"];
 const PERIOD: [&str; 2] = ["metadata", "deletionGracePeriodSeconds"];
 const FINALIZERS: [&str; 2] = ["metadata", "finalizers"];
 
-/// The states of the object that admission is asked about, in order: none where the DELETE changes nothing, two where the object is
-/// updated or looked at before it is taken out of the store. `options` are as the storage completes them.
+/// Returns the states of the object that admission sees, in order: none if the DELETE changes nothing, two if the object is
+/// updated or read before its removal from the store. `options` are as the storage completes them.
 pub(super) fn admitted_states(
     kind: &GroupVersionKind,
     options: &Object,
@@ -45,14 +45,14 @@ pub(super) fn admitted_states(
     }
 }
 
-/// How an object is deleted (`rest.BeforeDelete`).
+/// The form of an object's deletion (`rest.BeforeDelete`).
 #[derive(Debug, PartialEq, Eq)]
 enum Graceful {
-    /// At once, as far as finalizers let it.
+    /// Immediate, as far as finalizers allow.
     No,
-    /// It is marked, and gone when these seconds are over.
+    /// The object is marked, and removed after these seconds.
     Within(i64),
-    /// It is marked already, and not to be gone any earlier.
+    /// The object is marked already, and the request does not shorten its period.
     Pending,
 }
 
@@ -70,7 +70,7 @@ fn graceful(kind: &GroupVersionKind, options: &Object, old: &Object) -> Graceful
     }
 }
 
-/// The finalizers that are left (`deletionFinalizersForGarbageCollection`).
+/// Returns the remaining finalizers (`deletionFinalizersForGarbageCollection`).
 fn finalizers_after(kind: &GroupVersionKind, options: &Object, old: &Object) -> Vec<Value> {
     let finalizers = old.items(&FINALIZERS);
     if kind.kind == "Event" && matches!(&*kind.group, "" | "events.k8s.io") {
@@ -92,7 +92,7 @@ fn finalizers_after(kind: &GroupVersionKind, options: &Object, old: &Object) -> 
     kept.chain(added.map(|(_, name)| name.into())).collect()
 }
 
-/// The object as it is updated before it is taken out of the store at once. Only its version is not known yet.
+/// Returns the object as updated right before its immediate removal from the store. Only the new resourceVersion is unknown.
 fn marked(old: &Object) -> Object {
     let mut marked = old.clone();
     let period = old.get(&PERIOD).and_then(Value::as_i64).unwrap_or(0);

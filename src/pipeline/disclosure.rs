@@ -1,7 +1,7 @@
-//! What the proxy answers by itself tells of objects that it has read: only to who may do what is asked for.
+//! Authorization of the proxy's own answers: an answer about an object that the proxy has read needs the caller's permission.
 //!
-//! With `--authorization-mode=AlwaysAllow` the API server refuses what gets there. What the proxy refuses does not get there,
-//! so the API server is asked then, as the caller.
+//! With `--authorization-mode=AlwaysAllow` the API server authorizes the requests that it receives. The API server does not
+//! receive a request that the proxy refuses, so the proxy asks for the decision as the caller.
 
 use super::gateway::with_body;
 use super::write::out_of_time;
@@ -17,19 +17,19 @@ use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 const PATH: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 impl Pipeline {
-    /// Whether the caller may be told what the proxy found.
+    /// Checks that the caller may get an answer about the objects that the proxy has read.
     ///
     /// # Errors
-    /// 403 if not, in the API server's words; whatever keeps the API server from saying so.
+    /// 403 with the API server's text if the caller may not; the API server's error if there is no decision.
     pub(super) async fn may_be_told(&self, info: &RequestInfo, caller: &Caller) -> Result<(), Status> {
-        // With the client's own credentials the proxy has read no more than the client may.
+        // With the client's own credentials the proxy reads no more than the client may.
         if caller.credentials.is_some() {
             return Ok(());
         }
         self.may_do(info, caller).await
     }
 
-    /// Whether plugins may act for the caller, where one of them changes more than the object.
+    /// Checks that the caller has the permission for the request, if a plugin changes more than the object.
     ///
     /// # Errors
     /// As for [`Self::may_be_told`].
@@ -46,7 +46,7 @@ impl Pipeline {
         }
     }
 
-    /// Asks the API server as the caller, where nobody has asked it yet.
+    /// Asks the API server as the caller, if the proxy leaves authorization to the API server.
     async fn may_do(&self, info: &RequestInfo, caller: &Caller) -> Result<(), Status> {
         if !self.authorizer.leaves_it_to_the_upstream() {
             return Ok(());
@@ -67,9 +67,9 @@ impl Pipeline {
                     serde_json::from_slice(&answer.body).map_err(Status::internal_error)?;
                 review.status.map(Decision::from).unwrap_or_default()
             }
-            // An API server that has no access reviews has no access to review.
+            // An API server without access reviews has no authorization.
             404 | 405 => return Ok(()),
-            // Whoever may not even ask may not do the thing either.
+            // A caller without the permission to ask has no permission for the request either.
             401 | 403 => Decision::default(),
             _ => return Err(answer.into_refusal()),
         };

@@ -1,5 +1,5 @@
-//! Whether what serves an aggregated API knows dry runs: one that does not would store what was only to be tried. Its OpenAPI
-//! document says so, as it does to kubectl (`resource.QueryParamVerifierV3`).
+//! The support of aggregated APIs for dry run: a server without support would store an object that was only tried. The OpenAPI
+//! document shows the support, as it does to kubectl (`resource.QueryParamVerifierV3`).
 
 use super::Caller;
 use super::gateway::Gateway;
@@ -12,11 +12,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many groups' versions are remembered, and how long.
+/// The highest number of group versions in the cache.
 const REMEMBERED: u64 = 64;
 const LIFETIME: Duration = Duration::from_secs(60);
 
-/// What is remembered of documents: of every version of a group, which operations may be dry runs.
+/// A cache of documents: for every version of a group, the operations that support dry run.
 pub struct DryRuns(AnswerCache<Arc<HashSet<String>>>);
 
 impl Default for DryRuns {
@@ -26,7 +26,7 @@ impl Default for DryRuns {
 }
 
 impl DryRuns {
-    /// Whether a request with this method may be one. What cannot be read says no.
+    /// Whether a request with this method may be a dry run; false if the document cannot be read.
     pub(super) async fn are_known(&self, gateway: &Gateway, caller: &Caller, method: &Method, target: &Target) -> bool {
         let (group, version) = (&*target.resource.group, &*target.resource.version);
         let key = self.0.key(&[group.as_bytes(), version.as_bytes()]);
@@ -45,7 +45,7 @@ impl DryRuns {
     }
 }
 
-/// A method and a path whose parameters have no names.
+/// Returns the key of an operation: the method, and the path without the names of its parameters.
 fn operation(method: &str, path: &str) -> String {
     format!("{} {path}", method.to_lowercase())
 }
@@ -72,7 +72,7 @@ struct Document {
     paths: HashMap<String, HashMap<String, Operation>>,
 }
 
-/// An operation; what else a path has is none that may be a dry run.
+/// An entry of a path. Only an operation may be a dry run.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Operation {

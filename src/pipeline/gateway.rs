@@ -1,4 +1,4 @@
-//! The way to the API server: requests of callers, streamed, and requests of the proxy's own on the way to a decision.
+//! The path to the API server: streamed requests of callers, and the proxy's own requests during admission.
 
 use crate::body::{Body, full};
 use crate::config::Limits;
@@ -21,32 +21,32 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whoever a request is done for.
+/// The user on whose behalf a request is sent.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The user that counts: after impersonation.
+    /// The effective user, after impersonation.
     pub user: Arc<UserInfo>,
-    /// What the client presented, where it goes upstream as it is.
+    /// The client's credentials, if they go upstream unchanged (`passthrough`).
     pub credentials: Option<ClientCredentials>,
-    /// Whether the request is the proxy's own: admitted as the user's, and sent as the proxy's.
+    /// Whether the request is the proxy's own: admitted as the user's, and sent with the proxy's credentials.
     pub is_proxy: bool,
 }
 
-/// The way to the API server.
+/// The path to the API server.
 pub struct Gateway {
-    /// What carries the proxy's own requests.
+    /// The transport of the proxy's own requests.
     pub transport: SharedTransport,
-    /// What passes on those of callers.
+    /// The forwarder of callers' requests.
     pub forwarder: Forwarder,
-    /// Bytes of an answer that is read as a whole.
+    /// The bytes that an answer may have if the proxy reads it as a whole.
     pub response_bytes: usize,
-    /// For what the proxy reads as a whole on the way to a decision.
+    /// The memory for answers that the proxy reads as a whole during admission.
     pub room: Room,
-    /// Which release the API server is of.
+    /// The release of the API server.
     pub release: Arc<Release>,
 }
 
-/// What answers that are read as a whole may take of the process's memory together.
+/// The memory that all answers read as a whole may take together.
 pub struct Room {
     shares: Arc<Shares>,
     page_bytes: usize,
@@ -54,7 +54,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// As much as these bounds say.
+    /// Creates the room from the limits.
     pub fn new(limits: &Limits) -> Self {
         let all = limits.whole_answers_bytes / KIBIBYTE;
         Self {
@@ -64,16 +64,16 @@ impl Room {
         }
     }
 
-    /// Bytes of a page of a list.
+    /// The bytes of one page of a list.
     pub(super) fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// Reads a body of at most so many bytes. What is more than [`FREE_BYTES`] takes from the user's part, until the bytes are
-    /// dropped; `system:masters` have no part, but all they want.
+    /// Reads a body of at most `limit` bytes. Bytes beyond [`FREE_BYTES`] count against the user's share until the returned bytes
+    /// are dropped. Members of `system:masters` have no share and no bound but `limit`.
     ///
     /// # Errors
-    /// 413 where it is longer, 429 where others have the room for too long.
+    /// 413 if the body is longer than `limit`, 429 if other requests hold the memory for longer than the wait timeout.
     async fn read(&self, mut body: Body, limit: usize, user: &UserInfo) -> Result<Bytes, Status> {
         let too_large = || Status::too_large(&format!("limit is {limit}"));
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
@@ -89,7 +89,7 @@ impl Room {
                 return Err(too_large());
             }
             if length > room {
-                // As a buffer grows.
+                // At least doubles, as a growing buffer does.
                 let more = room.max(length.max(announced) - room);
                 if !user.is_privileged() {
                     let taking = self.shares.take(&user.username, more / KIBIBYTE + 1);
@@ -112,7 +112,7 @@ impl Room {
     }
 }
 
-/// Bytes, and the room that they take.
+/// Bytes together with the shares of the memory that they take.
 struct Held {
     bytes: Bytes,
     _shares: Vec<Share>,
@@ -125,10 +125,10 @@ impl AsRef<[u8]> for Held {
 }
 
 const KIBIBYTE: usize = 1024;
-/// Bytes of an answer for which nobody waits: there are no more of them than requests have seats.
+/// The bytes of an answer that need no share: the number of seats bounds the number of such answers.
 const FREE_BYTES: usize = 256 * KIBIBYTE;
 
-/// Bytes of a Status that was compressed.
+/// The bytes that a compressed Status may have once decompressed.
 const STATUS_BYTES: u64 = 1024 * 1024;
 
 /// An answer that was read as a whole.
@@ -140,13 +140,13 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The object in it.
+    /// Returns the object in the answer.
     pub(super) fn object(&self) -> Result<Object, Status> {
         serde_json::from_slice(&self.body)
             .map_err(|error| Status::internal_error(format!("the API server answered with what is no object: {error}")))
     }
 
-    /// The same with another object in it, in JSON that is laid out as before.
+    /// Returns the answer with another object, in JSON with the same layout.
     pub(super) fn with_object(&self, object: &Object) -> Result<Self, Status> {
         let is_pretty = self.body.starts_with(b"{\n");
         let body = if is_pretty { serde_json::to_vec_pretty(object) } else { serde_json::to_vec(object) };
@@ -159,7 +159,7 @@ impl Answer {
         Ok(Self { status: self.status, headers, body: body.into() })
     }
 
-    /// The Status in it, in whichever form the client accepts.
+    /// Returns the Status in the answer, in any form that a client may accept.
     pub(super) fn status(&self) -> Option<Status> {
         let body = self.plain_body()?;
         match body.first()? {
@@ -172,7 +172,7 @@ impl Answer {
         }
     }
 
-    /// The body without the compression that the client may have asked for.
+    /// Returns the body without the compression that the client may have asked for.
     fn plain_body(&self) -> Option<Cow<'_, [u8]>> {
         match self.headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes()) {
             None => Some(Cow::Borrowed(&self.body)),
@@ -185,7 +185,7 @@ impl Answer {
         }
     }
 
-    /// It, to be sent to the client.
+    /// Turns the answer into a response for the client.
     pub(super) fn into_response(self) -> Response<Body> {
         let mut response = Response::new(full(self.body));
         *response.status_mut() = self.status;
@@ -194,7 +194,7 @@ impl Answer {
         response
     }
 
-    /// The refusal in it, as it was worded.
+    /// Returns the refusal in the answer, with the API server's text.
     pub(super) fn into_refusal(self) -> Status {
         self.status().unwrap_or_else(|| {
             let code = self.status.as_u16();
@@ -204,10 +204,10 @@ impl Answer {
 }
 
 impl Gateway {
-    /// Passes a request on as the caller's, streaming both ways.
+    /// Forwards a request as the caller's, and streams both bodies.
     ///
     /// # Errors
-    /// When the API server does not answer.
+    /// If the API server does not answer.
     pub(super) async fn stream(&self, request: Request<Body>, caller: &Caller) -> Result<Response<Body>, Status> {
         match caller.is_proxy {
             true => self.transport.send(request).await.map_err(unavailable),
@@ -215,10 +215,10 @@ impl Gateway {
         }
     }
 
-    /// Sends a request as the caller's with this body, and reads the answer as a whole.
+    /// Sends a request with its body as the caller's, and reads the answer as a whole.
     ///
     /// # Errors
-    /// When the API server does not answer, or too much.
+    /// If the API server does not answer, or its answer is too long.
     pub(super) async fn ask_as(&self, caller: &Caller, request: Request<Body>) -> Result<Answer, Status> {
         let response = self.stream(request, caller).await?;
         self.collect(response).await
@@ -227,17 +227,17 @@ impl Gateway {
     /// Sends a request as the proxy's own, and reads the answer as a whole.
     ///
     /// # Errors
-    /// When the API server does not answer, or too much.
+    /// If the API server does not answer, or its answer is too long.
     pub(super) async fn ask_as_proxy(&self, request: Request<Body>) -> Result<Answer, Status> {
         let response = self.transport.send(request).await.map_err(unavailable)?;
         self.collect(response).await
     }
 
-    /// Reads an object for admission. It is read as the proxy, for a caller who may change an object need not be allowed to
-    /// read it; in `passthrough`, where the proxy has no rights, as the caller.
+    /// Reads an object for admission with the proxy's credentials, because a caller who may change an object may lack the
+    /// permission to read it. In `passthrough`, where the proxy has no permissions, the caller's credentials are used.
     ///
     /// # Errors
-    /// When the API server does not answer, or refuses with anything but 404.
+    /// If the API server does not answer, or refuses with a code other than 404.
     pub(super) async fn read(&self, path: &str, caller: &Caller) -> Result<Option<Object>, Status> {
         let answer = self.read_own(path, caller).await?;
         match answer.status {
@@ -247,10 +247,10 @@ impl Gateway {
         }
     }
 
-    /// Reads a document in the same way.
+    /// Reads a document with the credentials that [`Self::read`] uses.
     ///
     /// # Errors
-    /// The same; 404 as well.
+    /// If the API server does not answer, or refuses; 404 is an error too.
     pub(super) async fn read_document<T: DeserializeOwned>(&self, path: &str, caller: &Caller) -> Result<T, Status> {
         let answer = self.read_own(path, caller).await?;
         match answer.status {
@@ -259,10 +259,10 @@ impl Gateway {
         }
     }
 
-    /// Reads a list in the same way; none if it has more bytes than the limit.
+    /// Reads a list with the credentials that [`Self::read`] uses; `None` if the list has more bytes than `limit`.
     ///
     /// # Errors
-    /// The same.
+    /// If the API server does not answer, or refuses.
     pub(super) async fn read_list(&self, path: &str, limit: usize, caller: &Caller) -> Result<Option<Answer>, Status> {
         let response = self.own(path, HeaderMap::new(), caller).await?;
         match self.read_whole(response, limit, caller).await {
@@ -274,10 +274,10 @@ impl Gateway {
         }
     }
 
-    /// Opens a list in the same way, in a form that these headers accept; its body streams.
+    /// Opens a list with the credentials that [`Self::read`] uses and these `Accept` headers; the body streams.
     ///
     /// # Errors
-    /// The same.
+    /// If the API server does not answer, or refuses.
     pub(super) async fn open_list(
         &self,
         path: &str,
@@ -303,7 +303,7 @@ impl Gateway {
         Ok(Answer { status: parts.status, headers: parts.headers, body })
     }
 
-    /// A read of the proxy's own; in JSON, unless the headers say what it accepts.
+    /// Sends a read of the proxy's own. The answer is in JSON, unless the headers have an `Accept`.
     async fn own(&self, path: &str, headers: HeaderMap, caller: &Caller) -> Result<Response<Body>, Status> {
         let mut request = Request::new(full(Bytes::new()));
         *request.uri_mut() = path.parse::<Uri>().map_err(|_| Status::no_such_path())?;
@@ -330,7 +330,7 @@ fn unreadable(why: Status) -> Status {
     Status::internal_error(format!("the API server's answer could not be read: {why}"))
 }
 
-/// A request of the caller's with another body.
+/// Builds a request with the caller's headers and another body.
 pub(super) fn with_body(
     method: &Method,
     uri: &Uri,
@@ -349,8 +349,8 @@ pub(super) fn with_body(
     request.map(|()| full(body))
 }
 
-/// Takes CBOR out of what is accepted, which a kube-apiserver without `CBORServingAndStorage` does not know. Who accepts nothing
-/// else is refused before.
+/// Removes CBOR from the accepted media types, because a kube-apiserver without `CBORServingAndStorage` does not know it. A
+/// client that accepts only CBOR is refused earlier.
 pub(super) fn without_cbor(headers: &mut HeaderMap) {
     let is_cbor = |range: &str| {
         let media_type = range.split(';').next().unwrap_or_default().trim();
@@ -368,7 +368,7 @@ pub(super) fn without_cbor(headers: &mut HeaderMap) {
     }
 }
 
-/// What a client is told when the API server does not answer.
+/// The Status for the client if the API server does not answer.
 pub(super) fn unavailable(error: UpstreamError) -> Status {
     tracing::warn!(%error, "the API server did not answer");
     match error {

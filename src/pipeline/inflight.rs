@@ -1,5 +1,5 @@
-//! `--max-requests-inflight`, `--max-mutating-requests-inflight`, and the bounds of watches and upgrades: who comes on top is told to
-//! come back.
+//! `--max-requests-inflight`, `--max-mutating-requests-inflight`, and the bounds of watches and upgrades: a request above a bound
+//! gets 429.
 
 use super::connect;
 use crate::config::Limits;
@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Seats of four kinds: for reads and writes (`filters.WithMaxInFlightLimit`), for what is long-running, for upgrades. Nobody takes
-/// more of a kind than are left to all others: a user whose requests do not end leaves room.
+/// Seats of four kinds: for reads and writes (`filters.WithMaxInFlightLimit`), for long-running requests, for upgrades. A user
+/// gets no more seats of a kind than are left, so that a user whose requests do not end leaves room for others.
 pub struct InFlight {
     reads: Option<Arc<Seats>>,
     writes: Option<Arc<Seats>>,
@@ -35,7 +35,7 @@ struct Taken(Arc<Seats>, Arc<UserInfo>);
 
 struct Seats {
     free: Mutex<Free>,
-    /// How many one user gets.
+    /// The seats that one user may have.
     of_one: usize,
     taken: IntGauge,
     refused: IntCounter,
@@ -46,14 +46,14 @@ struct Free {
     taken: HashMap<Name, usize>,
 }
 
-/// A user, told apart by name.
+/// A user, identified by name.
 struct Name(Arc<UserInfo>);
 
 impl InFlight {
-    /// As many seats as these bounds say.
+    /// Creates the seats from the limits.
     ///
     /// # Errors
-    /// When the registry has the metrics already.
+    /// If the registry already has the metrics.
     pub fn new(limits: &Limits, registry: &Registry) -> prometheus::Result<Self> {
         let opts = Opts::new(
             "kube_admission_proxy_requests_inflight",
@@ -90,7 +90,7 @@ impl InFlight {
     /// Takes a seat.
     ///
     /// # Errors
-    /// 429 when none is left, or this user has as many as a user gets.
+    /// 429 if no seat is left, or the user has as many seats as one user may have.
     pub(super) fn enter(
         &self,
         method: &Method,
@@ -110,8 +110,9 @@ impl InFlight {
         Err(Status::try_again_later())
     }
 
-    /// The seats that are for such a request. Only what the API server could connect or stream is long-running: anything else under
-    /// such a name is a read or a write, which costs reviews before it is refused. A watch over WebSocket is a watch.
+    /// Returns the seats for a request. Only a request that the API server could connect or stream is long-running: any other
+    /// request under such a name is a read or a write, which costs access reviews before its refusal. A watch over WebSocket is a
+    /// watch.
     fn seats(&self, method: &Method, info: &RequestInfo, upgrades: bool) -> Option<&Arc<Seats>> {
         let is_get = *method == Method::GET;
         let is_connect = connect::is_possible(method, info);
@@ -141,7 +142,7 @@ impl Seats {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the user gets one.
+    /// Takes a seat for the user; false if the user gets no seat.
     fn take(&self, user: &Arc<UserInfo>) -> bool {
         let Free { left, taken } = &mut *self.free();
         match taken.get_mut(&*user.username) {

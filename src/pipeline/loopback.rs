@@ -1,5 +1,5 @@
-//! Requests of the proxy's own, where kube-apiserver uses its loopback client: what plugins create, and the calls of webhooks that the
-//! API server itself serves. Their writes are admitted by the whole chain.
+//! Requests of the proxy's own, for which kube-apiserver uses its loopback client: objects that plugins create, and calls of
+//! webhooks that the API server itself serves. The whole chain admits these writes.
 
 use super::gateway::with_body;
 use super::{Caller, Exchange, Pipeline, target};

@@ -1,7 +1,7 @@
-//! `metadata.managedFields` during admission: kube-apiserver has brought them up to date before any plugin sees the object.
+//! `metadata.managedFields` during admission: kube-apiserver updates this field before any plugin sees the object.
 //!
-//! They are shown and taken back again: what is sent on has those that the client sent, as the API server behind keeps the
-//! books itself.
+//! The proxy sets the field for plugins, and restores the client's value afterwards, because the API server behind computes
+//! managedFields itself.
 
 use super::write::Write;
 use crate::admission::{Attributes, Operation};
@@ -21,7 +21,7 @@ const FIELD: [&str; 2] = ["metadata", "managedFields"];
 const INVALID: &str = ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
     mutating admission controller; please fix your requests: ";
 
-/// What is to be undone after a phase.
+/// The state that is to be restored after a phase.
 pub(super) struct Shown {
     sent: Option<Value>,
     shown: Option<Value>,
@@ -29,7 +29,7 @@ pub(super) struct Shown {
 }
 
 impl Write<'_> {
-    /// Shows them, if a plugin looks at them. An apply has them already: it was tried at the API server.
+    /// Sets the managedFields, if a plugin reads them. The object of an apply has them already, from the dry run.
     pub(super) fn show_managed_fields(&self, attributes: &mut Attributes) -> Option<Shown> {
         attributes.object.as_ref()?;
         let is_apply = self.parts.method == Method::PATCH && self.patch_type().ok() == Some(PatchType::Apply);
@@ -37,12 +37,12 @@ impl Write<'_> {
             return None;
         }
         if is_apply {
-            // One that changes nothing leaves the books as they are.
+            // An apply that changes nothing leaves managedFields unchanged.
             attributes.reinvocation.has_fine_times = attributes.object.as_ref() != attributes.old_object.as_deref();
             return None;
         }
         let object = attributes.object.as_ref()?;
-        // Those of an object that is too large are shown as they were sent.
+        // An object that is too large keeps the client's managedFields.
         let (shown, is_renewed) =
             self.owners_after(attributes, &self.before_write(attributes)?, &object.clone().into_value())?;
         attributes.reinvocation.has_fine_times = is_renewed;
@@ -56,13 +56,13 @@ impl Write<'_> {
         Some(Shown { sent, shown, was_changed })
     }
 
-    /// What they are before plugins that look at them get to see them.
+    /// Returns the managedFields before the mutating phase, if a plugin reads them.
     pub(super) fn managed_fields_before(&self, attributes: &Attributes) -> Option<Option<Value>> {
         let object = attributes.object.as_ref()?;
         self.pipeline.chain.looks_at_managed_fields(attributes).then(|| object.get(&FIELD).cloned())
     }
 
-    /// Puts them back where plugins have left them invalid, and warns (`managedFieldsValidatingAdmissionController`).
+    /// Restores managedFields that plugins have made invalid, and warns (`managedFieldsValidatingAdmissionController`).
     pub(super) fn mend_managed_fields(&self, attributes: &mut Attributes, before: Option<Value>) {
         let Some(object) = attributes.object.as_mut().filter(|object| object.get(&FIELD) != before.as_ref()) else {
             return;
@@ -73,8 +73,8 @@ impl Write<'_> {
         }
     }
 
-    /// Shows who owned a scale so far, if a plugin looks: of the owners of its parent, those of the replicas. Answers with the
-    /// old object as it was.
+    /// Sets the previous owners of a scale in the old object, if a plugin reads them: the owners of the replicas in its parent.
+    /// Returns the unchanged old object.
     pub(super) async fn show_owners_of_scale(
         &self,
         attributes: &mut Attributes,
@@ -104,13 +104,13 @@ impl Write<'_> {
         Ok(Some(std::mem::replace(old, Arc::new(shown))))
     }
 
-    /// The field manager of the write.
+    /// Returns the field manager of the write.
     pub(super) fn manager(&self, attributes: &Attributes) -> String {
         let manager = attributes.options.as_ref().map_or("", |options| options.str(&["fieldManager"]));
         manager_name(manager, self.header(USER_AGENT).unwrap_or_default())
     }
 
-    /// What the write is to those who keep the books.
+    /// Describes the write for the computation of managedFields.
     pub(super) fn change<'w>(&'w self, manager: &'w str) -> Change<'w> {
         Change {
             kind: self.target.kind(),
@@ -124,7 +124,7 @@ impl Write<'_> {
 }
 
 impl Shown {
-    /// Puts back what the client sent, unless a plugin had its own mind.
+    /// Restores the client's managedFields, unless a plugin has changed the field.
     pub(super) fn take_back(self, attributes: &mut Attributes) {
         let Some(object) = &mut attributes.object else { return };
         if object.get(&FIELD) != self.shown.as_ref() {

@@ -1,5 +1,5 @@
-//! Whether the forms in which a write comes, and in which it wants its answer, are forms that there are: before anything is
-//! read or done for it, in kube-apiserver's order and words.
+//! Checks the media types of a write's body and of its answer before any other work, in kube-apiserver's order and with its
+//! texts.
 
 use super::target::Target;
 use super::write::schema;
@@ -12,7 +12,7 @@ use crate::status::{Details, Status};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Request, Uri};
 
-/// The checks of the handlers.
+/// Runs the checks of the handlers.
 pub(super) fn check(
     request: &Request<Body>,
     info: &RequestInfo,
@@ -31,18 +31,18 @@ pub(super) fn check(
     if agree(request.headers(), request.uri(), target, known).is_none() {
         return Err(Status::not_acceptable(known.names()));
     }
-    // An update's body is looked at after its options.
+    // kube-apiserver checks the media type of an update after its options.
     if info.verb == "create" { body::media_type(content_type, known).map(|_| ()) } else { Ok(()) }
 }
 
-/// In what form the answer is to be; none if there is none that the client accepts.
+/// Returns the form of the answer; `None` if the client accepts no supported form.
 pub(super) fn agree(headers: &HeaderMap, uri: &Uri, target: &Target, known: MediaTypes) -> Option<Agreed> {
     let is_built_in = schema(target.kind()).is_some();
     let answer = if is_built_in { Answer::BuiltIn { has_table: target.has_table() } } else { Answer::Custom };
     accept::negotiate(headers, uri, answer, known)
 }
 
-/// The checks of the routes of built-in kinds, which come before (`restful.RouterJSR311.detectRoute`).
+/// Runs the checks of the routes of built-in kinds, which come before those of the handlers (`restful.RouterJSR311.detectRoute`).
 pub(super) fn check_route(request: &Request<Body>, info: &RequestInfo, known: MediaTypes) -> Result<(), Status> {
     let content_type = request.headers().get(CONTENT_TYPE).map_or("", |value| value.to_str().unwrap_or("?"));
     let is_patch = |one: &str| PatchType::from_content_type(Some(one.trim_matches(' ')), known.has_cbor).is_ok();

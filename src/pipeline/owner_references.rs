@@ -1,16 +1,16 @@
-//! Owner references that are there twice: kept once, and said to the client (`dedupOwnerReferencesAndAddWarning`).
+//! Duplicate owner references: removed, with a warning to the client (`dedupOwnerReferencesAndAddWarning`).
 
 use super::write::Write;
 use crate::object::Object;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// When duplicates are seen.
+/// The point at which duplicates are found.
 #[derive(Clone, Copy)]
 pub(super) enum Seen {
     /// In the client's own object.
     AsSent,
-    /// In what the mutating phase made of it.
+    /// In the object after the mutating phase.
     AfterMutation,
 }
 
@@ -29,8 +29,8 @@ impl Seen {
 }
 
 impl Write<'_> {
-    /// Takes out what is there twice. Answers whether there was anything, which the client has then been told: the API
-    /// server behind must not find it again.
+    /// Removes duplicates, and warns the client about them. Returns whether there were any: the API server behind must not find
+    /// them again.
     pub(super) fn say_duplicate_owners(&self, object: &mut Object, seen: Seen) -> bool {
         let duplicates = take_duplicates(object);
         if !duplicates.is_empty() {
@@ -40,7 +40,7 @@ impl Write<'_> {
     }
 }
 
-/// Leaves each owner reference once. Answers with the uids of those that went.
+/// Removes duplicate owner references. Returns the uids of the removed ones.
 fn take_duplicates(object: &mut Object) -> Vec<String> {
     let Some(Value::Array(references)) = object.get(&["metadata", "ownerReferences"]) else { return Vec::new() };
     let (mut kept, mut duplicates, mut seen) = (Vec::new(), Vec::new(), HashSet::new());

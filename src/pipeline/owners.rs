@@ -1,6 +1,6 @@
-//! Field ownership of what admission changed: in kube-apiserver nobody's, because its field manager runs before admission. An
-//! API server behind counts all that a request writes as its writer's. A second write, of nothing but `metadata.managedFields`,
-//! gives those fields back.
+//! Ownership of the fields that admission changes. In kube-apiserver these fields have no owner, because its field manager runs
+//! before admission. The API server behind records the writer as the owner of all fields that a request writes. A second write,
+//! of nothing but `metadata.managedFields`, gives those fields back.
 
 use super::gateway::Answer;
 use super::write::{Outgoing, Write, is_conflict, schema};
@@ -23,23 +23,23 @@ use std::borrow::Cow;
 
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
-/// The owners of an object's fields without what admission changed.
+/// The owners of an object's fields, without the changes that admission made.
 #[derive(Clone)]
 pub(super) struct Owners {
     entries: Value,
-    /// The only version whose entries are known; none where all are.
+    /// The only version whose entries are known; `None` if all entries are known.
     version: Option<String>,
 }
 
 impl Owners {
-    /// Those of an object that an apply comes to; none from an API server that records none.
+    /// Returns the owners of the outcome of an apply; `None` if the API server records no owners.
     pub(super) fn of_applied(outcome: &Object) -> Option<Self> {
         let is_recorded = !outcome.items(&MANAGED_FIELDS).is_empty();
         let entries = outcome.get(&MANAGED_FIELDS).filter(|_| is_recorded).cloned()?;
         Some(Self { entries, version: None })
     }
 
-    /// What is to be recorded instead of this; none where nothing differs.
+    /// Returns the entries that are to replace the recorded ones; `None` if nothing differs.
     fn instead_of(&self, recorded: &Object) -> Option<Value> {
         if recorded.items(&MANAGED_FIELDS).is_empty() {
             return None;
@@ -50,14 +50,14 @@ impl Owners {
         }
     }
 
-    /// Puts the owners into an object that is only shown.
+    /// Sets the owners in an object that is only shown.
     pub(super) fn show(&self, object: &mut Object) {
         if let Some(owners) = self.instead_of(object) {
             let _metadata_is_an_object = object.set(&MANAGED_FIELDS, owners);
         }
     }
 
-    /// The answer to a dry run with these owners; as it is, where it is no object in JSON.
+    /// Returns the answer to a dry run with these owners. An answer without a JSON object stays unchanged.
     pub(super) fn shown_in(&self, answer: Answer) -> Answer {
         let with_owners = || {
             let mut object = answer.object().ok().filter(|_| answer.status.is_success())?;
@@ -69,8 +69,8 @@ impl Owners {
 }
 
 impl Write<'_> {
-    /// The owners of the fields of an admitted object, where they are others than those that the API server behind is going to
-    /// record. `before` is the object as the mutating phase began with it.
+    /// Returns the owners of an admitted object's fields, if they differ from those that the API server behind will record.
+    /// `before` is the object at the start of the mutating phase.
     pub(super) fn owners(&self, attributes: &Attributes, before: impl FnOnce() -> Option<Object>) -> Option<Owners> {
         let admitted = attributes.object.as_ref().filter(|object| object.is_changed())?;
         if !self.are_owners_exact(attributes.operation) || is_removed_by(attributes, admitted) {
@@ -93,7 +93,7 @@ impl Write<'_> {
         };
         let is_object = match operation {
             Operation::Create => self.target.subresource.is_empty() && self.target.must_be_named(),
-            // The owners of a scale are its parent's.
+            // The owners of a scale are those of its parent.
             Operation::Update => self.target.subresource != "scale",
             Operation::Delete | Operation::Connect => false,
         };
@@ -101,7 +101,7 @@ impl Write<'_> {
         is_wanted && is_object && is_known
     }
 
-    /// The object that a write replaces; on a create, what Go's empty object looks like.
+    /// Returns the object that a write replaces; on a create, Go's empty object.
     pub(super) fn before_write(&self, attributes: &Attributes) -> Option<Value> {
         let kind = self.target.kind();
         match (attributes.operation, &attributes.old_object) {
@@ -115,8 +115,8 @@ impl Write<'_> {
         }
     }
 
-    /// `metadata.managedFields` once `new` has replaced `old`, and whether the time of the write is in them; none for objects of
-    /// which no ownership is computed here.
+    /// Computes `metadata.managedFields` for the replacement of `old` by `new`, and whether the time of the write is in them;
+    /// `None` for objects that are too large.
     pub(super) fn owners_after(
         &self,
         attributes: &Attributes,
@@ -160,8 +160,8 @@ impl Write<'_> {
         }
     }
 
-    /// Writes the owners of an object that was just written, and answers with the object as the client asked for it; none where
-    /// somebody else has corrected or replaced it since.
+    /// Writes the owners of the object that was just written. Returns the object in the client's form; `None` if another writer
+    /// has corrected or replaced the object since.
     async fn disown(&self, first: &Object, own: Value, asked_for: &str) -> Result<Option<Answer>, Status> {
         let query = self.parts.uri.query().unwrap_or_default();
         let manager = query_value(query, "fieldManager").unwrap_or_default();
@@ -188,7 +188,7 @@ impl Write<'_> {
     /// Writes the owners of the object at this path: by PATCH as the caller; by PUT where the caller updates and has no right to
     /// patch; otherwise as the proxy, because a right to write the object includes its ownership in kube-apiserver.
     async fn write_owners(&self, path: &str, object: &Object, entries: Value) -> Result<Answer, Status> {
-        // An empty list would be filled with what was recorded before (`decodeLiveOrNew`).
+        // The API server fills an empty list with the entries recorded before (`decodeLiveOrNew`).
         let is_nobody = entries.as_array().is_some_and(Vec::is_empty);
         let entries = if is_nobody { json!([{}]) } else { entries };
         let patch = self.owners_patch(path, object, &entries)?;
@@ -210,10 +210,10 @@ impl Write<'_> {
         }
     }
 
-    /// The path of the object that is written.
+    /// Returns the path of the written object.
     fn object_path(&self, object: &Object) -> Cow<'_, str> {
         match self.parts.method {
-            // A name may have `?` and `#` in it.
+            // A name may contain `?` and `#`.
             Method::POST => {
                 format!("{}/{}", self.parts.uri.path().trim_end_matches('/'), segment(object.name())).into()
             }
@@ -221,7 +221,8 @@ impl Write<'_> {
         }
     }
 
-    /// The same path in the version that objects are stored in: a write in another one changes what that has defaults for.
+    /// Returns the path with the storage version: a write in another version would also change fields with defaults in that
+    /// version.
     fn stored_path<'p>(&self, path: &'p str) -> Cow<'p, str> {
         let (group, version) = (&self.target.resource.group, &self.target.resource.version);
         match (&self.storage_version, path.strip_prefix(&format!("/apis/{group}/{version}/"))) {
@@ -230,7 +231,7 @@ impl Write<'_> {
         }
     }
 
-    /// The object that is stored at this path now.
+    /// Reads the object that is stored at this path now.
     async fn stored_now(&self, path: &str) -> Result<Option<Object>, Status> {
         match self.parts.method {
             Method::POST => self.pipeline.gateway.read(path, self.caller).await,
@@ -238,20 +239,21 @@ impl Write<'_> {
         }
     }
 
-    /// An answer for the client. The proxy asks for what it tries in JSON: a refusal of that comes in the form that the client accepts.
+    /// Turns an answer into a response. The proxy asks for dry runs in JSON: their refusals are converted to the form that the
+    /// client accepts.
     pub(super) async fn respond(&self, answer: Answer) -> Result<Response<Body>, Status> {
         let is_json = answer.headers.get(CONTENT_TYPE).is_some_and(|form| form == "application/json");
         let form = Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
         if !is_json || answer.status.is_success() || form.is_json() {
             return Ok(answer.into_response());
         }
-        // Only a Status says the code once more.
+        // Only a Status repeats the code.
         let is_status = answer.status().is_some_and(|status| status.code == answer.status.as_u16());
         let answer = if is_status { self.refusal_in_accepted_form(answer).await? } else { answer };
         Ok(answer.into_response())
     }
 
-    /// A refusal that was asked for in JSON, in the form that the client accepts.
+    /// Converts a refusal in JSON to the form that the client accepts.
     async fn refusal_in_accepted_form(&self, refusal: Answer) -> Result<Answer, Status> {
         let Some(status) = refusal.status().filter(|_| !self.accepts_plain_json()) else { return Ok(refusal) };
         let form = Form::of(&self.parts.headers, &self.parts.uri, self.pipeline.media_types);
@@ -265,18 +267,18 @@ impl Write<'_> {
         Ok(Answer { status: refusal.status, headers, body })
     }
 
-    /// Whether an answer in JSON is one that the client accepts first.
+    /// Whether JSON is the form that the client prefers.
     pub(super) fn accepts_plain_json(&self) -> bool {
         self.header(ACCEPT).is_none_or(|accept| matches!(accept, "*/*" | "application/json"))
     }
 
-    /// The object as the client asked for it.
+    /// Reads the object in the form that the client asked for.
     async fn read_again(&self, path: &str) -> Result<Answer, Status> {
         let uri = self.uri_with(path, &["includeObject", "pretty"])?;
         self.forward(Outgoing { method: Method::GET, uri, ..self.outgoing(Bytes::new()) }).await
     }
 
-    /// The patch that gives the object at this path these owners, if it still has its version.
+    /// Builds the patch that gives the object at this path these owners, if the object still has its version.
     fn owners_patch(&self, path: &str, object: &Object, entries: &Value) -> Result<Outgoing, Status> {
         let metadata = json!({"managedFields": entries, "resourceVersion": object.resource_version()});
         let body = serde_json::to_vec(&json!({ "metadata": metadata })).map_err(Status::internal_error)?;
@@ -288,8 +290,8 @@ impl Write<'_> {
     }
 }
 
-/// Whether an update of an object that is being deleted removes its last finalizer, and so the object
-/// (`Store.deleteWithoutFinalizers`). The body of an update of a subresource has no say in finalizers.
+/// Whether an update removes the last finalizer of an object in deletion, and so the object (`Store.deleteWithoutFinalizers`). An
+/// update of a subresource cannot change finalizers.
 fn is_removed_by(attributes: &Attributes, admitted: &Object) -> bool {
     let is_going = |old: &Object| {
         let period = old.get(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64);
@@ -300,7 +302,7 @@ fn is_removed_by(attributes: &Attributes, admitted: &Object) -> bool {
         && admitted.items(&["metadata", "finalizers"]).is_empty()
 }
 
-/// The answer to the second write as that to the first: with its status, and what the API server warned of.
+/// Returns the answer to the second write, with the status and the API server's warnings of the first.
 fn as_first(mut answer: Answer, first: &Answer) -> Answer {
     answer.headers.remove(WARNING);
     for warning in first.headers.get_all(WARNING) {

@@ -1,8 +1,8 @@
 //! PATCH with a JSON, merge or strategic merge patch.
 //!
-//! The proxy applies the patch to the object as it is stored, admits the outcome, and sends the difference between the two
-//! as a merge patch with the resourceVersion that it saw. Not the client's own patch: what is stored is then what was
-//! admitted even where two implementations of a patch would disagree.
+//! The proxy applies the patch to the stored object, admits the outcome, and sends the difference between the two as a merge
+//! patch with the resourceVersion of the stored object. The client's own patch is not sent: so the API server stores the admitted
+//! object even if two implementations of a patch disagree.
 
 use super::Exchange;
 use super::gateway::Answer;
@@ -12,8 +12,7 @@ use super::view::{as_answer, take_metadata};
 use super::write::{Attempts, MODIFIED, Outgoing, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::body::Body;
-use crate::go_text::go_print;
-use crate::go_text::go_quote;
+use crate::go_text::{go_print, go_quote};
 use crate::object::decode::{self, Decoded};
 use crate::object::patch::{self, NO_FIELD, PatchType, merge_diff};
 use crate::object::{Object, typed};
@@ -29,14 +28,14 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Fields of the metadata that the API server changes with every write.
+/// The fields of the metadata that the API server changes with every write.
 const KEPT_BY_SERVER: [&str; 2] = ["generation", "managedFields"];
 
-/// How many operations of a JSON patch are applied on a worker.
+/// The highest number of operations of a JSON patch that are applied on a worker.
 const SHORT_OPERATIONS: usize = 100;
 
 impl Write<'_> {
-    /// Admits and patches the object; on a conflict that the client did not ask for, once more with the fresh one.
+    /// Admits and patches the object. After a conflict with the proxy's own resourceVersion, retries with the fresh object.
     pub(super) async fn patch(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let patch_type = self.patch_type()?;
         let options = self.options(OptionsKind::Patch(patch_type))?;
@@ -45,7 +44,7 @@ impl Write<'_> {
         }
         let decoded = match patch::decode(patch_type, &self.body) {
             Ok(decoded) => decoded,
-            // The API server looks at the object first.
+            // The API server looks for the object first.
             Err(refusal) => {
                 self.old_object().await?.ok_or_else(|| self.not_found())?;
                 return Err(refusal);
@@ -69,12 +68,12 @@ impl Write<'_> {
         }
     }
 
-    /// What the body is said to be.
+    /// Returns the type of the patch in `Content-Type`.
     pub(super) fn patch_type(&self) -> Result<PatchType, Status> {
         PatchType::from_content_type(self.header(CONTENT_TYPE), self.pipeline.media_types.has_cbor)
     }
 
-    /// One attempt: the answer, and whether the object changed while it was admitted.
+    /// Makes one attempt. Returns the answer, and whether the object changed during admission.
     async fn patch_existing(
         &self,
         patch_type: PatchType,
@@ -132,19 +131,20 @@ impl Write<'_> {
         Ok((answer, changed))
     }
 
-    /// What the patch makes of the stored object.
+    /// Applies the patch to the stored object.
     fn merged(&self, patch_type: PatchType, patch: &Decoded, stored: &Object) -> Result<Value, Status> {
         let stored = Value::Object(stored.fields().clone());
         patch::apply(patch_type, stored, &patch.value, schema(self.target.kind()))
     }
 
-    /// The patch as it came. Only the API server can tell what a strategic patch makes of a list whose merge key is not known here.
+    /// Returns the client's own patch. Only the API server can apply a strategic patch to a list whose merge key is not known
+    /// here.
     fn own_patch(&self, patch_type: PatchType) -> Outgoing {
         Outgoing { content_type: patch_type.content_type(), ..self.outgoing(self.body.clone()) }
     }
 
-    /// What was patched, decoded, and what plugins do not see of that. An object that has what is not known here
-    /// comes from an API server that knows it: then it knows what is new in the patch, too.
+    /// Decodes the patched object, and separates the fields that plugins do not see. An API server that stores unknown fields
+    /// also knows unknown fields in the patch.
     fn patched(
         &self,
         patch_type: PatchType,
@@ -153,7 +153,7 @@ impl Write<'_> {
         stored: &Object,
         say: impl FnOnce(&[String]) -> Strictness,
     ) -> Result<(Object, Rest), Status> {
-        // What an error shows is rarely wanted, so it is made anew.
+        // Errors are rare, so the object for their text is computed again.
         let invalid = |why: &str| match (patch_type, self.merged(patch_type, patch, stored)) {
             (PatchType::Strategic, _) => invalid_patch(&go_print(&patch.value), why),
             (_, Ok(patched)) => invalid_patch(&patched.to_string(), why),
@@ -162,7 +162,7 @@ impl Write<'_> {
         let has_rest = self.may_have_rest || self.has_rest(stored);
         if patch_type == PatchType::Strategic {
             typed::from_unstructured(self.target.kind(), &mut patched).map_err(|why| invalid(&why))?;
-            // Go's object, which the outcome is put into, is of the kind that it is of.
+            // Go decodes the outcome into an object that has its apiVersion and kind already.
             let said = stored.fields().iter().filter(|(field, _)| matches!(field.as_str(), "apiVersion" | "kind"));
             patched.as_object_mut().into_iter().for_each(|fields| {
                 fields.extend(said.clone().map(|(field, said)| (field.clone(), said.clone())));
@@ -190,8 +190,8 @@ impl Write<'_> {
         }
     }
 
-    /// The patch that makes the stored object the admitted one, if it still has this version: a merge patch, or a JSON patch
-    /// where that cannot say it, because the admitted object has fields that are null.
+    /// Builds the patch that turns the stored object into the admitted one, if the stored object still has its version: a merge
+    /// patch, or a JSON patch if the admitted object has null fields, which a merge patch cannot express.
     pub(super) fn difference(&self, stored: &Object, admitted: Cow<'_, Object>) -> Result<Outgoing, Status> {
         self.difference_at(stored.resource_version(), stored, admitted)
     }
@@ -223,8 +223,8 @@ fn says_no_version(object: &Value) -> bool {
     object.get("apiVersion").is_none_or(|version| version.is_null() || version == "")
 }
 
-/// Go decodes what says no version into its own type of the kind, which has none of the other fields. Answers what strict
-/// decoding says of these.
+/// Removes all fields but apiVersion and kind from an object whose apiVersion is empty: Go decodes such an object into a type
+/// without other fields. Returns the strict decoding errors about these fields.
 fn take_versioned(object: &mut Value) -> Vec<String> {
     let Value::Object(fields) = object else { return Vec::new() };
     let (mut kept, mut unknown) = (Map::new(), Vec::new());
@@ -238,10 +238,10 @@ fn take_versioned(object: &mut Value) -> Vec<String> {
     unknown
 }
 
-/// Fields of an operation in a JSON patch (`jsonPatchOp`).
+/// The fields of an operation in a JSON patch (`jsonPatchOp`).
 const OPERATION_FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 
-/// What strict decoding says of a patch itself, which was decoded from this text.
+/// Returns the strict decoding errors of a patch itself, which was decoded from `text`.
 fn strict_errors(patch_type: PatchType, patch: &Decoded, text: &[u8]) -> Vec<String> {
     if patch_type != PatchType::Json {
         return patch.duplicates.iter().map(|path| format!("duplicate field {}", go_quote(path))).collect();
@@ -250,12 +250,12 @@ fn strict_errors(patch_type: PatchType, patch: &Decoded, text: &[u8]) -> Vec<Str
     if patch.duplicates.is_empty() && keys.all(|key| OPERATION_FIELDS.contains(&key.as_str())) {
         return Vec::new();
     }
-    // In which order they stand only the text says.
+    // Only the text has the order of the fields.
     let errors = decode::strict_operations(text, &OPERATION_FIELDS);
     errors.into_iter().map(|error| format!("json patch {error}")).collect()
 }
 
-/// A JSON patch that replaces every top-level field, and takes away those that are gone.
+/// Builds a JSON patch that replaces every top-level field, and removes the missing fields.
 fn replace_fields(stored: &Map<String, Value>, admitted: &Map<String, Value>) -> Value {
     let pointer = |key: &str| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
     let gone = stored.keys().filter(|key| !admitted.contains_key(*key));

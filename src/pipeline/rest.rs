@@ -26,7 +26,7 @@ const OPAQUE: &str = "the body has fields in protobuf that kube-admission-proxy 
     passed on, and admission changes the object: send it as application/json";
 
 impl Rest {
-    /// The unknown fields of a body that was decoded to this object.
+    /// Holds the unknown fields of a body that was decoded to this object.
     pub(super) fn of(unseen: Unseen, object: &Object) -> Self {
         Self(match unseen {
             Unseen::Nothing => Held::Nothing,
@@ -48,7 +48,7 @@ impl Rest {
         matches!(self.0, Held::Nothing)
     }
 
-    /// The admitted object for the API server: with the unknown fields, and with empty values that are not nil.
+    /// Returns the admitted object for the API server: with the unknown fields, and with empty values that are not nil.
     ///
     /// # Errors
     /// 501 when admission changed a list and the item that has unknown fields cannot be identified; 415 for unknown fields in
@@ -73,7 +73,7 @@ impl Rest {
 }
 
 impl Write<'_> {
-    /// A stored object as plugins see it.
+    /// Returns a stored object as plugins see it.
     pub(super) fn seen(&self, stored: &Arc<Object>) -> Arc<Object> {
         if !self.has_rest(stored) {
             return stored.clone();

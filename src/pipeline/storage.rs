@@ -1,12 +1,12 @@
-//! What the way through the store does to an object, undone: what an API server answers has been written and read again,
-//! but the validating phase comes before that.
+//! Reverts the changes that storing makes to an object: the API server answers with an object that was written and read again,
+//! but the validating phase comes before the write.
 
 use crate::admission::Operation;
 use crate::kind::GroupVersionKind;
 use crate::object::Object;
 use serde_json::{Map, Value};
 
-/// Makes of what would be stored what it is just before that. `admitted` is what was sent.
+/// Turns the stored object into its form right before the write. `admitted` is the object that was sent.
 pub(super) fn undo(kind: &GroupVersionKind, operation: Operation, admitted: &Object, stored: &mut Object) {
     restore_empty(admitted, stored);
     stored.hold(admitted.unwritten().clone());
@@ -14,9 +14,9 @@ pub(super) fn undo(kind: &GroupVersionKind, operation: Operation, admitted: &Obj
         return;
     }
     match (&*kind.group, &*kind.kind) {
-        // Defaulted from the pods' labels, which the strategy has added only now.
+        // The labels default to those of the pods, which the strategy has added only now.
         ("batch", "Job") if admitted.labels().is_none() => drop(stored.remove(&["metadata", "labels"])),
-        // Reset by the strategy, and defaulted when it is read.
+        // The strategy resets the phase, and reading the claim sets the default.
         ("", "PersistentVolumeClaim") => drop(stored.remove(&["status", "phase"])),
         _ => {}
     }
@@ -31,9 +31,8 @@ pub(super) fn restore_empty(sent: &Object, stored: &mut Object) {
     }
 }
 
-/// Puts back what only reading takes out of a custom resource: fields that its schema does not know, which webhooks have
-/// added, and that a number without a fraction was written with one. `is_written` tells the top-level fields that are stored as
-/// they were sent.
+/// Restores the parts of a custom resource that reading drops: fields that webhooks have added and that the schema does not know,
+/// and the fraction of a whole number such as `1.0`. `is_written` selects the top-level fields that are stored as they were sent.
 pub(super) fn restore_read(admitted: &Object, stored: &mut Object, is_written: impl Fn(&str) -> bool) {
     for (field, admitted) in admitted.fields().iter().filter(|(field, _)| is_written(field)) {
         restore_field(field, admitted, stored.fields_mut());

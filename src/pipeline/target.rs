@@ -1,4 +1,4 @@
-//! What a mutating request is about: the resource as discovery knows it.
+//! The target of a mutating request: the resource as discovery knows it.
 
 use crate::cluster::Cluster;
 use crate::cluster::discovery::{Discovery, Resource, Subresource};
@@ -9,15 +9,15 @@ use crate::status::Status;
 use http::Method;
 use std::sync::Arc;
 
-/// The resource, subresource, namespace and name that a request names.
+/// The resource, subresource, namespace and name in a request's URL.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) resource: GroupVersionResource,
     pub(super) subresource: String,
-    /// As the URL has it; admission sees a namespace's own name for the resource `namespaces`.
+    /// The namespace in the URL. For the resource `namespaces` admission sees the namespace's own name here.
     pub(super) namespace: String,
     pub(super) name: String,
-    /// What stands behind a `proxy` subresource, from its slash on.
+    /// The path after a `proxy` subresource, from its slash on.
     pub(super) rest: String,
     facts: Arc<Resource>,
 }
@@ -26,7 +26,7 @@ impl Target {
     /// Finds the resource in discovery.
     ///
     /// # Errors
-    /// 404 when there is no such resource.
+    /// 404 if discovery has no such resource.
     pub(super) async fn find(discovery: &Discovery, info: &RequestInfo) -> Result<Self, Status> {
         // The legacy paths `/api/v1/watch/…` have no writes, and `/api/v1/proxy/…` are gone.
         if info.verb == "watch" {
@@ -50,10 +50,10 @@ impl Target {
         })
     }
 
-    /// Whether the resource takes such a request.
+    /// Checks that the resource supports the request.
     ///
     /// # Errors
-    /// 404 when there is no such subresource, 405 when it does not have the verb.
+    /// 404 if there is no such subresource, 405 if the resource does not have the verb.
     pub(super) fn check(&self, method: &Method, info: &RequestInfo) -> Result<(), Status> {
         self.check_path(info)?;
         self.check_form(info)?;
@@ -61,7 +61,7 @@ impl Target {
         if allowed || *method == Method::GET { Ok(()) } else { Err(not_allowed()) }
     }
 
-    /// The URL has the form that the resource is served at.
+    /// Checks that the URL has the form that the resource is served at.
     fn check_path(&self, info: &RequestInfo) -> Result<(), Status> {
         let unknown_subresource = !self.subresource.is_empty() && self.sub().is_none();
         let is_proxied = self.is_connect() && self.subresource == "proxy";
@@ -71,13 +71,13 @@ impl Target {
         if unknown_subresource && !self.is_built_in() && !too_long {
             return Err(Status::not_found(&self.resource.group, &self.resource.resource, &self.name));
         }
-        // What can only be created, reviews and bindings, has no route for a name.
+        // Create-only resources, such as reviews and bindings, have no route for a name.
         let is_never_named = self.is_built_in() && self.facts.verbs == ["create"] && !self.name.is_empty();
         if unknown_subresource || too_long || wrong_scope || is_never_named { Err(no_such_path(info)) } else { Ok(()) }
     }
 
-    /// The verb is one of the URL's form: objects are created in a collection and changed under their names, both in a
-    /// namespace where they have one. Without this, plugins would act on what the API server refuses.
+    /// Checks that the verb fits the URL: objects are created in a collection and changed under their names, namespaced objects
+    /// in a namespace. Without this check plugins would act on requests that the API server refuses.
     fn check_form(&self, info: &RequestInfo) -> Result<(), Status> {
         let is_built_in = self.is_built_in();
         let of_one = !self.name.is_empty();
@@ -85,7 +85,7 @@ impl Target {
             return Err(if is_built_in && !of_one { not_allowed() } else { no_such_path(info) });
         }
         match info.verb.as_str() {
-            // Custom resources may have a name on the URL, which means nothing.
+            // kube-apiserver ignores a name in the URL of a create of a custom resource.
             "create" if of_one && is_built_in && self.subresource.is_empty() => Err(not_allowed()),
             "update" | "patch" if !of_one && is_built_in => Err(not_allowed()),
             "update" | "patch" if !of_one => Err(Status::bad_request("name must be provided")),
@@ -109,7 +109,7 @@ impl Target {
         crate::object::schema::of(&self.facts.kind).is_some()
     }
 
-    /// Whether its group is one of Kubernetes' own, in whichever version.
+    /// Whether the group of the resource is one of Kubernetes' own, in any version.
     pub(super) fn is_of_kubernetes(&self) -> bool {
         crate::object::schema::kinds().any(|(kind, _)| kind.group == self.resource.group)
     }
@@ -119,23 +119,23 @@ impl Target {
         self.facts.subresources.contains_key("status")
     }
 
-    /// Kind of the resource's objects, whichever subresource the URL is about.
+    /// The kind of the resource's objects, also for the URL of a subresource.
     pub(super) fn resource_kind(&self) -> &GroupVersionKind {
         &self.facts.kind
     }
 
-    /// Kind of the body that the URL takes.
+    /// The kind of the request body.
     pub(super) fn kind(&self) -> &GroupVersionKind {
         self.sub().map_or(&self.facts.kind, |subresource| &subresource.kind)
     }
 
-    /// What clients are told if the version is deprecated; of a custom resource's, as far as the cache knows it.
+    /// The deprecation warning of the version; for a custom resource, as far as the cache knows it.
     pub(super) fn deprecation(&self, cluster: &Cluster) -> Option<String> {
         let custom = || cluster.custom_resource(self.resource_kind())?.deprecation.clone();
         deprecation(self.kind()).or_else(custom)
     }
 
-    /// Whether it is exec, attach, portforward or proxy.
+    /// Whether the subresource is exec, attach, portforward or proxy.
     pub(super) fn is_connect(&self) -> bool {
         self.sub().is_some_and(Subresource::is_connect)
     }
@@ -145,18 +145,18 @@ impl Target {
         self.verbs().iter().any(|verb| verb == "get")
     }
 
-    /// Whether objects are stored under a name: not those of reviews, which can only be created.
+    /// Whether objects are stored under a name. Reviews, which can only be created, are not stored.
     pub(super) fn must_be_named(&self) -> bool {
         self.can_get()
     }
 
-    /// Whether it is a question to the API server, which changes nothing: who somebody is, or what they may do.
+    /// Whether the resource is a review, which changes nothing: the API server answers who a user is, or what a user may do.
     pub(super) fn is_review(&self) -> bool {
         let is_asked = matches!(&*self.resource.group, "authentication.k8s.io" | "authorization.k8s.io");
         is_asked && self.is_built_in() && self.subresource.is_empty() && !self.must_be_named()
     }
 
-    /// Whether there is a Table of it (`RequestScope.TableConvertor`).
+    /// Whether the API server can answer with a Table (`RequestScope.TableConvertor`).
     pub(super) fn has_table(&self) -> bool {
         if self.subresource.is_empty() { self.can_get() } else { ["scale", "status"].contains(&&*self.subresource) }
     }
@@ -172,7 +172,7 @@ impl Target {
     }
 }
 
-/// The answer to a path in which segments are empty, `.`, `..` or escaped: Go's mux refuses it where it begins like no web service.
+/// The answer to a path with segments that are empty, `.`, `..` or escaped: Go's mux refuses a path outside of every web service.
 pub(super) fn not_canonical(path: &str, discovery: &Discovery) -> Status {
     let mut segments = path.trim_start_matches('/').split('/');
     let is_served = match (path.starts_with("//"), segments.next()) {
@@ -183,14 +183,14 @@ pub(super) fn not_canonical(path: &str, discovery: &Discovery) -> Status {
     if is_served { Status::no_such_path() } else { Status::page_not_found() }
 }
 
-/// A path that is not served: in plain text where no group of Kubernetes' own would have it.
+/// The 404 for a path that is not served: in plain text if the path is in no group of Kubernetes' own.
 fn no_such_path(info: &RequestInfo) -> Status {
     let is_of_kubernetes = crate::object::schema::kinds().any(|(kind, _)| kind.group == info.api_group)
         && info.api_group.is_empty() == (info.api_prefix == "api");
     if is_of_kubernetes { Status::no_such_path() } else { Status::page_not_found() }
 }
 
-/// What stands behind a subresource, its last slash included (`getRequestOptions`).
+/// The path after a subresource, with its last slash (`getRequestOptions`).
 fn rest(info: &RequestInfo) -> String {
     let mut rest: String = info.parts.iter().skip(3).flat_map(|part| ["/", part]).collect();
     if info.path.ends_with('/') && !rest.ends_with('/') {

@@ -1,4 +1,4 @@
-//! The path in front of the embedded API server: what is stored is what was admitted, whatever happens in between.
+//! The path in front of the embedded API server: the stored object is the admitted one, whatever happens in between.
 
 mod apply;
 mod attacks;
@@ -28,12 +28,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Labels what it admits, refuses what is labelled `refuse`, and remembers what it saw last. It looks at what would be
-/// stored where the label `look` says so.
+/// A plugin that labels admitted objects, refuses objects with the label `refuse`, and records the objects that its validating
+/// phase sees. The label `look` asks for the stored form.
 struct Witness;
 
 static SEEN: Mutex<Vec<Value>> = Mutex::new(Vec::new());
-/// The labels `id` of what came to the mutating phase.
+/// The label `id` of each object that came to the mutating phase.
 static MUTATED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[async_trait]
@@ -51,7 +51,7 @@ impl Plugin for Witness {
                 assert!(object.set(&["container"], json!("other & more")));
                 assert!(object.set(&["command"], json!(["a b", "", "c"])));
             }
-            // As a webhook leaves it that patches the options of an exec: a list that Go never leaves out.
+            // A webhook that patches the options of an exec leaves null for a list that Go never omits.
             Some(object) if object.str(&["container"]) == "listless" => {
                 assert!(object.set(&["command"], Value::Null));
                 assert!(object.set(&["stdin"], json!(true)));
@@ -86,12 +86,12 @@ impl Plugin for Witness {
     }
 }
 
-/// How often an object with this label `id` came to the mutating phase.
+/// Returns how often an object with this label `id` came to the mutating phase.
 fn mutated(id: &str) -> usize {
     MUTATED.lock().unwrap().iter().filter(|other| *other == id).count()
 }
 
-/// What a plugin should leave alone, where the object's label asks for it.
+/// Makes the forbidden change that the object's label `trick` names.
 fn play(object: &mut crate::object::Object) {
     let (field, value) = match object.str(&["metadata", "labels", "trick"]) {
         "rename" => ("name", "renamed"),
@@ -119,7 +119,7 @@ static WITNESS: Spec = Spec {
     build: |_| Ok(Box::new(Witness)),
 };
 
-/// What the witness saw of the object of this name, in order.
+/// Returns the witness's records about the object with this name, in order.
 fn seen(name: &str) -> Vec<Value> {
     let is_it = |review: &&Value| {
         let named = |field: &str| review[field]["metadata"]["name"] == name;
@@ -139,14 +139,14 @@ impl Path {
         Self::over(server.clone(), Arc::new(server)).await
     }
 
-    /// Over a transport that is not quite the server's.
+    /// Builds a path over a transport that differs from the server's.
     async fn over(server: Arc<embedded::Server>, transport: SharedTransport) -> Self {
         let client = kube_client(Arc::new(server.clone()));
         let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), discovery::Limits::default());
         discovery.wait_synced().await;
         let metrics = Arc::new(Metrics::new(&crate::metrics::Registry::new()).unwrap());
         let cluster = Cluster::fixed(FixedState::default());
-        // What a test asks for has a seat, and what is asked of it has room for a page of 1 MiB.
+        // The seats suffice for a test's requests, and the room for a page of 1 MiB.
         let limits = Limits { page_bytes: 1 << 20, ..Limits::default() };
         let (gates, shadows, policies) = Default::default();
         let chain = Chain::build(&[&WITNESS], metrics.clone(), |_| Environment {
@@ -220,7 +220,7 @@ impl Path {
         self.ask(method, uri, "application/json", body.to_string()).await
     }
 
-    /// What is stored, read past the proxy.
+    /// Reads the stored object directly from the server.
     async fn stored(&self, uri: &str) -> Value {
         let request = Request::get(uri).body(crate::body::empty()).unwrap();
         let answer = crate::upstream::Transport::send(&self.server, request).await.unwrap();
@@ -238,7 +238,7 @@ fn at(name: &str) -> String {
     format!("{CONFIG_MAPS}/{name}")
 }
 
-/// A transport that changes the object `name` behind the proxy's back just before the first write to it is forwarded.
+/// A transport that changes the object `name` right before it forwards the first write to that object.
 fn meddling(server: &Arc<embedded::Server>, name: &'static str) -> SharedTransport {
     let (server, writes) = (server.clone(), Arc::new(AtomicUsize::new(0)));
     from_fn(move |request| {
@@ -305,7 +305,7 @@ async fn a_field_that_is_there_twice_never_reaches_the_api_server_twice() {
     );
 }
 
-/// Every way to change an object: method, content type, query, body.
+/// Returns every way to change an object: method, content type, body.
 fn changes(name: &str) -> Vec<(&'static str, &'static str, String)> {
     let put = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"changed": "yes"}});
     let merge = json!({"data": {"changed": "yes"}});

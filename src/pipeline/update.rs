@@ -19,7 +19,7 @@ use std::sync::Arc;
 const VERSION: [&str; 2] = ["metadata", "resourceVersion"];
 
 impl Write<'_> {
-    /// Admits and updates the object; on a conflict that the client did not ask for, once more with the fresh one.
+    /// Admits and updates the object. After a conflict with the proxy's own resourceVersion, retries with the fresh object.
     pub(super) async fn update(&self, exchange: &mut Exchange) -> Result<Response<Body>, Status> {
         let options = self.options(OptionsKind::Update)?;
         let decoded = self.decode(&options, exchange)?;
@@ -84,7 +84,7 @@ impl Write<'_> {
         if let Trial::Stored(stored, _) = &trial
             && stored.resource_version() != old.resource_version()
         {
-            // What was tried is not what was admitted.
+            // The dry run was of another version than the admitted one.
             return Ok(Outcome::Changed(as_answer(&self.conflict(MODIFIED))));
         }
         let refused = self.validate_tried(&mut attributes, trial, &outgoing, exchange).await?;
@@ -95,9 +95,9 @@ impl Write<'_> {
         Ok(if !is_asked_for && is_conflict(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
 
-    /// Whether an update to this object names no version where the API server may mind. It is tried so then: the version that
-    /// the proxy adds must not make such an update a good one. Whether a custom resource minds shows only when it is tried, and
-    /// that of an aggregated API that knows no dry runs does not show at all.
+    /// Whether the object has no resourceVersion, but updates of its kind may need one. The proxy then sends a dry run without a
+    /// resourceVersion, because the version that the proxy adds must not make such an update valid. Only a dry run shows the need
+    /// of a custom resource; the need of an aggregated API without support for dry run stays unknown.
     pub(super) fn may_mind_the_version(&self, object: &Object) -> bool {
         let may_mind = if self.target.is_built_in() { self.minds_the_version() } else { self.knows_dry_runs };
         may_mind && names_no_version(object.resource_version())
@@ -108,7 +108,7 @@ impl Write<'_> {
         kinds::of_resource(&resource.group, &resource.resource).is_some_and(|built_in| built_in.updated_by_version)
     }
 
-    /// A patched object must say which version it is of, where the kind is known to mind.
+    /// Checks that a patched object has a resourceVersion, if updates of its kind need one.
     pub(super) fn check_version(&self, object: &Object) -> Result<(), Status> {
         let minds = self.schema.is_some() || self.target.is_built_in() && self.minds_the_version();
         match minds && names_no_version(object.resource_version()) {
@@ -117,8 +117,8 @@ impl Write<'_> {
         }
     }
 
-    /// A PUT of what does not exist: a create for some kinds, 404 for the others. It goes upstream as a POST, which nobody
-    /// who was quicker can turn into an update.
+    /// Handles a PUT of a missing object: a create for some kinds, 404 for the others. The create goes upstream as a POST, which
+    /// a concurrent create cannot turn into an update.
     async fn update_missing(
         &self,
         object: &Object,
@@ -158,35 +158,35 @@ impl Write<'_> {
         Ok(if is_already_exists(&answer) { Outcome::Changed(answer) } else { Outcome::Final(answer) })
     }
 
-    /// Who creates by PUT or apply must be allowed to create (`handlers.withAuthorization`).
+    /// Checks that the caller of a PUT or apply that creates an object may create it (`handlers.withAuthorization`).
     pub(super) async fn authorize_create(&self) -> Result<(), Status> {
         let mut info = crate::request::info::request_info(&self.parts.method, &self.parts.uri);
         info.verb = "create".into();
         self.pipeline.authorizer.authorize(&self.caller.user, &info, self.caller.credentials.as_ref()).await.map(|_| ())
     }
 
-    /// The URL of the collection that the object is in, with the request's query.
+    /// Returns the URL of the object's collection, with the request's query.
     fn collection_uri(&self) -> Result<http::Uri, Status> {
         let query = self.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         format!("{}{query}", self.collection_path()).parse().map_err(Status::internal_error)
     }
 
-    /// The path of the collection that the object is in.
+    /// Returns the path of the object's collection.
     pub(super) fn collection_path(&self) -> &str {
         let path = self.parts.uri.path().trim_end_matches('/');
         path.rsplit_once('/').map_or("", |(collection, _)| collection)
     }
 }
 
-/// What came of one attempt.
+/// The result of one attempt.
 enum Outcome {
     /// The answer for the client.
     Final(Answer),
-    /// The object changed while it was admitted; the answer says so.
+    /// The API server's conflict: the object changed during admission.
     Changed(Answer),
 }
 
-/// Whether the API server refuses an update because it names no version.
+/// Whether the API server refuses an update because it has no resourceVersion.
 pub(super) fn is_about_version(answer: &Answer) -> bool {
     let is_cause = |status: Status| {
         let causes = status.details.map(|details| details.causes).unwrap_or_default();
@@ -195,7 +195,7 @@ pub(super) fn is_about_version(answer: &Answer) -> bool {
     answer.status == StatusCode::UNPROCESSABLE_ENTITY && answer.status().is_some_and(is_cause)
 }
 
-/// A UID that the client gives is one that the object must have: no plugin runs otherwise.
+/// Checks that the object has the uid that the client gives, before any plugin runs.
 fn check_uid(write: &Write<'_>, object: &Object, found: &str) -> Result<(), Status> {
     let wanted = object.uid();
     if wanted.is_empty() || wanted == found {

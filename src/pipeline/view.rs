@@ -1,7 +1,7 @@
-//! What the validating phase sees: the object as the API server behind would store it.
+//! The validating phase's view of a write: the object as the API server behind would store it.
 //!
-//! In kube-apiserver that phase runs inside of the storage layer, after the strategy and the validation of the kind. From
-//! outside that view is had by trying the write first (`dryRun=All`); what comes back is shown, and never sent.
+//! In kube-apiserver the validating phase runs inside the storage layer, after the strategy and the validation of the kind. The
+//! proxy gets that view from a dry run of the write (`dryRun=All`). Plugins see the outcome; the proxy never sends it.
 
 use super::gateway::Answer;
 use super::write::{Outgoing, Write, is_already_exists, is_dry_run, with_dry_run};
@@ -16,25 +16,26 @@ use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
-/// From how many bytes on kube-apiserver compresses an answer (`defaultGzipThresholdBytes`).
+/// The size in bytes from which kube-apiserver compresses an answer (`defaultGzipThresholdBytes`).
 const GZIP_BYTES: usize = 128 * 1024;
 
-/// What came of trying a write.
+/// The result of the dry run of a write.
 pub(super) enum Trial {
-    /// The object as it would be stored, and the headers of the answer, in which the API server warns.
+    /// The object as it would be stored, and the headers of the answer, which have the API server's warnings.
     Stored(Box<Object>, HeaderMap),
-    /// Nothing that could be shown: the phase sees what is submitted, and the write itself will tell the rest.
+    /// No object to show: plugins see the submitted object, and the write itself gets the API server's refusal.
     Unknown,
-    /// Nothing, because no plugin looks at it. Only where one refuses, the API server is asked what it has to say before.
+    /// No dry run yet, because no plugin reads the stored form. If a plugin refuses, a dry run then finds out whether the API
+    /// server refuses first.
     Untried,
-    /// The API server refuses before the phase.
+    /// The API server's refusal, which kube-apiserver returns before the validating phase.
     Refused(Answer),
 }
 
 impl Write<'_> {
-    /// The validating phase of a write that is then to be sent as `outgoing`. Answers with the API server's refusal where
-    /// that comes first, and with its answer where there is nothing left to send: what is tried for a client who wants no
-    /// more than that is tried once.
+    /// Runs the validating phase of a write that is then sent as `outgoing`. Returns the API server's refusal if kube-apiserver
+    /// would return it first, and the API server's answer if the write needs no further request: the client's own dry run is sent
+    /// only once.
     pub(super) async fn validate_write(
         &self,
         attributes: &mut Attributes,
@@ -52,7 +53,7 @@ impl Write<'_> {
             return self.validate_tried(attributes, trial, outgoing, exchange).await;
         }
         if self.target.is_review() {
-            // It changes nothing: its answer is kept until the phase has ended, or is a refusal, which comes first.
+            // A review changes nothing: its answer is kept until the phase has ended. A refusal is returned before the phase.
             let answer = self.forward(outgoing.clone()).await?;
             if answer.status.is_success() {
                 self.validate_tried(attributes, Trial::Unknown, outgoing, exchange).await?;
@@ -70,7 +71,7 @@ impl Write<'_> {
         Ok(refusal.or(whole))
     }
 
-    /// Whether the answer to a trial is also the one to the client: to a dry run, in plain JSON.
+    /// Whether the answer to the dry run is also the answer to the client: the client asked for a dry run, in plain JSON.
     pub(super) fn asks_for_no_more(&self, attributes: &Attributes, answer: &Answer) -> bool {
         attributes.dry_run && self.accepts_plain_json() && self.comes_plain(answer.body.len())
     }
@@ -80,18 +81,18 @@ impl Write<'_> {
         self.header(ACCEPT_ENCODING).is_none() || bytes < GZIP_BYTES
     }
 
-    /// What is known of a write that is not tried.
+    /// The result for a write without a dry run.
     pub(super) fn untried(&self, attributes: &Attributes) -> Trial {
         if self.pipeline.chain.looks_at_stored(attributes) { Trial::Unknown } else { Trial::Untried }
     }
 
-    /// Whether a plugin looks at what only a trial shows.
+    /// Whether a plugin reads the stored form, which only a dry run shows.
     pub(super) fn is_to_be_tried(&self, attributes: &Attributes) -> bool {
         self.can_be_tried(attributes) && self.pipeline.chain.looks_at_stored(attributes)
     }
 
-    /// Whether there is more to know than what is submitted. Evictions are validated as they are submitted, and so are
-    /// objects that are never stored, but for reviews, and those of an aggregated API that knows no dry runs.
+    /// Whether a dry run shows more than the submitted object. Evictions are validated as submitted; so are objects that are
+    /// never stored, except reviews, and objects of an aggregated API without support for dry run.
     pub(super) fn can_be_tried(&self, attributes: &Attributes) -> bool {
         let tells_more = match attributes.operation {
             Operation::Create if self.target.subresource.is_empty() => {
@@ -104,7 +105,7 @@ impl Write<'_> {
         tells_more && self.knows_dry_runs && self.pipeline.validation_view == ValidationView::Stored
     }
 
-    /// Tries the write.
+    /// Sends the write as a dry run.
     pub(super) async fn try_out(&self, attributes: &Attributes, outgoing: &Outgoing) -> Result<Trial, Status> {
         let answer = self.rehearse(outgoing.clone()).await?;
         self.judge_of(attributes, answer, outgoing).await
@@ -114,22 +115,23 @@ impl Write<'_> {
         match &attributes.object {
             Some(object) if is_already_exists(&answer) => self.try_elsewhere(object, outgoing).await,
             Some(request) if self.target.subresource == "token" => Ok(self.judge_token(request, answer)),
-            // A review is shown as it is submitted, without its answer, but refused first if it is invalid.
+            // Plugins see a review as submitted, without its answer, but an invalid review is refused first.
             Some(_) if self.target.is_review() && answer.status.is_success() => Ok(Trial::Unknown),
             _ => Ok(self.judge(attributes.operation, answer)),
         }
     }
 
-    /// Sends a request that changes nothing, and reads the answer.
+    /// Sends a request as a dry run, and reads the answer.
     pub(super) async fn rehearse(&self, mut outgoing: Outgoing) -> Result<Answer, Status> {
         outgoing.uri = with_dry_run(&outgoing.uri)?;
         self.forward_for_json(outgoing).await
     }
 
-    /// Tries a create whose name is taken under another one: that it is taken shows only after the validating phase.
+    /// Sends the dry run of a create under another name if the name is taken: kube-apiserver finds that conflict only after the
+    /// validating phase.
     async fn try_elsewhere(&self, object: &Object, outgoing: &Outgoing) -> Result<Trial, Status> {
         let name = object.name();
-        // What is sent may say more than the object.
+        // The body may have fields that the object does not have.
         let mut other = match outgoing.content_type {
             "application/json" => serde_json::from_slice(&outgoing.body).map_err(Status::internal_error)?,
             _ => object.clone(),
@@ -145,13 +147,13 @@ impl Write<'_> {
         let Trial::Stored(mut stored, headers) = self.judge(Operation::Create, answer) else {
             return Ok(Trial::Unknown);
         };
-        // In labels too: of a namespace, of a job's pods.
+        // The name also stands in labels: of a namespace, of a job's pods.
         stored.fields_mut().values_mut().for_each(|value| rename(value, &drawn, name));
         Ok(Trial::Stored(stored, headers))
     }
 
-    /// What is known of a token before it is made: whose it is, and for whom (`TokenREST.Create`). The token itself, which
-    /// a trial makes as well, goes no further.
+    /// Builds the object for a token before it is issued: its service account and its audiences (`TokenREST.Create`). The token
+    /// that the dry run issues is removed.
     fn judge_token(&self, request: &Object, answer: Answer) -> Trial {
         let is_refused = match answer.status.as_u16() {
             200..=299 => false,
@@ -180,7 +182,7 @@ impl Write<'_> {
         }
     }
 
-    /// What the answer to a trial means. Some refusals come after the validating phase: the write itself will meet them.
+    /// Classifies the answer to a dry run. Some refusals come after the validating phase: the write itself gets them.
     pub(super) fn judge(&self, operation: Operation, answer: Answer) -> Trial {
         if self.is_refused_first(operation, &answer) {
             return Trial::Refused(answer);
@@ -193,12 +195,12 @@ impl Write<'_> {
         }
     }
 
-    /// Whether an API server that answers so refuses before its validating phase.
+    /// Whether this answer is a refusal that kube-apiserver returns before its validating phase.
     fn is_refused_first(&self, operation: Operation, answer: &Answer) -> bool {
         let is_create = operation == Operation::Create;
         match answer.status.as_u16() {
             200..=299 => false,
-            // Something behind has side effects of its own: only the write itself can ask it.
+            // A webhook or aggregated API behind has side effects: only the write itself can call it.
             400 => !answer.status().is_some_and(|status| status.message.contains("does not support dry run")),
             409 => !is_create,
             404 => !is_create || self.target.subresource.is_empty(),
@@ -206,8 +208,8 @@ impl Write<'_> {
         }
     }
 
-    /// Sends a write that was admitted. What the validating phase warned of and annotated does not count where the API server
-    /// refuses first: kube-apiserver would not have come to it.
+    /// Sends an admitted write. Drops the annotations and warnings of the validating phase if the API server refuses with an
+    /// error that kube-apiserver returns before that phase.
     pub(super) async fn send_admitted(
         &self,
         operation: Operation,
@@ -225,7 +227,7 @@ impl Write<'_> {
         Ok(answer)
     }
 
-    /// The validating phase, on what the trial showed. The object that goes on to the API server is the admitted one.
+    /// Runs the validating phase on the result of the dry run. The admitted object stays the one that goes to the API server.
     pub(super) async fn validate_tried(
         &self,
         attributes: &mut Attributes,
@@ -267,26 +269,26 @@ impl Write<'_> {
                 let of_status = (self.target.has_status(), self.target.subresource == "status");
                 storage::restore_read(admitted, stored, |field| match (field, of_status) {
                     ("apiVersion" | "kind" | "metadata", _) => false,
-                    // What is not written is what was there before.
+                    // An update keeps the stored fields that it does not write.
                     (field, (true, is_status)) => is_status == (field == "status"),
                     _ => true,
                 });
             }
         }
         if self.target.subresource == "token" {
-            // Nothing keeps books of these: the answer has none.
+            // A TokenRequest is not stored, so the API server's answer has no managedFields.
             let _goes_with_the_object = self.show_managed_fields(attributes);
         }
         let result = self.validate(attributes, exchange).await;
         attributes.object = admitted;
         if result.is_err() {
-            // The write will not get there to hear them.
+            // The write is not sent after a refusal, so its warnings come from the dry run.
             self.warnings.add_stored(&headers);
         }
         result.map(|()| None)
     }
 
-    /// A plugin's refusal, unless the API server refuses before it; and what that warns of.
+    /// Returns a plugin's refusal, or the API server's if kube-apiserver would return that first; adds the dry run's warnings.
     async fn refuse(
         &self,
         attributes: &Attributes,
@@ -309,7 +311,7 @@ impl Write<'_> {
     }
 }
 
-/// The object in an answer, for the validating phase. The uid of a new object is not the one that it will have.
+/// The object in an answer, for the validating phase. The uid of a new object is removed, because the write draws another one.
 pub(super) fn shown(operation: Operation, mut object: Object, headers: HeaderMap) -> Trial {
     if operation == Operation::Create {
         object.remove(&["metadata", "uid"]);
@@ -317,7 +319,7 @@ pub(super) fn shown(operation: Operation, mut object: Object, headers: HeaderMap
     Trial::Stored(Box::new(object), headers)
 }
 
-/// Writes another name wherever this one is all that a text says.
+/// Replaces the name `from` with `to` in every string that equals `from`.
 pub(super) fn rename(value: &mut Value, from: &str, to: &str) {
     match value {
         Value::String(text) if text == from => to.clone_into(text),
@@ -327,7 +329,7 @@ pub(super) fn rename(value: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// A Status as the API server would have answered it.
+/// A Status in the form of an answer of the API server.
 pub(super) fn as_answer(status: &Status) -> Answer {
     let body = serde_json::to_vec(status).unwrap_or_default().into();
     let code = http::StatusCode::from_u16(status.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
@@ -336,7 +338,7 @@ pub(super) fn as_answer(status: &Status) -> Answer {
     Answer { status: code, headers, body }
 }
 
-/// Sets a field of the metadata to what it is in another object.
+/// Copies a field of the metadata from another object; removes the field if the other object has none.
 pub(super) fn take_metadata(object: &mut Object, other: &Object, field: &str) {
     match other.get(&["metadata", field]).cloned() {
         Some(value) => {

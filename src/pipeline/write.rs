@@ -1,4 +1,4 @@
-//! What every kind of write has in common: its body, its options, its attributes, its way upstream.
+//! The common parts of all writes: body, options, attributes, and the request to the API server.
 
 use super::gateway::{Answer, with_body, without_cbor};
 use super::owner_references::Seen;
@@ -27,28 +27,27 @@ use serde_json::{Map, json};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// How many bytes admission adds to an object, near enough: a token's volume, tolerations, defaults.
+/// The bytes that admission typically adds to an object: a token's volume, tolerations, defaults.
 const ADMITTED_BYTES: usize = 2048;
 
 const NAME: &str = "metadata.name";
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
-/// What an API server says of a scale without replicas.
+/// The start of the API server's error for a scale without replicas.
 const NO_REPLICAS: &str = "Internal error occurred: the spec replicas field ";
 
-/// A write on its way: the request as it came, and what it is about.
+/// A write in progress: the request as it came, and its target.
 pub(super) struct Write<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) caller: &'a Caller,
     pub(super) target: Target,
-    /// The schema of the custom resource that the body is of, if it is of one.
+    /// The schema of the custom resource in the body; `None` for other kinds.
     pub(super) schema: Option<Arc<Structural>>,
-    /// The version that it is stored in.
+    /// The storage version of the custom resource.
     pub(super) storage_version: Option<String>,
-    /// Whether what is to be tried is not stored. What serves an aggregated API need not know of dry runs: then nothing is
-    /// tried there before it is admitted, not even what the client calls a dry run. Deletes, which are never tried, do not
-    /// ask.
+    /// Whether a dry run stores nothing. The server of an aggregated API may not support dry run: then the proxy sends no dry run
+    /// before admission, not even the client's own. Always true for a delete, which never needs a dry run.
     pub(super) knows_dry_runs: bool,
-    /// Whether the API server behind may have fields that are not known here.
+    /// Whether the API server behind may have fields that this proxy does not know.
     pub(super) may_have_rest: bool,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
@@ -63,20 +62,20 @@ pub(super) struct Decoded {
     pub(super) sent: Sent,
 }
 
-/// What a body is besides the object in it.
+/// The properties of a body besides its object.
 #[derive(Default)]
 pub(super) struct Sent {
-    /// What the body's bytes are, where the API server behind reads the very same object in them.
+    /// The media type of the body, if the API server behind decodes exactly the same object from its bytes.
     pub(super) verbatim: Option<MediaType>,
-    /// What plugins do not see.
+    /// The unknown fields, which plugins do not see.
     pub(super) rest: Rest,
 }
 
-/// How often a write may start over because of a conflict that the client did not ask for.
+/// The attempts of a write. A write starts over after a conflict, unless the client named the resourceVersion.
 pub(super) struct Attempts<'a> {
     limits: &'a Limits,
     made: usize,
-    /// The version that the last attempt admitted, and how often in a row it was that one.
+    /// The version that the last attempt admitted, and how many attempts in a row have repeated that version.
     last: String,
     repeated: usize,
 }
@@ -86,7 +85,7 @@ impl<'a> Attempts<'a> {
         Self { limits, made: 0, last: String::new(), repeated: 0 }
     }
 
-    /// Whether there may be another attempt after one that admitted the object at this version (empty for a missing object).
+    /// Whether another attempt may follow one that admitted the object at this version (empty for a missing object).
     pub(super) fn may_go_on(&mut self, admitted: &str) -> bool {
         self.repeated = if self.made > 0 && self.last == admitted { self.repeated + 1 } else { 0 };
         admitted.clone_into(&mut self.last);
@@ -95,12 +94,12 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// Whose limit the deadline of a write is.
+/// The origin of a write's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeLimit {
-    /// `?timeout=`
+    /// The request's `?timeout=`.
     OfClient,
-    /// The one for all writes.
+    /// The proxy's limit for all writes.
     OfServer,
 }
 
@@ -114,33 +113,33 @@ impl TimeLimit {
     }
 }
 
-/// What became of strict errors.
+/// The consequence of strict decoding errors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
-    /// They do not keep the write.
+    /// The write goes on.
     Passed,
-    /// The client wants to be refused.
+    /// The write is refused, as the client asked for.
     Refused,
 }
 
-/// A body that is to be forwarded.
+/// A request that is to be sent to the API server.
 #[derive(Clone)]
 pub(super) struct Outgoing {
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) content_type: &'static str,
     pub(super) body: Bytes,
-    /// Whether the body was written here in protobuf, and can be written in JSON as well.
+    /// Whether the proxy wrote the body in protobuf, and can write the body in JSON as well.
     pub(super) is_encoded: bool,
-    /// Who is to own the fields, where the API server behind records others.
+    /// The owners of the fields, if they differ from those that the API server behind records.
     pub(super) owners: Option<Owners>,
 }
 
 impl<'a> Write<'a> {
-    /// Reads the body.
+    /// Reads the body, and looks up the schema and the dry-run support of the target.
     ///
     /// # Errors
-    /// 413 for a body that is too large.
+    /// 413 if the body is too large.
     pub(super) async fn begin(
         pipeline: &'a Pipeline,
         request: Request<Body>,
@@ -168,7 +167,7 @@ impl<'a> Write<'a> {
             true => pipeline.dry_runs.are_known(&pipeline.gateway, caller, &parts.method, &target).await,
             false => true,
         };
-        // The scale of a custom resource is of a built-in kind.
+        // The scale of a custom resource has a built-in kind.
         let custom = custom.filter(|_| schema(target.kind()).is_none());
         let schema = custom.as_ref().map(|custom| custom.schema().cloned()).transpose()?;
         let storage_version = custom.map(|custom| custom.storage_version.clone());
@@ -190,13 +189,13 @@ impl<'a> Write<'a> {
         })
     }
 
-    /// What is known of the fields of what is written.
+    /// Returns the merge schema of the written object.
     pub(super) fn node(&self) -> Node<'_> {
         let custom = || self.schema.as_deref().and_then(Structural::root).map_or(Node::Resource, Node::Whole);
         Node::built_in(self.target.kind()).unwrap_or_else(custom)
     }
 
-    /// The options in the query.
+    /// Parses the options in the query.
     pub(super) fn options(&self, kind: OptionsKind) -> Result<WriteOptions, Status> {
         WriteOptions::from_query(self.parts.uri.query().unwrap_or_default(), kind)
     }
@@ -206,11 +205,11 @@ impl<'a> Write<'a> {
     }
 
     pub(super) fn header(&self, name: http::HeaderName) -> Option<&str> {
-        // What is no text is not what it would have to be either.
+        // A value that is not text matches no known value, and neither does `?`.
         self.parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"))
     }
 
-    /// The object in the body of a create or update, as kube-apiserver's decoder leaves it.
+    /// Decodes the object in the body of a create or update, as kube-apiserver's decoder does.
     pub(super) fn decode(&self, options: &WriteOptions, exchange: &mut Exchange) -> Result<Decoded, Status> {
         let media_type = self.media_type()?;
         let kind = self.target.kind();
@@ -233,7 +232,7 @@ impl<'a> Write<'a> {
         Ok(Decoded { object: decoded.object, sent: Sent { verbatim, rest } })
     }
 
-    /// Unknown fields and those that are there twice: refused, warned of or ignored, as `fieldValidation` says.
+    /// Refuses, warns about or ignores unknown and duplicate fields, as `fieldValidation` asks.
     pub(super) fn say_strict_errors<'b>(
         &self,
         options: &WriteOptions,
@@ -248,7 +247,7 @@ impl<'a> Write<'a> {
         Strictness::Passed
     }
 
-    /// The record that plugins see.
+    /// Returns the admission attributes of the write.
     pub(super) fn attributes(
         &self,
         operation: Operation,
@@ -277,8 +276,8 @@ impl<'a> Write<'a> {
         attributes
     }
 
-    /// The mutating phase. Afterwards the object still has the name, namespace and kind that the URL is about: a plugin
-    /// may change what is stored, not where.
+    /// Runs the mutating phase. Then checks that the object still has the name, namespace and kind of the URL: a plugin may
+    /// change the stored content, not its place.
     pub(super) async fn admit(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
         let old = self.show_owners_of_scale(attributes).await?;
         let shown = self.show_managed_fields(attributes);
@@ -297,7 +296,8 @@ impl<'a> Write<'a> {
             && let Some(old) = &mut attributes.old_object
             && old.get(&REPLICAS).is_some_and(|replicas| *replicas == i32::MIN)
         {
-            // The validating phase reads it from the object again (`toScaleUpdateValidation`).
+            // For the validating phase kube-apiserver reads the object again, without the placeholder
+            // (`toScaleUpdateValidation`).
             Arc::make_mut(old).remove(&REPLICAS);
         }
         if let Some(shown) = shown {
@@ -333,7 +333,7 @@ impl<'a> Write<'a> {
         body::ensure_namespace(object, self.target.expected_namespace())?;
         let mut causes = Vec::new();
         if operation == Operation::Update && object.name() != self.target.name {
-            // `validation.ValidateObjectMetaAccessorUpdate`, which `rest.BeforeUpdate` asks and the kind's own validation again.
+            // `validation.ValidateObjectMetaAccessorUpdate` runs twice: in `rest.BeforeUpdate` and in the kind's own validation.
             let is_missing = object.name().is_empty();
             let missing = invalid::required(NAME, "name or generateName is required");
             let changed = invalid::invalid(NAME, &go_quote(object.name()), "field is immutable");
@@ -344,8 +344,9 @@ impl<'a> Write<'a> {
         invalid::status(kind, object.name(), causes).map_or(Ok(()), Err)
     }
 
-    /// A version that a plugin or the client put into the object is one that it must have; it has the stored one
-    /// afterwards, so that what is replaced is what was admitted (`Store.Update`). Answers whether somebody asked for it.
+    /// Sets the stored resourceVersion in the object, so that the write replaces exactly the admitted object (`Store.Update`). A
+    /// resourceVersion that a plugin or the client has set must equal the stored one. Returns whether the object already had the
+    /// stored one.
     pub(super) fn pin_version(&self, object: &mut Object, old: &Object) -> Result<bool, Status> {
         let (asked_for, stored) = (object.resource_version(), old.resource_version());
         if asked_for == stored {
@@ -361,7 +362,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// The validating phase.
+    /// Runs the validating phase.
     pub(super) async fn validate(&self, attributes: &mut Attributes, exchange: &mut Exchange) -> Result<(), Status> {
         attributes.annotations = exchange.annotations();
         let result = self.pipeline.chain.validate(attributes).await;
@@ -370,7 +371,7 @@ impl<'a> Write<'a> {
         result
     }
 
-    /// The object that is stored now, at the URL itself or, where a subresource cannot be read, at its parent's.
+    /// Reads the stored object at the request's URL, or at its parent's URL if the subresource cannot be read.
     pub(super) async fn old_object(&self) -> Result<Option<Object>, Status> {
         let path = self.parts.uri.path().trim_end_matches('/');
         let path = match path.rsplit_once('/') {
@@ -385,8 +386,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// The scale of a custom resource that does not say how many there shall be: who writes it may say so now, though nobody may
-    /// read it (`scaleUpdatedObjectInfo`).
+    /// Builds the scale of a custom resource whose replicas are unset: a read of that scale fails, but a write may set the
+    /// replicas (`scaleUpdatedObjectInfo`).
     async fn scale_without_replicas(&self) -> Result<Option<Object>, Status> {
         let Some(definition) = self.pipeline.cluster.find_definition(&self.target.resource).await? else {
             return Ok(None);
@@ -414,12 +415,12 @@ impl<'a> Write<'a> {
             "spec": {"replicas": i32::MIN}, "status": status})))
     }
 
-    /// Sends what was admitted as the caller's request, and reads the answer.
+    /// Sends an admitted write as the caller's request, and reads the answer.
     pub(super) async fn forward(&self, outgoing: Outgoing) -> Result<Answer, Status> {
         self.send(outgoing, only_gzip).await
     }
 
-    /// The same, where the answer is for the proxy: in JSON, whatever the client accepts.
+    /// Sends a write as the caller's request. The answer is for the proxy: in JSON, whatever the client accepts.
     pub(super) async fn forward_for_json(&self, outgoing: Outgoing) -> Result<Answer, Status> {
         self.send(outgoing, |headers| {
             headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -428,7 +429,7 @@ impl<'a> Write<'a> {
         .await
     }
 
-    /// Sends it, in JSON where the API server behind does not take protobuf: it says so before it does anything.
+    /// Sends a request. After a 415 to protobuf, which changes nothing, sends the request again in JSON.
     async fn send(&self, outgoing: Outgoing, accept: impl Fn(&mut HeaderMap)) -> Result<Answer, Status> {
         let gateway = &self.pipeline.gateway;
         let request = |Outgoing { method, uri, content_type, body, .. }: Outgoing| {
@@ -447,7 +448,7 @@ impl<'a> Write<'a> {
         gateway.ask_as(self.caller, request(self.in_json(outgoing)?)).await
     }
 
-    /// The same, as the proxy's own request.
+    /// Sends a write as the proxy's own request.
     pub(super) async fn forward_as_proxy(&self, outgoing: Outgoing) -> Result<Answer, Status> {
         let Outgoing { method, uri, content_type, body, .. } = outgoing;
         let accepted = self.parts.headers.get(ACCEPT).cloned();
@@ -455,14 +456,14 @@ impl<'a> Write<'a> {
         self.pipeline.gateway.ask_as_proxy(with_body(&method, &uri, &headers, content_type, body)).await
     }
 
-    /// What was written in protobuf in JSON, for an API server that knows nothing else.
+    /// Converts a protobuf body to JSON, for an API server that does not take protobuf.
     fn in_json(&self, outgoing: Outgoing) -> Result<Outgoing, Status> {
         let decoded = body::decode_object(&outgoing.body, MediaType::Protobuf, self.target.kind(), Form::AsSent)?;
         let body = serde_json::to_vec(&decoded.object).map_err(Status::internal_error)?.into();
         Ok(Outgoing { body, content_type: "application/json", is_encoded: false, ..outgoing })
     }
 
-    /// A JSON body for the request's own method and URL.
+    /// Builds a request with a JSON body for the client's method and URL.
     pub(super) fn outgoing(&self, body: Bytes) -> Outgoing {
         Outgoing {
             method: self.parts.method.clone(),
@@ -474,8 +475,8 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// The same of a body that was written here. What clients wrote was looked through before; fields of a custom resource
-    /// that its schema does not know are the work of webhooks then, and nobody is warned of these.
+    /// Builds a request with a JSON body that the proxy wrote. For a custom resource the API server skips field validation: the
+    /// client's fields were validated before, and unknown fields that webhooks add cause no warning.
     pub(super) fn written(&self, body: Bytes) -> Result<Outgoing, Status> {
         let mut outgoing = self.outgoing(body);
         if self.schema.is_some() {
@@ -484,8 +485,8 @@ impl<'a> Write<'a> {
         Ok(outgoing)
     }
 
-    /// The admitted object for the request's own method and URL: as the bytes that came, where nothing differs from what
-    /// they say, otherwise in protobuf, and in JSON what that cannot say and where it is not understood.
+    /// Builds the request for the admitted object: with the client's bytes if the object did not change; otherwise in protobuf,
+    /// or in JSON if protobuf cannot carry the object or the API server does not take protobuf.
     pub(super) fn admitted(&self, attributes: &Attributes, sent: &Sent) -> Result<Outgoing, Status> {
         let Some(object) = &attributes.object else { return Ok(self.outgoing(Bytes::new())) };
         match sent.verbatim {
@@ -497,7 +498,7 @@ impl<'a> Write<'a> {
                     let content_type = MediaType::Protobuf.as_str();
                     return Ok(Outgoing { content_type, is_encoded: true, ..self.outgoing(body.into()) });
                 }
-                // What came, and what admission has added: written without growing, most of the time.
+                // The capacity covers the body and typical admission changes, so that the buffer rarely grows.
                 let mut body = Vec::with_capacity(self.body.len() + ADMITTED_BYTES);
                 serde_json::to_writer(&mut body, &*sent.rest.put_back(object)?).map_err(Status::internal_error)?;
                 self.written(body.into())
@@ -505,29 +506,29 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// The object in protobuf, if it is of a built-in kind and the API server behind takes that.
+    /// Encodes the object in protobuf; `None` if the kind is not built-in or the API server behind does not take protobuf.
     fn encoded(&self, object: &Object) -> Option<Vec<u8>> {
-        // The scale of a custom resource is of a built-in kind, and of a handler that knows only JSON.
+        // The scale of a custom resource has a built-in kind, but its handler supports only JSON.
         let is_taken = schema(self.target.resource_kind()).is_some() && self.pipeline.gateway.release.takes_protobuf();
         let GroupVersionKind { group, version, kind } = self.target.kind();
         if is_taken { protobuf::encode(object, group, version, kind) } else { None }
     }
 
-    /// 404 in the words of the API server.
+    /// Returns the 404 that the API server would answer.
     pub(super) fn not_found(&self) -> Status {
         Status::not_found(&self.target.resource.group, &self.target.resource.resource, &self.target.name)
     }
 
-    /// 409 in the words of the API server.
+    /// Returns the 409 that the API server would answer.
     pub(super) fn conflict(&self, why: &str) -> Status {
         Status::conflict(&self.target.resource.group, &self.target.resource.resource, &self.target.name, why)
     }
 }
 
-/// A resourceVersion of an object is a number.
+/// Parses the resourceVersion of an object, which is a number.
 ///
 /// # Errors
-/// In the words of kube-apiserver, where it is none.
+/// If the text is not a number; with kube-apiserver's message.
 pub(super) fn readable_version(text: &str) -> Result<u64, Status> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|_| is_number);
@@ -537,12 +538,12 @@ pub(super) fn readable_version(text: &str) -> Result<u64, Status> {
     })
 }
 
-/// Whether an object with this resourceVersion may replace any: none, or zero (`Store.Update`).
+/// Whether the resourceVersion is empty or zero, so that the object may replace any version (`Store.Update`).
 pub(super) fn names_no_version(text: &str) -> bool {
     text.is_empty() || matches!(readable_version(text), Ok(0))
 }
 
-/// The custom resource that a write is of, by whose schema the API server decodes it; none of everything else.
+/// Finds the custom resource with whose schema the API server decodes the body; `None` for other kinds and for deletes.
 async fn custom_resource(
     pipeline: &Pipeline,
     method: &Method,
@@ -554,23 +555,23 @@ async fn custom_resource(
     pipeline.cluster.find_custom_resource(&target.resource, target.resource_kind()).await
 }
 
-/// Whether the request at this URL stores nothing.
+/// Whether the URL asks for a dry run.
 pub(super) fn is_dry_run(uri: &Uri) -> bool {
     query_values(uri.query().unwrap_or_default(), "dryRun").any(|value| value == "All")
 }
 
-/// The URL of a request that is only to be tried.
+/// Returns the URL with `dryRun=All`.
 pub(super) fn with_dry_run(uri: &Uri) -> Result<Uri, Status> {
     if is_dry_run(uri) { Ok(uri.clone()) } else { with_parameter(uri, "dryRun=All") }
 }
 
-/// The URL with one more parameter at the front, where the first of several counts.
+/// Returns the URL with one more parameter at the front, because the API server takes the first of several values.
 pub(super) fn with_parameter(uri: &Uri, parameter: &str) -> Result<Uri, Status> {
     let query = uri.query().filter(|query| !query.is_empty()).map(|query| format!("&{query}")).unwrap_or_default();
     format!("{}?{parameter}{query}", uri.path()).parse().map_err(Status::internal_error)
 }
 
-/// Why a write with an old resourceVersion is refused (`registry.OptimisticLockErrorMsg`).
+/// The reason of a conflict with an old resourceVersion (`registry.OptimisticLockErrorMsg`).
 pub(super) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
@@ -579,7 +580,7 @@ pub(super) fn out_of_time() -> Status {
     Status::timeout("request did not complete within requested timeout - context deadline exceeded")
 }
 
-/// Of the encodings that a client accepts, leaves the one in which the proxy can read a refusal.
+/// Reduces the accepted encodings to gzip, in which the proxy can read a refusal.
 pub(super) fn only_gzip(headers: &mut HeaderMap) {
     if let Some(accepted) = headers.remove(ACCEPT_ENCODING)
         && accepted.to_str().is_ok_and(|accepted| accepted.contains("gzip"))
@@ -588,24 +589,24 @@ pub(super) fn only_gzip(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether the API server refused because the object is not the one that admission saw.
+/// Whether the API server refused because the stored object is not the admitted one.
 pub(super) fn is_conflict(answer: &Answer) -> bool {
     answer.status == StatusCode::CONFLICT && answer.status().is_some_and(|status| status.reason == "Conflict")
 }
 
-/// Whether the API server refused because there is such an object already.
+/// Whether the API server refused because the object already exists.
 pub(super) fn is_already_exists(answer: &Answer) -> bool {
     answer.status == StatusCode::CONFLICT && answer.status().is_some_and(|status| status.reason == "AlreadyExists")
 }
 
-/// Fields that only the API server sets (`rest.WipeObjectMetaSystemFields`).
+/// Removes the fields that only the API server sets (`rest.WipeObjectMetaSystemFields`).
 pub(super) fn wipe_system_fields(object: &mut Object) {
     for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
         object.remove(&["metadata", field]);
     }
 }
 
-/// A kind that is decoded with a schema: what has none is a custom resource's or an aggregated API's.
+/// Returns the schema of a built-in kind; `None` for a kind of a custom resource or an aggregated API.
 pub(super) fn schema(kind: &GroupVersionKind) -> Option<&'static crate::object::schema::Type> {
     crate::object::schema::of(kind)
 }

@@ -1,4 +1,4 @@
-//! AlwaysAdmit: accepts everything.
+//! AlwaysAdmit: admits every request.
 
 use crate::admission::{Operations, Phases, Plugin, Resources, Spec};
 

@@ -1,4 +1,4 @@
-//! AlwaysDeny: refuses everything.
+//! AlwaysDeny: refuses every request.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;

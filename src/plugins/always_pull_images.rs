@@ -1,9 +1,9 @@
-//! AlwaysPullImages: every container of a new pod pulls its image, so that nobody runs one that another tenant left on
-//! the node.
+//! AlwaysPullImages: makes every container of a new pod pull its image, so that a pod cannot run an image that another tenant
+//! left on the node.
 
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::object::Object;
-use crate::object::pod::{CONTAINER_LISTS, WrongType, change_spec_list, spec_list};
+use crate::plugins::rules::pod::{CONTAINER_LISTS, WrongType, change_spec_list, spec_list};
 use crate::status::Status;
 use crate::status::invalid::aggregate;
 use async_trait::async_trait;
@@ -47,7 +47,7 @@ impl Plugin for AlwaysPullImages {
             let field_error = format!("{path}: Unsupported value: {policy:?}: supported values: {ALWAYS:?}");
             Denial::forbidden(field_error).into_status(attributes).message
         });
-        // An aggregate is no Status: kube-apiserver answers it with a 500.
+        // In kube-apiserver, an aggregate is not a Status, and so becomes a 500.
         aggregate(errors).map_or(Ok(()), |errors| Err(Denial::Plain(errors)))
     }
 }
@@ -74,7 +74,7 @@ fn pull_always(pod: &mut Object) -> Result<(), WrongType> {
     })
 }
 
-/// Path and value of each pull policy that is not `Always`.
+/// The path and value of each pull policy that is not `Always`.
 fn offenders(pod: &Object) -> Result<Vec<(String, String)>, WrongType> {
     let mut found = Vec::new();
     let mut look = |path: String, holder: &Map<String, Value>, field: &str| {
@@ -96,7 +96,7 @@ fn offenders(pod: &Object) -> Result<Vec<(String, String)>, WrongType> {
     Ok(found)
 }
 
-/// `isUpdateWithNoNewImages`: compares sets of images, whichever container they are in.
+/// `isUpdateWithNoNewImages`: compares the sets of images, regardless of containers.
 fn is_update_with_no_new_images(attributes: &Attributes) -> bool {
     if attributes.operation != Operation::Update {
         return false;

@@ -1,4 +1,4 @@
-//! CertificateApproval: who approves a certificate signing request may do so for its signer.
+//! CertificateApproval: the approver of a certificate signing request needs the permission to approve for the request's signer.
 
 use super::signer;
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
@@ -22,7 +22,7 @@ struct CertificateApproval;
 #[async_trait]
 impl Plugin for CertificateApproval {
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
-        // The stored signer counts: a new one would be refused later on.
+        // The stored signer counts. The API server later refuses a changed signer.
         let signer = attributes.old_object.as_ref().map(|request| request.str(&["spec", "signerName"]));
         let signer = signer.unwrap_or_default();
         match signer::may(attributes, "approve", signer).await {

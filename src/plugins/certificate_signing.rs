@@ -1,4 +1,4 @@
-//! CertificateSigning: who issues a certificate may sign for its signer.
+//! CertificateSigning: the issuer of a certificate needs the permission to sign for the request's signer.
 
 use super::signer;
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
@@ -22,7 +22,7 @@ struct CertificateSigning;
 
 #[async_trait]
 impl Plugin for CertificateSigning {
-    /// The strategy keeps approvals and denials as they are, and dates conditions.
+    /// The strategy keeps stored approvals and denials, and sets times of conditions.
     fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         attributes.object.as_ref().zip(attributes.old_object.as_deref()).is_some_and(|(new, old)| is_signed(new, old))
     }
@@ -41,10 +41,10 @@ impl Plugin for CertificateSigning {
     }
 }
 
-/// Whether there is another certificate, or another condition.
+/// Whether the update changes the certificate or the conditions.
 fn is_signed(new: &Object, old: &Object) -> bool {
     let (certificate, conditions) = (["status", "certificate"], ["status", "conditions"]);
-    // One that is empty is another one than none.
+    // An empty certificate differs from a missing certificate.
     let is_emptied = old.get(&certificate).is_none() && new.is_empty_but_not_nil(&certificate);
     is_emptied || new.str(&certificate) != old.str(&certificate) || new.items(&conditions) != old.items(&conditions)
 }

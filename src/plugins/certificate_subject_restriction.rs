@@ -1,4 +1,4 @@
-//! CertificateSubjectRestriction: no client certificate for `system:masters`.
+//! CertificateSubjectRestriction: refuses requests for client certificates of the group `system:masters`.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;
@@ -38,14 +38,14 @@ impl Plugin for CertificateSubjectRestriction {
     }
 }
 
-/// The subject that a PKCS#10 request asks for.
+/// The subject in a PKCS#10 request.
 pub(super) struct Subject {
     pub(super) common_name: String,
     pub(super) organizations: Vec<String>,
 }
 
 impl Subject {
-    /// Reads a request as objects carry it: base64 of PEM (`certificates.ParseCSR`).
+    /// Reads the request in an object's form: base64 of PEM (`certificates.ParseCSR`).
     pub(super) fn read(base64: &str) -> Result<Self, String> {
         let pem = STANDARD.decode(base64).map_err(|error| error.to_string())?;
         let der = der(&String::from_utf8_lossy(&pem)).ok_or("PEM block type must be CERTIFICATE REQUEST")?;
@@ -54,7 +54,7 @@ impl Subject {
             return Err("asn1: syntax error: trailing data".to_owned());
         }
         let subject = &request.certification_request_info.subject;
-        // What is no text is a subject that nobody here can judge.
+        // An attribute that is not text makes the request unreadable, because the plugin cannot compare the attribute.
         let text = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| {
             attribute.as_str().map(str::to_owned).map_err(|error| format!("unreadable subject: {error}"))
         };
@@ -65,8 +65,8 @@ impl Subject {
     }
 }
 
-/// The request in the first block of a PEM. Whoever signs it may read another block where the first is not quite as it should
-/// be, so that one must be just so.
+/// The request in the first block of a PEM. The block must have the exact form: a signer with another parser may skip an
+/// irregular block and read a later block.
 fn der(pem: &str) -> Option<Vec<u8>> {
     let start = pem.find("-----BEGIN ")?;
     let is_at_line_start = start == 0 || pem[..start].ends_with('\n');
@@ -77,7 +77,7 @@ fn der(pem: &str) -> Option<Vec<u8>> {
         if line == "-----END CERTIFICATE REQUEST-----" {
             return STANDARD.decode(base64).ok();
         }
-        // What else there may be, headers for one, is no base64.
+        // Other content, such as headers, makes the base64 invalid.
         base64.push_str(line);
     }
     None
@@ -162,7 +162,7 @@ mod tests {
         ] {
             assert_eq!(created(SIGNER, &both(&first)).await.code(), Some(403), "{first}");
         }
-        // All agree on the first one if it is as it should be, whatever is around it.
+        // All parsers read a first block in the exact form, whatever surrounds the block.
         created(SIGNER, &both(&good)).await.stays_unchanged();
         created(SIGNER, &both(&format!("Subject: O=x\n{}", good.replace('\n', "\r\n")))).await.stays_unchanged();
     }

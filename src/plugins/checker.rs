@@ -1,4 +1,4 @@
-//! The one way in which plugins are tested: feed a request, look at what becomes of the object.
+//! The test helper of plugins: runs a plugin on a request, and checks the resulting object.
 
 use crate::admission::{Attributes, CallerAuthorizer, Denial, Operation, Plugin};
 use crate::authz::{self, Decision};
@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A cluster with these namespaces in the cache (those that end in `-terminating` are), and these at the server only.
+/// A cluster with the namespaces `cached` in the cache, and `live` at the API server. Names that end in `-terminating` are
+/// terminating namespaces.
 pub(crate) fn cluster(cached: &[&str], live: &[&str]) -> Arc<Cluster> {
     let namespaces = |names: &[&str]| names.iter().map(|name| namespace(name)).collect();
     Cluster::fixed(FixedState {
@@ -26,7 +27,7 @@ fn namespace(name: &str) -> Namespace {
     Namespace { name: name.into(), terminating: name.ends_with("-terminating"), ..Namespace::default() }
 }
 
-/// Starts the check of a plugin in its mutating phase.
+/// Begins a check of the plugin's mutating phase.
 pub(crate) fn check(plugin: &dyn Plugin) -> Check<'_> {
     Check {
         plugin,
@@ -38,7 +39,7 @@ pub(crate) fn check(plugin: &dyn Plugin) -> Check<'_> {
     }
 }
 
-/// A check that is being put together.
+/// The parameters of a check.
 pub(crate) struct Check<'a> {
     plugin: &'a dyn Plugin,
     validating: bool,
@@ -48,7 +49,7 @@ pub(crate) struct Check<'a> {
     authorizer: CallerAuthorizer,
 }
 
-/// What came of it.
+/// The result of a check.
 pub(crate) struct Checked {
     before: Option<Value>,
     after: Option<Value>,
@@ -56,13 +57,13 @@ pub(crate) struct Checked {
 }
 
 impl Check<'_> {
-    /// By a caller who may do what this says; else nothing.
+    /// Sets the caller's permissions to those that `rule` allows.
     pub(crate) fn caller(mut self, rule: fn(&authz::Attributes) -> Decision) -> Self {
         self.authorizer = CallerAuthorizer::fixed(rule);
         self
     }
 
-    /// By this user, who is in these groups.
+    /// Sets the user and the user's groups.
     pub(crate) fn user(mut self, name: &str, groups: &[&str]) -> Self {
         let groups = groups.iter().map(|&group| group.to_owned()).collect();
         self.user = Some(UserInfo { username: name.to_owned(), groups, ..UserInfo::default() });
@@ -114,7 +115,7 @@ impl Check<'_> {
         let result = self.call(&mut attributes).await;
         let after = attributes.object.clone();
         if result.is_ok() {
-            // A second pass changes nothing more.
+            // A second pass must not change the object further.
             self.call(&mut attributes).await.expect("the second pass refuses what the first one accepted");
             assert_eq!(attributes.object, after, "the second pass gives another object");
         }
@@ -127,7 +128,7 @@ impl Check<'_> {
     }
 }
 
-/// Attributes of a request by an ordinary user.
+/// The attributes of a request by an ordinary user.
 pub(crate) fn attributes(
     operation: Operation,
     group: &str,
@@ -153,19 +154,19 @@ pub(crate) fn attributes(
 }
 
 impl Checked {
-    /// The object after it was accepted.
+    /// The admitted object.
     #[track_caller]
     pub(crate) fn after(self) -> Value {
         self.result.expect("the plugin refuses the request");
         self.after.expect("an object")
     }
 
-    /// The refusal, if it is one.
+    /// The refusal, or `None` if the request is admitted.
     pub(crate) fn refusal(self) -> Option<Status> {
         self.result.err()
     }
 
-    /// The refusal's code, if it is one.
+    /// The refusal's code, or `None` if the request is admitted.
     pub(crate) fn code(self) -> Option<u16> {
         self.refusal().map(|status| status.code)
     }

@@ -1,4 +1,4 @@
-//! ClusterTrustBundleAttest: who publishes a signer's trust anchors may speak for the signer.
+//! ClusterTrustBundleAttest: the publisher of a signer's trust anchors needs the permission to attest for the signer.
 
 use super::signer;
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
@@ -40,7 +40,7 @@ impl Plugin for ClusterTrustBundleAttest {
     }
 }
 
-/// Whether nothing differs but what the garbage collector and storage migration write (`rbac.IsOnlyMutatingGCFields`).
+/// Whether only fields differ that the garbage collector and storage migration write (`rbac.IsOnlyMutatingGCFields`).
 fn differ_for_collectors_only(new: &Object, old: &Object) -> bool {
     let rest = |object: &Object| {
         let mut object = object.clone();

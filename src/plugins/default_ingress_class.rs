@@ -1,4 +1,4 @@
-//! DefaultIngressClass: an ingress that names no class gets the default one.
+//! DefaultIngressClass: sets the default class of an ingress without a class.
 
 use super::default_storage_class::default_class;
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};

@@ -1,4 +1,4 @@
-//! DefaultStorageClass: a claim that names no class gets the default one.
+//! DefaultStorageClass: sets the default class of a persistent volume claim without a class.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
@@ -21,7 +21,7 @@ pub static SPEC: Spec = Spec {
     build: |environment| Ok(Box::new(DefaultStorageClass(environment.cluster.clone()))),
 };
 
-/// The annotation that named a claim's class before the field did.
+/// The annotation with a claim's class, older than the field.
 pub(super) const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const IS_DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
@@ -32,7 +32,7 @@ struct DefaultStorageClass(Arc<Cluster>);
 impl Plugin for DefaultStorageClass {
     async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         let Some(claim) = &mut attributes.object else { return Ok(()) };
-        // Both count when they are there, even if they are empty.
+        // Both the annotation and the field count even if they are empty.
         let by_annotation = claim.annotations().is_some_and(|annotations| annotations.contains_key(CLASS));
         let by_field = claim.get(&["spec", "storageClassName"]).is_some_and(|class| !class.is_null());
         if by_annotation || by_field {
@@ -50,7 +50,7 @@ impl Plugin for DefaultStorageClass {
     }
 }
 
-/// The name of the default among these: the newest that an annotation calls so, and of equally new ones the first by name.
+/// The name of the default class: the newest class that an annotation marks as default; among equally new classes, the first by name.
 pub(super) fn default_class<'a>(
     classes: impl Iterator<Item = &'a ObjectMeta>,
     annotations: &[&str],

@@ -1,4 +1,4 @@
-//! DefaultTolerationSeconds: how long a pod stays on a node that is not well.
+//! DefaultTolerationSeconds: sets how long a pod stays on a node that is not ready or unreachable.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::config::DefaultTolerations;
@@ -41,7 +41,7 @@ impl Plugin for DefaultTolerationSeconds {
     }
 }
 
-/// Whether a toleration is about this taint's eviction, whatever it says of it.
+/// Whether a toleration applies to eviction by the taint `key`, whatever its other fields.
 fn covers(toleration: &Value, key: &str) -> bool {
     let is = |field: &str, wanted: &str| {
         let given = toleration.get(field).and_then(Value::as_str).unwrap_or_default();

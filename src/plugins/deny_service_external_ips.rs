@@ -1,4 +1,4 @@
-//! DenyServiceExternalIPs: nobody takes an IP address by naming it in a service.
+//! DenyServiceExternalIPs: refuses new external IPs of services, because a service could take over any IP address.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! EventRateLimit: events in bounded numbers, for the server as a whole, a namespace, a user, or a source.
+//! EventRateLimit: limits the rate of events of the server, a namespace, a user, or a source.
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::status::Status;
@@ -16,7 +16,7 @@ pub static SPEC: Spec = Spec {
     default_on: false,
     phases: Phases::Validating,
     operations: Operations::CREATE.or(Operations::UPDATE),
-    // Events of events.k8s.io are of another kind, which kube-apiserver does not limit.
+    // Events of events.k8s.io have another kind, which kube-apiserver does not limit.
     resources: Resources::Only(&[("", "events", "")]),
     needs: &[],
     configuration: Some("eventratelimit.admission.k8s.io/v1alpha1 Configuration"),
@@ -24,7 +24,7 @@ pub static SPEC: Spec = Spec {
     build,
 };
 
-/// How many buckets a limit keeps where it does not say so itself (`defaultCacheSize`).
+/// The default number of buckets of a limit (`defaultCacheSize`).
 const BUCKETS: u64 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,7 +59,7 @@ struct Limit {
 
 struct EventRateLimit(Vec<Enforcer>);
 
-/// One limit, and the buckets of those it limits.
+/// One limit, and its token buckets by key.
 struct Enforcer {
     limit_type: LimitType,
     name: &'static str,
@@ -68,7 +68,7 @@ struct Enforcer {
     buckets: Cache<String, Arc<Mutex<Bucket>>>,
 }
 
-/// A token bucket, as it was when it was last used.
+/// A token bucket, in its state at the last use.
 struct Bucket {
     tokens: f64,
     at: Instant,
@@ -85,7 +85,7 @@ fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
 }
 
 impl EventRateLimit {
-    /// The limits, or all that is wrong with them (`ValidateConfiguration`).
+    /// Builds the limits, or returns all validation errors (`ValidateConfiguration`).
     fn new(configuration: &Configuration) -> Result<Self, String> {
         let mut faults = Vec::new();
         if configuration.limits.is_empty() {
@@ -123,13 +123,13 @@ impl Plugin for EventRateLimit {
         if attributes.dry_run {
             return Ok(());
         }
-        // Each limit takes its token, whatever the others say.
+        // Each limit takes a token, even if another limit refuses.
         let reached = aggregate(self.0.iter().filter_map(|enforcer| enforcer.refusal(attributes)));
         reached.map_or(Ok(()), |reached| Err(too_many(&reached)))
     }
 }
 
-/// `NewTooManyRequestsError`: without details, so without a hint when to come back.
+/// `NewTooManyRequestsError`, without details and so without retryAfterSeconds.
 fn too_many(why: &str) -> Denial {
     Status::failure(429, "TooManyRequests", format!("Too many requests: {why}")).into()
 }
@@ -145,8 +145,8 @@ impl Enforcer {
         Self { limit_type, name, tokens_per_second, burst, buckets }
     }
 
-    /// Takes a token, which returns to the bucket if the API server refuses the event as invalid. The text of the refusal if there
-    /// is none.
+    /// Takes a token. The token returns to the bucket if the API server refuses the event as invalid. If the bucket is empty,
+    /// returns the text of the refusal.
     fn refusal(&self, attributes: &Attributes) -> Option<String> {
         let key = self.key(attributes);
         let full = || Arc::new(Mutex::new(Bucket { tokens: self.burst, at: Instant::now() }));
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(refusal(&plugin, &event).await, None);
         event.effects.undo();
         event.effects.undo();
-        // A token returns once, and a refusal by one limit leaves the token of the other to be returned.
+        // A token returns only once. If one limit refuses, the token of the other limit can still return.
         assert_eq!(refusal(&plugin, &event).await, None);
         assert!(refusal(&plugin, &event).await.is_some_and(|why| !why.contains("User")));
         event.effects.undo();

@@ -1,9 +1,9 @@
-//! ExtendedResourceToleration: who asks for a device tolerates the taint of the nodes that have it.
+//! ExtendedResourceToleration: a pod that requests an extended resource tolerates the taint of the nodes that offer the resource.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::names::is_qualified_name;
-use crate::object::pod::{WrongType, spec_list};
-use crate::object::toleration::{are_about_the_same, are_equal};
+use crate::plugins::rules::pod::{WrongType, spec_list};
+use crate::plugins::rules::toleration::{are_about_the_same, are_equal};
 use crate::status::Status;
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ impl Plugin for ExtendedResourceToleration {
     }
 }
 
-/// Whether a resource is none of Kubernetes' own (`helper.IsExtendedResourceName`).
+/// Whether the resource is an extended resource, outside Kubernetes' domains (`helper.IsExtendedResourceName`).
 pub(crate) fn is_extended(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     !is_native && !name.starts_with("requests.") && is_qualified_name(&format!("requests.{name}"))

@@ -1,9 +1,9 @@
-//! What plugins that add a finalizer share.
+//! Shared code of plugins that add a finalizer.
 
 use crate::admission::Denial;
 use crate::object::Object;
 
-/// Adds the finalizer, unless it is there.
+/// Adds the finalizer, unless the object already has it.
 pub(super) fn add_finalizer(object: &mut Object, finalizer: &str) -> Result<(), Denial> {
     let path = ["metadata", "finalizers"];
     if object.items(&path).iter().any(|other| other == finalizer) || object.append(&path, finalizer.into()) {

@@ -1,7 +1,8 @@
-//! ImagePolicyWebhook: a backend says which images pods may run.
+//! ImagePolicyWebhook: a backend decides which images pods may run.
 //!
-//! In kube-apiserver a pod that passes because the backend failed also gets an annotation, in the validating phase and so never
-//! stored. Here validating changes nothing: the audit annotation alone says it.
+//! In kube-apiserver, a pod that is admitted because the backend failed also gets an annotation. The validating phase sets it,
+//! so the annotation is never stored. Here the validating phase does not change the pod; only the audit annotation records the
+//! failure.
 
 mod answers;
 mod configuration;
@@ -33,13 +34,13 @@ pub static SPEC: Spec = Spec {
 /// `AuditKeyPrefix`.
 const AUDIT_PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";
 
-/// The annotation that later plugins find on a pod that passed without an answer (`api.ImagePolicyFailedOpenKey`).
+/// The annotation that later plugins see on a pod that was admitted without the backend's answer (`api.ImagePolicyFailedOpenKey`).
 const FAILED_OPEN: &str = "alpha.image-policy.k8s.io/failed-open";
 
 struct ImagePolicyWebhook {
     backend: GenericWebhook,
     answers: Answers,
-    /// Whether a pod passes where the backend does not answer.
+    /// Whether a pod is admitted if the backend fails.
     default_allow: bool,
 }
 
@@ -64,7 +65,7 @@ impl Plugin for ImagePolicyWebhook {
     }
 
     fn looks_at_stored(&self, _: &Attributes) -> bool {
-        // The backend does not hear of an object that the API server refuses as invalid.
+        // In kube-apiserver, the backend does not receive objects that are refused as invalid.
         true
     }
 
@@ -101,7 +102,7 @@ impl ImagePolicyWebhook {
         Verdict::read(&answer).map_err(CallFailure::Other)
     }
 
-    /// What becomes of the request where the backend failed (`webhookError`).
+    /// The outcome of a request if the backend failed (`webhookError`).
     fn without_answer(&self, failure: &CallFailure, attributes: &Attributes) -> Result<(), Denial> {
         if Instant::now() >= attributes.deadline {
             let why = "request did not complete within requested timeout - context deadline exceeded";
@@ -114,7 +115,7 @@ impl ImagePolicyWebhook {
             return Ok(());
         }
         match failure {
-            // `admission.NewForbidden` does not wrap a refusal in another.
+            // `admission.NewForbidden` does not wrap a refusal in a refusal.
             CallFailure::Status(status) if is_forbidden(status) => Err((**status).clone().into()),
             failure => Err(Denial::forbidden(failure.to_string())),
         }

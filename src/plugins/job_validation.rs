@@ -1,4 +1,4 @@
-//! JobValidation: the parallelism of a job whose pods start together stays.
+//! JobValidation: the parallelism of a gang-scheduled job cannot change.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::Cluster;
@@ -15,7 +15,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Validating,
     operations: Operations::UPDATE,
     resources: Resources::Only(&[("batch", "jobs", "")]),
-    // Alpha kinds are served in few clusters: they are asked for when they are needed.
+    // Few clusters serve alpha kinds, so objects are read from the API server when needed.
     needs: &[],
     configuration: None,
     about: "Refuses changes of the parallelism of gang-scheduled jobs (feature gates GenericWorkload, WorkloadWithJob).",
@@ -51,8 +51,8 @@ impl Plugin for JobValidation {
 }
 
 impl JobValidation {
-    /// The group that the job's pods are in: the one that its template names, or those that the job controls. None where
-    /// they cannot be had, as in kube-apiserver.
+    /// The pod group of the job's pods: the group that the job's template names, or the groups that the job controls. Empty if
+    /// the groups cannot be read, as in kube-apiserver.
     async fn groups(&self, job: &Object) -> Vec<Arc<PodGroup>> {
         let named = ["spec", "template", "spec", "schedulingGroup", "podGroupName"];
         if job.get(&named).is_some_and(Value::is_string) {

@@ -1,4 +1,4 @@
-//! LimitPodHardAntiAffinityTopology: pods may keep others off a node, not out of a zone.
+//! LimitPodHardAntiAffinityTopology: required anti-affinity of pods may exclude other pods from a node, but not from a larger topology.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::object::Object;
@@ -36,7 +36,7 @@ impl Plugin for LimitPodHardAntiAffinityTopology {
                 let why = format!(
                     "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key {HOSTNAME} is allowed"
                 );
-                // By the pod's own name, which a generated one does not have yet in kube-apiserver's error either.
+                // The error names the pod's own name, which is empty before a name is generated, as in kube-apiserver.
                 Err(Status::forbidden("", "pods", pod.map(Object::name).unwrap_or_default(), &why).into())
             }
         }

@@ -1,4 +1,4 @@
-//! LimitRanger: what a namespace's LimitRanges give to pods, and what they ask of pods and claims.
+//! LimitRanger: a namespace's LimitRanges set default resources of pods, and limit the resources of pods and claims.
 
 mod constraints;
 
@@ -27,18 +27,18 @@ pub static SPEC: Spec = Spec {
     build: |environment| Ok(Box::new(LimitRanger::new(environment.cluster.clone()))),
 };
 
-/// The annotation that says what was set.
+/// The annotation that records the defaults.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// How many namespaces' ranges are remembered that the cache does not have (`liveLookupCache`).
+/// The number of namespaces whose ranges are cached after a live lookup (`liveLookupCache`).
 const LIVE_LOOKUPS: u64 = 10_000;
-/// For how long (`liveTTL`).
+/// The lifetime of a live lookup (`liveTTL`).
 const LIVE_LOOKUP_TIME_TO_LIVE: Duration = Duration::from_secs(30);
 
 type Ranges = Arc<Vec<Arc<LimitRange>>>;
 
 struct LimitRanger {
     cluster: Arc<Cluster>,
-    /// What the API server has where the cache has nothing; many requests at once ask once.
+    /// The results of live lookups, for namespaces without ranges in the watch cache. Concurrent requests share a lookup.
     live: moka::future::Cache<String, Ranges>,
 }
 
@@ -62,7 +62,7 @@ impl Plugin for LimitRanger {
                 "pods" => constraints::of_pod(object, items(range)),
                 _ => constraints::of_claim(object, items(range)),
             };
-            // What one range finds is said together; the next one is not asked then.
+            // The violations of one range are reported together; further ranges are not checked then.
             if let Some(violations) = aggregate(violations) {
                 return Err(Denial::forbidden(violations));
             }
@@ -71,7 +71,7 @@ impl Plugin for LimitRanger {
     }
 }
 
-/// `SupportsAttributes`: containers of a pod change by a resize only; and nothing that is going is looked at.
+/// `SupportsAttributes`: containers' resources change only by a resize, and terminating objects are not checked.
 fn is_supported(attributes: &Attributes) -> bool {
     let is_going = |old: &Arc<Object>| old.get(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null());
     let is_update = attributes.operation == Operation::Update;
@@ -94,7 +94,8 @@ impl LimitRanger {
         Self { cluster, live }
     }
 
-    /// The namespace's ranges from the cache; where that has none, from the API server, which is believed for a while.
+    /// The namespace's ranges, from the cache. If the cache has none, from the API server, whose answer is cached for
+    /// [`LIVE_LOOKUP_TIME_TO_LIVE`].
     async fn ranges(&self, namespace: &str) -> Result<Ranges, Denial> {
         self.cluster.check_decodable(&[Need::LIMIT_RANGES], namespace)?;
         let cached = self.cluster.in_namespace::<LimitRange>(namespace);
@@ -107,7 +108,7 @@ impl LimitRanger {
     }
 }
 
-/// Gives containers the resources that they do not say themselves, and notes which (`PodMutateLimitFunc`).
+/// Sets the default resources of containers, and records them in the annotation (`PodMutateLimitFunc`).
 fn set_defaults(pod: &mut Object, items: &[LimitRangeItem]) -> Result<(), String> {
     let mut defaults: [BTreeMap<&str, &str>; 2] = Default::default();
     for item in items.iter().filter(|item| item.type_ == "Container") {
@@ -143,7 +144,7 @@ fn set_defaults(pod: &mut Object, items: &[LimitRangeItem]) -> Result<(), String
     Err("metadata.annotations: not an object".to_owned())
 }
 
-/// Adds what is missing in a container's requests or limits; answers with the names, sorted.
+/// Adds missing values to a container's requests or limits. Returns the added names, sorted.
 fn fill<'a>(
     container: &mut Map<String, Value>,
     field: &str,

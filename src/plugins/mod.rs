@@ -1,4 +1,4 @@
-//! The admission plugins: one file each, and one table of all of them.
+//! The admission plugins, one file each, and the table of all plugins.
 
 pub mod always_admit;
 pub mod namespace_auto_provision;
@@ -23,6 +23,7 @@ pub mod storage_object_in_use_protection;
 pub mod pod_group_protection;
 pub mod owner_references_permission_enforcement;
 pub mod persistent_volume_claim_resize;
+mod rules;
 pub mod runtime_class;
 pub mod certificate_approval;
 pub mod certificate_signing;
@@ -48,7 +49,7 @@ pub(crate) mod checker;
 
 use crate::admission::Spec;
 
-/// Every plugin, in kube-apiserver's order (`AllOrderedPlugins`).
+/// All plugins, in kube-apiserver's order (`AllOrderedPlugins`).
 pub static ALL: &[&Spec] = &[
     &always_admit::SPEC,
     &namespace_auto_provision::SPEC,

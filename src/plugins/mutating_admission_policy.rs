@@ -1,4 +1,4 @@
-//! MutatingAdmissionPolicy: let the policies in the cluster change an object. What it does is in `policies/`.
+//! MutatingAdmissionPolicy: applies the cluster's mutating policies to an object. The implementation is in `policies/`.
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::policies::{MUTATING_NEEDS, Mutating, config, mutating_files};

@@ -1,4 +1,4 @@
-//! MutatingAdmissionWebhook: ask the webhooks of MutatingWebhookConfigurations. What it does is in `webhooks/`.
+//! MutatingAdmissionWebhook: calls the webhooks of MutatingWebhookConfigurations. The implementation is in `webhooks/`.
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::Need;

@@ -1,4 +1,4 @@
-//! NamespaceAutoProvision: creates the namespace that a new object is to live in.
+//! NamespaceAutoProvision: creates the missing namespace of a new object.
 
 use super::namespace_lifecycle::is_in_a_namespace;
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
@@ -40,7 +40,7 @@ impl Plugin for NamespaceAutoProvision {
             return Ok(());
         }
         self.cluster.create_namespace(&attributes.namespace).await.map_err(|status| {
-            // `NewForbidden` returns an error that is a Forbidden already as it is.
+            // `NewForbidden` returns an existing Forbidden error unchanged.
             if status.reason == "Forbidden" { status.into() } else { Denial::forbidden(status.message) }
         })
     }

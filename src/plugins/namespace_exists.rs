@@ -1,4 +1,4 @@
-//! NamespaceExists: refuses what is to happen in a namespace that does not exist.
+//! NamespaceExists: refuses requests in a namespace that does not exist.
 
 use super::namespace_lifecycle::{internal_unless_not_found, is_in_a_namespace};
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};

@@ -1,4 +1,4 @@
-//! NamespaceLifecycle: nothing new in a namespace that is missing or going, and the first namespaces stay.
+//! NamespaceLifecycle: refuses new objects in a missing or terminating namespace, and the deletion of the system namespaces.
 
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
@@ -22,11 +22,11 @@ pub static SPEC: Spec = Spec {
 
 /// Namespaces that may not be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
-/// How long a create waits for the cache to see a namespace (`missingNamespaceWait`).
+/// The time for which a create waits until the cache has a missing namespace (`missingNamespaceWait`).
 const MISSING_NAMESPACE_WAIT: Duration = Duration::from_millis(50);
-/// How long a deleted namespace is looked up at the server whatever the cache says (`forceLiveLookupTTL`).
+/// The time for which a deleted namespace is read from the API server instead of the cache (`forceLiveLookupTTL`).
 const FORCE_LIVE_LOOKUP_TIME_TO_LIVE: Duration = Duration::from_secs(30);
-/// How many deleted namespaces are remembered.
+/// The number of deleted namespaces that are remembered.
 const FORCE_LIVE_LOOKUP_ENTRIES: u64 = 100;
 
 struct NamespaceLifecycle {
@@ -34,12 +34,12 @@ struct NamespaceLifecycle {
     force_live_lookup: moka::sync::Cache<String, ()>,
 }
 
-/// Whether the request is on an object in a namespace, other than a Namespace.
+/// Whether the request's object is in a namespace, and is not itself a Namespace.
 pub(super) fn is_in_a_namespace(attributes: &Attributes) -> bool {
     !attributes.namespace.is_empty() && !is_namespace(attributes)
 }
 
-/// A live look-up that failed: NotFound as it is, anything else an internal error.
+/// The error of a failed live lookup: NotFound unchanged, any other error as an internal error.
 pub(super) fn internal_unless_not_found(status: Status) -> Denial {
     if status.reason == "NotFound" { status.into() } else { Status::internal_error(status.message).into() }
 }
@@ -57,7 +57,7 @@ impl NamespaceLifecycle {
         Self { cluster, force_live_lookup }
     }
 
-    /// Whether the namespace is terminating, from the cache where it can be trusted, else from the server.
+    /// Whether the namespace is terminating. The answer comes from the cache if the cache is reliable, else from the API server.
     async fn is_terminating(&self, attributes: &Attributes) -> Result<bool, Denial> {
         let name = &attributes.namespace;
         let mut cached = self.cluster.namespace(name);
@@ -88,10 +88,12 @@ impl Plugin for NamespaceLifecycle {
                     let why = "this namespace may not be deleted";
                     return Err(Status::forbidden(&resource.group, &resource.resource, &attributes.name, why).into());
                 }
+                // The cache may lag behind the deletion.
                 self.force_live_lookup.insert(attributes.name.clone(), ());
             }
             return Ok(());
         }
+        // The error would reveal to any caller whether the namespace exists.
         let is_access_review = attributes.resource.group == "authorization.k8s.io"
             && attributes.resource.resource == "localsubjectaccessreviews";
         if attributes.namespace.is_empty() || attributes.operation == Operation::Delete || is_access_review {
@@ -100,6 +102,7 @@ impl Plugin for NamespaceLifecycle {
         if !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
+        // An update needs an existing namespace, but may change objects in a terminating namespace.
         if !self.is_terminating(attributes).await? || attributes.operation != Operation::Create {
             return Ok(());
         }

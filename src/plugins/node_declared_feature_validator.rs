@@ -1,4 +1,4 @@
-//! NodeDeclaredFeatureValidator: a pod's update asks nothing of its node that the node does not do.
+//! NodeDeclaredFeatureValidator: a pod's update must not require a feature that the pod's node does not declare.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
@@ -58,7 +58,7 @@ impl Plugin for NodeDeclaredFeatureValidator {
     }
 }
 
-/// The features that the update asks of the node, sorted (`nodedeclaredfeatures.InferForPodUpdate`).
+/// The features that the update requires of the node, sorted (`nodedeclaredfeatures.InferForPodUpdate`).
 fn required_features(old: &Object, new: &Object) -> Vec<&'static str> {
     let mut features = Vec::new();
     if resources(old.get(&["spec"])) != resources(new.get(&["spec"])) {
@@ -73,7 +73,7 @@ fn required_features(old: &Object, new: &Object) -> Vec<&'static str> {
     features
 }
 
-/// The resources of a pod's spec or of a container; those that say nothing are none.
+/// The resources of a pod's spec or of a container. `None` if they are empty or null.
 fn resources(holder: Option<&Value>) -> Option<&Value> {
     let resources = holder?.get("resources")?;
     resources.as_object().is_none_or(|fields| !fields.is_empty()).then_some(resources).filter(|one| !one.is_null())

@@ -1,4 +1,4 @@
-//! NodeRestriction: a kubelet changes its own node, the pods bound to it and what goes with both, and nothing else.
+//! NodeRestriction: a kubelet may change only its own node, the pods bound to the node, and related objects.
 
 mod audience;
 mod certificates;
@@ -27,7 +27,7 @@ pub static SPEC: Spec = Spec {
     default_on: false,
     phases: Phases::Mutating,
     operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
-    // Any subresource of pods and nodes, which are not all known here.
+    // All resources, because the subresources of pods and nodes are not all known here.
     resources: Resources::All,
     needs: &[
         Need::PODS,
@@ -88,18 +88,18 @@ impl Plugin for NodeRestriction {
     }
 }
 
-/// The node that the user is, which may have no name; none for everybody else (`defaultNodeIdentifier.NodeIdentity`).
+/// The node's name, which may be empty, if the user is a node; else `None` (`defaultNodeIdentifier.NodeIdentity`).
 fn node_of(user: &UserInfo) -> Option<&str> {
     let node = user.username.strip_prefix("system:node:")?;
     user.groups.iter().any(|group| group == "system:nodes").then_some(node)
 }
 
-/// What a lister says of an object that it does not have: it names one, in the singular.
+/// The error of a Go lister for a missing object, which names the singular resource.
 fn not_found(group: &str, singular: &str, name: &str) -> Status {
     Status::not_found(group, singular, name)
 }
 
-/// What no request of this kind can do without.
+/// The error of a request without the required object.
 fn no_object() -> Denial {
     Denial::forbidden("unexpected type <nil>")
 }

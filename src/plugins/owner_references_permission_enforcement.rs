@@ -1,4 +1,4 @@
-//! OwnerReferencesPermissionEnforcement: nobody binds an object's life to another's without the right to.
+//! OwnerReferencesPermissionEnforcement: a caller needs permissions to make an object's lifetime depend on another object.
 
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::authz::{self, ReviewError};
@@ -29,7 +29,7 @@ struct OwnerReferencesPermissionEnforcement(Arc<Discovery>);
 
 #[async_trait]
 impl Plugin for OwnerReferencesPermissionEnforcement {
-    /// The strategies of many subresources keep the owners as they are.
+    /// The strategies of many subresources keep the stored owner references.
     fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         !attributes.subresource.is_empty() && change(attributes).is_some()
     }
@@ -54,7 +54,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
 }
 
 impl OwnerReferencesPermissionEnforcement {
-    /// Whether the caller may finalize the owner, as each resource that its kind is served as.
+    /// Checks that the caller may finalize the owner, in each resource that serves the owner's kind.
     async fn check_owner(&self, attributes: &Attributes, owner: &Value) -> Result<(), Denial> {
         let text = |field: &str| owner.get(field).and_then(Value::as_str).unwrap_or_default();
         let (group, version) = split_api_version(text("apiVersion"));
@@ -81,9 +81,9 @@ impl OwnerReferencesPermissionEnforcement {
     }
 }
 
-/// The owners, new and old, where they change.
+/// The new and old owner references, if they differ.
 fn change(attributes: &Attributes) -> Option<(&[Value], &[Value])> {
-    // Those of a pod's status are not looked at.
+    // The plugin ignores owner references in updates of a pod's status.
     let is_pod_status = attributes.resource.group.is_empty()
         && attributes.resource.resource == "pods"
         && attributes.subresource == "status";
@@ -96,7 +96,7 @@ fn owners(object: Option<&Object>) -> &[Value] {
     object.map(|object| object.items(&OWNER_REFERENCES)).unwrap_or_default()
 }
 
-/// The references that block their owner's deletion and did not before.
+/// The references that newly block the deletion of their owner.
 fn newly_blocking<'a>(new: &'a [Value], old: &[Value]) -> Vec<&'a Value> {
     let blocks = |reference: &Value| reference.get("blockOwnerDeletion") == Some(&Value::Bool(true));
     let blocked: HashSet<Option<&Value>> = old.iter().filter(|old| blocks(old)).map(|old| old.get("uid")).collect();
@@ -129,7 +129,7 @@ fn finalizing(group: &str, version: &str, resource: &str, name: &str) -> authz::
     }
 }
 
-/// Whether the caller may; if not, the reason and the error as Go prints them, of which there may be neither.
+/// Checks a permission of the caller. The error contains the reason and the error in Go's form; either may be empty.
 async fn allowed(attributes: &Attributes, question: &authz::Attributes) -> Result<(), String> {
     match attributes.authorizer.check(question).await {
         Ok(decision) if decision.allowed => Ok(()),

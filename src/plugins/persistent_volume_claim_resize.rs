@@ -1,4 +1,4 @@
-//! PersistentVolumeClaimResize: a claim grows only where its class says that it can.
+//! PersistentVolumeClaimResize: a claim may grow only if its storage class allows expansion.
 
 use super::default_storage_class::CLASS;
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
@@ -56,7 +56,7 @@ fn size(claim: &Object) -> Quantity {
     Quantity::of(claim.get(&["spec", "resources", "requests", "storage"]))
 }
 
-/// The claim's class, by annotation or by field (`GetPersistentVolumeClaimClass`).
+/// The claim's class, from the annotation or the field (`GetPersistentVolumeClaimClass`).
 fn class(claim: &Object) -> &str {
     let by_annotation = claim.annotations().and_then(|annotations| annotations.get(CLASS)?.as_str());
     by_annotation.unwrap_or_else(|| claim.str(&["spec", "storageClassName"]))

@@ -1,4 +1,4 @@
-//! PodGroupProtection: a pod group goes only when its pods are gone.
+//! PodGroupProtection: a finalizer keeps a deleted pod group until its pods are gone.
 
 use super::finalizer::add_finalizer;
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};

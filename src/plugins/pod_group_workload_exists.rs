@@ -1,4 +1,4 @@
-//! PodGroupWorkloadExists: a pod group is made from a template that there is.
+//! PodGroupWorkloadExists: a pod group must refer to an existing template of a workload.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::Cluster;
@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     phases: Phases::Validating,
     operations: Operations::CREATE,
     resources: Resources::Only(&[("scheduling.k8s.io", "podgroups", "")]),
-    // Alpha kinds are served in few clusters: they are asked for when they are needed.
+    // Few clusters serve alpha kinds, so objects are read from the API server when needed.
     needs: &[],
     configuration: None,
     about: "Refuses pod groups of a workload that does not exist (feature gate GenericWorkload).",

@@ -1,4 +1,4 @@
-//! PodNodeSelector: a namespace's pods stay on the namespace's nodes.
+//! PodNodeSelector: a namespace's node selector applies to all pods in the namespace.
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
@@ -29,7 +29,7 @@ const CLUSTER_DEFAULT: &str = "clusterDefaultNodeSelector";
 
 struct PodNodeSelector {
     cluster: Arc<Cluster>,
-    /// Selectors by namespace, and the cluster's default.
+    /// The configured selectors by namespace, and the cluster's default.
     selectors: BTreeMap<String, String>,
 }
 
@@ -74,7 +74,7 @@ impl Plugin for PodNodeSelector {
 }
 
 impl PodNodeSelector {
-    /// The namespace's own selector, which counts even if empty; else the cluster's default.
+    /// The namespace's own selector, even if it is empty; else the cluster's default.
     async fn namespaces_selector(&self, name: &str) -> Result<BTreeMap<String, String>, Denial> {
         if !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
@@ -101,7 +101,7 @@ impl PodNodeSelector {
     }
 }
 
-/// The pod's own selector, if nothing in it contradicts the namespace's.
+/// The pod's own selector, if it does not contradict the namespace's.
 fn check_conflict<'a>(pod: &'a Object, selector: &BTreeMap<String, String>) -> Result<&'a Map<String, Value>, Denial> {
     let given = node_selector(pod);
     let differs = |(key, value): (&String, &String)| given.get(key).is_some_and(|own| own.as_str() != Some(value));
@@ -116,7 +116,7 @@ fn node_selector(pod: &Object) -> &Map<String, Value> {
     pod.get(&NODE_SELECTOR).and_then(Value::as_object).unwrap_or_else(|| &NONE)
 }
 
-/// By the pod's own name, which a generated one does not have yet in kube-apiserver's error either.
+/// The error names the pod's own name, which is empty before a name is generated, as in kube-apiserver.
 fn refused(pod: &Object, why: &str) -> Denial {
     Status::forbidden("", "pods", pod.name(), why).into()
 }

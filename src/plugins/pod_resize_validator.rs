@@ -1,10 +1,10 @@
-//! PodResizeValidator: a pod is resized only on a node that can, and that is large enough.
+//! PodResizeValidator: a pod may be resized only if its node supports resizing and is large enough.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::{ResourceList, pod_requests};
+use crate::plugins::rules::resources::{ResourceList, pod_requests};
 use crate::status::Cause;
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
@@ -36,7 +36,7 @@ impl Plugin for PodResizeValidator {
     async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         let (Some(pod), Some(old)) = (&attributes.object, &attributes.old_object) else { return Ok(()) };
         let name = pod.str(&["spec", "nodeName"]);
-        // kube-apiserver looks at the generation, which counts changes of the spec.
+        // kube-apiserver compares the generation, which counts changes of the spec.
         if !self.is_on || name.is_empty() || pod.get(&["spec"]) == old.get(&["spec"]) {
             return Ok(());
         }
@@ -60,7 +60,7 @@ impl Plugin for PodResizeValidator {
     }
 }
 
-/// What the pod requests beyond what the node can allocate: processor time in thousandths, memory in bytes.
+/// The pod's requests in excess of the node's allocatable resources: CPU in thousandths, memory in bytes.
 fn excess(pod: &Object, node: &Node) -> Vec<String> {
     let of_node = node.status.iter().flat_map(|status| status.allocatable.iter().flatten());
     let allocatable: ResourceList =
@@ -79,7 +79,7 @@ fn excess(pod: &Object, node: &Node) -> Vec<String> {
     found
 }
 
-/// A 403 with a cause that has a reason only.
+/// A 403 with a cause that has only a reason.
 fn refused(attributes: &Attributes, why: &str, reason: &str) -> Denial {
     let mut status = Denial::forbidden(why).into_status(attributes);
     let cause = Cause { reason: reason.to_owned(), ..Cause::default() };

@@ -1,6 +1,6 @@
-//! PodSecurity: pods keep to the policy that their namespace's labels ask for.
+//! PodSecurity: checks pods against the Pod Security policy in their namespace's labels.
 //!
-//! Pods are refused; for what makes pods from a template, audit annotations and warnings say what would be.
+//! The plugin refuses pods. For objects with a pod template, the plugin only adds audit annotations and warnings.
 
 mod checks;
 mod config;
@@ -17,7 +17,7 @@ use crate::admission::{
 };
 use crate::cluster::{Cluster, Namespace, Need};
 use crate::object::Object;
-use crate::object::pod::WrongType;
+use crate::plugins::rules::pod::WrongType;
 use crate::status::Status;
 use async_trait::async_trait;
 use checks::{Evaluator, Violations};
@@ -27,8 +27,8 @@ use pod::{Fields, Pod};
 use policy::{LabelFault, Level, LevelVersion, Policy, aggregate, policy_of};
 use std::sync::Arc;
 
-/// The plugin's facts. Resources that are not its own it passes over itself: a subresource of pods that it does not know
-/// is looked at, for it may change a pod.
+/// The plugin's facts. The plugin itself skips the resources that it does not handle. It checks unknown subresources of pods,
+/// because they may change a pod.
 pub static SPEC: Spec = Spec {
     name: "PodSecurity",
     default_on: true,
@@ -41,7 +41,7 @@ pub static SPEC: Spec = Spec {
     build,
 };
 
-/// Subresources of pods that change nothing in a pod's spec.
+/// Subresources of pods that do not change a pod's spec.
 const IGNORED_POD_SUBRESOURCES: [&str; 8] =
     ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
 
@@ -84,7 +84,7 @@ impl Plugin for PodSecurity {
     }
 }
 
-/// Where a kind that makes pods has the pods' template (`DefaultPodSpecExtractor`).
+/// The path of the pod template in an object of the resource (`DefaultPodSpecExtractor`).
 fn template_path(group: &str, resource: &str) -> Option<&'static [&'static str]> {
     match (group, resource) {
         ("", "podtemplates") => Some(&["template"]),
@@ -130,7 +130,7 @@ impl PodSecurity {
         self.evaluate(&policy, &faults, &pod, attributes, true).unwrap_or_else(|WrongType| Err(not_a_pod()))
     }
 
-    /// `Admission.ValidatePodController`: refuses nothing.
+    /// `Admission.ValidatePodController`: adds warnings and audit annotations, but never refuses.
     async fn validate_controller(&self, attributes: &Attributes, path: &[&str]) {
         if !attributes.subresource.is_empty() || self.is_exempt(attributes) {
             return;
@@ -149,7 +149,7 @@ impl PodSecurity {
             return;
         }
         let evaluated = template(attributes, path).and_then(|template| match template {
-            // Only a ReplicationController may be without.
+            // Only a ReplicationController may lack the template.
             None => Ok(()),
             Some(template) => {
                 self.evaluate(&policy, &faults, &Pod::read(template)?, attributes, false).map(|_never_refused| ())
@@ -160,7 +160,7 @@ impl PodSecurity {
         }
     }
 
-    /// `Admission.EvaluatePod`. The outer error is of the pod's JSON, the inner one a refusal.
+    /// `Admission.EvaluatePod`. The outer error is a wrong type in the pod's JSON, the inner error is a refusal.
     fn evaluate(
         &self,
         policy: &Policy,
@@ -209,7 +209,7 @@ impl PodSecurity {
             let resource = &attributes.resource;
             return Ok(Err(Status::forbidden(&resource.group, &resource.resource, &attributes.name, &why).into()));
         }
-        // Who is refused needs no warning.
+        // A refused request needs no warning.
         if !warned.is_empty() {
             self.metrics.evaluated(false, policy.warn, Mode::Warn, attributes);
             attributes.warnings.add(would_violate(policy.warn, warned));
@@ -217,7 +217,7 @@ impl PodSecurity {
         Ok(Ok(()))
     }
 
-    /// Whether nothing is asked of this namespace or this user.
+    /// Whether the namespace or the user is exempt. If so, counts and annotates the exemption.
     fn is_exempt(&self, attributes: &Attributes) -> bool {
         let why = if self.is_exempt_namespace(&attributes.namespace) {
             "namespace"
@@ -239,7 +239,7 @@ impl PodSecurity {
         Ok(is_among(&self.configuration.runtime_classes, spec.text("runtimeClassName")?))
     }
 
-    /// The namespace from the cache, else from the API server. The error is a text.
+    /// The namespace, from the cache or from the API server. The error is the text of the failure.
     async fn namespace(&self, name: &str) -> Result<Arc<Namespace>, String> {
         if let Some(namespace) = self.cluster.namespace(name) {
             return Ok(namespace);
@@ -255,15 +255,15 @@ impl PodSecurity {
         policy_of(|label| namespace.labels.get(label), &self.configuration.defaults)
     }
 
-    /// Refuses what cannot be decided, and annotates why.
+    /// Refuses a request that the plugin cannot check, and annotates the reason.
     fn undecidable(&self, attributes: &Attributes, status: Status, why: Option<&str>) -> Denial {
         self.metrics.failed(true, attributes);
         refusal(attributes, status, why)
     }
 }
 
-/// Refuses for a fault in the request or in the cluster (`errorResponse`): details that the fault does not have are those of
-/// a refused request.
+/// Refuses a request because of a fault in the request or the cluster (`errorResponse`). A status without details gets the
+/// details of a refused request.
 fn refusal(attributes: &Attributes, mut status: Status, why: Option<&str>) -> Denial {
     let detail = why.map_or_else(|| status.message.clone(), |why| format!("{}: {why}", status.message));
     attributes.annotations.add(ERROR, detail);
@@ -285,7 +285,7 @@ fn is_among(exempt: &[String], name: &str) -> bool {
     !name.is_empty() && exempt.iter().any(|known| known == name)
 }
 
-/// The template at this path; `None` where there is none and there need not be.
+/// The template at the path. `None` if the object lacks the template and the resource permits that.
 fn template<'a>(attributes: &'a Attributes, path: &[&str]) -> Result<Option<Fields<'a>>, WrongType> {
     let object = attributes.object.as_ref().ok_or(WrongType)?;
     let Some((last, parents)) = path.split_last() else { return Ok(None) };
@@ -294,8 +294,8 @@ fn template<'a>(attributes: &'a Attributes, path: &[&str]) -> Result<Option<Fiel
     Ok(if is_optional { template } else { Some(template.unwrap_or_default()) })
 }
 
-/// Whether an update changes what policies look at (`isSignificantPodUpdate`): the number of containers, an image, or a
-/// debug container that is new.
+/// Whether an update changes a field that policies check (`isSignificantPodUpdate`): the number of containers, an image, or a
+/// new ephemeral container.
 fn is_significant(pod: &Pod<'_>, old: &Pod<'_>) -> Result<bool, WrongType> {
     for list in ["containers", "initContainers"] {
         let (new, old) = (pod.spec.list(list)?, old.spec.list(list)?);

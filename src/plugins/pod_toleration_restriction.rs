@@ -1,4 +1,4 @@
-//! PodTolerationRestriction: a namespace's tolerations for its pods, and which ones they may have.
+//! PodTolerationRestriction: adds a namespace's default tolerations to pods, and checks the whitelist of tolerations.
 
 use crate::admission::{
     Attributes, BuildError, Denial, Environment, Operation, Operations, Phases, Plugin, Resources, Spec,
@@ -7,8 +7,8 @@ use crate::cluster::{Cluster, Need};
 use crate::go_text;
 use crate::object::Object;
 use crate::object::decode::json;
-use crate::object::pod::is_best_effort;
-use crate::object::toleration::{TOO_MANY, are_allowed, merge};
+use crate::plugins::rules::pod::is_best_effort;
+use crate::plugins::rules::toleration::{TOO_MANY, are_allowed, merge};
 use crate::status::Status;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
@@ -62,7 +62,7 @@ fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
     Ok(Box::new(PodTolerationRestriction { cluster: environment.cluster.clone(), defaults, whitelist }))
 }
 
-/// What is wrong with a toleration of the configuration (`validation.ValidateTolerations`).
+/// The validation error of a toleration in the configuration (`validation.ValidateTolerations`).
 fn fault(field: &str, index: usize, toleration: &Value) -> Option<String> {
     let path = format!("podtolerationrestriction.{field}[{index}]");
     let text = |field: &str| toleration.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -157,7 +157,7 @@ impl PodTolerationRestriction {
         }
     }
 
-    /// The tolerations in an annotation of the namespace; none where it has no such annotation.
+    /// The tolerations in an annotation of the namespace. `None` if the namespace has no such annotation.
     async fn annotated(&self, namespace: &str, key: &str) -> Result<Option<Vec<Value>>, Denial> {
         let found = match self.cluster.namespace(namespace) {
             Some(found) => found,
@@ -184,8 +184,7 @@ const FIELDS: [(&str, &str); 5] = [
     ("tolerationSeconds", "int64"),
 ];
 
-/// A list of tolerations as Go's `encoding/json` reads it: keys in any case, those that it does not know left out; the
-/// error is in its words.
+/// Parses a list of tolerations like Go's `encoding/json`: keys in any letter case, unknown keys ignored, errors in Go's words.
 fn tolerations(text: &str) -> Result<Vec<Value>, String> {
     match json(text.as_bytes())?.value {
         Value::Null => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! PodTopologyLabels: pods know the zone and the region of their node.
+//! PodTopologyLabels: copies the zone and region labels of a node to its pods.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
@@ -49,7 +49,7 @@ impl Plugin for PodTopologyLabels {
         let Some(node) = self.cluster.find::<Node>("", node) else { return Ok(()) };
         for label in LABELS {
             let value = node.metadata.labels.as_ref().and_then(|labels| labels.get(label));
-            // An empty label counts as well: a binding with it takes the pod's own.
+            // An empty label of the node counts too: the binding overwrites the pod's own label.
             let of_object = object.get(&["metadata", "labels", label]).and_then(Value::as_str);
             let Some(value) = value.filter(|value| of_object != Some(value)) else { continue };
             if !object.set(&["metadata", "labels", label], value.clone().into()) {

@@ -1,4 +1,4 @@
-//! Priority: from the class that a pod names to its priority; and one default class at most.
+//! Priority: sets a pod's priority from its priority class, and allows one default class at most.
 
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
@@ -14,7 +14,7 @@ pub static SPEC: Spec = Spec {
     name: "Priority",
     default_on: true,
     phases: Phases::Both,
-    // A deletion is none of its business, but it is asked.
+    // Deletes change nothing, but kube-apiserver's plugin handles them too.
     operations: Operations::CREATE.or(Operations::UPDATE).or(Operations::DELETE),
     resources: Resources::Only(&[
         ("", "pods", ""),
@@ -39,7 +39,7 @@ struct Priority {
     for_groups: bool,
 }
 
-/// What a class says.
+/// The values of a priority class for an object.
 struct Established {
     class: String,
     priority: i32,
@@ -110,7 +110,7 @@ impl Priority {
         set(group, "PodGroup", &CLASS_NAME, class.into())
     }
 
-    /// What the class that the object names says; of one that names none, the default class.
+    /// The values of the object's class; of the default class if the object names no class.
     fn establish(&self, object: &Object) -> Result<Established, Denial> {
         let name = object.str(&CLASS_NAME);
         if name.is_empty() {
@@ -128,7 +128,7 @@ impl Priority {
         }
     }
 
-    /// Of several default classes the least one.
+    /// The default class with the lowest value, if there are several.
     fn default_class(&self) -> Option<Established> {
         let classes = self.cluster.all::<PriorityClass>();
         let defaults = classes.iter().filter(|class| class.global_default == Some(true));
@@ -146,7 +146,7 @@ impl From<&PriorityClass> for Established {
     }
 }
 
-/// What an update leaves out stays: neither can be changed.
+/// Restores the old priority and preemption policy in an update that omits them, because both are immutable.
 fn keep_priority(attributes: &mut Attributes) -> Result<(), Denial> {
     let (Some(pod), Some(old)) = (&mut attributes.object, &attributes.old_object) else {
         return Err(unreadable("Pod"));
@@ -166,7 +166,7 @@ fn given_priority(object: &Object) -> Option<i64> {
     object.get(&PRIORITY).and_then(Value::as_i64)
 }
 
-/// Sets a field unless it has the value, or is missing where the value is empty.
+/// Sets a field, unless the field already has the value, or is missing and the value is empty.
 fn set(object: &mut Object, kind: &str, path: &[&str; 2], value: Value) -> Result<(), Denial> {
     let is_same = match object.get(path) {
         None => value == "",

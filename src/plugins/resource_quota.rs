@@ -1,6 +1,6 @@
-//! ResourceQuota: what a namespace's objects come to together stays within its quotas, and is written into their status.
+//! ResourceQuota: keeps the usage of a namespace within its quotas, and records the usage in the quotas' status.
 //!
-//! What objects give back when they change or go is left to the controller in kube-controller-manager.
+//! The controller in kube-controller-manager subtracts the usage of changed and deleted objects.
 
 mod check;
 mod config;
@@ -70,7 +70,7 @@ impl Plugin for ResourceQuota {
         self.rounds.evaluate(&attributes.namespace, request).await
     }
 
-    /// Nothing is to be counted that the API server then does not store. Of a create that is only a try, nothing is.
+    /// Usage must not be charged for an object that the API server then does not store. A dry-run create charges nothing.
     fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         if attributes.dry_run && attributes.operation == Operation::Create {
             return false;
@@ -89,7 +89,7 @@ impl ResourceQuota {
         Self { cluster, gates, configuration, rounds }
     }
 
-    /// How the request is counted; none where it is not (`quotaEvaluator.Evaluate`).
+    /// The evaluator of the request. `None` if the request does not affect quotas (`quotaEvaluator.Evaluate`).
     fn evaluator(&self, attributes: &Attributes) -> Option<Evaluator> {
         let makes_namespace = attributes.operation == Operation::Create
             && (&*attributes.kind.group, &*attributes.kind.kind) == ("", "Namespace");
@@ -100,12 +100,12 @@ impl ResourceQuota {
         evaluator.handles(attributes).then_some(evaluator)
     }
 
-    /// All that quotas look at.
+    /// Builds the data of the request that quotas need.
     async fn request(&self, attributes: &Attributes, evaluator: Evaluator) -> Result<Request, Denial> {
         let nothing = Object::default();
         let (object, old) = (attributes.object.as_ref().unwrap_or(&nothing), attributes.old_object.as_deref());
         let is_status = attributes.subresource == "status";
-        // What is submitted is not all stored: a status only through its own door, and all else only through the other.
+        // The API server stores the status only from requests for the subresource `status`, and other fields only from other requests.
         let (desired, observed) = match (attributes.operation, old) {
             (Operation::Create, _) => (object, None),
             (_, Some(old)) if is_status => (old, Some(object)),
@@ -116,7 +116,7 @@ impl ResourceQuota {
         let previous = match (attributes.operation, old) {
             (Operation::Create, _) => Previous::None,
             (_, None) => Previous::Lost,
-            // A create through an update.
+            // An update that creates the object.
             (_, Some(old)) if old.resource_version().is_empty() => Previous::Unbilled,
             (_, Some(old)) => Previous::Billed(evaluator.subject(old, Some(old), cluster, gates, namespace).await),
         };

@@ -1,10 +1,10 @@
-//! RuntimeClass: what a pod's runtime class costs, and where it runs.
+//! RuntimeClass: sets a pod's overhead and scheduling constraints from its runtime class.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need};
 use crate::object::quantity::Quantity;
-use crate::object::toleration::{TOO_MANY, merge};
 use crate::object::{Object, check_path_segment};
+use crate::plugins::rules::toleration::{TOO_MANY, merge};
 use crate::status::Status;
 use async_trait::async_trait;
 use k8s_openapi::api::node::v1::RuntimeClass as Class;
@@ -62,7 +62,7 @@ impl Plugin for RuntimeClass {
 }
 
 impl RuntimeClass {
-    /// The pod's class: from the cache, and from the API server where that has none.
+    /// The pod's class, from the cache, or from the API server if the cache lacks the class.
     async fn class(&self, pod: &Object) -> Result<Option<Arc<Class>>, Denial> {
         let name = match pod.get(&["spec", "runtimeClassName"]) {
             None | Some(Value::Null) => return Ok(None),
@@ -71,6 +71,7 @@ impl RuntimeClass {
         if let Some(class) = self.0.find::<Class>("", name) {
             return Ok(Some(class));
         }
+        // client-go refuses such a name before it sends a request.
         check_path_segment(name).map_err(Denial::Plain)?;
         match self.0.find_live::<Class>("", name).await? {
             Some(class) => Ok(Some(class)),
@@ -79,7 +80,7 @@ impl RuntimeClass {
     }
 }
 
-/// The class's overhead, if it has one; it may be empty.
+/// The class's overhead, which may be empty. `None` if the class has no overhead.
 fn overhead(class: &Class) -> Option<Map<String, Value>> {
     let fixed = class.overhead.as_ref()?.pod_fixed.iter().flatten();
     Some(fixed.map(|(name, quantity)| (name.clone(), Value::from(quantity.0.clone()))).collect())

@@ -1,12 +1,12 @@
-//! ServiceAccount: every pod runs as a service account, has its token, and mounts only what the account may.
+//! ServiceAccount: assigns a service account to every pod, mounts its token, and restricts the secrets that the pod may use.
 
 mod secrets;
 mod token;
 
 use crate::admission::{Attributes, Denial, Operation, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::{Cluster, Need, ServiceAccount as Account};
-use crate::object::pod::references_secrets;
 use crate::object::{Object, check_path_segment};
+use crate::plugins::rules::pod::references_secrets;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -27,10 +27,10 @@ pub static SPEC: Spec = Spec {
 
 const DEFAULT: &str = "default";
 const NAME: [&str; 2] = ["spec", "serviceAccountName"];
-/// The field's former name, which the API keeps in step.
+/// The former name of `serviceAccountName`; the API sets both to one value.
 const DEPRECATED_NAME: [&str; 2] = ["spec", "serviceAccount"];
 const MIRROR: [&str; 3] = ["metadata", "annotations", "kubernetes.io/config.mirror"];
-/// How often the account `default` is asked for, which a controller makes.
+/// The number of lookups of the account `default`, which a controller creates.
 const DEFAULT_ATTEMPTS: usize = 10;
 
 struct ServiceAccount(Arc<Cluster>);
@@ -80,7 +80,7 @@ impl Plugin for ServiceAccount {
         let account = self.account(&attributes.namespace, name).await?;
         match is_debugging {
             false => check_secrets(pod, &account),
-            // kube-apiserver's own error is no Status here.
+            // In kube-apiserver, this error is not a Status.
             true if enforces_mountable_secrets(&account) => {
                 secrets::of_debug_containers(pod, &account).map_err(Denial::Plain)
             }
@@ -90,14 +90,16 @@ impl Plugin for ServiceAccount {
 }
 
 impl ServiceAccount {
-    /// The account, from the cache or from the API server; `default` may take a while to be made.
+    /// The account, from the cache or from the API server. The lookup of `default` is retried, because the account may not exist yet.
     async fn account(&self, namespace: &str, name: &str) -> Result<Arc<Account>, Denial> {
         if let Some(account) = self.0.find::<Account>(namespace, name) {
             return Ok(account);
         }
         let looking_up =
             |why: String| Denial::forbidden(format!("error looking up service account {namespace}/{name}: {why}"));
+        // client-go refuses such a name before it sends a request.
         check_path_segment(name).map_err(looking_up)?;
+        // Jitter, so that concurrent requests do not retry together.
         let interval = Duration::from_millis(rand::random_range(100..200));
         for attempt in 0..if name == DEFAULT { DEFAULT_ATTEMPTS } else { 1 } {
             if attempt > 0 {
@@ -113,7 +115,7 @@ impl ServiceAccount {
     }
 }
 
-/// Whether the pod stands for one that a kubelet runs by itself.
+/// Whether the pod is a mirror pod, which represents a static pod of a kubelet.
 fn is_mirror(pod: &Object) -> bool {
     pod.get(&MIRROR).is_some()
 }
@@ -140,7 +142,7 @@ fn check_secrets(pod: &Object, account: &Account) -> Result<(), Denial> {
     secrets::of_pod(pod, account).map_err(Denial::forbidden)
 }
 
-/// Whether the account's annotation says so, as `strconv.ParseBool` reads it.
+/// Whether the annotation `enforce-mountable-secrets` is true, as `strconv.ParseBool` reads it.
 fn enforces_mountable_secrets(account: &Account) -> bool {
     ["1", "t", "T", "true", "TRUE", "True"].contains(&&*account.enforce_mountable_secrets)
 }

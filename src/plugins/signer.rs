@@ -1,10 +1,10 @@
-//! What the certificate plugins share: whether the caller may do something with a signer.
+//! The permission check that the certificate plugins share.
 
 use crate::admission::Attributes;
 use crate::authz;
 
-/// Whether the caller may, for this signer or for all of its domain (`certauthorization.IsAuthorizedForSignerName`). No
-/// answer counts as no.
+/// Whether the caller has the permission for the signer, or for all signers of its domain
+/// (`certauthorization.IsAuthorizedForSignerName`). A failed check counts as no permission.
 pub(super) async fn may(attributes: &Attributes, verb: &str, signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or_default();
     for name in [signer.to_owned(), format!("{domain}/*")] {

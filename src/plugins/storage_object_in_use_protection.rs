@@ -1,4 +1,4 @@
-//! StorageObjectInUseProtection: storage that somebody uses goes only when nobody does.
+//! StorageObjectInUseProtection: a finalizer keeps a deleted volume or claim until it is no longer in use.
 
 use super::finalizer::add_finalizer;
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};

@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: a new node is not ready until somebody says so.
+//! TaintNodesByCondition: taints a new node as not ready; the node lifecycle controller removes the taint later.
 
 use crate::admission::{Attributes, Denial, Operations, Phases, Plugin, Resources, Spec};
 use async_trait::async_trait;

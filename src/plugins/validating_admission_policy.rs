@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicy: ask the policies in the cluster whether a request may be. What it does is in `policies/`.
+//! ValidatingAdmissionPolicy: checks requests against the cluster's validating policies. The implementation is in `policies/`.
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::policies::{VALIDATING_NEEDS, Validating, config, validating_files};

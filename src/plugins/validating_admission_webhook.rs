@@ -1,4 +1,4 @@
-//! ValidatingAdmissionWebhook: ask the webhooks of ValidatingWebhookConfigurations. What it does is in `webhooks/`.
+//! ValidatingAdmissionWebhook: calls the webhooks of ValidatingWebhookConfigurations. The implementation is in `webhooks/`.
 
 use crate::admission::{Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Resources, Spec};
 use crate::cluster::Need;

@@ -1,4 +1,4 @@
-//! Bindings: what is kept of each, compiled when it is read. There may be a hundred thousand.
+//! Bindings: the parts that the cache keeps, compiled when a binding is read. A cluster may have a hundred thousand bindings.
 
 use crate::admission::shadow;
 use crate::cluster::{CONFIGURATION, Need, Projection};
@@ -16,19 +16,19 @@ pub const VALIDATING_BINDINGS: Need = Need::of::<Binding<ValidatingAdmissionPoli
 /// MutatingAdmissionPolicyBindings.
 pub const MUTATING_BINDINGS: Need = Need::of::<Binding<MutatingAdmissionPolicyBinding>>("MutatingBindings");
 
-/// What becomes of a failed validation.
+/// The effect of a failed validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The request is refused.
     Deny,
     /// The client is warned.
     Warn,
-    /// The audit event says so.
+    /// The audit event records the failure.
     Audit,
 }
 
 impl Action {
-    /// As a binding writes it.
+    /// Returns the action as a binding spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Deny => "Deny",
@@ -38,16 +38,16 @@ impl Action {
     }
 }
 
-/// Where a binding's parameters are (`paramRef`).
+/// The place of a binding's parameters (`paramRef`).
 #[derive(Debug, PartialEq)]
 pub struct ParameterReference {
-    /// One object's name.
+    /// The name of one object.
     pub name: Option<Box<str>>,
-    /// Their namespace, if it is not that of the request.
+    /// The namespace of the parameters; `None` for the request's namespace.
     pub namespace: Option<Box<str>>,
-    /// Or objects with these labels.
+    /// The labels of the objects, instead of a name.
     pub selector: Option<Result<LabelSelector, String>>,
-    /// Whether it is an error that there is none.
+    /// Whether parameterNotFoundAction is `Deny`.
     pub must_exist: bool,
 }
 
@@ -66,17 +66,17 @@ impl From<ParamRef> for ParameterReference {
 /// A binding of the kind `A`.
 #[derive(Debug)]
 pub struct Binding<A> {
-    /// Its name.
+    /// The name of the binding.
     pub name: Box<str>,
     /// The name of its policy.
     pub policy: Box<str>,
-    /// Where its parameters are.
+    /// The place of the parameters.
     pub parameters: Option<Box<ParameterReference>>,
-    /// Which of the policy's requests it is for; all if not given.
+    /// The criteria for requests beyond the policy's; `None` for all requests of the policy.
     pub criteria: Option<Box<Criteria>>,
-    /// What becomes of failed validations, in the order of the binding.
+    /// The effects of failed validations, in the order of the binding.
     pub actions: Box<[Action]>,
-    /// Whether it says of itself that its policy decides nothing for it.
+    /// Whether an annotation of the binding puts its policy in shadow mode.
     pub is_shadow: bool,
     api: PhantomData<fn() -> A>,
 }

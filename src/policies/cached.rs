@@ -1,4 +1,4 @@
-//! What is kept of policies.
+//! The parts of policies that the cluster cache keeps.
 
 use crate::admission::shadow;
 use crate::cluster::{CONFIGURATION, Need, Projection, slim_with};

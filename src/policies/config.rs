@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 
-/// The folder of policies that a configuration of this kind names, if there is one and it does.
+/// Returns the folder of policies that a configuration of this kind names, if any.
 ///
 /// # Errors
-/// For another kind, an unknown field, and a folder that may not be used.
+/// If the kind is another, a field is unknown, or the folder is not allowed.
 pub fn read(
     configuration: Option<&PluginConfiguration>,
     kind: &str,

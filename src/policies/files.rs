@@ -11,13 +11,13 @@ use crate::manifests::{LoadError, Loaded, Source};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A policy with its bindings, by name; there may be none.
+/// A policy with its bindings, by name; the list of bindings may be empty.
 type Bound<R, A> = (Arc<Policy<R>>, Vec<Arc<Binding<A>>>);
 
 /// The policies of a folder, by name.
 #[derive(Debug)]
 pub struct Files<R, A> {
-    /// Each with its bindings.
+    /// The policies, each with its bindings.
     pub policies: Vec<Bound<R, A>>,
 }
 
@@ -33,10 +33,10 @@ where
     A: Clone,
     Binding<A>: Projection<Object = A>,
 {
-    /// Reads a folder, whose policies may have parameters or not.
+    /// Reads a folder; `parameters` is whether its policies may have parameters.
     ///
     /// # Errors
-    /// At the first thing that is wrong in it; an expression that does not compile is.
+    /// If a file, an object or an expression is invalid.
     pub fn load(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Self>, LoadError> {
         let Loaded { value, hash } = load::<R::Source>(folder, parameters)?;
         let Policies { policies, bindings } = &*value;
@@ -51,10 +51,10 @@ where
     }
 }
 
-/// Follows the folder that a plugin's configuration names, if it names one.
+/// Follows the folder of static manifests that a plugin's configuration names, if it names one.
 ///
 /// # Errors
-/// When what is there cannot be used.
+/// If the files in the folder cannot be used.
 pub fn follow<R, A>(
     folder: Option<PathBuf>,
     plugin: &'static str,

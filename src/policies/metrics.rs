@@ -6,21 +6,21 @@ use std::time::Duration;
 
 const BUCKETS: [f64; 5] = [0.000_000_5, 0.001, 0.01, 0.1, 1.0];
 
-/// What went wrong with an expression.
+/// The error of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorType {
-    /// Nothing.
+    /// No error.
     None,
-    /// It does not compile.
+    /// The expression does not compile.
     Compile,
-    /// It does not evaluate, or does not hold.
+    /// The expression does not evaluate, or is false.
     Invalid,
-    /// It costs too much.
+    /// The expression costs too much.
     OutOfBudget,
 }
 
 impl ErrorType {
-    /// Of a message (`ErrorType`).
+    /// Returns the type of an error message (`ErrorType`).
     pub fn of(message: &str) -> Self {
         if message.starts_with("compilation") {
             Self::Compile
@@ -41,7 +41,7 @@ impl ErrorType {
     }
 }
 
-/// Checks of policies.
+/// The metrics of policy checks.
 #[derive(Debug)]
 pub struct Checks {
     total: IntCounterVec,
@@ -49,10 +49,10 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Registers those of validating policies.
+    /// Registers the metrics of validating policies.
     ///
     /// # Errors
-    /// When one of the names is registered already.
+    /// If one of the names is registered already.
     pub fn validating(registry: &Registry) -> prometheus::Result<Self> {
         let labels = ["policy", "policy_binding", "error_type", "enforcement_action"];
         let total = "[BETA] Validation admission policy check total, labeled by policy and further identified by binding and \
@@ -62,10 +62,10 @@ impl Checks {
         Self::register(registry, "validating", [total, seconds], &labels)
     }
 
-    /// Registers those of mutating policies.
+    /// Registers the metrics of mutating policies.
     ///
     /// # Errors
-    /// When one of the names is registered already.
+    /// If one of the names is registered already.
     pub fn mutating(registry: &Registry) -> prometheus::Result<Self> {
         let total =
             "[ALPHA] Mutation admission policy check total, labeled by policy and further identified by binding.";
@@ -89,7 +89,7 @@ impl Checks {
         Ok(Self { total, seconds })
     }
 
-    /// A validation that failed, or an error that was ignored (`allow`).
+    /// Records a validation that failed, or an error that was ignored (`allow`).
     pub fn observe_validation(
         &self,
         (policy, binding): (&str, &str),
@@ -100,7 +100,7 @@ impl Checks {
         self.observe(&[policy, binding, error.as_str(), action], elapsed);
     }
 
-    /// A mutation, whatever came of it.
+    /// Records a mutation, whatever its result.
     pub fn observe_mutation(&self, (policy, binding): (&str, &str), error: ErrorType, elapsed: Duration) {
         self.observe(&[policy, binding, error.as_str()], elapsed);
     }

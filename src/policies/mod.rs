@@ -1,8 +1,8 @@
-//! Admission policies: rules in the Common Expression Language, kept in the cluster.
+//! Admission policies: rules in the Common Expression Language, stored in the cluster.
 //!
 //! The two plugins in `plugins/` are thin: they hand a request to [`Validating`] or [`Mutating`]. Policies are compiled when
 //! they change (`source.rs`), so that a request pays only for those that name its resource. An evaluation is synchronous and
-//! borrows the request; where it needs an access review it stops, and is begun again with the answer (`reviews.rs`).
+//! borrows the request; if it needs an access review, it stops, and starts again with the answer (`reviews.rs`).
 
 mod policy;
 mod cached;
@@ -31,7 +31,7 @@ pub(crate) use validating::validating_files;
 
 use crate::admission::Attributes;
 
-/// Resources that policies never see: to refuse these would break the cluster (`exclusion.Excluded`).
+/// Resources that no policy matches: rejecting these requests would break the cluster (`exclusion.Excluded`).
 const NEVER_SEEN: [(&str, &str); 6] = [
     ("authentication.k8s.io", "selfsubjectreviews"),
     ("authentication.k8s.io", "tokenreviews"),
@@ -41,7 +41,7 @@ const NEVER_SEEN: [(&str, &str); 6] = [
     ("authorization.k8s.io", "subjectaccessreviews"),
 ];
 
-/// Resources that policies of the API do not see, so that nobody locks himself out (`generic.admissionResources`).
+/// Resources that only policies from files match, so that a policy cannot block its own removal (`generic.admissionResources`).
 const POLICIES: [&str; 4] = [
     "validatingadmissionpolicies",
     "validatingadmissionpolicybindings",
@@ -49,17 +49,17 @@ const POLICIES: [&str; 4] = [
     "mutatingadmissionpolicybindings",
 ];
 
-/// Which policies a request is shown to.
+/// The policies that may match a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Audience {
-    /// Those from files and those of the API.
+    /// Policies from files and from the API.
     All,
-    /// Those from files alone.
+    /// Policies from files only.
     Files,
 }
 
 impl Audience {
-    /// That of a request; none where no policy sees it (`generic.Plugin.Dispatch`).
+    /// Returns the audience of a request; `None` if no policy may match it (`generic.Plugin.Dispatch`).
     fn of(attributes: &Attributes) -> Option<Self> {
         let (group, resource) = (&*attributes.resource.group, &*attributes.resource.resource);
         if NEVER_SEEN.contains(&(group, resource)) {

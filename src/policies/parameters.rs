@@ -7,19 +7,19 @@ use crate::cluster::{Parameter, Parameters, Unusable};
 use crate::status::Status;
 use std::sync::Arc;
 
-/// The parameters of one binding; a policy is evaluated once with each, or once with none.
+/// The parameters of one binding; a policy is evaluated once with each, or once without.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Collected {
     /// `params` is null.
     None,
-    /// These; no evaluation if there are none.
+    /// These parameters; without any, the policy is not evaluated.
     Some(Vec<Arc<Parameter>>),
 }
 
-/// Whether the kind of a policy's parameters can be used at all.
+/// Checks that the kind of a policy's parameters can be used.
 ///
 /// # Errors
-/// When the API server does not serve it.
+/// If the API server does not serve the kind.
 pub async fn check_kind(parameters: Option<&Result<Arc<Parameters>, String>>) -> Result<(), String> {
     match parameters {
         None => Ok(()),
@@ -31,13 +31,13 @@ pub async fn check_kind(parameters: Option<&Result<Arc<Parameters>, String>>) ->
     }
 }
 
-/// Why there are no parameters.
+/// The reason why there are no parameters.
 #[derive(Debug)]
 pub enum Uncollected {
-    /// Something is misconfigured, in the text of kube-apiserver; the policy's failurePolicy decides.
+    /// A configuration error, in kube-apiserver's text; the policy's failurePolicy decides.
     Misconfigured(String),
-    /// Nobody knows what the parameters are, which kube-apiserver does not have. The request is refused whatever the
-    /// failurePolicy: objects that others write must not switch a policy off.
+    /// The parameters are unknown, which cannot happen in kube-apiserver. The request is rejected whatever the failurePolicy:
+    /// objects of other users must not switch a policy off.
     Unusable(Status),
 }
 
@@ -57,10 +57,10 @@ fn unusable(kind: &ParameterKind, why: &Unusable) -> Uncollected {
     Uncollected::Unusable(Status::internal_error(format!("parameters of the kind `{kind}` cannot be used: {why}")))
 }
 
-/// The parameters for a request in this namespace, which may be empty.
+/// Collects the parameters for a request in this namespace, which may be empty.
 ///
 /// # Errors
-/// With the text of kube-apiserver when they cannot be had, or must be there and are not.
+/// If the parameters cannot be read, or are required and missing; with kube-apiserver's text.
 pub async fn collect(
     kind: Option<&ParameterKind>,
     parameters: Option<&Result<Arc<Parameters>, String>>,

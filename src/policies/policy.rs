@@ -1,4 +1,4 @@
-//! A policy of either kind, compiled; what the kinds differ in is their [`Rules`].
+//! A policy of either kind, compiled; the kinds differ in their [`Rules`].
 
 use crate::admission::shadow;
 use crate::cluster::Projection;
@@ -15,36 +15,36 @@ use std::fmt;
 /// A compiled policy.
 #[derive(Debug)]
 pub struct Policy<R> {
-    /// Its name.
+    /// The name of the policy.
     pub name: Box<str>,
-    /// Whether it says of itself that it decides nothing.
+    /// Whether an annotation of the policy puts it in shadow mode.
     pub is_shadow: bool,
-    /// Which requests it is for; none is a mistake in it.
+    /// The requests that the policy matches; `None` is an error of the policy.
     pub criteria: Option<Criteria>,
-    /// The kind of its parameters.
+    /// The kind of the parameters.
     pub parameter_kind: Option<ParameterKind>,
-    /// Whether what goes wrong is ignored.
+    /// Whether failurePolicy is `Ignore`.
     pub ignores_failure: bool,
-    /// What else must hold for it to be asked.
+    /// The matchConditions.
     pub conditions: Conditions,
-    /// Its variables.
+    /// The variables.
     pub variables: Box<[Variable]>,
-    /// What it checks or does.
+    /// The validations or mutations.
     pub rules: R,
-    /// What its expressions look at.
+    /// The values that the expressions may read.
     pub looks: Looks,
 }
 
-/// What a policy of one kind checks or does.
+/// The validations or mutations of one kind of policy.
 pub trait Rules: fmt::Debug + Send + Sync + Sized + 'static {
     /// The kind of policy.
     type Source: Projection;
 
-    /// What both kinds of policy have.
+    /// Returns the fields that both kinds of policy have.
     fn fields(source: &Self::Source) -> Fields<'_>;
-    /// Compiles the rest. What does not compile is kept as the reason.
+    /// Compiles the other fields. An expression that does not compile is kept as its error.
     fn compile(source: &Self::Source, compiler: &Compiler) -> Self;
-    /// All its expressions.
+    /// Returns all expressions of the rules.
     fn expressions(&self) -> impl Iterator<Item = &Expression>;
 }
 
@@ -65,7 +65,7 @@ pub struct Fields<'a> {
 }
 
 impl<R: Rules> Policy<R> {
-    /// Compiles it.
+    /// Compiles a policy.
     pub fn compile(source: &R::Source) -> Self {
         let fields = R::fields(source);
         let mut compiler = Compiler::new(fields.parameter_kind.is_some());
@@ -88,14 +88,14 @@ impl<R: Rules> Policy<R> {
         compiled
     }
 
-    /// All its expressions.
+    /// Returns all expressions of the policy.
     pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
         let variables = self.variables.iter().map(|variable| &variable.expression);
         variables.chain(self.conditions.expressions()).chain(self.rules.expressions())
     }
 }
 
-/// `paramKind`
+/// The `paramKind` of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterKind {
     api_version: String,
@@ -110,10 +110,10 @@ impl From<&api::ParamKind> for ParameterKind {
 }
 
 impl ParameterKind {
-    /// As group, version and kind (`schema.ParseGroupVersion`).
+    /// Returns group, version and kind (`schema.ParseGroupVersion`).
     ///
     /// # Errors
-    /// Where the version has two slashes.
+    /// If the version has two slashes.
     pub fn parsed(&self) -> Result<GroupVersionKind, String> {
         match split_api_version(&self.api_version) {
             (_, version) if version.contains('/') => {
@@ -124,7 +124,7 @@ impl ParameterKind {
     }
 }
 
-/// `ParamKind.String`
+/// Formats the kind like `ParamKind.String`.
 impl fmt::Display for ParameterKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "&ParamKind{{APIVersion:{},Kind:{},}}", self.api_version, self.kind)

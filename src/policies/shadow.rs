@@ -1,48 +1,48 @@
-//! Policies in shadow mode: evaluated as ever, but they refuse, change, warn of and audit nothing. What they would have decided is told.
+//! Policies in shadow mode: they are evaluated, but do not reject, change, warn or audit. Their decisions are reported.
 //!
-//! A mutating one is shown the object as it is when its turn comes, in the first pass only; the object that it makes is dropped.
+//! A mutating policy gets the object as it is at the policy's turn, in the first pass only; the object that it makes is dropped.
 
 use crate::admission::Attributes;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::{Decision, Report, Shadow};
 use std::time::Duration;
 
-/// How many decisions of one phase are logged and in the audit log; all of them are counted.
+/// The number of decisions of one phase that are logged and audited; all decisions are counted.
 const MAX_TOLD: usize = 50;
 
-/// The shadows of one phase of one request.
+/// The policies in shadow mode of one phase of one request.
 pub struct Shadows<'a> {
     step: &'static str,
     metrics: &'a Metrics,
     decisions: usize,
 }
 
-/// What would have become of the request.
+/// The decision that a policy in shadow mode would have made.
 #[derive(Debug, PartialEq)]
 pub struct Would {
     /// The decision.
     pub decision: Decision,
-    /// The code of the refusal; 0 where there is none.
+    /// The code of the rejection; 0 without one.
     pub code: u16,
-    /// Why it is refused, or why there is no decision.
+    /// The reason of the rejection, or of the failure.
     pub message: String,
-    /// What would have been changed.
+    /// The paths that would have been changed.
     pub paths: Vec<String>,
 }
 
 impl Would {
-    /// A decision of which there is no more to say.
+    /// Creates a decision without further details.
     pub fn be(decision: Decision) -> Self {
         Self { decision, code: 0, message: String::new(), paths: Vec::new() }
     }
 
-    /// The end of something that went wrong, which is ignored or not.
+    /// Creates the decision of a failure that the failurePolicy ignores or not.
     pub fn fail(is_ignored: bool, code: u16, message: impl Into<String>) -> Self {
         let decision = if is_ignored { Decision::FailedOpen } else { Decision::FailedClosed };
         Self { code, message: message.into(), ..Self::be(decision) }
     }
 
-    /// What counts of several decisions: the first refusal, then the first failure.
+    /// Returns the decision that counts among several: the first rejection, then the first failure.
     pub fn worst(all: impl Iterator<Item = Self>) -> Self {
         let weight = |would: &Self| match would.decision {
             Decision::Denied => 0,
@@ -55,12 +55,12 @@ impl Would {
 }
 
 impl<'a> Shadows<'a> {
-    /// Of a phase: `admit` or `validating`.
+    /// Creates the state of a phase: `admit` or `validating`.
     pub fn new(step: &'static str, metrics: &'a Metrics) -> Self {
         Self { step, metrics, decisions: 0 }
     }
 
-    /// Tells what a policy would have decided for a binding; it has none where it did not get so far.
+    /// Reports the decision of a policy for a binding; `None` if the policy failed before its bindings.
     pub fn tell(
         &mut self,
         attributes: &Attributes,

@@ -1,5 +1,5 @@
-//! The policies of one plugin with their bindings: compiled when they change, mostly by a task of their own, and swapped as one.
-//! Those from files come first.
+//! The policies of one plugin with their bindings: compiled when they change, usually by a task of their own, and swapped as one value.
+//! Policies from files come first.
 
 use super::Audience;
 use super::binding::{Binding, MUTATING_BINDINGS, VALIDATING_BINDINGS};
@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-/// From a change to the compilation: changes come in groups.
+/// The delay from a change to the compilation, since changes come in groups.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// A policy with its bindings.
@@ -30,30 +30,30 @@ const INTERVAL: Duration = Duration::from_millis(20);
 pub struct Hook<R, A> {
     /// The policy.
     pub policy: Arc<Policy<R>>,
-    /// Its bindings, by name.
+    /// The bindings, by name.
     bindings: Box<[Arc<Binding<A>>]>,
-    /// Those for which it decides nothing.
+    /// The bindings for which the policy is in shadow mode.
     shadows: Box<[Arc<Binding<A>>]>,
-    /// The objects of its parameters' kind; an error where they cannot be followed.
+    /// The objects of the parameters' kind; an error if they cannot be followed.
     pub parameters: Option<Result<Arc<Parameters>, String>>,
-    /// Whether it, or one of its bindings, decides nothing.
+    /// Whether the policy or one of its bindings is in shadow mode.
     is_shadow: bool,
 }
 
 impl<R, A> Hook<R, A> {
-    /// Its bindings, and whether it decides nothing for each; those for which it decides come first.
+    /// Returns the bindings, each with whether it is in shadow mode; bindings in shadow mode come last.
     pub fn bound(&self) -> impl Iterator<Item = (&Binding<A>, bool)> {
         let bindings = self.bindings.iter().map(|binding| (&**binding, false));
         bindings.chain(self.shadows.iter().map(|binding| (&**binding, true)))
     }
 
-    /// Whether it decides nothing for any of its bindings.
+    /// Whether the policy is in shadow mode for all its bindings.
     pub fn is_shadow(&self) -> bool {
         self.is_shadow && self.bindings.is_empty()
     }
 }
 
-/// A policy, and what it was compiled from.
+/// A compiled policy with its source.
 type Made<R> = (Arc<<R as Rules>::Source>, Arc<Policy<R>>);
 
 /// The policies from files, by name, then those of the API that have bindings, by name (`compositePolicySource`).
@@ -62,7 +62,7 @@ pub struct Policies<R: Rules, A> {
     files: Arc<Files<R, A>>,
     hooks: Vec<Hook<R, A>>,
     index: Index,
-    /// Every policy of the API with what it was compiled from, to compile again only what changes.
+    /// Every compiled policy of the API with its source, so that only changed policies are compiled again.
     compiled: Vec<Made<R>>,
 }
 
@@ -73,7 +73,7 @@ impl<R: Rules, A> Default for Policies<R, A> {
 }
 
 impl<R: Rules, A> Policies<R, A> {
-    /// The policies that may be for such a request, whatever is in its object.
+    /// Returns the policies that may match the request, whatever its object contains.
     pub(super) fn candidates(
         &self,
         audience: Audience,
@@ -87,7 +87,7 @@ impl<R: Rules, A> Policies<R, A> {
         }
     }
 
-    /// Every policy with a mistake in it, and what it is.
+    /// Returns every invalid policy with its error.
     pub fn problems(&self) -> impl Iterator<Item = (&str, String)> {
         self.hooks.iter().filter_map(|hook| {
             let compile = hook.policy.expressions().find_map(Expression::compile_error).map(str::to_owned);
@@ -108,23 +108,23 @@ pub fn unknown_kind(kind: &GroupVersionKind) -> String {
     format!("failed to find resource referenced by paramKind: '{api_version}, Kind={}'", kind.kind)
 }
 
-/// What the policies are made of: those from files, those of the API, and the bindings of these.
+/// The sources of the compiled value: policies from files, policies of the API, and bindings of the API.
 type Sources<R, A> = (Arc<Files<R, A>>, Arc<Vec<Arc<<R as Rules>::Source>>>, Arc<Vec<Arc<Binding<A>>>>);
 
-/// Knows the policies as they are now.
+/// The present policies of one plugin.
 pub struct Source<R: Rules, A: 'static> {
     inner: Arc<Inner<R, A>>,
-    // Ends with the value.
+    // The task ends when the value is dropped.
     _compiling: Option<AbortOnDropHandle<()>>,
 }
 
-/// Which policies decide nothing, and where that is counted.
+/// The policies in shadow mode, and the metrics that count them.
 pub struct Shadowing {
-    /// What the command line says.
+    /// The policies that the command line names.
     pub named: Shadows,
-    /// The plugin's type, as metrics name it.
+    /// The plugin's type, as metrics label it.
     pub step: &'static str,
-    /// What is counted.
+    /// The metrics.
     pub metrics: shadow::Metrics,
 }
 
@@ -134,7 +134,7 @@ struct Inner<R: Rules, A: 'static> {
     files: manifests::Source<Files<R, A>>,
     policies: Derived<Sources<R, A>, Policies<R, A>>,
     shadows: Shadowing,
-    /// Whether the task has compiled what there was when the caches were filled, and goes on to do so.
+    /// Whether the task has compiled the policies after the caches were filled, and still compiles every change.
     is_kept: AtomicBool,
 }
 
@@ -142,8 +142,8 @@ impl<R: Rules, A: 'static> Source<R, A>
 where
     Binding<A>: Projection,
 {
-    /// The policies of these files and this cluster, of which these decide nothing; on a tokio runtime they are compiled before
-    /// a request asks for them.
+    /// Creates the source for these files and this cluster; inside a tokio runtime, a task compiles the policies before a request needs
+    /// them.
     pub fn new(
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
@@ -159,12 +159,12 @@ where
         Self { inner, _compiling: compiling }
     }
 
-    /// Which of them the request is shown to, if there are any such.
+    /// Returns the policies that may match the request, if there are any.
     pub(super) fn audience(&self, attributes: &Attributes) -> Option<Audience> {
         Audience::of(attributes).filter(|audience| *audience == Audience::All || self.inner.files.is_followed())
     }
 
-    /// The policies as they are now; those of the API may be those of a moment ago: no request waits for what is being compiled.
+    /// Returns the present policies. Those of the API may be slightly old: no request waits for a compilation.
     pub fn policies(&self) -> Arc<Policies<R, A>> {
         if self.inner.is_kept.load(Ordering::Acquire) {
             let last = self.inner.policies.last();
@@ -193,7 +193,7 @@ where
         while !self.cluster.wait_synced().await {}
         loop {
             let inner = self.clone();
-            // Compiling takes its time.
+            // A compilation may take long.
             if tokio::task::spawn_blocking(move || drop(inner.policies())).await.is_err() {
                 break;
             }
@@ -203,7 +203,7 @@ where
             }
             tokio::time::sleep(INTERVAL).await;
         }
-        // Nothing changes any more, or nobody compiles: requests look for themselves.
+        // Either no further changes come, or the task has failed: requests compile for themselves again.
         self.is_kept.store(false, Ordering::Release);
     }
 
@@ -242,7 +242,7 @@ where
         Hook { policy, bindings: bindings.into(), shadows: shadows.into(), parameters, is_shadow }
     }
 
-    /// Counts the policies, and the bindings of others, that are annotated as shadows.
+    /// Counts the policies, and the bindings of other policies, that annotations put in shadow mode.
     fn count_shadows(&self, hooks: &[Hook<R, A>]) {
         let Shadowing { named, step, metrics } = &self.shadows;
         let mut annotated = BTreeSet::new();
@@ -264,7 +264,7 @@ where
     }
 }
 
-/// What the two plugins' policies need of the cluster.
+/// The cluster state that validating policies need.
 pub const VALIDATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::VALIDATING_POLICIES, VALIDATING_BINDINGS];
-/// The same of mutating ones.
+/// The cluster state that mutating policies need.
 pub const MUTATING_NEEDS: &[Need] = &[Need::NAMESPACES, Need::MUTATING_POLICIES, MUTATING_BINDINGS];

@@ -1,13 +1,11 @@
 //! A cluster with policies in it that does not change.
 
-use crate::admission::PolicyOptions;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::Shadows;
-use crate::admission::{Attributes, CallerAuthorizer, Environment, Operation};
+use crate::admission::{Attributes, CallerAuthorizer, Environment, Operation, PolicyOptions};
 use crate::cluster::discovery::{Discovery, Resource};
 use crate::cluster::{Cluster, FixedState, Namespace, Texts};
-use crate::config::DefaultTolerations;
-use crate::config::{FeatureGates, Limits};
+use crate::config::{DefaultTolerations, FeatureGates, Limits};
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::metrics::Registry;
 use crate::object::Object;
@@ -26,14 +24,14 @@ pub struct World<P> {
 }
 
 impl<P> World<P> {
-    /// Whether there is such a line among the metrics.
+    /// Whether the metrics have such a line.
     pub fn has_metric(&self, line: &str) -> bool {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
         text.lines().any(|have| have == line)
     }
 }
 
-/// A plugin over this state, with what the command line says of policies.
+/// Creates a plugin over this state, with these options for policies.
 pub fn world_of<P>(
     state: FixedState,
     policies: &PolicyOptions,
@@ -60,14 +58,14 @@ pub fn metrics() -> (Registry, Arc<Metrics>) {
     (registry, metrics)
 }
 
-/// ConfigMaps, and nothing else.
+/// The discovery of ConfigMaps alone.
 pub fn discovery() -> Arc<Discovery> {
     let kind = GroupVersionKind::new("", "v1", "ConfigMap");
     let resource = Resource { kind, namespaced: true, verbs: Vec::new(), subresources: Default::default() };
     Discovery::fixed([(GroupVersionResource::new("", "v1", "configmaps"), resource)])
 }
 
-/// With the namespace `default` and these configmaps for parameters.
+/// A state with the namespace `default` and these configmaps as parameters.
 pub fn state(parameters: Vec<Value>) -> FixedState {
     let labels = Texts::from_iter([("team".to_owned(), "red".to_owned())]);
     let namespace = Namespace { name: "default".into(), labels, ..Namespace::default() };
@@ -79,12 +77,12 @@ pub fn api<T: DeserializeOwned>(name: &str, spec: Value) -> T {
     serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
 }
 
-/// For all configmaps.
+/// Constraints that match all configmaps.
 pub fn constraints() -> Value {
     json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]})
 }
 
-/// Adds fields.
+/// Adds fields to an object.
 pub fn with(mut value: Value, fields: Value) -> Value {
     if let (Value::Object(all), Value::Object(fields)) = (&mut value, fields) {
         all.extend(fields);
@@ -92,7 +90,7 @@ pub fn with(mut value: Value, fields: Value) -> Value {
     value
 }
 
-/// A create of a configmap by somebody who may only get things.
+/// A create of a configmap by a user who has no permissions but `get`.
 pub fn create() -> Attributes {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": {"a": "1"}});
     let (kind, resource) =

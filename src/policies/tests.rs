@@ -1,4 +1,4 @@
-//! What policies of both kinds have in common: shadow mode, parameters of those from files, labels that leave many out.
+//! The features that both kinds of policies share: shadow mode, parameters of policies from files, and label selectors.
 
 use super::testing::*;
 use super::*;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// An object that says of itself that it is a shadow, or not.
+/// An object with this value of the shadow annotation.
 fn marked<T: DeserializeOwned>(name: &str, annotation: &str, spec: &Value) -> T {
     let metadata = json!({"name": name, "annotations": {POLICY: annotation}});
     serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap()
@@ -26,7 +26,7 @@ fn options(shadows: &[&str]) -> PolicyOptions {
     }
 }
 
-/// What audit annotations say of shadows: the key's end, the binding, the decision, the code, message and paths.
+/// The reports in the audit annotations: the key's end, the binding, the decision, the code, message and paths.
 fn reports(attributes: &Attributes) -> Vec<(String, Value)> {
     let all = attributes.annotations.take().into_iter();
     let of_shadows = all.filter_map(|(key, text, _)| {
@@ -38,7 +38,7 @@ fn reports(attributes: &Attributes) -> Vec<(String, Value)> {
     of_shadows.collect()
 }
 
-/// A policy with this spec, with a binding of each of these actions.
+/// A policy with this spec, and one binding for each of these actions.
 fn validating(annotation: &str, spec: Value, actions: &[&str], options: &PolicyOptions) -> World<Validating> {
     let spec = with(json!({ "matchConstraints": constraints() }), spec);
     let bindings = actions.iter().enumerate().map(|(at, action)| {
@@ -51,7 +51,7 @@ fn validating(annotation: &str, spec: Value, actions: &[&str], options: &PolicyO
     world_of(state, options, |environment| Validating::new(environment, Source::default()))
 }
 
-/// Policies that apply these configurations, each with a binding of its name.
+/// Policies that apply these configurations, each with a binding of the same name.
 fn mutating(policies: &[(&str, &str, Value)], options: &PolicyOptions) -> World<Mutating> {
     let all = policies.iter().map(|(name, expression, fields)| {
         let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}});
@@ -94,7 +94,7 @@ async fn what_a_validating_shadow_says_reaches_only_metrics_and_audit() {
         ));
         assert!(!world.registry.gather().iter().any(|family| family.name().contains("policy_check")));
     }
-    // One of its bindings alone.
+    // One binding of the policy is in shadow mode.
     let world = validating("", fails, &["Deny", "Deny"], &options(&["p/b0"]));
     let attributes = create();
     let status = refusal(&world, &attributes).await.unwrap();
@@ -126,7 +126,7 @@ async fn what_goes_wrong_with_a_validating_shadow_is_told_by_its_failure_policy(
             assert_eq!(refusal(&world, &attributes).await, None);
             let mut told = reports(&attributes);
             if failure_policy == "Ignore" && fields.get("matchConditions").is_some() {
-                // As ever, such a request is not meant.
+                // An ignored error of matchConditions excludes the request, as outside of shadow mode.
                 assert_eq!(told, []);
                 continue;
             }
@@ -180,7 +180,7 @@ async fn what_a_mutating_shadow_does_to_the_object_is_dropped() {
     let text = prometheus::TextEncoder::new().encode_to_string(&world.registry.gather()).unwrap();
     assert!(text.contains(r#"check_total{error_type="no_error",policy="b""#), "{text}");
     assert!(!text.contains(r#",policy="a""#), "{text}");
-    // In the second pass only what changes something is asked again.
+    // The second pass calls no policy in shadow mode.
     attributes.reinvocation.is_reinvoke = true;
     world.plugin.admit(&mut attributes).await.unwrap();
     assert_eq!(reports(&attributes), []);
@@ -199,7 +199,7 @@ async fn shadows_alone_do_not_change_that_nothing_is_changed() {
     assert_eq!(reports(&attributes)[0].1[1], "failed-closed");
 }
 
-/// A folder with a policy that says its parameter's name, and its binding.
+/// A folder with a policy whose message is its parameter's name, and its binding.
 fn folder(kind: &str, fields: Value) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let of = |kind: String, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "p.static.k8s.io"}, "spec": spec});

@@ -1,41 +1,42 @@
-//! What a client accepts, as kube-apiserver negotiates it (`endpoints/handlers/negotiation`).
+//! The negotiation of the form of an answer, as in kube-apiserver (`endpoints/handlers/negotiation`).
 //!
-//! The rules are those of `goautoneg`, quirks included: the order of its sort, and that `q=0` still accepts.
+//! The rules are those of `goautoneg`, quirks included: the order of its sort, and `q=0`, which still accepts.
 
 use super::body::{MediaType, MediaTypes};
 use super::query::query_value;
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderMap, Uri};
 
-/// How many clauses of a header are looked at; nobody has a use for more than a few.
+/// The highest number of clauses of a header that are read; clients need only a few.
 const MAX_CLAUSES: usize = 64;
 
-/// What the answer is, on which it depends what a client may ask for.
+/// The type of an answer, which determines the forms that a client may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A Status of failure (`negotiation.DefaultEndpointRestrictions`).
     Failure,
     /// An object of a built-in kind (`handlers.RequestScope`), which may have a Table.
     BuiltIn {
-        /// Whether there is a Table of it.
+        /// Whether the API server has a Table of the object.
         has_table: bool,
     },
     /// A custom resource.
     Custom,
 }
 
-/// What was agreed on.
+/// The agreed form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// The encoding.
     pub media_type: MediaType,
-    /// Whether a person is to read it.
+    /// Whether the answer is formatted for a person.
     pub is_pretty: bool,
-    /// Whether it is not the object itself: a Table, or metadata alone.
+    /// Whether the answer is not the object itself: a Table, or metadata alone.
     pub is_converted: bool,
 }
 
-/// The best of what the header lists and the server has (`NegotiateMediaTypeOptions`); none if it has nothing of it.
+/// Returns the best form that the header accepts and the server supports (`NegotiateMediaTypeOptions`); `None` if there is no
+/// such form.
 pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: Answer, known: MediaTypes) -> Option<Agreed> {
     let accept = accept(headers);
     let is_pretty = is_pretty(headers, uri);
@@ -49,7 +50,7 @@ pub fn negotiate(headers: &HeaderMap, uri: &Uri, answer: Answer, known: MediaTyp
     })
 }
 
-/// Whether a route that produces these takes the header (`restful.Route.matchesAccept`): letter by letter.
+/// Whether a route that produces these media types matches the header (`restful.Route.matchesAccept`): compares literally.
 pub fn routes_match(headers: &HeaderMap, produced: &[&str]) -> bool {
     let accept = accept(headers);
     accept.is_empty()
@@ -63,7 +64,7 @@ fn accept(headers: &HeaderMap) -> &str {
     headers.get(ACCEPT).map(|value| value.to_str().unwrap_or("?")).unwrap_or_default()
 }
 
-/// `?pretty=`, or a client that a person sits at (`isPrettyPrint`).
+/// Whether the request has `?pretty=`, or a client that a person uses (`isPrettyPrint`).
 fn is_pretty(headers: &HeaderMap, uri: &Uri) -> bool {
     let asked = query_value(uri.query().unwrap_or_default(), "pretty").filter(|value| !value.is_empty());
     if let Some(asked) = asked {
@@ -73,7 +74,7 @@ fn is_pretty(headers: &HeaderMap, uri: &Uri) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| user_agent.starts_with(person.as_bytes()))
 }
 
-/// One of the media ranges of a header.
+/// A media range of a header.
 #[derive(Debug, PartialEq)]
 struct Clause<'a> {
     type_: &'a str,
@@ -83,7 +84,7 @@ struct Clause<'a> {
 }
 
 impl<'a> Clause<'a> {
-    /// `goautoneg.ParseAccept`; none for what is no media range.
+    /// Parses a media range (`goautoneg.ParseAccept`); `None` for other text.
     fn parse(text: &'a str) -> Option<Self> {
         let trimmed = |text: &'a str| text.trim_matches(' ');
         let mut parts = trimmed(text).split(';');
@@ -93,7 +94,7 @@ impl<'a> Clause<'a> {
             _ if trimmed(range) == "*" => ("*", "*"),
             _ => return None,
         };
-        // `a/b/` is as good as `a/b`.
+        // `goautoneg` treats `a/b/` as `a/b`.
         let subtype = subtype.strip_suffix('/').unwrap_or(subtype);
         if subtype.contains('/') {
             return None;
@@ -112,19 +113,19 @@ impl<'a> Clause<'a> {
         Some(clause)
     }
 
-    /// The last of its values counts.
+    /// Returns the value of a parameter. The last of several values counts.
     fn parameter(&self, name: &str) -> Option<&'a str> {
         self.parameters.iter().rev().find(|(other, _)| *other == name).map(|(_, value)| *value)
     }
 
-    /// `acceptSlice.Less`, which is no order: an exact type comes before a range, whatever their qualities.
+    /// `acceptSlice.Less`, which is not a consistent order: an exact type comes before a range, whatever the qualities.
     fn is_before(&self, other: &Self) -> bool {
         self.quality > other.quality
             || self.type_ != "*" && other.type_ == "*"
             || self.subtype != "*" && other.subtype == "*"
     }
 
-    /// Whether it stands for this encoding of the answer, in the form that its parameters ask for.
+    /// Whether the clause accepts this encoding of the answer, in the form that the parameters of the clause ask for.
     fn takes(&self, media_type: MediaType, answer: Answer) -> bool {
         let name = media_type.as_str().split_once('/').map_or("", |(_, subtype)| subtype);
         let is_it = match (self.type_, self.subtype) {
@@ -162,7 +163,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The clauses in the order in which Go's `sort.Sort` brings so few: by insertion.
+/// Sorts the clauses as Go's `sort.Sort` does for so few: by insertion.
 fn sorted(accept: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<_> = accept.split(',').take(MAX_CLAUSES).filter_map(Clause::parse).collect();
     for last in 1..clauses.len() {
@@ -187,7 +188,7 @@ mod tests {
         negotiate(&headers, &Uri::from_static("/"), answer, MediaTypes::default()).map(|agreed| agreed.media_type)
     }
 
-    /// As a kube-apiserver 1.36.3 with the gate answered.
+    /// Compares with the answers of a kube-apiserver 1.36.3 with the gate on.
     #[test]
     fn cbor_is_one_of_the_forms_where_its_gate_is_on() {
         let (json, cbor) = (Some(MediaType::Json), Some(MediaType::Cbor));
@@ -214,7 +215,7 @@ mod tests {
         }
     }
 
-    /// As a kube-apiserver 1.36.3 answered.
+    /// Compares with the answers of a kube-apiserver 1.36.3.
     #[test]
     fn the_first_clause_that_the_server_can_satisfy_wins() {
         let (json, yaml, protobuf) = (Some(MediaType::Json), Some(MediaType::Yaml), Some(MediaType::Protobuf));

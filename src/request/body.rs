@@ -1,7 +1,7 @@
-//! A request's body: reading it, telling what it is, and decoding it as the handlers of kube-apiserver do.
+//! A request's body: reads it, determines its media type, and decodes it as the handlers of kube-apiserver do.
 //!
-//! The errors are those of `handlers/create.go`, `update.go` and `rest.go`, text for text. What a body is said to be is in
-//! `body/media_type.rs`, whether it is what the URL is about in `body/check.rs`, options are in `body/options.rs`.
+//! The errors are those of `handlers/create.go`, `update.go` and `rest.go`, text for text. `body/media_type.rs` reads the
+//! `Content-Type`, `body/check.rs` compares the object with the URL, and `body/options.rs` reads the options.
 
 mod media_type;
 mod check;
@@ -28,17 +28,17 @@ use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// Bytes past the limit that are read to no purpose: a client that is still sending does not hear the answer otherwise
+/// The bytes past the limit that are read and discarded: a client that is still sending would not read the answer otherwise
 /// (`maxPostHandlerReadBytes`).
 const DISCARDED_BYTES: usize = 256 * 1024;
-/// How long such bytes are waited for.
+/// The time to wait for discarded bytes.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How much of a body an error shows.
+/// The bytes of a body that an error shows.
 const SUMMARY_BYTES: usize = 30;
 
-/// Reads a short body that nobody looks at, so that the answer does not end its connection: an HTTP/1.1 connection with unread
-/// bytes is closed, and its client may lose the answer. `http.Server` of Go reads as much.
+/// Reads and discards a short body, so that its connection stays open: an HTTP/1.1 connection with unread bytes is closed, and
+/// its client may lose the answer. `http.Server` of Go reads as much.
 pub async fn discard(body: Body) {
     if body.size_hint().lower() <= DISCARDED_BYTES as u64 {
         let _whatever_it_is = tokio::time::timeout(DISCARD_TIMEOUT, read(body, 0)).await;
@@ -48,7 +48,7 @@ pub async fn discard(body: Body) {
 /// Reads a whole body, of at most `limit` bytes (`handlers.limitedReadBody`).
 ///
 /// # Errors
-/// 413 when it is longer, without reading it if it was announced to be far longer; 500 when it breaks off.
+/// 413 if the body is longer, without a read if the announced length is far longer; 500 if the body breaks off.
 pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
     let too_large = || Status::too_large(&format!("limit is {limit}"));
     let bearable = limit.saturating_add(DISCARDED_BYTES);
@@ -78,43 +78,43 @@ pub async fn read(mut body: Body, limit: usize) -> Result<Bytes, Status> {
     if length > limit {
         return Err(too_large());
     }
-    // A body is read as a whole to be decoded.
+    // The caller decodes the body next.
     processor::expect(length).await;
     Ok(if whole.is_empty() { first } else { whole.freeze() })
 }
 
-/// An object as a client sent it.
+/// A client's object, decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecodedObject {
-    /// The object; apiVersion and kind are those of the URL's resource also where the client left them out.
+    /// The object. Without an apiVersion and kind in the body, the object has those of the URL's resource.
     pub object: Object,
-    /// What strict decoding says of duplicate keys, one warning each: `duplicate field "data.a"`; for YAML
-    /// `line 4: key "a" already set in map`. In CBOR they are errors.
+    /// The strict decoding errors about duplicate keys, one warning each: `duplicate field "data.a"`; for YAML `line 4: key "a"
+    /// already set in map`. In CBOR, duplicate keys are errors of the decoder.
     pub duplicates: Vec<String>,
-    /// What it says besides, in the order of the text: `unknown field "spec.foo"`. Of built-in kinds in JSON, duplicates are
-    /// here.
+    /// The other strict decoding errors, in the order of the text: `unknown field "spec.foo"`. For built-in kinds in JSON, the
+    /// errors about duplicates are here too.
     pub unknown: Vec<String>,
-    /// Whether whoever reads the body's bytes reads this very object in them, so that they can be passed on. Never so of
-    /// YAML, which two parsers read in two ways, and of CBOR, whose strings need not be UTF-8.
+    /// Whether every reader decodes exactly this object from the body's bytes, so that the bytes can be forwarded. Always false
+    /// for YAML, which two parsers read in two ways, and for CBOR, whose strings need not be UTF-8.
     pub is_verbatim: bool,
-    /// What the body has besides.
+    /// The unknown fields of the body.
     pub unseen: Unseen,
 }
 
-/// What a body of a built-in kind has besides the object, because the kind has no such fields here.
+/// The fields of a body that the built-in kind does not have here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Unseen {
-    /// Nothing, or nothing that is to be kept.
+    /// No fields, or no fields to keep.
     #[default]
     Nothing,
-    /// Fields.
+    /// Unknown fields with names.
     Fields(Rest),
-    /// Fields in protobuf, which have numbers and no names: only the body as a whole says them.
+    /// Unknown fields in protobuf, which have numbers and no names: only the whole body carries them.
     Bytes,
 }
 
 impl DecodedObject {
-    /// The errors that `fieldValidation=Strict` puts after `strict decoding error: `; none of what is well written.
+    /// Returns the text that `fieldValidation=Strict` puts after `strict decoding error: `; `None` without errors.
     pub fn strict_errors(&self, media_type: MediaType) -> Option<String> {
         let duplicates = match (self.duplicates.is_empty(), media_type) {
             (true, _) => None,
@@ -128,31 +128,32 @@ impl DecodedObject {
         }
     }
 
-    /// The same, one by one.
+    /// Returns the strict decoding errors, one by one.
     pub fn strict_warnings(&self) -> impl Iterator<Item = &String> {
         self.duplicates.iter().chain(&self.unknown)
     }
 }
 
-/// What becomes of an object that was read.
+/// The treatment of a decoded object.
 #[derive(Clone, Copy)]
 pub enum Form<'a> {
-    /// It stays as it was sent.
+    /// The object stays as it was sent.
     AsSent,
-    /// It is pruned and gets defaults, as in kube-apiserver's decoders; a custom resource by this schema, if there is one.
+    /// The object is pruned and gets defaults, as in kube-apiserver's decoders; a custom resource by this schema, if there is
+    /// one.
     Normal(Option<&'a Structural>),
-    /// The same; what a built-in kind has no fields for is kept, and no strict error.
+    /// As [`Form::Normal`], but unknown fields of a built-in kind are kept, and cause no strict decoding error.
     Carrying(Option<&'a Structural>),
 }
 
-/// Why fields that are there twice are not carried along.
+/// The error of a body with both duplicate and unknown fields: unknown fields cannot be kept then.
 const TWICE: &str = "it has fields that are there twice, and fields that are not known here; send each of them once";
 
-/// Decodes the body of a create or update. `expected` is the kind of the URL's resource or subresource: kinds that are
-/// not built in are decoded as custom resources are.
+/// Decodes the body of a create or update. `expected` is the kind of the URL's resource or subresource. A kind that is not
+/// built-in is decoded like a custom resource.
 ///
 /// # Errors
-/// 400 with kube-apiserver's text for what is no object of this kind; 415 for a custom resource in protobuf.
+/// 400 with kube-apiserver's text if the body is not an object of this kind; 415 for a custom resource in protobuf.
 pub fn decode_object(
     bytes: &[u8],
     media_type: MediaType,
@@ -211,17 +212,17 @@ pub fn decode_object(
         if has_duplicates {
             return Err(Status::not_implemented(TWICE));
         }
-        // Those of the text, where that was decoded once more.
+        // The errors come from the text, which was decoded again with the unknown fields.
         normal.unknown.clear();
     }
     let Normal { mut object, unknown } = normal;
     name_kind(&mut object, expected);
-    // Of a key that is there twice, the next reader could take the other one; what is unknown it would warn of once more.
+    // The next reader could take the other one of two duplicate keys, and would warn about unknown fields once more.
     let is_verbatim = media_type == MediaType::Json && !has_duplicates && unknown.is_empty();
     Ok(DecodedObject { object, duplicates: texts, unknown, is_verbatim, unseen })
 }
 
-/// A built-in object as it was sent, if its fields have the types of the kind.
+/// Returns a built-in object as it was sent, if its fields have the types of the kind.
 fn as_sent(kind: &GroupVersionKind, fields: Map<String, Value>) -> Result<Normal, String> {
     match typed::decode(kind, Value::Object(fields.clone())) {
         Some(Err(why)) => Err(why),
@@ -229,7 +230,7 @@ fn as_sent(kind: &GroupVersionKind, fields: Map<String, Value>) -> Result<Normal
     }
 }
 
-/// A custom resource, decoded by its schema where there is one.
+/// Decodes a custom resource, with its schema if there is one.
 fn by_schema(form: Form<'_>, fields: Map<String, Value>) -> Result<Normal, String> {
     match form {
         Form::Normal(Some(schema)) | Form::Carrying(Some(schema)) => schema.normalize(Value::Object(fields)),
@@ -259,7 +260,7 @@ fn decode_json(bytes: &[u8]) -> Result<Decoded, String> {
     decode::json(bytes).map_err(|why| format!("couldn't get version/kind; json parse error: {why}"))
 }
 
-/// `protobuf.Serializer.Decode`: what the body does not say of its kind is as expected.
+/// `protobuf.Serializer.Decode`: a missing apiVersion or kind is the expected one.
 fn decode_protobuf(
     bytes: &[u8],
     expected: &GroupVersionKind,
@@ -289,7 +290,7 @@ fn decode_protobuf(
     Ok(DecodedObject { object, duplicates, unknown, is_verbatim, unseen })
 }
 
-/// `cbor.serializer.Decode`: a built-in kind into its type, what the body does not say of its kind as expected.
+/// `cbor.serializer.Decode`: decodes a built-in kind into its type; a missing apiVersion or kind is the expected one.
 fn decode_cbor(
     bytes: &[u8],
     expected: &GroupVersionKind,
@@ -300,12 +301,12 @@ fn decode_cbor(
     let Normal { mut object, unknown } = match typed::is_known(expected) {
         true => {
             let sent = Sent::of_cbor(bytes, expected).map_err(|why| unrecognized(&why))?;
-            // It shows only where no version is said.
+            // Only the error about a missing version shows the body.
             let shown = if sent.version.is_empty() { cbor::diagnose(bytes) } else { String::new() };
             check_built_in(shown.as_bytes(), &sent, expected).map_err(|misfit| misfit.into_status(expected))?;
             let handled = |why: String| cannot_be_handled(&sent.kind, &sent.version, expected, &why);
             match form {
-                // What is not known here is read as in JSON.
+                // The unknown fields are read as in JSON.
                 Form::Carrying(_) => {
                     let mut fields = cbor::decode(bytes).map_err(handled)?.unwrap_or_default();
                     unseen = Rest::take(expected, &mut fields).map_or(Unseen::Nothing, Unseen::Fields);
@@ -337,7 +338,7 @@ fn decode_cbor(
     Ok(DecodedObject { object, duplicates: Vec::new(), unknown, is_verbatim: false, unseen })
 }
 
-/// A custom resource must say what it is. Of fields that its schema does not know nobody is told
+/// Decodes a custom resource, which must have an apiVersion and a kind. Fields that are not in the schema cause no warning
 /// (`unstructuredNegotiatedSerializer.DecoderToVersion`).
 fn custom_from_cbor(
     bytes: &[u8],
@@ -369,18 +370,18 @@ fn cannot_be_handled(kind: &str, version: &str, expected: &GroupVersionKind, why
     Status::bad_request(format!("{kind} in version {version} cannot be handled as a {}: {why}", expected.kind))
 }
 
-/// Why what a patch made of an object is no longer an object of its kind.
+/// The reason why a patched object is not an object of its kind any more.
 pub enum Unfit {
-    /// It cannot be decoded: the patch is invalid.
+    /// The object cannot be decoded: the patch is invalid.
     Invalid(String),
-    /// It is refused as such.
+    /// The object is refused with this Status.
     Refused(Status),
 }
 
-/// Decodes what a patch made of an object (`jsonPatcher.applyPatchToCurrentObject`).
+/// Decodes the outcome of a patch (`jsonPatcher.applyPatchToCurrentObject`).
 ///
 /// # Errors
-/// When apiVersion or kind changed, or a field has another type.
+/// If apiVersion or kind changed, or a field has another type.
 pub fn decode_patched(
     patched: Value,
     expected: &GroupVersionKind,
@@ -409,7 +410,7 @@ pub fn decode_patched(
     Ok(normal)
 }
 
-/// The 422 of a patch whose outcome, or which itself (`shown`), cannot be decoded.
+/// Returns the 422 for a patch that cannot be decoded, or whose outcome (`shown`) cannot.
 pub fn invalid_patch(shown: &str, why: &str) -> Status {
     let why = format!("Invalid value: {}: {why}", go_quote(shown));
     let text = format!("patch: {why}");

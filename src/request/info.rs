@@ -1,14 +1,14 @@
-//! Request info: what a request asks for, from its method and URL alone.
+//! Request info: the properties of a request that follow from its method and URL alone.
 
 use super::query;
 use crate::names::is_path_segment;
 use crate::object::selector::{FieldSelector, LabelSelector};
 use http::{Method, Uri};
 
-/// What kube-apiserver's `request.RequestInfo` holds.
+/// kube-apiserver's `request.RequestInfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// Whether it is about a resource of the API, rather than another path of the server.
+    /// Whether the request is for a resource of the API, rather than for another path of the server.
     pub is_resource_request: bool,
     /// The path, percent-decoded.
     pub path: String,
@@ -20,13 +20,13 @@ pub struct RequestInfo {
     pub api_group: String,
     /// API version.
     pub api_version: String,
-    /// Namespace; for a request on a namespace itself its own name.
+    /// Namespace; for a request for a namespace, the name of that namespace.
     pub namespace: String,
     /// Plural resource name.
     pub resource: String,
     /// Subresource, one path segment.
     pub subresource: String,
-    /// Name of the object; empty where the URL has none.
+    /// Name of the object; empty if the URL has no name.
     pub name: String,
     /// The path from the resource on.
     pub parts: Vec<String>,
@@ -38,7 +38,7 @@ pub struct RequestInfo {
 
 /// Path segments in the place of a resource that are verbs (`specialVerbs`).
 const PATH_VERBS: [&str; 2] = ["proxy", "watch"];
-/// Subresources of a namespace; anything else behind its name is a resource in it (`namespaceSubresources`).
+/// Subresources of a namespace; any other segment after its name is a resource in the namespace (`namespaceSubresources`).
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 /// `BasicLongRunningRequestCheck`, as kube-apiserver sets it up.
 const LONG_RUNNING_VERBS: [&str; 2] = ["watch", "proxy"];
@@ -50,7 +50,7 @@ impl RequestInfo {
         self.is_resource_request && self.parts.is_empty()
     }
 
-    /// Whether the request may last as long as it likes: watches, logs, exec and the like.
+    /// Whether the request has no time limit: watches, logs, exec and the like.
     pub fn is_long_running(&self) -> bool {
         LONG_RUNNING_VERBS.contains(&&*self.verb)
             || (self.is_resource_request && LONG_RUNNING_SUBRESOURCES.contains(&&*self.subresource))
@@ -58,7 +58,7 @@ impl RequestInfo {
     }
 }
 
-/// What a request asks for (`RequestInfoFactory.NewRequestInfo`).
+/// Returns the request info (`RequestInfoFactory.NewRequestInfo`).
 ///
 /// A path with a malformed escape, which no Go server accepts, is no resource request and keeps its raw form.
 pub fn request_info(method: &Method, uri: &Uri) -> RequestInfo {
@@ -75,7 +75,7 @@ pub fn request_info(method: &Method, uri: &Uri) -> RequestInfo {
         [prefix @ "apis", group, version, rest @ ..] if is_readable && !rest.is_empty() => {
             info.locate(method, [prefix, group, version], rest)
         }
-        // `/apis/{group}/{version}`: no resource request, but the prefix is noted.
+        // `/apis/{group}/{version}` is no resource request, but kube-apiserver sets the prefix.
         [prefix @ "apis", _, _] if is_readable => {
             info.api_prefix = (*prefix).to_owned();
             false
@@ -90,7 +90,7 @@ pub fn request_info(method: &Method, uri: &Uri) -> RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads the path behind prefix, group and version. Answers whether the verb stands in the path.
+    /// Reads the path after prefix, group and version. Returns whether the path contains the verb.
     fn locate(&mut self, method: &Method, [prefix, group, version]: [&str; 3], rest: &[&str]) -> bool {
         self.is_resource_request = true;
         self.api_prefix = prefix.to_owned();
@@ -129,7 +129,7 @@ impl RequestInfo {
         by_path
     }
 
-    /// What verb and name depend on the query for.
+    /// Completes the verb, the name and the selectors from the query.
     fn refine(&mut self, query: &str, by_path: bool) {
         if self.name.is_empty() && self.verb == "get" {
             let watch = query::query_value(query, "watch").is_some_and(|value| query::is_true(&value));
@@ -159,7 +159,7 @@ fn verb_of(method: &Method) -> &'static str {
     }
 }
 
-/// The one name that a list or watch is about, if its field selector says so and its ListOptions decode at all.
+/// Returns the name that the field selector of a list or watch requires, if the ListOptions can be decoded.
 fn selected_name(query: &str) -> Option<String> {
     let is_integer = |key| query::query_value(query, key).is_none_or(|value| value.parse::<i64>().is_ok());
     if !is_integer("timeoutSeconds") || !is_integer("limit") {
@@ -171,11 +171,12 @@ fn selected_name(query: &str) -> Option<String> {
     is_path_segment(name).then(|| name.to_owned())
 }
 
-/// Whether every parser reads the path of this URL the same way.
+/// Whether every parser reads the path of this URL in the same way.
 ///
-/// Not so: empty or dot segments, and encoded slashes, percent signs, backslashes, semicolons and control characters in
-/// any form. A mutating request on such a path is refused, for admission could look at another object than the upstream.
-/// What stands behind a `proxy` subresource is the proxied server's; there only dot segments and control characters count.
+/// A path is not canonical if it has empty or dot segments, or encoded slashes, percent signs, backslashes, semicolons or control
+/// characters in any form. A mutating request with such a path is refused, because admission could see another object than the
+/// upstream. The path after a `proxy` subresource belongs to the proxied server; only dot segments and control characters count
+/// there.
 pub fn is_canonical(uri: &Uri) -> bool {
     let raw = uri.path();
     if raw == "*" || raw.is_empty() || is_evidently_canonical(raw) {
@@ -191,7 +192,8 @@ pub fn is_canonical(uri: &Uri) -> bool {
         && segments[own..].iter().all(|segment| stays_below(segment))
 }
 
-/// Most are, by a look at each byte: nothing is escaped or odd, and no segment is empty or begins with a dot.
+/// Whether each byte shows that the path is canonical, as in most paths: no character is escaped or unusual, and no segment is
+/// empty or begins with a dot.
 fn is_evidently_canonical(raw: &str) -> bool {
     let mut previous = b'/';
     let mut bytes = raw.bytes();
@@ -208,7 +210,7 @@ fn is_evidently_canonical(raw: &str) -> bool {
     previous != b'/'
 }
 
-/// Where the part of a path begins that only a proxied server reads.
+/// Returns the index of the first segment that only a proxied server reads.
 fn proxied_from(segments: &[&str]) -> usize {
     let resource = match segments {
         ["api", _, "namespaces", _, _, ..] => 4,
@@ -240,7 +242,7 @@ fn stays_below(raw: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Verb, group/version, namespace, resource, subresource, name; or verb and path.
+    /// Returns verb, group/version, namespace, resource, subresource and name; or verb and path.
     fn summary(method: &str, uri: &str) -> String {
         let info = request_info(&method.parse().unwrap(), &uri.parse().unwrap());
         if !info.is_resource_request {

@@ -1,4 +1,4 @@
-//! What a request asks for: its info from method and URL, and its body.
+//! The parts of a request: its info from method and URL, and its body.
 
 pub mod info;
 pub mod query;

@@ -1,9 +1,9 @@
-//! A URL's query as Go's `url.Values` holds it.
+//! The query of a URL as Go's `url.Values` holds it.
 
 use std::borrow::Cow;
 
-/// Names and values of a query, in order, as Go's `url.ParseQuery` reads them: pairs with a `;` or a malformed escape are
-/// dropped, `+` is a space. Whoever reads them in another way sees other values than the API server.
+/// Returns the names and values of a query, in order, as Go's `url.ParseQuery` reads them: pairs with a `;` or a malformed escape
+/// are dropped, `+` is a space. Another parser would see other values than the API server.
 pub fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
     query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')).filter_map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -11,12 +11,12 @@ pub fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
     })
 }
 
-/// All values of `key` in a query, in order.
+/// Returns all values of `key` in a query, in order.
 pub fn query_values<'a>(query: &'a str, key: &'a str) -> impl Iterator<Item = String> + 'a {
     query_pairs(query).filter_map(move |(name, value)| (name == key).then_some(value))
 }
 
-/// The first value of `key` in a query.
+/// Returns the first value of `key` in a query.
 pub fn query_value(query: &str, key: &str) -> Option<String> {
     query_values(query, key).next()
 }
@@ -25,8 +25,7 @@ fn query_unescape(text: &str) -> Option<String> {
     percent_decode(&text.replace('+', " ")).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The bytes behind percent escapes, the text's own where there are none; `None` where an escape is malformed, which Go
-/// refuses.
+/// Decodes percent escapes; borrows a text without escapes. `None` for a malformed escape, which Go refuses.
 pub(super) fn percent_decode(text: &str) -> Option<Cow<'_, [u8]>> {
     let mut rest = text.as_bytes();
     if !rest.contains(&b'%') {

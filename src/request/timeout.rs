@@ -1,14 +1,14 @@
-//! `?timeout=`: how long a client wants to wait.
+//! `?timeout=`: the time limit that a client sets.
 
 use super::query::query_value;
 use crate::go_text::duration;
 use crate::status::Status;
 use std::time::Duration;
 
-/// What the query asks for; none where it asks for nothing, or for no time at all (`filters.WithRequestDeadline`).
+/// Returns the timeout in the query; `None` if the query has no timeout, or zero (`filters.WithRequestDeadline`).
 ///
 /// # Errors
-/// 400 for what is no duration.
+/// 400 if the value is not a duration.
 pub fn asked(query: &str) -> Result<Option<Duration>, Status> {
     let Some(text) = query_value(query, "timeout").filter(|text| !text.is_empty()) else { return Ok(None) };
     let nanoseconds = duration::nanoseconds(&text)
@@ -20,7 +20,7 @@ pub fn asked(query: &str) -> Result<Option<Duration>, Status> {
 mod tests {
     use super::*;
 
-    /// As a kube-apiserver 1.36.3 answered.
+    /// Compares with the answers of a kube-apiserver 1.36.3.
     #[test]
     fn what_is_no_duration_is_refused_in_gos_words() {
         for (query, why) in [
@@ -36,7 +36,7 @@ mod tests {
             ("timeout=99999999999h", "time: invalid duration \"99999999999h\""),
             ("timeout=9223372036854775808ns", "time: invalid duration \"9223372036854775808ns\""),
             ("timeout=99999999999999999999999s", "time: invalid duration \"99999999999999999999999s\""),
-            // The first one counts.
+            // The first value counts.
             ("timeout=abc&timeout=5s", "time: invalid duration \"abc\""),
         ] {
             let status = asked(query).unwrap_err();

@@ -1,16 +1,16 @@
-//! A Status as YAML, in the layout of the `goyaml` that kube-apiserver writes it with.
+//! A Status as YAML, in the layout of kube-apiserver's `goyaml`.
 
 use crate::object::decode;
 use crate::status::Status;
 use serde_json::Value;
 
-/// Where a line is broken at the next space (`best_width`).
+/// The column after which a line breaks at the next space (`best_width`).
 const WIDTH: usize = 80;
 
-/// The document.
+/// Writes the document.
 pub(super) fn status(status: &Status) -> String {
     let mut text = String::new();
-    // A Status holds nothing that cannot be serialized: strings, numbers and a JSON map.
+    // A Status has only strings, numbers and a JSON map, which can always be serialized.
     if let Ok(Value::Object(fields)) = serde_json::to_value(status) {
         for (key, value) in &fields {
             entry(&mut text, 0, key, value);
@@ -28,7 +28,7 @@ fn entry(text: &mut String, indent: usize, key: &str, value: &Value) {
                 new_line(text, indent + 2);
                 entry(text, indent + 2, key, value);
             }
-            // The last one ended the line already.
+            // The last field has already ended the line.
             return;
         }
         Value::Array(items) if !items.is_empty() => {
@@ -63,7 +63,7 @@ fn new_line(text: &mut String, indent: usize) {
     text.extend(std::iter::repeat_n(' ', indent));
 }
 
-/// How a text is written.
+/// The style of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
     Plain,
@@ -167,7 +167,7 @@ fn write(text: &mut String, character: char, style: Style) {
     }
 }
 
-/// `|-` and its like: line by line.
+/// Writes a literal block (`|-` and the like) line by line.
 fn literal(text: &mut String, indent: usize, value: &str) {
     text.push('|');
     if value.starts_with([' ', '\n']) {
@@ -195,7 +195,7 @@ mod tests {
     use crate::status::{Cause, Details};
     use proptest::prelude::*;
 
-    /// As a kube-apiserver 1.36.3 wrote it.
+    /// Compares with the answers of a kube-apiserver 1.36.3.
     #[test]
     fn long_texts_are_folded() {
         let why = "Invalid value: \"a b c d e\": a valid label must be an empty string or consist of alphanumeric \

@@ -1,4 +1,4 @@
-//! Certificates for a server that was given none: an authority of its own, valid for a year, never written by itself.
+//! Certificates for a server without configured ones: an authority of its own, valid for a year, which this module writes to no file.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, Error, ExtendedKeyUsagePurpose, IsCa, KeyPair,
@@ -20,10 +20,10 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new authority of this name.
+    /// Creates an authority of this name.
     ///
     /// # Errors
-    /// When no key can be made.
+    /// If no key can be generated.
     pub fn generate(common_name: &str) -> Result<Self, Error> {
         let mut parameters = parameters(common_name, &[])?;
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -32,15 +32,15 @@ impl Authority {
         Ok(Self { issuer: CertifiedIssuer::self_signed(parameters, KeyPair::generate()?)? })
     }
 
-    /// The authority's certificate, for clients to trust.
+    /// Returns the authority's certificate, for clients to trust.
     pub fn pem(&self) -> String {
         self.issuer.pem()
     }
 
-    /// A serving certificate for these DNS names and IP addresses.
+    /// Issues a serving certificate for these DNS names and IP addresses.
     ///
     /// # Errors
-    /// When a name is neither.
+    /// If a name is neither a DNS name nor an IP address.
     pub fn serving(&self, names: &[String]) -> Result<Issued, Error> {
         let common_name = names.first().map_or("localhost", String::as_str);
         let mut parameters = parameters(common_name, names)?;
@@ -48,10 +48,10 @@ impl Authority {
         self.issue(parameters)
     }
 
-    /// A client certificate for this user and this group.
+    /// Issues a client certificate for this user and this group.
     ///
     /// # Errors
-    /// When a name cannot stand in a certificate.
+    /// If a name cannot be written in a certificate.
     pub fn client(&self, user: &str, group: &str) -> Result<Issued, Error> {
         let mut parameters = parameters(user, &[])?;
         parameters.distinguished_name.push(DnType::OrganizationName, group);

@@ -2,8 +2,8 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the soft limit of open files to the hard one, as Go's runtime does (`syscall.adjustFileLimit`). Returns the limit that
-/// holds then; none where there is no limit.
+/// Raises the soft limit of open files to the hard one, as Go's runtime does (`syscall.adjustFileLimit`). Returns the limit after that;
+/// `None` without a limit.
 pub fn raise() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {

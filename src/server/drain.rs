@@ -1,4 +1,4 @@
-//! The end of the process: readiness goes first, then the listener, then what runs long; what is in flight may finish.
+//! The shutdown of the process: readiness ends first, then the listener, then long-running requests; requests in flight may finish.
 
 use crate::body::{Body, BoxError};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
 
-/// The signal that the process is to end. Clones are handles of the same signal.
+/// The signal of the process's shutdown. Clones are handles of the same signal.
 #[derive(Clone, Debug, Default)]
 pub struct Drain {
     announced: CancellationToken,
@@ -19,23 +19,23 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// A signal that nobody gave yet.
+    /// Creates a signal that is not given yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Starts to end: at once for readiness, after `delay` for everything else, so that load balancers have time to
-    /// look elsewhere (`--shutdown-delay-duration`).
+    /// Starts the drain: at once for readiness, after `delay` for everything else, so that load balancers have time to
+    /// switch to other replicas (`--shutdown-delay-duration`).
     pub async fn start(&self, delay: Duration) {
         self.announced.cancel();
         tokio::time::sleep(delay).await;
         self.started.cancel();
     }
 
-    /// Starts to end on SIGTERM or SIGINT. Resolves once it has started.
+    /// Starts the drain on SIGTERM or SIGINT. Resolves after the start.
     ///
     /// # Errors
-    /// When signals cannot be received.
+    /// If signals cannot be received.
     pub async fn start_on_signal(&self, delay: Duration) -> std::io::Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -47,22 +47,22 @@ impl Drain {
         Ok(())
     }
 
-    /// Whether the end was announced: then nothing is ready any more.
+    /// Whether the drain was announced: readiness checks fail from then on.
     pub fn is_announced(&self) -> bool {
         self.announced.is_cancelled()
     }
 
-    /// Whether it has started: then what runs long has to end.
+    /// Whether the drain has started: long-running requests end from then on.
     pub fn is_started(&self) -> bool {
         self.started.is_cancelled()
     }
 
-    /// Resolves once it has started.
+    /// Resolves once the drain has started.
     pub async fn started(&self) {
         self.started.cancelled().await;
     }
 
-    /// A body that ends as if it were complete once the drain starts. For watches: their clients come back elsewhere.
+    /// Wraps a body so that it ends as if complete when the drain starts. For watches: their clients reconnect to another replica.
     pub fn ending(&self, body: Body) -> Body {
         Ending { body, started: Box::pin(self.started.clone().cancelled_owned()), ended: false }.boxed_unsync()
     }
@@ -92,7 +92,7 @@ impl http_body::Body for Ending {
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if self.ended || self.started.as_mut().poll(context).is_ready() {
             self.ended = true;
-            // The upstream need not send what nobody will read.
+            // The upstream need not send frames that are not read any more.
             self.body = crate::body::empty();
             return Poll::Ready(None);
         }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
 
-    /// A body that never brings anything, and so never ends by itself.
+    /// A body that never yields a frame, and so never ends by itself.
     fn silent() -> Body {
         http_body_util::StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>())
             .boxed_unsync()

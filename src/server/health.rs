@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP. The main port's own paths belong to the upstream.
+//! `/livez`, `/readyz`, `/healthz` and `/metrics` over plain HTTP. On the main port, these paths belong to the upstream.
 
 use super::listener::accept;
 use super::state::Budget;
@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may take for its request and its answer.
+/// The longest time for a connection's request and answer.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Probe = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -30,28 +30,28 @@ type Probe = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 struct Check {
     name: &'static str,
     of_life: bool,
-    /// Whether it only says what could be better.
+    /// Whether a failure is only a warning.
     is_advice: bool,
     probe: Probe,
 }
 
-/// Something that has to be done before anything is ready.
+/// A task that must be done before the process is ready.
 #[must_use]
 pub struct Pending(Arc<AtomicBool>);
 
 impl Pending {
-    /// It is done.
+    /// Records that the task is done.
     pub fn finish(self) {
         self.0.store(true, Ordering::Release);
     }
 }
 
-/// The named checks of liveness and readiness. Clones share them.
+/// The named checks of liveness and readiness, shared between clones.
 #[derive(Clone, Default)]
 pub struct Checks(Arc<RwLock<Vec<Check>>>);
 
 impl Checks {
-    /// No checks but kube-apiserver's `ping`, and `shutdown` for readiness.
+    /// Creates the checks with kube-apiserver's `ping`, and `shutdown` for readiness.
     pub fn new(drain: &Drain) -> Self {
         let checks = Self::default();
         checks.live("ping", || Ok(()));
@@ -65,7 +65,7 @@ impl Checks {
         checks
     }
 
-    /// Adds a check of liveness, which is one of readiness too. It must be quick; why it fails is only logged.
+    /// Adds a check of liveness, which also counts for readiness. It must be quick; the list of checks withholds the reason.
     pub fn live(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.add(Check { name, of_life: true, is_advice: false, probe: Box::new(probe) });
     }
@@ -75,7 +75,7 @@ impl Checks {
         self.add(Check { name, of_life: false, is_advice: false, probe: Box::new(probe) });
     }
 
-    /// Adds a check of readiness that fails until what this answers with is told otherwise.
+    /// Adds a check of readiness that fails until the returned task is finished.
     pub fn pending(&self, name: &'static str) -> Pending {
         let done = Arc::new(AtomicBool::new(false));
         let told = done.clone();
@@ -83,7 +83,7 @@ impl Checks {
         Pending(done)
     }
 
-    /// Adds something to readiness that does not fail it: what could be better is said in the lines of `verbose`.
+    /// Adds a check that never fails readiness: its failure is a warning in the lines of `verbose`.
     pub fn advise(&self, name: &'static str, probe: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.add(Check { name, of_life: false, is_advice: true, probe: Box::new(probe) });
     }
@@ -92,13 +92,13 @@ impl Checks {
         self.0.write().unwrap_or_else(PoisonError::into_inner).push(check);
     }
 
-    /// Whether everything is ready.
+    /// Whether every check of readiness passes, warnings aside.
     pub fn is_ready(&self) -> bool {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
         checks.iter().all(|check| check.is_advice || (check.probe)().is_ok())
     }
 
-    /// `healthz.handleRootHealth`: whether all is well, and the lines that say so.
+    /// Runs the checks: returns the status and a line for each check (`healthz.handleRootHealth`).
     fn run(&self, endpoint: &str, query: &str) -> (StatusCode, String) {
         let parameters = || form_urlencoded::parse(query.as_bytes());
         let excluded: Vec<String> =
@@ -139,7 +139,7 @@ impl Checks {
         (StatusCode::OK, "ok".into())
     }
 
-    /// One check by its name (`healthz.adaptCheckToHandler`).
+    /// Runs one check by its name (`healthz.adaptCheckToHandler`).
     fn one(&self, endpoint: &str, name: &str) -> (StatusCode, String) {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let Some(check) = checks.iter().find(|check| check.name == name && (check.of_life || endpoint != "livez"))
@@ -154,12 +154,12 @@ impl Checks {
     }
 }
 
-/// Serves the checks and the registry's metrics, also while the proxy drains, until the guard is dropped. It has a thread of its own:
-/// probes are answered when every other thread of the process is busy. At most `max_connections` are open; for a further one the
-/// oldest ends.
+/// Serves the checks and the registry's metrics until the guard is dropped, also while the proxy drains. A thread of its own answers
+/// probes even if every other thread of the process is busy. At most `max_connections` are open; a further one ends the
+/// oldest.
 ///
 /// # Errors
-/// When there is no thread or no runtime to be had.
+/// If no thread or runtime can be created.
 pub fn start(listener: Listener, checks: Checks, registry: Registry, max_connections: usize) -> io::Result<DropGuard> {
     let socket = listener.into_std()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -202,7 +202,7 @@ async fn serve_connection(stream: impl AsyncRead + AsyncWrite + Unpin, checks: &
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT).keep_alive(false);
-    // Who goes away early, or reads too slowly, misses the answer.
+    // A client that goes away early, or reads too slowly, gets no answer.
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, http.serve_connection(TokioIo::new(stream), service)).await;
 }
 
@@ -357,7 +357,7 @@ mod tests {
         assert!(answer.contains("connection: close\r\n") && answer.ends_with("\r\n\r\nok"), "{answer}");
     }
 
-    /// The test's thread, the only one of its runtime, does nothing but wait for the answers.
+    /// The test's thread, the only one of its runtime, only waits for the answers.
     #[tokio::test]
     async fn probes_are_answered_when_nobody_else_is_and_whoever_connects() {
         use std::io::{Read, Write};

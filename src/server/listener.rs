@@ -1,4 +1,4 @@
-//! Accepts connections, makes requests of them, hands each to the handler.
+//! Accepts connections, reads requests from them, and hands each request to the handler.
 
 use super::state::{Budget, OpenBody, Place};
 use super::{Connection, ConnectionState, Drain, Reloading};
@@ -21,38 +21,38 @@ use tokio::time::Instant;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::task::TaskTracker;
 
-/// What a connection may cost.
+/// The bounds of client connections.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Open connections; more wait in the kernel's queue.
+    /// Open connections; further ones wait in the kernel's queue.
     pub max_connections: usize,
-    /// Connections of which no request has authenticated; for a further one the oldest that has no open request ends.
+    /// Connections without an authenticated request; a further one ends the oldest that has no open request.
     pub max_unauthenticated_connections: usize,
-    /// TLS handshakes at a time.
+    /// TLS handshakes at the same time.
     pub max_handshakes: usize,
-    /// Requests at a time on one HTTP/2 connection (`--http2-max-streams-per-connection`).
+    /// Open requests on one HTTP/2 connection (`--http2-max-streams-per-connection`).
     pub max_concurrent_streams: u32,
-    /// A request's header lines in bytes (`http.Server.MaxHeaderBytes` of kube-apiserver).
+    /// Bytes of a request's header lines (`http.Server.MaxHeaderBytes` of kube-apiserver).
     pub max_header_bytes: u32,
-    /// How long a TLS handshake may take.
+    /// The longest time for a TLS handshake.
     pub handshake_timeout: Duration,
-    /// How long an HTTP/1.1 connection may wait for a complete request head, idle time included.
+    /// The longest time that an HTTP/1.1 connection waits for a complete request head, idle time included.
     pub header_read_timeout: Duration,
-    /// How long a connection may have no open request (`http.Server.IdleTimeout`).
+    /// The longest time that a connection may have no open request (`http.Server.IdleTimeout`).
     pub idle_timeout: Duration,
-    /// How long a connection that is being closed takes new requests, and waits without any.
+    /// The time that a closing connection still accepts requests, and the time that it waits without an open one.
     pub goaway_timeout: Duration,
-    /// After how long without a frame an HTTP/2 client is asked whether it is still there.
+    /// The time without a frame after which an HTTP/2 client is sent a ping.
     pub keep_alive_interval: Duration,
-    /// How long it may take to say so.
+    /// The longest time until the answer to a ping.
     pub keep_alive_timeout: Duration,
     /// Bytes of one request body that a client may send ahead of their reader.
     pub stream_window: u32,
-    /// The same for all requests of a connection.
+    /// Bytes of all request bodies of a connection that a client may send ahead of their readers.
     pub connection_window: u32,
     /// Bytes of one response that wait for the client.
     pub max_send_buffer: usize,
-    /// How long requests in flight may go on once the drain has started.
+    /// The time that requests in flight may take after the drain has started.
     pub drain_timeout: Duration,
 }
 
@@ -78,10 +78,10 @@ impl Default for Bounds {
     }
 }
 
-/// How long to wait after the kernel refused to hand out a connection, as it does when file descriptors run out.
+/// The pause after the kernel failed to hand out a connection, as it does if file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ACCEPT_QUEUE: u32 = 4096;
-/// How long a handshake keeps its place while others wait for one.
+/// The time that a handshake keeps its place while others wait for one.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(1);
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(60);
 
@@ -92,10 +92,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds; clients can connect from here on, and wait until [`serve`](Self::serve).
+    /// Binds the address; clients can connect from now on, and wait until [`serve`](Self::serve).
     ///
     /// # Errors
-    /// When the address is not free or not this machine's.
+    /// If the address is in use, or not one of this machine's.
     pub fn bind(address: SocketAddr) -> std::io::Result<Self> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
@@ -103,23 +103,23 @@ impl Listener {
         Ok(Self { socket: socket.listen(ACCEPT_QUEUE)? })
     }
 
-    /// Where it is bound, with the port the kernel chose.
+    /// Returns the bound address, with the port that the kernel chose.
     ///
     /// # Errors
-    /// When the socket is broken.
+    /// If the socket is broken.
     pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// The socket, for a runtime of its own.
+    /// Returns the socket, for a runtime of its own.
     ///
     /// # Errors
-    /// When the runtime does not let go of it.
+    /// If the socket cannot be taken from the present runtime.
     pub(super) fn into_std(self) -> std::io::Result<std::net::TcpListener> {
         self.socket.into_std()
     }
 
-    /// Serves until the drain has started and everything in flight has finished, or its time is over. Every request
+    /// Serves until the drain has started and everything in flight has finished, or the drain timeout is over. Every request
     /// has an `Arc<Connection>` as extension.
     pub async fn serve<H, F>(self, tls: Arc<Reloading<ServerConfig>>, bounds: Bounds, drain: Drain, handler: H)
     where
@@ -160,16 +160,16 @@ impl Listener {
             connections.wait().await;
             drain.finished().await;
         };
-        // Connections cut themselves off at the same bound; this is for what else was spawned.
+        // Connections end themselves at the same bound; this timeout is for other spawned tasks.
         let _ = tokio::time::timeout(server.bounds.drain_timeout + Duration::from_secs(1), finish).await;
     }
 }
 
-/// The next connection; none where the kernel refused it, after a pause.
+/// Accepts the next connection; `None`, after a pause, if the kernel fails.
 pub(super) async fn accept(socket: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
     match socket.accept().await {
         Ok((stream, remote)) => {
-            // Neither is needed to serve.
+            // A connection without these socket options still works.
             let _ = stream.set_nodelay(true);
             let keep_alive = socket2::TcpKeepalive::new().with_time(TCP_KEEP_ALIVE);
             let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
@@ -183,7 +183,7 @@ pub(super) async fn accept(socket: &TcpListener) -> Option<(TcpStream, SocketAdd
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Server {
     bounds: Bounds,
     drain: Drain,
@@ -204,7 +204,7 @@ impl Server {
             .initial_stream_window_size(bounds.stream_window)
             .initial_connection_window_size(bounds.connection_window)
             .max_concurrent_streams(bounds.max_concurrent_streams)
-            // Clients of Kubernetes cancel many watches at once; more than all of them at once is an attack.
+            // Clients of Kubernetes cancel many watches at once; more cancelled streams than a connection may have are an attack.
             .max_pending_accept_reset_streams(bounds.max_concurrent_streams as usize)
             .max_header_list_size(bounds.max_header_bytes)
             .max_send_buf_size(bounds.max_send_buffer)
@@ -221,7 +221,7 @@ impl Server {
         state: &ConnectionState,
         _place: Place,
     ) -> Option<TlsStream<TcpStream>> {
-        // Boxed apart, so that the handshake's state is gone while the connection lives.
+        // The handshake is boxed on its own, so that its state is freed while the connection lives.
         let handshake = Box::pin(tokio::time::timeout(self.bounds.handshake_timeout, acceptor.accept(stream)));
         let done = tokio::select! {
             done = handshake => done,
@@ -296,7 +296,7 @@ impl Server {
         }
     }
 
-    /// Drives a connection to its end: the client's, or a graceful one once the connection is idle, is to be closed or the drain starts.
+    /// Drives a connection to its end: the client's, or a graceful one if the connection is idle, is to be closed, or the drain starts.
     async fn follow<C: Future<Output = hyper::Result<()>>>(
         &self,
         connection: C,
@@ -326,7 +326,7 @@ impl Server {
     }
 }
 
-/// How a connection ended.
+/// The way in which a connection ended.
 enum End {
     Closed(hyper::Result<()>),
     CutOff(&'static str),

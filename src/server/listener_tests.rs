@@ -1,4 +1,4 @@
-//! The end of connections, by a clock that waits for nobody.
+//! The end of connections, with a paused clock.
 
 use super::*;
 use crate::body::full;
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Requests of `/watch` go on, those of `/last` are the last ones of their connection.
+/// Requests of `/watch` stay open, those of `/last` are the last ones of their connection.
 async fn answer(request: Request<Incoming>) -> Response<Body> {
     match request.uri().path() {
         "/watch" => return Response::new(silent().0),
@@ -20,7 +20,7 @@ async fn answer(request: Request<Incoming>) -> Response<Body> {
     Response::new(full("done"))
 }
 
-/// Serves one connection. The task ends with it and returns how long it took.
+/// Serves one connection. The task ends with the connection, and returns its duration.
 fn serve(is_http2: bool) -> (DuplexStream, JoinHandle<Duration>) {
     let (client, stream) = duplex(1 << 16);
     let (certificates, kept, state) = Default::default();
@@ -28,7 +28,7 @@ fn serve(is_http2: bool) -> (DuplexStream, JoinHandle<Duration>) {
     let connection = Arc::new(Connection { remote, certificates, kept, is_http2, state });
     let begun = Instant::now();
     let serving = tokio::spawn(async move {
-        // A peer that answers no PING is another test's.
+        // Another test covers a peer that answers no PING.
         let bounds = Bounds { keep_alive_interval: 10_000 * SECOND, ..Bounds::default() };
         Server::new(bounds, Drain::new()).serve_requests(stream, connection, answer).await;
         begun.elapsed()
@@ -89,7 +89,7 @@ async fn an_http1_connection_ends_after_90_seconds_without_a_request() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_ignores_the_goaway_is_cut_off() {
     let (mut client, serving) = serve(true);
-    // The preface and empty SETTINGS.
+    // The bytes are the preface and empty SETTINGS.
     client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     let mut received = Vec::new();
     client.read_to_end(&mut received).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_connection_that_is_to_be_closed_ends_with_its_last_answer() {
     let (mut sender, connection) = http2(client).await;
     let watch = sender.send_request(ask("/watch")).await.unwrap();
     assert_eq!(text(sender.send_request(ask("/last")).await.unwrap()).await, "done");
-    // What is open goes on.
+    // The open request goes on.
     tokio::time::sleep(600 * SECOND).await;
     assert!(sender.send_request(ask("/")).await.is_err() && !serving.is_finished());
     drop(watch);

@@ -1,6 +1,6 @@
 //! The listener: TLS, HTTP/1.1 and HTTP/2, reloading of certificates, drain; and the plain listener for probes.
 //!
-//! Nothing here knows what a request asks for: every request is handed to one handler, with its [`Connection`].
+//! This module knows nothing of a request's purpose: every request is handed to one handler, with its [`Connection`].
 
 mod state;
 mod listener;
@@ -21,28 +21,28 @@ use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-/// What is known of the connection that a request came on; an extension of every request, in an `Arc`.
+/// The client's connection of a request; an extension of every request, in an `Arc`.
 #[derive(Debug)]
 pub struct Connection {
     /// The client's address.
     pub remote: SocketAddr,
-    /// The certificates that the client presented, leaf first. It holds the leaf's key; nothing else is verified yet.
+    /// The certificates that the client presented, leaf first. The client holds the leaf's key; nothing else is verified yet.
     pub certificates: Vec<CertificateDer<'static>>,
-    /// See [`Connection::kept`].
+    /// The value of [`Connection::kept`].
     pub kept: Kept,
-    /// Whether it speaks HTTP/2.
+    /// Whether the connection speaks HTTP/2.
     pub is_http2: bool,
-    /// What becomes of it.
+    /// The state of the connection.
     pub state: Arc<ConnectionState>,
 }
 
-/// A value of a layer above, kept as long as the connection.
+/// A value of a layer above that is kept as long as the connection.
 #[derive(Debug, Default)]
 pub struct Kept(OnceLock<Box<dyn Any + Send + Sync>>);
 
 impl Connection {
-    /// The value that another layer keeps with the connection, so that it verifies certificates once. There is one: `None` where a value
-    /// of another type was asked for first.
+    /// Returns the value that another layer keeps with the connection, so that it verifies certificates once. There is only one:
+    /// `None` if a value of another type was requested first.
     pub fn kept<T: Any + Default + Send + Sync>(&self) -> Option<&T> {
         self.kept.0.get_or_init(|| Box::<T>::default()).downcast_ref()
     }

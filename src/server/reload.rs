@@ -1,7 +1,7 @@
-//! Values made of files, made anew when the files change.
+//! Values made from files, and made again when the files change.
 //!
-//! Kubernetes updates a mounted secret by swapping a symlink beside the files, so it is their directories that are
-//! watched. A slow poll catches what the watch misses, and takes over where no watch can be had.
+//! Kubernetes updates a mounted secret by swapping a symlink beside the files, so the directories of the files are
+//! watched. A slow poll catches changes that the watch misses, and replaces a watch that cannot be set up.
 
 use arc_swap::{ArcSwap, Guard};
 use notify::{EventKind, RecursiveMode, Watcher};
@@ -15,13 +15,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// How often files are read again even if nothing was heard of them.
+/// The interval of reads without a watch event.
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
-/// From the first word of a change to the reading: changes come in groups, and a file that is written all the time is
-/// not read all the time.
+/// The delay from the first watch event to the read: changes come in groups, and a file that is written all the time must
+/// not be read all the time.
 const CHANGE_DELAY: Duration = Duration::from_millis(100);
 
-/// A value that follows the files it was made of. Dropping it ends the watch.
+/// A value that follows the files from which it was made. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Reloading<T> {
     current: Arc<ArcSwap<T>>,
@@ -29,22 +29,22 @@ pub struct Reloading<T> {
 }
 
 impl<T> Reloading<T> {
-    /// A value that never changes.
+    /// Creates a value that never changes.
     pub fn fixed(value: T) -> Self {
         Self { current: Arc::new(ArcSwap::from_pointee(value)), task: None }
     }
 
-    /// The current value, for a short look.
+    /// Returns a guard of the current value, for a short use.
     pub fn load(&self) -> Guard<Arc<T>> {
         self.current.load()
     }
 
-    /// The value as others can follow it, for as long as this one lives.
+    /// Returns the value for other holders; it follows the files as long as `self` lives.
     pub fn shared(&self) -> Arc<ArcSwap<T>> {
         Arc::clone(&self.current)
     }
 
-    /// The current value, to keep.
+    /// Returns the current value, to keep.
     pub fn load_full(&self) -> Arc<T> {
         self.current.load_full()
     }
@@ -58,11 +58,11 @@ impl<T> Drop for Reloading<T> {
     }
 }
 
-/// Makes a value of these files, now and whenever one of them changes. Where a later `load` fails, the value stays as
+/// Makes a value from these files, now and after each change of one of them. If a later `load` fails, the value stays as
 /// it is and the failure is logged. Must be called inside a tokio runtime.
 ///
 /// # Errors
-/// When the first `load` fails.
+/// If the first `load` fails.
 pub fn watch<T, E>(
     paths: Vec<PathBuf>,
     load: impl Fn() -> Result<T, E> + Send + Sync + 'static,
@@ -74,10 +74,10 @@ where
     start(Watched::Files(paths), load)
 }
 
-/// The same of whatever files are in a folder, but not in folders below it.
+/// Makes a value from all files in a folder, but not in folders below it, now and after each change.
 ///
 /// # Errors
-/// When the first `load` fails.
+/// If the first `load` fails.
 pub fn watch_folder<T, E>(
     folder: PathBuf,
     load: impl Fn() -> Result<T, E> + Send + Sync + 'static,
@@ -89,7 +89,7 @@ where
     start(Watched::Folder(folder), load)
 }
 
-/// What is followed.
+/// The watched files.
 #[derive(Debug)]
 enum Watched {
     Files(Vec<PathBuf>),
@@ -97,7 +97,7 @@ enum Watched {
 }
 
 impl Watched {
-    /// The files that there are now.
+    /// Returns the files that exist now.
     fn files(&self) -> Cow<'_, [PathBuf]> {
         match self {
             Self::Files(paths) => Cow::Borrowed(paths),
@@ -128,7 +128,7 @@ where
     T: Send + Sync + 'static,
     E: std::fmt::Display + Send + 'static,
 {
-    // Taken and watched before the first load, so that no change falls between the two.
+    // Both happen before the first load, so that no change between the two is missed.
     let seen = fingerprint(&watched);
     let changed = Arc::new(Notify::new());
     let watcher = watch_directories(&watched, Arc::clone(&changed));
@@ -172,7 +172,7 @@ async fn follow<T, E>(
     }
 }
 
-/// A digest of the files' contents, so that nothing secret is kept. A file that cannot be read counts as such.
+/// Returns a digest of the files' contents, so that no secret is kept. An unreadable file counts as a content of its own.
 fn fingerprint(watched: &Watched) -> [u8; 32] {
     let mut digest = Sha256::new();
     for path in watched.files().iter() {
@@ -191,16 +191,16 @@ fn fingerprint(watched: &Watched) -> [u8; 32] {
     digest.finalize().into()
 }
 
-/// Whether an event may be a change of one of the files. Other files of their directory may change as often as they
-/// like: a log beside a certificate must not have the certificate read for each of its lines.
-/// Without names, whatever is in the directory is one of the files.
+/// Whether an event may be a change of one of the files. Other files of the directory may change often: a log beside a certificate must
+/// not cause a read of the certificate for each of its lines.
+/// Without `names`, every file of the directory counts.
 fn concerns(event: &notify::Event, names: Option<&BTreeSet<OsString>>) -> bool {
-    // Reading the files is an event too, and must not lead to reading them again.
+    // A read of the files is an event too, and must not cause another read.
     let is_change = !matches!(event.kind, EventKind::Access(_));
     let is_named = |path: &PathBuf| {
         let Some(names) = names else { return true };
         path.file_name().is_some_and(|name| {
-            // What the kubelet swaps below the files is called `..data`, and its versions `..` and their time.
+            // The kubelet swaps a symlink `..data` below the files, and names its versions `..` and their time.
             names.contains(name) || name.as_encoded_bytes().starts_with(b"..")
         })
     };
@@ -238,7 +238,7 @@ mod tests {
         text.trim().parse().map_err(|_| "no number".to_owned())
     }
 
-    /// A watch of one number, and what every load after the first gave.
+    /// A watch of one number, and the outcome of each load after the first.
     fn watched(path: &Path) -> (Reloading<u32>, mpsc::UnboundedReceiver<bool>) {
         let (loaded, loads) = mpsc::unbounded_channel();
         let (file, first) = (path.to_owned(), AtomicUsize::new(0));

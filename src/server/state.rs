@@ -1,4 +1,4 @@
-//! The state of a client's connection: its open requests, whether it has authenticated, whether it ends; and budgets of connections.
+//! The state of a client's connection: open requests, authentication, and end; and budgets of connections.
 
 use crate::body::Held;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub struct ConnectionState {
     requests: Mutex<Requests>,
     authenticated: AtomicBool,
-    /// The place among the connections that have not authenticated; empty once this one has.
+    /// The place in the budget of unauthenticated connections; empty after the connection has authenticated.
     place: Mutex<Option<Place>>,
     closing: CancellationToken,
     ended: CancellationToken,
@@ -27,7 +27,7 @@ pub struct ConnectionState {
 struct Requests {
     open: usize,
     idle_since: Instant,
-    /// When new requests end the connection.
+    /// The time from which a new request ends the connection.
     last_at: Option<Instant>,
 }
 
@@ -38,7 +38,7 @@ impl Default for Requests {
 }
 
 impl ConnectionState {
-    /// Records that a request of the connection has authenticated, which gives up its place in the budget of those that have not.
+    /// Records that a request of the connection has authenticated, which frees the place in the budget of unauthenticated connections.
     pub fn authenticated(&self) {
         if !self.authenticated.swap(true, Ordering::AcqRel) {
             drop(self.place().take());
@@ -50,7 +50,7 @@ impl ConnectionState {
         self.authenticated.load(Ordering::Acquire)
     }
 
-    /// Closes the connection after the requests that are on it: GOAWAY over HTTP/2, `Connection: close` over HTTP/1.1.
+    /// Closes the connection after its open requests: GOAWAY over HTTP/2, `Connection: close` over HTTP/1.1.
     pub fn close(&self) {
         self.closing.cancel();
     }
@@ -60,12 +60,12 @@ impl ConnectionState {
         self.closing.is_cancelled()
     }
 
-    /// The places for reviews of the connection's credentials, `bound` at a time. The first call sets the bound.
+    /// Returns the places for reviews of the connection's credentials, `bound` at a time. The first call sets the bound.
     pub fn reviews(&self, bound: usize) -> &Semaphore {
         self.reviews.get_or_init(|| Semaphore::new(bound))
     }
 
-    /// Records that credentials with this hash were reviewed and rejected. Of several, the first ones count.
+    /// Records that credentials with this hash were reviewed and rejected. Of several hashes, the first counts.
     pub fn reject(&self, hash: [u8; 32]) {
         let _ = self.rejected.set(hash);
     }
@@ -93,12 +93,12 @@ impl ConnectionState {
         *self.place() = Some(place);
     }
 
-    /// Requests that begin after this time end the connection: its client has read the GOAWAY, or never will.
+    /// Lets requests begin until this time; a later one ends the connection, since its client has ignored the GOAWAY or not read it.
     pub(super) fn take_requests_until(&self, last_at: Instant) {
         self.requests().last_at = Some(last_at);
     }
 
-    /// Counts a request until the guard is dropped; none where the connection ends instead.
+    /// Counts a request until the guard is dropped; `None` if the connection ends instead.
     pub(super) fn begin(self: &Arc<Self>) -> Option<OpenRequest> {
         let mut requests = self.requests();
         if requests.last_at.is_some_and(|last_at| last_at <= Instant::now()) {
@@ -151,11 +151,11 @@ impl Drop for OpenRequest {
     }
 }
 
-/// The body of a response, whose request is open as long as the body exists.
+/// The body of a response; the request counts as open until the body is dropped.
 pub(super) type OpenBody = Held<Option<OpenRequest>>;
 
-/// A bounded number of connections. A new connection always gets a place: another one ends for it where there is none left, so that
-/// clients that only connect keep nobody out for long.
+/// A bounded number of connections. A new connection always gets a place: if none is free, another connection ends, so that
+/// clients that only connect cannot keep others out for long.
 #[derive(Debug)]
 pub(super) struct Budget {
     bound: usize,
@@ -183,12 +183,12 @@ pub(super) struct Place {
 }
 
 impl Budget {
-    /// A budget of `bound` connections, one at least.
+    /// Creates a budget of `bound` connections, at least one.
     pub(super) fn new(bound: usize) -> Arc<Self> {
         Arc::new(Self { bound: bound.max(1), members: Mutex::default(), freed: Notify::new() })
     }
 
-    /// Takes a place. Where none is free, the oldest connection without an open request ends, or else the oldest one.
+    /// Takes a place. If none is free, the oldest connection without an open request ends, or else the oldest one.
     pub(super) fn enter(self: &Arc<Self>, state: &Arc<ConnectionState>) -> Place {
         let mut members = self.members();
         while members.by_age.len() >= self.bound {
@@ -205,7 +205,7 @@ impl Budget {
         Place { budget: Arc::clone(self), number }
     }
 
-    /// Resolves when a place is free. A connection that has one for `patience` ends for that.
+    /// Resolves when a place is free. A connection that has held its place for `patience` ends to free it.
     pub(super) async fn room(&self, patience: Duration) {
         loop {
             let oldest = {
@@ -217,7 +217,7 @@ impl Budget {
                 }
                 since
             };
-            // Either is a reason to look again.
+            // A freed place and an elapsed timeout are both reasons to check again.
             let _ = tokio::time::timeout_at(oldest + patience, self.freed.notified()).await;
         }
     }

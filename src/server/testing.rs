@@ -23,7 +23,7 @@ pub(crate) struct Served {
     pub(crate) serving: JoinHandle<()>,
 }
 
-/// Serves on a free port of the loopback.
+/// Serves on a free port of the loopback interface.
 pub(crate) fn serve<H, F>(handler: H) -> Served
 where
     H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
@@ -35,7 +35,7 @@ where
     serve_with(authority, Reloading::fixed(config), Drain::new(), handler)
 }
 
-/// The same with a certificate and a drain of one's own.
+/// Serves with this certificate and this drain.
 pub(crate) fn serve_with<H, F>(
     authority: Authority,
     tls: Reloading<rustls::ServerConfig>,
@@ -49,7 +49,7 @@ where
     serve_within(authority, tls, Bounds::default(), drain, handler)
 }
 
-/// The same with bounds of one's own.
+/// Serves with these bounds, too.
 pub(crate) fn serve_within<H, F>(
     authority: Authority,
     tls: Reloading<rustls::ServerConfig>,
@@ -68,7 +68,7 @@ where
 }
 
 impl Served {
-    /// A TLS connection that offers this protocol.
+    /// Opens a TLS connection that offers this protocol.
     pub(crate) async fn connect(&self, protocol: &str, certificate: Option<&Issued>) -> TlsStream<TcpStream> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.pem().as_bytes()).unwrap()).unwrap();
@@ -108,7 +108,7 @@ impl Served {
     }
 }
 
-/// A body that never brings anything, and tells when it is dropped.
+/// A body that never yields a frame, and a signal of its drop.
 pub(crate) fn silent() -> (Body, tokio::sync::oneshot::Receiver<()>) {
     use http_body_util::BodyExt;
     let (guard, dropped) = tokio::sync::oneshot::channel::<()>();
@@ -119,7 +119,7 @@ pub(crate) fn silent() -> (Body, tokio::sync::oneshot::Receiver<()>) {
     (http_body_util::StreamBody::new(frames).boxed_unsync(), dropped)
 }
 
-/// A GET of an absolute URL, which both protocols take.
+/// A GET of an absolute URL, which both protocols accept.
 pub(crate) fn ask(path: &str) -> Request<Body> {
     let uri = format!("https://127.0.0.1{path}");
     Request::get(uri).header("host", "127.0.0.1").body(crate::body::empty()).unwrap()

@@ -18,7 +18,7 @@ async fn text(body: impl http_body::Body<Data = Bytes, Error: std::fmt::Debug>) 
     String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap()
 }
 
-/// Answers with how many certificates the client presented.
+/// Answers with the number of certificates that the client presented.
 async fn count_certificates(request: Request<Incoming>) -> Response<Body> {
     let connection = request.extensions().get::<Arc<Connection>>().unwrap();
     assert!(connection.remote.ip().is_loopback());
@@ -28,7 +28,7 @@ async fn count_certificates(request: Request<Incoming>) -> Response<Body> {
 #[tokio::test]
 async fn takes_both_protocols_with_and_without_a_client_certificate() {
     let served = serve(count_certificates);
-    // Of an authority that the server never heard of: that is for authentication to refuse.
+    // The server does not know the issuer: rejecting the certificate is left to authentication.
     let stranger = Authority::generate("stranger").unwrap().client("jane", "").unwrap();
     for (certificate, count) in [(None, "0"), (Some(&stranger), "1")] {
         let answer = served.http2(certificate).await.send_request(ask("/")).await.unwrap();
@@ -127,7 +127,7 @@ async fn trailers_pass_in_both_directions() {
     assert_eq!(collected.to_bytes(), "data");
 }
 
-/// Requests of `/in` authenticate.
+/// Requests of `/in` authenticate their connection.
 fn serve_bounded(bounds: Bounds) -> Served {
     let authority = Authority::generate("test").unwrap();
     let issued = authority.serving(&["127.0.0.1".into()]).unwrap();
@@ -158,9 +158,9 @@ async fn connections_that_only_connect_keep_out_nobody_and_end_nobody_who_authen
     let answer = served.http1(None).await.send_request(ask("/in")).await.unwrap();
     assert_eq!(text(answer.into_body()).await, "done");
     assert_eq!(text(known.send_request(ask("/")).await.unwrap().into_body()).await, "done");
-    // The oldest ones are gone.
+    // The oldest connections have ended.
     for connection in &mut silent[..3] {
-        // What the server wrote before it ended may still be there.
+        // Bytes that the server wrote before the end may still come.
         let _ = connection.read_to_end(&mut Vec::new()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What the listener offers in a TLS handshake.
+//! The server side of the listener's TLS handshakes.
 
 use super::reload::{self, Reloading};
 use rustls::client::danger::HandshakeSignatureValid;
@@ -10,7 +10,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a serving certificate cannot be used.
+/// The reason why a serving certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -22,16 +22,16 @@ pub enum TlsError {
     /// The key's PEM is broken or holds no key.
     #[error("no private key in PEM form")]
     Key,
-    /// The two do not belong together, or rustls does not support them.
+    /// Certificate and key do not belong together, or rustls does not support them.
     #[error(transparent)]
     Rustls(#[from] rustls::Error),
 }
 
-/// The server side's configuration with this certificate chain and key: TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1. `authorities` are
-/// the names of the CAs that the handshake asks client certificates of; with none, it asks for any certificate.
+/// Builds the server's configuration with this certificate chain and key: TLS 1.2 and 1.3, HTTP/2 before HTTP/1.1. `authorities` are
+/// the names of the CAs whose client certificates the handshake requests; if empty, it requests any certificate.
 ///
 /// # Errors
-/// When the PEM is broken or certificate and key do not belong together.
+/// If the PEM is broken, or certificate and key do not belong together.
 pub fn server_config(
     certificate_pem: &[u8],
     key_pem: &[u8],
@@ -54,10 +54,10 @@ pub fn server_config(
     Ok(config)
 }
 
-/// The configuration of [`server_config`] from files, which are followed. `authorities` are the files of client CAs.
+/// Builds the configuration of [`server_config`] from files, and follows them. `authorities` are the files of client CAs.
 ///
 /// # Errors
-/// When a file cannot be read or used at the start.
+/// If a file cannot be read or used at the start.
 pub fn watch_certificate(
     certificate: &Path,
     key: &Path,
@@ -68,10 +68,10 @@ pub fn watch_certificate(
     reload::watch(paths, move || server_config(&read(&certificate)?, &read(&key)?, names_in(&authorities)?))
 }
 
-/// The configuration of [`server_config`] with the names of CAs from files, which are followed.
+/// Builds the configuration of [`server_config`] with the names of CAs from files, and follows the files.
 ///
 /// # Errors
-/// When certificate and key cannot be used, or a file cannot be read at the start.
+/// If certificate and key cannot be used, or a file cannot be read at the start.
 pub fn watch_authorities(
     certificate_pem: String,
     key_pem: String,
@@ -91,8 +91,8 @@ fn names_in(authorities: &[PathBuf]) -> Result<Vec<DistinguishedName>, TlsError>
     Ok(names(&pem.concat()))
 }
 
-/// The subjects of CA certificates in PEM form, for [`server_config`]. None if one of the certificates cannot be read: clients of its CA
-/// would be told the names of the others only, and send nothing.
+/// Returns the subjects of CA certificates in PEM form, for [`server_config`]. Empty if one of the certificates cannot be read: clients of
+/// its CA would only see the names of the others, and send no certificate.
 pub fn names(authorities_pem: &[u8]) -> Vec<DistinguishedName> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(authorities_pem) {
@@ -101,12 +101,12 @@ pub fn names(authorities_pem: &[u8]) -> Vec<DistinguishedName> {
     roots.subjects()
 }
 
-/// Asks for a client certificate and takes any, or none (Go's `tls.RequestClientCert`). That the client holds its key
-/// is verified here; whether a known authority signed it is authentication's work, which answers with a 401.
+/// A verifier that requests a client certificate and accepts any, or none (Go's `tls.RequestClientCert`). It verifies that the client holds
+/// the certificate's key; authentication checks the issuer, and answers with a 401.
 #[derive(Debug)]
 struct AnyClientCertificate {
     algorithms: WebPkiSupportedAlgorithms,
-    /// The names of the CAs that clients are told; a client without a certificate of these CAs may send none.
+    /// The CA names in the certificate request; a client without a certificate of these CAs may send none.
     authorities: Vec<DistinguishedName>,
 }
 

@@ -6,10 +6,10 @@ use http::{HeaderValue, Request, header};
 use http_body_util::BodyExt;
 use std::sync::Arc;
 
-/// What the proxy's own requests are sent as.
+/// The `User-Agent` of the proxy's own requests.
 pub(super) const USER_AGENT: &str = concat!("kube-admission-proxy/", env!("CARGO_PKG_VERSION"));
 
-/// A kube client whose requests are the proxy's own. Must be called inside a tokio runtime.
+/// Creates a kube client for the proxy's own requests. Must be called inside a tokio runtime.
 pub fn kube_client(transport: SharedTransport) -> kube::Client {
     let service = tower::service_fn(move |request: Request<kube::client::Body>| {
         let transport = Arc::clone(&transport);

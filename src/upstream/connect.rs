@@ -1,4 +1,4 @@
-//! Dials the server: TCP, TLS, and HTTP/2 or HTTP/1.1 as the two agree on.
+//! Dials the server: TCP, TLS, and HTTP/2 or HTTP/1.1, as negotiated.
 
 use super::pool::Http1;
 use crate::body::{Body, BoxError};
@@ -18,36 +18,36 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 const TCP_KEEP_ALIVE: Duration = Duration::from_secs(30);
-/// Streams of a connection that were cancelled, and for which frames may still come. Clients cancel watches in bulk.
+/// Cancelled streams of a connection for which frames may still come. Clients cancel watches in bulk.
 const MAX_RESET_STREAMS: usize = 1024;
 
-/// What the connections to the upstream may cost.
+/// The bounds of the connections to the upstream.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// HTTP/2 connections.
+    /// Open HTTP/2 connections.
     pub max_connections: usize,
-    /// Requests at a time on each; the server's own limit if that is lower.
+    /// Open requests on each HTTP/2 connection; the server's own limit counts if it is lower.
     pub max_streams: usize,
-    /// Requests at a time where the server speaks HTTP/1.1 only, each on a connection.
+    /// Open requests to a server that speaks HTTP/1.1 only, each on a connection.
     pub max_http1_connections: usize,
-    /// Such connections kept for the next request; where the server speaks HTTP/2 too, as many at most for short reads.
+    /// Idle HTTP/1.1 connections that are kept; for a server that speaks HTTP/2 too, also the maximum of all HTTP/1.1 connections.
     pub max_idle_http1_connections: usize,
-    /// How long TCP and TLS may take.
+    /// The longest time for TCP and TLS.
     pub connect_timeout: Duration,
-    /// How long a request may wait for a place on a connection, dialling included.
+    /// The longest time that a request waits for a place on a connection, dialling included.
     pub acquire_timeout: Duration,
-    /// After how long without a frame the server is asked whether it is still there.
+    /// The time without a frame after which the server is sent a ping.
     pub keep_alive_interval: Duration,
-    /// How long it may take to say so.
+    /// The longest time until the answer to a ping.
     pub keep_alive_timeout: Duration,
-    /// Bytes of one answer that the server may send ahead of its reader. A connection takes so much for each stream, or clients
-    /// that read slowly would stop the others on their connection.
+    /// Bytes of one answer that the server may send ahead of its reader. A connection's window has as many bytes for each stream, or
+    /// clients that read slowly would stop the others on their connection.
     pub stream_window: u32,
-    /// The same of answers to clients.
+    /// Bytes of one answer to a client, as in `stream_window`.
     pub client_stream_window: u32,
-    /// The same of long-running requests of clients.
+    /// Bytes of one answer to a long-running request of a client, as in `stream_window`.
     pub client_watch_window: u32,
-    /// An answer's header lines in bytes.
+    /// Bytes of an answer's header lines.
     pub max_header_bytes: u32,
     /// Bytes of one request body that wait for the server.
     pub max_send_buffer: usize,
@@ -74,32 +74,32 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// With another window for each answer.
+    /// Returns the bounds with another window for each answer.
     pub(super) fn with_stream_window(&self, stream_window: u32) -> Self {
         Self { stream_window, ..self.clone() }
     }
 
     fn connection_window(&self) -> u32 {
         let streams = u32::try_from(self.max_streams).unwrap_or(u32::MAX);
-        // The largest that HTTP/2 has.
+        // HTTP/2 allows no larger window.
         self.stream_window.saturating_mul(streams).min((1 << 31) - 1)
     }
 }
 
 /// A new connection, ready for requests.
 pub(super) enum Connected {
-    /// With how many streams at a time the server takes, as it says it.
+    /// An HTTP/2 connection, and the number of open streams that the server allows, as last announced.
     Http2(http2::SendRequest<Body>, Arc<AtomicUsize>),
     Http1(Http1),
 }
 
-/// How to reach the server.
+/// The address of the server, and the settings of connections to it.
 #[derive(Clone)]
 pub(super) struct Connector {
     /// Host name or address, an IPv6 address without brackets.
     pub(super) host: String,
     pub(super) port: u16,
-    /// The two as the server's URL has them, and as a header.
+    /// Host and port as the server's URL has them; `host_header` is the same text as a header.
     pub(super) authority: Authority,
     pub(super) host_header: HeaderValue,
     pub(super) tls: Option<Tls>,
@@ -112,7 +112,7 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// What TLS needs. The two configurations differ in what they offer by ALPN.
+/// The settings of TLS. The two configurations differ in the protocols that they offer by ALPN.
 #[derive(Clone)]
 pub(super) struct Tls {
     any: TlsConnector,
@@ -130,7 +130,7 @@ impl Tls {
 }
 
 impl Connector {
-    /// HTTP/2 names the server in every request's URL.
+    /// Makes the URL absolute: HTTP/2 names the server in every request's URL.
     pub(super) fn absolute_form(&self, request: &mut Request<Body>) -> Result<(), BoxError> {
         let mut parts = uri::Parts::default();
         parts.scheme = Some(if self.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP });
@@ -140,7 +140,7 @@ impl Connector {
         Ok(())
     }
 
-    /// HTTP/1.1 asks an origin server for a path, and names the server in a header.
+    /// Reduces the URL to its path: HTTP/1.1 asks an origin server for a path, and names the server in a header.
     pub(super) fn origin_form(&self, request: &mut Request<Body>) {
         request.headers_mut().insert(header::HOST, self.host_header.clone());
         if request.uri().scheme().is_some()
@@ -150,7 +150,7 @@ impl Connector {
         }
     }
 
-    /// A connection for the pool.
+    /// Opens a connection for the pool.
     pub(super) async fn connect(&self) -> Result<Connected, BoxError> {
         self.within_timeout(async {
             let stream = self.dial().await?;
@@ -165,7 +165,7 @@ impl Connector {
         .await
     }
 
-    /// An HTTP/1.1 connection for the pool, where the server would rather speak HTTP/2.
+    /// Opens an HTTP/1.1 connection for the pool, to a server that prefers HTTP/2.
     pub(super) async fn connect_http1(&self) -> Result<Http1, BoxError> {
         self.within_timeout(async {
             let stream = self.dial().await?;
@@ -177,7 +177,7 @@ impl Connector {
         .await
     }
 
-    /// An HTTP/1.1 connection for an upgrade, which takes it over.
+    /// Opens an HTTP/1.1 connection for an upgrade, which takes over the connection.
     pub(super) async fn connect_upgrade(&self) -> Result<http1::SendRequest<Body>, BoxError> {
         self.within_timeout(async {
             let stream = self.dial().await?;
@@ -200,7 +200,7 @@ impl Connector {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
         stream.set_nodelay(true)?;
         let keep_alive = socket2::TcpKeepalive::new().with_time(TCP_KEEP_ALIVE).with_interval(TCP_KEEP_ALIVE);
-        // A connection without it still works.
+        // A connection without keep-alive still works.
         let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
         Ok(stream)
     }
@@ -227,7 +227,7 @@ impl Connector {
         let limit = Arc::new(AtomicUsize::new(connection.current_max_send_streams()));
         let current = Arc::clone(&limit);
         tokio::spawn(async move {
-            // The server says its limit after the handshake, and may change it; every request polls the connection.
+            // The server announces its limit after the handshake, and may change it; every request polls the connection.
             let running = std::future::poll_fn(|context| {
                 let polled = Pin::new(&mut connection).poll(context);
                 if polled.is_pending() {

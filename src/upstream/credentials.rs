@@ -10,16 +10,16 @@ use tokio::time::Instant;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt};
 
-/// For how long a header is sent again before the token file or plugin is asked anew; both keep their own time, too.
+/// The time for which a header is reused before the token file or plugin is read again; both have their own caches, too.
 const REUSE: Duration = Duration::from_secs(10);
 
-/// Makes the `Authorization` header: from user and password, a token, a token file that is read again, or a plugin.
+/// The source of the `Authorization` header: user and password, a token, a token file that is read again, or a plugin.
 pub(super) struct Credentials {
     source: Option<Source>,
     last: Mutex<Option<(Instant, HeaderValue)>>,
 }
 
-/// Takes a request and answers with the headers it would have had.
+/// A service that answers a request with the headers that the request would have had.
 type Source = BoxCloneSyncService<Request<kube::client::Body>, Response<()>, BoxError>;
 
 impl fmt::Debug for Credentials {
@@ -39,7 +39,7 @@ impl Credentials {
         Ok(Self { source, last: Mutex::default() })
     }
 
-    /// Puts the header in.
+    /// Sets the header.
     pub(super) async fn apply(&self, headers: &mut HeaderMap) -> Result<(), BoxError> {
         let Some(source) = &self.source else { return Ok(()) };
         let reused = self.last().as_ref().filter(|(at, _)| at.elapsed() < REUSE).map(|(_, value)| value.clone());

@@ -1,4 +1,4 @@
-//! Passes a request on to the API server, as its user, and the answer back.
+//! Forwards a request to the API server, as its user, and returns the answer.
 
 use super::identity::{ClientCredentials, Identity};
 use super::upgrade::{self, Upgrade};
@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Headers that are about one connection only (RFC 9110, 7.6.1), besides those that `Connection` names. `Expect` is
+/// Whether a header concerns one connection only (RFC 9110, 7.6.1), besides the headers that `Connection` names. `Expect` is
 /// among them because the listener has answered it already.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
@@ -34,7 +34,7 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Passes requests on.
+/// The forwarder of requests to the API server.
 #[derive(Clone)]
 pub struct Forwarder {
     transport: SharedTransport,
@@ -43,17 +43,17 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Over this transport, in this way of saying who asks; upgraded connections end with `drain`.
+    /// Creates a forwarder over this transport; `identity` is how the API server learns the user. Upgraded connections end with `drain`.
     pub fn new(transport: SharedTransport, identity: Identity, drain: Drain) -> Self {
         Self { transport, identity: Arc::new(identity), drain }
     }
 
-    /// Sends a request, which [`strip_connection`] has seen, as `user` and brings the answer, whatever its status. Body and trailers stream in both
-    /// directions. What the request said of its sender's identity is gone; `credentials` are what of it may pass.
-    /// `deadline` is for the answer's head; its body may take as long as it likes.
+    /// Sends a request as `user`, after [`strip_connection`], and returns the answer, whatever its status. Body and trailers stream in both
+    /// directions. The client's identity headers are dropped, except for `credentials`.
+    /// `deadline` limits the wait for the answer's head; the body may take longer.
     ///
     /// # Errors
-    /// 503 where there is no answer, 504 where it comes too late, 500 where the user cannot be expressed.
+    /// 503 if no answer comes, 504 if the answer comes too late, 500 if headers cannot express the user.
     pub async fn forward(
         &self,
         mut request: Request<Body>,
@@ -122,15 +122,15 @@ async fn within(
     })
 }
 
-/// What a client is told when the API server gave no answer; where it is and why is not the client's business.
+/// Returns the client's Status when the API server gave no answer; it hides the server's address and the cause from the client.
 pub(super) fn bad_gateway() -> Status {
     Status::service_unavailable("error trying to reach service: no answer from the API server behind the proxy")
 }
 
-/// Removes from a client's request the headers that are about its connection, and those that its `Connection` header names. The
+/// Removes from a client's request the headers about its connection, and the headers that its `Connection` header names. The
 /// protocol of an upgrade stays as an extension, [`Upgrade`].
 ///
-/// Called before the proxy sets headers of its own, which `Connection` could name as well; and after authentication, from which a
+/// Called before the proxy sets headers of its own, which `Connection` could name as well; and after authentication, since a
 /// client must not be able to hide headers that a front proxy has set.
 pub fn strip_connection(request: &mut Request<Body>) {
     let protocol = upgrade::protocol(request.headers());
@@ -140,7 +140,7 @@ pub fn strip_connection(request: &mut Request<Body>) {
     }
 }
 
-/// Removes what is about the connection that the message came on. `TE: trailers` stays: gRPC-like servers ask for it.
+/// Removes the headers about the connection of a message. `TE: trailers` stays: gRPC-like servers need it.
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let present: Vec<HeaderName> = headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
     if present.is_empty() {
@@ -169,7 +169,7 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// As Go's `httputil.ReverseProxy` does: the client's address after those that are there.
+/// Appends the client's address to the addresses in the header, as Go's `httputil.ReverseProxy` does.
 fn append_forwarded_for(headers: &mut HeaderMap, remote: Option<IpAddr>) {
     let Some(remote) = remote else { return };
     let remote = remote.to_canonical().to_string();
@@ -185,7 +185,7 @@ fn append_forwarded_for(headers: &mut HeaderMap, remote: Option<IpAddr>) {
             HeaderValue::from_bytes(&joined)
         }
     };
-    // An address, and what was a header's value before: always one again.
+    // An address after a valid header value is always a valid header value.
     if let Ok(value) = value {
         headers.insert(FORWARDED_FOR, value);
     }

@@ -1,6 +1,6 @@
-//! The headers in which the API server behind takes a front proxy's word, as it publishes them.
+//! The headers by which the upstream API server trusts a front proxy, as it publishes them.
 //!
-//! A name that the API server reads and the proxy does not know of would let a client say who it is. kube-apiserver publishes all
+//! A header that the API server reads and the proxy does not know would let a client claim any identity. kube-apiserver publishes all
 //! names in a ConfigMap (`clusterauthenticationtrust.Controller`), which is read at the start and then again and again.
 
 use super::{SharedTransport, client};
@@ -19,19 +19,19 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// The ConfigMap `kube-system/extension-apiserver-authentication`.
 const PATH: &str = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
-/// How much of an answer is read: more than an object in etcd may have.
+/// Bytes of an answer that are read: more than an object in etcd may have.
 const BODY_BYTES: usize = 4 << 20;
 
-/// The names in which a front proxy tells the API server who calls, and all others that the API server reads.
+/// The names of the headers in which a front proxy sends the user to the API server, and all other names that the API server reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeaders {
-    /// Carries the user name.
+    /// The header of the user name.
     pub username: HeaderName,
-    /// Carries the UID.
+    /// The header of the UID.
     pub uid: HeaderName,
-    /// Carries a group; there may be many.
+    /// The header of a group; a request may have several.
     pub group: HeaderName,
-    /// Start of the names of those that carry anything else, in lower case.
+    /// The prefix of the headers of extra fields, in lower case.
     pub extra_prefix: String,
     /// Names that the API server reads, in lower case.
     pub names: Vec<String>,
@@ -59,10 +59,10 @@ struct ConfigMap {
 }
 
 impl RequestHeaders {
-    /// What a ConfigMap says. The first name of each kind is the one to send.
+    /// Reads the data of the ConfigMap. The first name of each kind is the one to send.
     ///
     /// # Errors
-    /// When it names no header of users or of groups, or something that is no header's name.
+    /// If the ConfigMap has no header for users or for groups, or an invalid header name.
     fn from_config_map(data: &BTreeMap<String, String>) -> Result<Self, String> {
         let list = |key: &str| -> Result<Vec<HeaderName>, String> {
             let Some(text) = data.get(key) else { return Ok(Vec::new()) };
@@ -82,7 +82,7 @@ impl RequestHeaders {
         let uids = list("requestheader-uid-headers")?;
         let prefixes = list("requestheader-extra-headers-prefix")?;
         let texts = |names: &[HeaderName]| names.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>();
-        // What the API server does not read may go under the usual names.
+        // A header that the API server does not read may have the usual name.
         let usual = Self::default();
         Ok(Self {
             username,
@@ -95,10 +95,10 @@ impl RequestHeaders {
     }
 }
 
-/// The names that are known now; none before the ConfigMap was read.
+/// The names that are known now; `None` until the ConfigMap has been read.
 pub type KnownHeaders = Arc<ArcSwapOption<RequestHeaders>>;
 
-/// Follows the ConfigMap. Dropping it ends the reading; the names that are known stay.
+/// A task that follows the ConfigMap. Dropping the value ends the reads; the known names stay.
 #[derive(Debug)]
 pub struct FrontProxy {
     last: watch::Receiver<Result<(), String>>,
@@ -106,7 +106,7 @@ pub struct FrontProxy {
 }
 
 impl FrontProxy {
-    /// Reads at once, and then again every `every`; an answer that takes longer than `patience` is none. Must be called inside a
+    /// Reads at once, and then again every `every`; an answer that takes longer than `patience` counts as missing. Must be called inside a
     /// tokio runtime.
     pub fn follow(transport: SharedTransport, every: Duration, patience: Duration) -> (Self, KnownHeaders) {
         let known = KnownHeaders::default();
@@ -139,10 +139,10 @@ impl FrontProxy {
         (Self { last, _task: AbortOnDropHandle::new(tokio::spawn(reading)) }, known)
     }
 
-    /// Whether the names could be read the last time.
+    /// Checks that the names could be read the last time.
     ///
     /// # Errors
-    /// Why not.
+    /// If the last read failed, with the reason.
     pub fn check(&self) -> Result<(), String> {
         self.last.borrow().clone()
     }
@@ -186,7 +186,7 @@ mod tests {
         }));
         let found = found.unwrap();
         assert_eq!((found.username.as_str(), found.group.as_str()), ("x-gateway-user", "x-gateway-group"));
-        // The API server reads no UID.
+        // The API server reads no header of the UID.
         assert_eq!((found.uid.as_str(), found.extra_prefix.as_str()), ("x-remote-uid", "x-gateway-extra-"));
         assert_eq!(found.names, ["x-gateway-user", "x-remote-user", "x-gateway-group"]);
         assert_eq!(found.prefixes, ["x-gateway-extra-", "x-more-"]);

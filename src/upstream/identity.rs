@@ -1,4 +1,4 @@
-//! Who a request is from, as the API server is told.
+//! The identity of the user in a request to the API server.
 
 use super::front_proxy::{KnownHeaders, RequestHeaders};
 use crate::status::Status;
@@ -11,12 +11,12 @@ use std::sync::LazyLock;
 const BEARER_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// How the API server learns who asks.
+/// The way in which the API server learns a request's user.
 #[derive(Clone, Debug)]
 pub enum Identity {
     /// By `Impersonate-` headers, which the proxy's user must be allowed to send.
     Impersonate,
-    /// By the headers of a front proxy, which the API server must know as one; under the names that it publishes.
+    /// By front-proxy headers, under the names that the API server publishes; the API server must accept the proxy as a front proxy.
     RequestHeader(KnownHeaders),
     /// By the client's own credentials.
     Passthrough,
@@ -30,18 +30,18 @@ static IMPERSONATE: LazyLock<RequestHeaders> = LazyLock::new(|| RequestHeaders {
     ..RequestHeaders::default()
 });
 
-/// Whose credentials a request carries when they are the client's own (passthrough): an extension of the request. The
-/// transport then sends these, and never the proxy's, also when there are none.
+/// The client's own credentials (passthrough), as an extension of the request. The transport then sends these credentials and never
+/// the proxy's, even if there are none.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClientCredentials {
-    /// The client's `Authorization` header; none for an anonymous client.
+    /// The client's `Authorization` header; `None` for an anonymous client.
     pub authorization: Option<HeaderValue>,
-    /// The client's `Impersonate-*` headers, once it has been found to be allowed them.
+    /// The client's `Impersonate-*` headers, after a check that the client is allowed to send them.
     pub impersonation: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl ClientCredentials {
-    /// Puts the credentials in a request's headers, in place of any that are there.
+    /// Writes the credentials to a request's headers, in place of other credentials there.
     pub fn write_to(&self, headers: &mut HeaderMap) {
         headers.remove(header::AUTHORIZATION);
         if let Some(authorization) = &self.authorization {
@@ -53,7 +53,7 @@ impl ClientCredentials {
     }
 }
 
-/// Credentials are no text for a log.
+/// Credentials must not be logged.
 impl std::fmt::Debug for ClientCredentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ClientCredentials").finish_non_exhaustive()
@@ -61,12 +61,12 @@ impl std::fmt::Debug for ClientCredentials {
 }
 
 impl Identity {
-    /// Replaces what a request says of its sender by what the API server is to know. Returns what the transport must
-    /// send instead of the proxy's own credentials, if anything.
+    /// Replaces the headers that identify the client by the headers for the API server. Returns the credentials that the transport must
+    /// send instead of the proxy's own, if any.
     ///
     /// # Errors
-    /// When the user cannot be expressed: then nobody else's name may stand there either. 503 while the names of a front proxy's
-    /// headers are not known.
+    /// If headers cannot express the user: the request must not run as another user either. 503 while the names of the front-proxy headers
+    /// are not known.
     pub fn apply(
         &self,
         headers: &mut HeaderMap,
@@ -86,8 +86,8 @@ impl Identity {
     }
 }
 
-/// Removes every header that somebody could take for a statement of who asks, in any spelling: servers behind
-/// a gateway may read an underscore as a dash. Cookies stay; API servers do not look at them.
+/// Removes every header that a server could read as the user's identity, in any spelling: servers behind
+/// a gateway may read an underscore as a dash. Cookies stay, since API servers ignore them.
 fn strip(headers: &mut HeaderMap, front_proxy: Option<&RequestHeaders>) {
     let suspects: Vec<HeaderName> = headers.keys().filter(|name| is_identity(name, front_proxy)).cloned().collect();
     for name in suspects {
@@ -106,7 +106,7 @@ fn is_identity(name: &HeaderName, front_proxy: Option<&RequestHeaders>) -> bool 
         || known.prefixes.iter().any(|prefix| starts_like(name, prefix))
 }
 
-/// Whether a name starts with this, dashes and underscores being one.
+/// Whether a name starts with the prefix, ignoring case and the difference between dash and underscore.
 fn starts_like(name: &str, prefix: &str) -> bool {
     let fold = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     name.len() >= prefix.len() && name.bytes().zip(prefix.bytes()).all(|(a, b)| fold(a) == fold(b))
@@ -119,7 +119,7 @@ fn pass(
 ) -> Result<ClientCredentials, Status> {
     let credentials = credentials.cloned().unwrap_or_default();
     if credentials.authorization.is_none() && user.username != ANONYMOUS {
-        // A client certificate cannot be shown twice.
+        // The proxy cannot present a client's certificate, since it lacks the private key.
         return Err(inexpressible("it did not authenticate by a token"));
     }
     credentials.write_to(headers);
@@ -128,7 +128,7 @@ fn pass(
 
 impl RequestHeaders {
     fn write(&self, headers: &mut HeaderMap, user: &UserInfo) -> Result<(), Status> {
-        // An API server takes an empty name for none, and the request for the proxy's own.
+        // An API server reads an empty name as a missing one, and would run the request as the proxy's own user.
         if user.username.is_empty() {
             return Err(inexpressible("it has no name"));
         }
@@ -150,7 +150,7 @@ impl RequestHeaders {
     }
 }
 
-/// A value that arrives as it is: control characters cannot be sent, and space around it would be cut off.
+/// Returns a header value that arrives unchanged: control characters cannot be sent, and surrounding space would be cut off.
 fn header_value(text: &str) -> Result<HeaderValue, Status> {
     if text.trim_matches([' ', '\t']).len() != text.len() {
         return Err(inexpressible("there is space around one of its names"));
@@ -158,7 +158,7 @@ fn header_value(text: &str) -> Result<HeaderValue, Status> {
     HeaderValue::from_str(text).map_err(|_| inexpressible("one of its names has control characters"))
 }
 
-/// As `transport.headerKeyEscape` of client-go. Capitals are escaped as well, since API servers read header names in
+/// Escapes a key as `transport.headerKeyEscape` of client-go does. Capitals are escaped as well, since API servers read header names in
 /// lower case before they unescape them.
 fn escape(key: &str) -> String {
     let mut escaped = String::with_capacity(key.len());
@@ -181,7 +181,7 @@ fn inexpressible(why: &str) -> Status {
     Status::internal_error(format!("the API server behind the proxy cannot be told who the user is: {why}"))
 }
 
-/// The protocols without those that carry a token; none where nothing is to be taken out.
+/// Returns the protocols without those that carry a token; `None` if none carries a token.
 fn without_bearer(value: &HeaderValue) -> Option<Vec<u8>> {
     let is_bearer = |protocol: &[u8]| protocol.trim_ascii().starts_with(BEARER_PROTOCOL.as_bytes());
     let protocols = || value.as_bytes().split(|byte| *byte == b',');
@@ -196,7 +196,7 @@ fn has_bearer_protocol(headers: &HeaderMap) -> bool {
     headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().any(|value| without_bearer(value).is_some())
 }
 
-/// As `websocket.ProtocolAuthenticator` does with the token that it took.
+/// Removes the protocols that carry a token, as `websocket.ProtocolAuthenticator` does.
 fn strip_bearer_protocols(headers: &mut HeaderMap) {
     if !has_bearer_protocol(headers) {
         return;

@@ -1,4 +1,4 @@
-//! The API server behind the proxy: how requests get there, and as whom.
+//! The upstream API server: connections, and the identity that requests carry.
 
 pub(crate) mod review;
 mod client;
@@ -31,33 +31,33 @@ use http::{Request, Response};
 use std::any::Any;
 use std::sync::Arc;
 
-/// Says of a request, as an extension, that its answer may last as long as it likes: a watch, a log.
+/// The mark, as a request extension, of a request whose answer may last without a limit: a watch, a log.
 #[derive(Clone, Copy, Debug)]
 pub struct LongRunning;
 
-/// Says of a request, as an extension, that it is a client's: it takes no place of the proxy's own requests.
+/// The mark, as a request extension, of a client's request: it takes no place of the proxy's own requests.
 #[derive(Clone, Copy, Debug)]
 pub struct OfClient;
 
-/// Says of a request, as an extension, what is dropped when the connection that it upgrades has ended.
+/// A value, as a request extension, that is dropped when the connection that the request upgrades has ended.
 #[derive(Clone)]
 pub struct Kept(pub Arc<dyn Any + Send + Sync>);
 
-/// Why a request got no answer from the API server.
+/// The reason why a request got no answer from the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// No connection could be made, or it broke before an answer came.
+    /// No connection could be made, or the connection broke before an answer came.
     #[error(transparent)]
     Unreachable(BoxError),
     /// The deadline passed first.
     #[error("no answer before the deadline")]
     Timeout,
-    /// The API server is below a path, and this one may lead out of it, depending on who reads it.
+    /// The API server's URL has a path, and the request's path may lead out of it, depending on the server that reads it.
     #[error("the path may lead out of the API server's own")]
     Outside,
 }
 
-/// Carries one request to the API server and brings the head of its answer. The request's URI is path and query only.
+/// Sends one request to the API server and returns the head of the answer. The request's URI has only path and query.
 ///
 /// Dropping the future, or the returned body, cancels the request at the other side.
 #[async_trait]
@@ -65,7 +65,7 @@ pub trait Transport: Send + Sync + 'static {
     /// Sends a request.
     ///
     /// # Errors
-    /// When there is no answer. Every answer, whatever its status, is `Ok`.
+    /// If no answer comes. Every answer, whatever its status, is `Ok`.
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError>;
 }
 

@@ -1,8 +1,8 @@
 //! Connections to one server: HTTP/2 shared by many requests, HTTP/1.1 one request at a time.
 //!
-//! Where the server speaks both, short requests prefer HTTP/1.1: it costs both sides much less, as a request is one write, and
-//! nobody but its task is woken for it. There are few such connections, and nobody waits for one: what finds none idle goes by
-//! HTTP/2, as all else does.
+//! If the server speaks both, short requests prefer HTTP/1.1, which costs both sides much less: a request is one write, and wakes no
+//! task but its own. There are few such connections, and no request waits for one: a request that finds none idle goes by HTTP/2, as all
+//! other requests do.
 
 mod http1;
 
@@ -26,17 +26,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How often idle surplus connections are looked for; one that is found idle twice is closed: sooner than servers do it
-/// (kube-apiserver after 90 s), so that no request meets the end of its connection.
+/// The interval of the check for surplus idle connections. A connection that is idle at two checks is closed: sooner than servers close
+/// it (kube-apiserver after 90 s), so that no request meets the end of its connection.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(30);
-/// After how long a server that would not speak HTTP/1.1 is asked again.
+/// The time until a server that refused an HTTP/1.1 connection is dialled again.
 const HTTP1_RETRY_INTERVAL: Duration = Duration::from_secs(60);
-/// Bytes of a body that is no reason to prefer HTTP/2.
+/// Bytes of a body up to which a request counts as short, and prefers HTTP/1.1.
 const SHORT_BODY_BYTES: u64 = 256 << 10;
-/// How many times a request that no connection took is offered to another.
+/// The number of connections that are tried for a request that no connection took.
 const MAX_ATTEMPTS: usize = 3;
 
-/// The pool. Dropping it closes what is idle; what is in use goes on to its end.
+/// The pool. Dropping it closes idle connections; requests under way go on to their end.
 #[derive(Debug)]
 pub(super) struct Pool {
     connector: Connector,
@@ -50,13 +50,13 @@ pub(super) struct Pool {
 #[derive(Debug, Default)]
 struct Connections {
     http2: Vec<Http2>,
-    /// HTTP/1.1 connections whose last answer was read to its end, the one used last at the end.
+    /// HTTP/1.1 connections whose last answer was read to its end; the last one is the most recently used.
     idle_http1: Vec<Idle>,
     /// HTTP/1.1 connections with a request under way.
     busy_http1: usize,
-    /// Another one is being made, or was tried in vain and shall not be before this.
+    /// The time before which no HTTP/1.1 connection is made: one is being made, or the last attempt failed.
     http1_after: Option<Instant>,
-    /// The server spoke HTTP/1.1 when it was last dialled.
+    /// Whether the server spoke HTTP/1.1 when it was last dialled.
     is_http1: bool,
 }
 
@@ -70,12 +70,12 @@ struct Idle {
 struct Http2 {
     sender: http2::SendRequest<Body>,
     streams: Arc<AtomicUsize>,
-    /// How many the server takes.
+    /// The number of open streams that the server allows.
     limit: Arc<AtomicUsize>,
     was_idle: bool,
 }
 
-/// What the last dial ended with; it answers everybody who was already waiting for it.
+/// The failure of the last dial; every request that already waited for the dial gets it.
 #[derive(Debug)]
 struct Failure {
     at: Instant,
@@ -103,13 +103,13 @@ impl Drop for Stream {
     }
 }
 
-/// An HTTP/1.1 connection counted as busy until dropped.
+/// An HTTP/1.1 connection that counts as busy until dropped.
 struct Busy {
     pool: Weak<Pool>,
 }
 
 impl Busy {
-    /// Leaves the connection to the next request.
+    /// Returns the connection to the pool, for the next request.
     fn give_back(&self, connection: Http1) {
         let Some(pool) = self.pool.upgrade() else { return };
         let mut connections = pool.connections();
@@ -143,7 +143,7 @@ impl Pool {
         pool
     }
 
-    /// Sends on a pooled connection.
+    /// Sends a request on a pooled connection.
     pub(super) async fn send(self: &Arc<Self>, mut request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
         if is_short(&request) {
             match self.attempt_http1(request).await? {
@@ -154,15 +154,16 @@ impl Pool {
         for _ in 1..MAX_ATTEMPTS {
             match self.attempt(request).await? {
                 Ok(response) => return Ok(response),
-                // The connection had ended before it took the request, which is as it was.
+                // The connection had ended before it took the request, so the request is unchanged.
                 Err(untouched) => request = untouched,
             }
         }
         self.attempt(request).await?.map_err(|_| UpstreamError::Unreachable("connections keep closing".into()))
     }
 
-    /// By HTTP/1.1, if such a connection is idle. One that ends without an answer, as the server may close it just then, was no
-    /// use to a read: asking twice does no harm. What a write came to is not known then, as anywhere else.
+    /// Sends by HTTP/1.1, if such a connection is idle. If the connection ends without an answer, as the server may close it at that
+    /// moment, a
+    /// read is returned to be sent again, which does no harm. The outcome of a write is unknown then, as after any broken connection.
     async fn attempt_http1(
         self: &Arc<Self>,
         mut request: Request<Body>,
@@ -208,12 +209,12 @@ impl Pool {
         }
     }
 
-    /// A place on an open connection, or on a new one.
+    /// Returns a place on an open connection, or on a new one.
     async fn place(self: &Arc<Self>) -> Result<Place, UpstreamError> {
         if let Some(place) = self.free() {
             return Ok(place);
         }
-        // Rare and large, so on the heap: every request in flight holds room for what is not.
+        // The future is rare and large, so it is on the heap: otherwise every request in flight would hold room for it.
         tokio::time::timeout(self.bounds.acquire_timeout, Box::pin(self.wait_for_place()))
             .await
             .unwrap_or(Err(UpstreamError::Timeout))
@@ -223,7 +224,7 @@ impl Pool {
         let since = Instant::now();
         loop {
             let mut released = std::pin::pin!(self.released.notified());
-            // From here on, so that a place that becomes free below is not missed.
+            // Registers here, so that a place that becomes free below is not missed.
             released.as_mut().enable();
             let mut last_failure = self.dialing.lock().await;
             if let Some(place) = self.free() {
@@ -298,12 +299,12 @@ impl Pool {
         }
     }
 
-    /// Makes another HTTP/1.1 connection for requests to come.
+    /// Opens another HTTP/1.1 connection for later requests, in the background.
     fn make_http1(self: &Arc<Self>) {
         let mut connections = self.connections();
         let count = connections.busy_http1 + connections.idle_http1.len();
         let now = Instant::now();
-        // The first HTTP/2 connection shows that the server is there.
+        // The first HTTP/2 connection proves that the server is reachable.
         if connections.http2.is_empty()
             || count >= self.bounds.max_idle_http1_connections
             || connections.http1_after.is_some_and(|after| now < after)
@@ -327,7 +328,7 @@ impl Pool {
         });
     }
 
-    /// Only called with the lock held, so that the count never passes the limit.
+    /// Takes a stream of the connection. The caller holds the lock, so that the count never passes the limit.
     fn lease(self: &Arc<Self>, connection: &mut Http2) -> Place {
         connection.streams.fetch_add(1, Ordering::AcqRel);
         connection.was_idle = false;
@@ -378,18 +379,18 @@ async fn close_idle(pool: Weak<Pool>) {
     }
 }
 
-/// Whether it is a read without a body.
+/// Whether the request is a read without a body.
 fn is_read(request: &Request<Body>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream()
 }
 
-/// Whether it ends soon by itself.
+/// Whether the request ends soon by itself.
 fn is_short(request: &Request<Body>) -> bool {
     let is_short_body = || request.body().size_hint().exact().is_some_and(|bytes| bytes <= SHORT_BODY_BYTES);
     request.extensions().get::<LongRunning>().is_none() && (is_read(request) || is_short_body())
 }
 
-/// The request, if the connection never began with it.
+/// Returns the request, if the connection never began to send it.
 fn untouched(mut error: TrySendError<Request<Body>>) -> Result<Request<Body>, UpstreamError> {
     match error.take_message() {
         Some(request) => Ok(request),
@@ -397,7 +398,7 @@ fn untouched(mut error: TrySendError<Request<Body>>) -> Result<Request<Body>, Up
     }
 }
 
-/// An HTTP/2 answer's body; its stream counts until it is dropped.
+/// The body of an HTTP/2 answer; the stream counts until the body is dropped.
 struct Counted {
     body: Incoming,
     _stream: Stream,

@@ -1,4 +1,4 @@
-//! Whether the API server answers, asked now and then: a proxy whose API server is gone is not ready.
+//! Probes of the API server at intervals: a proxy without an API server is not ready.
 
 use super::{SharedTransport, client};
 use crate::body::{chain, empty};
@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-/// What is asked for: every API server answers it, quickly, whoever asks.
+/// The path of the probe: every API server answers it quickly, for any user.
 const PATH: &str = "/readyz";
-/// How much of the answer is read.
+/// Bytes of the answer that are read.
 const BODY_BYTES: usize = 16 << 10;
 
-/// What the API server's last answer was. Dropping it ends the asking.
+/// The last answer of the API server. Dropping the value ends the probes.
 #[derive(Debug)]
 pub struct Probe {
     last: watch::Receiver<Result<(), String>>,
@@ -22,7 +22,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Asks at once, and then again every `every`; an answer that takes longer than `patience` is none. Must be called
+    /// Sends a probe at once, and then again every `every`; an answer that takes longer than `patience` counts as missing. Must be called
     /// inside a tokio runtime.
     pub fn start(transport: SharedTransport, every: Duration, patience: Duration) -> Self {
         let (said, last) = watch::channel(Err("the API server was not asked yet".to_owned()));
@@ -47,23 +47,23 @@ impl Probe {
         Self { last, _task: AbortOnDropHandle::new(tokio::spawn(asking)) }
     }
 
-    /// Whether the API server answered when it was last asked.
+    /// Checks that the API server answered the last probe.
     ///
     /// # Errors
-    /// Why it is thought to be gone.
+    /// If the last probe failed, with the reason.
     pub fn check(&self) -> Result<(), String> {
         self.last.borrow().clone()
     }
 }
 
-/// Any answer will do but those of a server, or of a load balancer before it, that cannot serve.
+/// Sends one probe. Every answer counts, except 5xx: a server, or a load balancer before it, that cannot serve.
 async fn ask(transport: &SharedTransport) -> Result<(), String> {
     let mut request = Request::new(empty());
     *request.uri_mut() = http::Uri::from_static(PATH);
     request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static(client::USER_AGENT));
     let response = transport.send(request).await.map_err(|error| chain(&error))?;
     let status = response.status();
-    // What it says is of no interest, but only a connection whose answer was read is used again.
+    // The content does not matter, but a connection is only used again after its answer was read.
     let _ = body::read(response.into_body(), BODY_BYTES).await;
     if status.is_server_error() {
         Err(format!("the API server answers {PATH} with {}", status.as_u16()))
@@ -83,7 +83,7 @@ mod tests {
     const GONE: u16 = 0;
     const HANGS: u16 = 1;
 
-    /// A probe of a server that answers with this status, or behaves like one of the two above.
+    /// A probe of a server that answers with this status, or behaves like one of the two constants above.
     fn probe(behaviour: &Arc<AtomicU16>) -> Probe {
         let behaviour = behaviour.clone();
         let transport = from_fn(move |request| {

@@ -1,8 +1,8 @@
-//! Which release of Kubernetes the API server behind is, as far as that changes what it is sent.
+//! The Kubernetes release of the upstream API server, as far as it affects the requests to it.
 //!
-//! A later release than the one whose types are known here has fields that nothing here knows: they are carried along. An API
-//! server of the same release is sent protobuf. In protobuf nobody hears of a field that the API server does not know; in JSON a
-//! client who asked for that does. So it is for API servers that know every field that is known here, and no other.
+//! A later release than the one whose types are known here has unknown fields, which are passed on unchanged. An API server of the same
+//! release gets protobuf. In protobuf, a field that the API server does not know is lost silently; in JSON, a client that asked for field
+//! validation gets an error. So protobuf is only for API servers that know every field that is known here.
 
 use super::{SharedTransport, client};
 use crate::body::empty;
@@ -17,12 +17,12 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 const PATH: &str = "/version";
-/// How much of the answer is read.
+/// Bytes of the answer that are read.
 const BODY_BYTES: usize = 16 << 10;
-/// The release of Kubernetes whose types are known here: major and minor version.
+/// The Kubernetes release whose types are known here: major and minor version.
 const KNOWN: (u64, u64) = (1, 36);
 
-/// What is known of the API server. It may be another one tomorrow, so it is asked again and again.
+/// The release of the API server, read again and again, since the API server may be upgraded.
 #[derive(Debug)]
 pub struct Release {
     found: watch::Receiver<Found>,
@@ -32,26 +32,27 @@ pub struct Release {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
-    /// It was not asked yet.
+    /// The API server was not asked yet.
     Nothing,
-    /// There was no answer that says so.
+    /// The API server gave no readable version.
     Unknown,
-    /// The one whose types are known here.
+    /// The release whose types are known here.
     Known,
     Earlier,
-    /// Its version.
+    /// A later release, with its version.
     Later(String),
 }
 
 impl Release {
-    /// For an API server of the release whose types are known here, which is never sent protobuf.
+    /// Assumes an API server of the release whose types are known here; it never gets protobuf.
     pub fn known() -> Self {
         let (found, refuses_protobuf) = (watch::channel(Found::Known).1, AtomicBool::new(true));
         Self { found, refuses_protobuf, _task: None }
     }
 
-    /// Asks for the version at once, and then again every `every`; an answer that takes longer than `patience` is none, and
-    /// what is known stays known. Must be called inside a tokio runtime.
+    /// Reads the version at once, and then again every `every`; an answer that takes longer than `patience` counts as missing, and the
+    /// known
+    /// version stays. Must be called inside a tokio runtime.
     pub fn start(transport: SharedTransport, every: Duration, patience: Duration) -> Self {
         let (told, found) = watch::channel(Found::Nothing);
         let asking = async move {
@@ -70,27 +71,27 @@ impl Release {
         }
     }
 
-    /// Whether it is sent protobuf now.
+    /// Whether the API server gets protobuf now.
     pub fn takes_protobuf(&self) -> bool {
         *self.found.borrow() == Found::Known && !self.refuses_protobuf.load(Ordering::Relaxed)
     }
 
-    /// It said that it does not take any.
+    /// Records that the API server rejected protobuf.
     pub fn refused_protobuf(&self) {
         self.refuses_protobuf.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it may have fields that are not known here; so too if its version is not known. Waits for the first answer.
+    /// Whether the API server may have fields that are not known here; true if its version is unknown. Waits for the first answer.
     pub async fn may_know_more(&self) -> bool {
         let mut found = self.found.clone();
         let found = found.wait_for(|found| *found != Found::Nothing).await;
         found.map_or(true, |found| matches!(*found, Found::Nothing | Found::Unknown | Found::Later(_)))
     }
 
-    /// Whether everything is known that it knows.
+    /// Checks that all fields of the API server are known here.
     ///
     /// # Errors
-    /// When it is of a later release: what that means.
+    /// If the API server has a later release, with the consequences.
     pub fn check(&self) -> Result<(), String> {
         match &*self.found.borrow() {
             Found::Later(version) => Err(later(version)),
@@ -99,7 +100,7 @@ impl Release {
     }
 }
 
-/// Keeps what is found; nothing takes away what is known but another version. Answers whether it is new.
+/// Stores an answer, unless it is unknown and a version is known. Returns whether the answer is new.
 fn replace(found: &mut Found, answer: Found) -> bool {
     let is_new = *found != answer && (answer != Found::Unknown || *found == Found::Nothing);
     if is_new {
@@ -119,7 +120,7 @@ fn later(version: &str) -> String {
     )
 }
 
-/// `version.Info`, what is read of it.
+/// The fields of `version.Info` that are read.
 #[derive(Deserialize)]
 struct Version {
     major: String,

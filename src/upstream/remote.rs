@@ -18,22 +18,22 @@ use rustls_pki_types::ServerName;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a kubeconfig cannot be used.
+/// The reason why a kubeconfig cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// It cannot be read, or lacks something.
+    /// The kubeconfig cannot be read, or is incomplete.
     #[error(transparent)]
     Kubeconfig(#[from] kube::config::KubeconfigError),
-    /// Its TLS files or credentials cannot be used.
+    /// The TLS files or credentials cannot be used.
     #[error(transparent)]
     Client(#[from] kube::Error),
-    /// It asks for something that there is not.
+    /// The kubeconfig needs an unsupported feature.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// The API server that a kubeconfig names. Follows the kubeconfig and the files it names; a change makes new
-/// connections, and what runs on the old ones goes on to its end.
+/// The API server that a kubeconfig names. Follows the kubeconfig and the files that it names; a change makes new
+/// connections, and requests on the old ones go on to their end.
 #[derive(Debug)]
 pub struct Remote {
     target: Reloading<Target>,
@@ -43,10 +43,10 @@ impl Remote {
     /// Reads the kubeconfig. Connections are made when they are needed.
     ///
     /// # Errors
-    /// When the kubeconfig cannot be used.
+    /// If the kubeconfig cannot be used.
     pub async fn from_kubeconfig(path: &Path, bounds: Bounds) -> Result<Self, RemoteError> {
         let path = path.to_owned();
-        // Reading files, and running what an `exec` entry names.
+        // The closure reads files, and runs the command of an `exec` entry.
         let reading = tokio::task::spawn_blocking(move || {
             let paths = files(&path, &Kubeconfig::read_from(&path)?);
             let runtime = tokio::runtime::Handle::current();
@@ -59,7 +59,7 @@ impl Remote {
         Ok(Self { target })
     }
 
-    /// Where the API server is, for messages.
+    /// Returns the URL of the API server, for messages.
     pub fn url(&self) -> String {
         self.target.load().url.clone()
     }
@@ -82,20 +82,20 @@ impl Transport for Remote {
     }
 }
 
-/// One state of the kubeconfig.
+/// One version of the kubeconfig.
 #[derive(Debug)]
 struct Target {
     url: String,
-    /// Path that stands before every request's, without a slash at its end.
+    /// The path before every request's path, without a slash at its end.
     prefix: String,
     credentials: Credentials,
     own: Side,
     /// For requests that carry the client's own credentials: on a connection with the proxy's certificate they would
-    /// be the proxy's, since an API server looks at the certificate first.
+    /// be the proxy's, since an API server reads the certificate first.
     without_certificate: Side,
 }
 
-/// Requests of clients share no connection with requests of the proxy's own, and short requests share none with
+/// The pools of one connector. Clients' requests share no connection with the proxy's own, and short requests share none with
 /// long-running ones: no client holds a place, or ends a connection, that the proxy's own calls need.
 #[derive(Debug)]
 struct Side {
@@ -175,8 +175,8 @@ impl Target {
         })
     }
 
-    /// Puts the URL's path before the request's. What is beside that path is none of the clients' business, and the proxy may
-    /// have rights there.
+    /// Puts the URL's path before the request's. Paths outside of the URL's path are refused: the proxy may have rights there that clients
+    /// must not use.
     fn address(&self, request: &mut Request<Body>) -> Result<(), UpstreamError> {
         if !self.prefix.is_empty() && (!is_canonical(request.uri()) || request.uri().path() == "*") {
             return Err(UpstreamError::Outside);
@@ -193,7 +193,7 @@ impl Target {
 }
 
 fn tls(config: &kube::Config, host: &str) -> Result<Tls, RemoteError> {
-    // An empty name is none, as in client-go.
+    // An empty name counts as a missing one, as in client-go.
     let name = config.tls_server_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(host).to_owned();
     let name = ServerName::try_from(name)
         .map_err(|_| RemoteError::Unsupported("the server's name is neither a DNS name nor an address".to_owned()))?;
@@ -201,7 +201,7 @@ fn tls(config: &kube::Config, host: &str) -> Result<Tls, RemoteError> {
 }
 
 impl Connector {
-    /// An upgrade has a connection of its own.
+    /// Sends an upgrade, which needs a connection of its own.
     async fn upgrade(&self, mut request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
         let mut sender = self.connect_upgrade().await.map_err(UpstreamError::Unreachable)?;
         self.origin_form(&mut request);
@@ -210,7 +210,7 @@ impl Connector {
     }
 }
 
-/// The kubeconfig and what it names.
+/// Returns the paths of the kubeconfig and of the files that it names.
 fn files(path: &Path, kubeconfig: &Kubeconfig) -> Vec<PathBuf> {
     let mut files = vec![path.to_owned()];
     let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());

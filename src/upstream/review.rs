@@ -1,4 +1,4 @@
-//! Asking the upstream to review something: the request, its deadline, and kube-apiserver's attempts
+//! Reviews by the upstream: the request, its deadline, and kube-apiserver's attempts
 //! (`webhook.WithExponentialBackoff`, `webhook.DefaultShouldRetry`).
 
 use crate::body::full;
@@ -9,14 +9,14 @@ use http::{Request, StatusCode};
 use serde::{Serialize, de::DeserializeOwned};
 use std::time::Duration;
 
-/// Attempts at one review.
+/// The number of attempts at one review.
 const ATTEMPTS: u32 = 5;
-/// Pause after the first of them; each later one is half as long again.
+/// The pause after the first attempt; each later pause is half as long again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest answer that is read.
+/// Bytes that an answer may have.
 const MAX_ANSWER_BYTES: usize = 3 << 20;
 
-/// Why there is no answer.
+/// The reason why a review has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReviewError(pub String);
@@ -49,7 +49,7 @@ pub(crate) async fn create<T: Serialize + DeserializeOwned>(
     .await
 }
 
-/// Creates a review with the client's credentials. `Err` in the inner result is a refusal: 401 or 403.
+/// Creates a review with the client's credentials. `Err` in the inner result is a rejection: 401 or 403.
 pub(crate) async fn create_as<T: Serialize + DeserializeOwned>(
     transport: &SharedTransport,
     credentials: &ClientCredentials,

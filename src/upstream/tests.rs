@@ -1,4 +1,4 @@
-//! The way to the API server over real sockets.
+//! Connections to the API server over real sockets.
 
 use super::*;
 use crate::body::{empty, full};
@@ -71,7 +71,7 @@ async fn text(response: Response<Body>) -> String {
     String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
 }
 
-/// Answers with what it saw of the request, one fact a line.
+/// Answers with facts about the request, one a line.
 async fn describe(request: Request<Incoming>) -> Response<Body> {
     let connection = request.extensions().get::<Arc<Connection>>().unwrap();
     let header = |name| request.headers().get(name).map_or("-", |value| value.to_str().unwrap());
@@ -261,7 +261,7 @@ async fn a_connection_outlives_any_number_of_cancelled_watches() {
         remote.send(request)
     };
     let other = watch().await.unwrap();
-    // Twice as many as h2 takes for errors by default, with frames under way for each.
+    // Twice as many cancelled streams as h2 allows errors by default, with frames under way for each.
     for _ in 0..2048 / 64 {
         let watches = (0..64).map(|_| async {
             let mut watch = watch().await.unwrap();
@@ -302,7 +302,7 @@ async fn a_watch_outlives_the_kubeconfig_it_was_made_of() {
     });
     let (remote, _directory) = remote_of(&served, "", serde_json::json!({})).await;
     let watch = remote.send(get("/watch")).await.unwrap();
-    // Which drops its pool, as a reload does.
+    // Drops the remote's pool, as a reload does.
     drop(remote);
     for _ in 0..100 {
         tokio::task::yield_now().await;
@@ -350,7 +350,7 @@ async fn a_server_that_is_down_or_resets_is_a_503() {
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            // Something of the request first, so that it is cut off under way.
+            // Reads a byte first, so that the connection ends while the request is under way.
             let _ = stream.read_u8().await;
         }
     });
@@ -389,7 +389,7 @@ async fn plain_server() -> SocketAddr {
 async fn a_connection_without_http2_is_used_again_when_its_answer_was_read() {
     let (remote, _directory) = plain_remote(plain_server().await, Bounds::default()).await;
     assert_eq!(text(remote.send(get("/")).await.unwrap()).await, "1");
-    // Whether the connection is free yet is up to its task, so that some more may be made, but not one a request.
+    // The connection's task decides when the connection is free, so some more may be made, but not one a request.
     let mut numbers = HashSet::new();
     for _ in 0..50 {
         numbers.insert(text(remote.send(get("/")).await.unwrap()).await);
@@ -410,7 +410,7 @@ async fn who_finds_no_place_waits_for_one_and_not_for_ever() {
     assert!(answer.is_ok());
 }
 
-/// Upgrades and sends back what it gets.
+/// Upgrades and echoes the bytes.
 async fn echo_upgrade(mut request: Request<Incoming>) -> Response<Body> {
     assert_eq!(request.headers()["impersonate-user"], "jane");
     let upgrade = hyper::upgrade::on(&mut request);
@@ -463,7 +463,7 @@ async fn an_upgrade_passes_bytes_both_ways_and_ends_with_the_drain() {
     drain.start(Duration::ZERO).await;
     drain.finished().await;
     assert!(is_kept.upgrade().is_none());
-    // Without a farewell of TLS's that is an error, which is an end as well.
+    // A connection that ends without close_notify gives an error, which counts as an end as well.
     let end = stream.read(&mut back).await;
     assert!(matches!(end, Ok(0) | Err(_)));
 }
@@ -499,12 +499,12 @@ async fn a_request_that_is_dropped_while_it_waits_is_cancelled() {
     assert!(start.await.is_err());
 }
 
-/// Answers with the protocol that the request came by.
+/// Answers with the HTTP version of the request.
 async fn protocol(request: Request<Incoming>) -> Response<Body> {
     Response::new(full(format!("{:?}", request.version())))
 }
 
-/// Sends short reads until one goes by HTTP/1.1, whose answer it brings.
+/// Sends short reads until one goes by HTTP/1.1, and returns its answer.
 async fn over_http1(remote: &Remote) -> Response<Body> {
     loop {
         let response = remote.send(get("/")).await.unwrap();
@@ -537,13 +537,13 @@ async fn what_is_short_goes_by_http1_as_soon_as_it_can_and_nothing_else_does() {
         let write = Request::post("/").body(body).unwrap();
         assert_eq!(text(remote.send(write).await.unwrap()).await, "HTTP/1.1");
     }
-    // The server has ended the connection whose body it did not read.
+    // The server has ended the connection, since it did not read the body.
     text(over_http1(&remote).await).await;
     let both = tokio::join!(remote.send(get("/")), remote.send(get("/")));
     assert_eq!((both.0.unwrap().version(), both.1.unwrap().version()), (http::Version::HTTP_11, http::Version::HTTP_2));
 }
 
-/// A way to a server whose connections can be cut: the first is the one with HTTP/2.
+/// A relay to a server whose connections can be cut: the first one is the connection with HTTP/2.
 struct Relay {
     remote: Remote,
     connections: Arc<Mutex<Vec<tokio::task::JoinHandle<()>>>>,

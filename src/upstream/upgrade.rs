@@ -1,4 +1,4 @@
-//! SPDY and WebSocket: the request goes as any other, and once both sides agreed, bytes pass as they come.
+//! SPDY and WebSocket: the request is sent like any other, and after both sides agree, bytes are copied as they come.
 
 use super::Kept;
 use super::forward::bad_gateway;
@@ -9,20 +9,20 @@ use http::{HeaderMap, HeaderValue, Response, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-/// Bytes on their way in one direction of one upgraded connection.
+/// Bytes in the buffer of one direction of one upgraded connection.
 const BUFFER_SIZE: usize = 16 << 10;
 
-/// The protocol that a client asks to upgrade to, as an extension of its request.
+/// The protocol that a client's upgrade names, as an extension of its request.
 #[derive(Clone, Debug)]
 pub struct Upgrade(pub(super) HeaderValue);
 
-/// Whether a request asks for one of the protocols that Kubernetes upgrades to (`httpstream.IsUpgradeRequest`). Any
-/// other, `h2c` above all, would be a way past the proxy for what is asked inside.
+/// Whether a request has an upgrade to one of Kubernetes' protocols (`httpstream.IsUpgradeRequest`). Any other protocol, `h2c` above all,
+/// would let requests inside it pass the proxy unseen.
 pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
     protocol(headers).is_some()
 }
 
-/// The protocol that is asked for.
+/// Returns the protocol of a request's upgrade.
 pub(super) fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let upgrade = headers.get(header::UPGRADE)?;
     let asks = headers.get_all(header::CONNECTION).iter().any(|value| {
@@ -35,7 +35,7 @@ pub(super) fn protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     (asks && known).then(|| upgrade.clone())
 }
 
-/// Ties the two sides together after the upstream agreed to what the client asked for. The tie ends with either side,
+/// Copies bytes between both sides after the upstream agreed to the upgrade. The copy ends with either side,
 /// or when the drain starts.
 pub(super) fn tie(
     client: Option<(OnUpgrade, Option<Kept>)>,
@@ -47,12 +47,12 @@ pub(super) fn tie(
     let signal = drain.clone();
     drain.spawn(async move {
         let _kept = kept;
-        // Nothing to tie where a side went before it came to that.
+        // A side that is gone before the upgrade leaves nothing to copy.
         let Ok((client, upstream)) = tokio::try_join!(client, upstream) else { return };
         let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
         let tie = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut upstream, BUFFER_SIZE, BUFFER_SIZE);
         tokio::select! {
-            // That a side is reset is how many of these end.
+            // Many upgraded connections end with a reset, so the result is ignored.
             _ = tie => {}
             () = signal.started() => {}
         }

@@ -1,6 +1,6 @@
-//! Whether the API server behind calls webhooks itself: then each is called twice.
+//! Detects whether the upstream API server calls webhooks itself: then each webhook is called twice.
 //!
-//! Nothing in the API says which admission plugins a server runs, but a kube-apiserver's metrics name those that it asked.
+//! No API tells which admission plugins a server runs, but kube-apiserver's metrics name the plugins that it has called.
 
 use super::{SharedTransport, client};
 use crate::body::{chain, empty};
@@ -13,18 +13,18 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 const PATH: &str = "/metrics";
-/// What counts how often a plugin was asked.
+/// The metric that counts the calls of a plugin.
 const COUNT: &[u8] = b"apiserver_admission_controller_admission_duration_seconds_count{";
 /// The plugins that call webhooks.
 const PLUGINS: [&str; 2] = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"];
-/// How often it is asked again: it may have been started anew.
+/// The interval of the reads: the API server may have restarted with other plugins.
 const INTERVAL: Duration = Duration::from_secs(60 * 60);
-/// How much of the metrics is read; they are not kept.
+/// Bytes of the metrics that are read; the text is not kept.
 const BYTES: usize = 256 << 20;
-/// The longest line that is looked at.
+/// Bytes of a line that are read; the rest of the line is skipped.
 const LINE_BYTES: usize = 64 << 10;
 
-/// Which of the plugins that call webhooks here the API server behind runs, too. Dropping it ends the asking.
+/// The plugins that call webhooks both here and in the upstream API server. Dropping the value ends the reads.
 #[derive(Debug)]
 pub struct Doubled {
     found: Arc<[AtomicBool; 2]>,
@@ -32,8 +32,8 @@ pub struct Doubled {
 }
 
 impl Doubled {
-    /// Asks at once, and then every hour, for those of `plugins` that call webhooks. Where the answer cannot be read, nothing is
-    /// known. Must be called inside a tokio runtime.
+    /// Reads the upstream's metrics at once, and then every hour, for those of `plugins` that call webhooks. Metrics that cannot be read
+    /// change nothing. Must be called inside a tokio runtime.
     pub fn watch(transport: SharedTransport, plugins: &[&'static str], patience: Duration) -> Self {
         let mine = PLUGINS.map(|plugin| plugins.contains(&plugin));
         let found: Arc<[AtomicBool; 2]> = Arc::default();
@@ -58,17 +58,17 @@ impl Doubled {
         Self { found, _task: Some(AbortOnDropHandle::new(tokio::spawn(asking))) }
     }
 
-    /// Takes it for granted that it does, or does not.
+    /// Creates the value from a configured answer, without reading metrics.
     pub fn known(calls: bool, plugins: &[&'static str]) -> Self {
         let found: Arc<[AtomicBool; 2]> = Arc::default();
         note(&found, PLUGINS.map(|plugin| calls && plugins.contains(&plugin)));
         Self { found, _task: None }
     }
 
-    /// Whether webhooks are called once.
+    /// Checks that webhooks are called once.
     ///
     /// # Errors
-    /// What is to be done about those that are called twice.
+    /// If a plugin calls webhooks twice, with advice.
     pub fn check(&self) -> Result<(), String> {
         let names = PLUGINS.iter().zip(&*self.found).filter(|(_, found)| found.load(Ordering::Relaxed));
         let names: Vec<&str> = names.map(|(name, _)| *name).collect();
@@ -91,7 +91,7 @@ fn note(found: &[AtomicBool; 2], names: [bool; 2]) {
     }
 }
 
-/// Which of the plugins the metrics name.
+/// Returns the plugins that the metrics name.
 async fn ask(transport: &SharedTransport) -> Result<[bool; 2], String> {
     let mut request = Request::new(empty());
     *request.uri_mut() = http::Uri::from_static(PATH);

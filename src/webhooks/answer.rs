@@ -1,4 +1,4 @@
-//! What a webhook's HTTP answer says: client-go's decoding, then `request.VerifyAdmissionResponse`.
+//! The content of a webhook's HTTP answer: client-go's decoding, then `request.VerifyAdmissionResponse`.
 
 use super::hook::ReviewVersion;
 use crate::backend::{Answer, response};
@@ -8,40 +8,40 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-/// What a webhook decided.
+/// The decision of a webhook.
 #[derive(Debug, Default)]
 pub struct Response {
     /// Whether the request may pass.
     pub allowed: bool,
-    /// Why not, or what else it says.
+    /// The reason of a rejection, or a further message.
     pub status: Option<Status>,
-    /// Its patch, undecoded.
+    /// The patch, undecoded.
     pub patch: Vec<u8>,
-    /// What kind of patch it says that is.
+    /// The value of `patchType`.
     pub patch_type: String,
-    /// Its audit annotations.
+    /// The audit annotations.
     pub audit_annotations: Vec<(String, String)>,
-    /// Its warnings.
+    /// The warnings.
     pub warnings: Vec<String>,
 }
 
-/// Why an answer is no decision.
+/// The reason why an answer is no decision.
 #[derive(Debug, PartialEq)]
 pub enum AnswerError {
-    /// The server answered with an error, or with something that is no review; the code is for metrics.
+    /// The server answered with an error, or without a review; the code is for metrics.
     Call(String, u16),
     /// The review breaks a rule.
     Invalid(String),
 }
 
 const KIND: &str = "AdmissionReview";
-/// A Go error that is no Status counts as this one (`error calling webhook`).
+/// The code of a Go error that is no Status (`error calling webhook`).
 const UNAVAILABLE: u16 = 503;
 
 /// Reads and verifies an answer.
 ///
 /// # Errors
-/// When it is no valid review.
+/// If the answer is not a valid review.
 pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) -> Result<Response, AnswerError> {
     let call = |text: String| AnswerError::Call(text, UNAVAILABLE);
     response::check(answer).map_err(|status| AnswerError::Call(status.message, status.code))?;
@@ -59,7 +59,7 @@ pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) 
     }
 }
 
-/// The fields of a response, as they stand there.
+/// The fields of a response, as they are in the JSON.
 #[derive(Default)]
 struct Fields {
     uid: String,
@@ -68,7 +68,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// From fields that are decoded: each is of its type.
+    /// Reads decoded fields: each has its type already.
     fn read(fields: Map<String, Value>) -> Result<Self, String> {
         let mut read = Self::default();
         let response = &mut read.response;
@@ -105,7 +105,7 @@ impl Fields {
         Ok(read)
     }
 
-    /// A v1 answer must repeat the uid and say what it is; patch and patch type come together, and only from a mutating hook.
+    /// A v1 answer must repeat the uid and name its kind; patch and patch type come together, and only from a mutating hook.
     fn verify_v1(self, uid: &str, said: (&str, &str), mutating: bool) -> Result<Response, String> {
         let Self { uid: got, patch_type, mut response } = self;
         if got != uid {
@@ -130,7 +130,7 @@ impl Fields {
         }
     }
 
-    /// In v1beta1 neither uid nor kind nor patch type was ever looked at.
+    /// kube-apiserver ignores uid, kind and patch type of a v1beta1 answer.
     fn into_v1beta1(self, mutating: bool) -> Response {
         let mut response = self.response;
         if mutating {

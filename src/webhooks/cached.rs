@@ -1,4 +1,4 @@
-//! What is kept of webhook configurations.
+//! The parts of webhook configurations that the cluster cache keeps.
 
 use crate::admission::shadow;
 use crate::cluster::{CONFIGURATION, Need, Projection, slim_with};

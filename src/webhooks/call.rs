@@ -1,4 +1,4 @@
-//! One call of one hook: what it is sent, how its answer is taken, and what its failure means.
+//! One call of one hook: the review that is sent, the verdict of the answer, and the meaning of a failure.
 
 use super::answer::{self, AnswerError, Response};
 use super::hook::{Hook, ReviewVersion, SideEffects};
@@ -11,19 +11,19 @@ use crate::status::Status;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Why a hook's call did not let the request pass.
+/// The reason why a hook's call does not let the request pass.
 #[derive(Debug)]
 pub enum CallError {
-    /// `ErrCallingWebhook`: the hook could not be asked, which its failure policy is for. The code is for metrics.
+    /// `ErrCallingWebhook`: the call failed, so that the failurePolicy decides. The code is for metrics.
     Calling {
-        /// Why.
+        /// The reason.
         reason: String,
         /// The code of the Status that kube-apiserver attaches.
         code: u16,
     },
-    /// `ErrWebhookRejection`: it said no.
+    /// `ErrWebhookRejection`: the hook rejected the request.
     Rejected(Box<Status>),
-    /// Anything else, which no failure policy covers.
+    /// Any other error; no failurePolicy covers it.
     Internal(Box<Status>),
 }
 
@@ -33,7 +33,7 @@ impl CallError {
     }
 }
 
-/// Which of the two plugins calls.
+/// The plugin that calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// MutatingAdmissionWebhook.
@@ -43,7 +43,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// The `type` label of its metrics.
+    /// Returns the `type` label of the plugin's metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Mutating => "admit",
@@ -52,26 +52,26 @@ impl Caller {
     }
 }
 
-/// A call that may be made: what is sent, and until when.
+/// A call that may be made: the review to send, and the deadline.
 pub struct Prepared {
     version: ReviewVersion,
     request: Request,
     deadline: Instant,
-    /// Whether that is all the time that the hook asks for.
+    /// Whether the deadline leaves the hook its whole timeout.
     is_whole: bool,
 }
 
 impl Prepared {
-    /// The object in it, as JSON.
+    /// Returns the object of the review, as JSON.
     pub fn object(&self) -> &[u8] {
         self.request.object()
     }
 }
 
-/// Calls a hook and takes in its annotations and warnings.
+/// Calls a hook and adds its audit annotations and warnings to the request's.
 ///
 /// # Errors
-/// When it refuses, or could not be asked.
+/// If the hook rejects the request, or cannot be called.
 pub async fn call(
     caller: Caller,
     hook: &Hook,
@@ -90,10 +90,10 @@ pub async fn call(
     verdict(hook, response)
 }
 
-/// What is to be sent.
+/// Prepares the review to send.
 ///
 /// # Errors
-/// When the hook cannot be sent this request.
+/// If the hook cannot get this request.
 pub fn prepare(hook: &Hook, attributes: &Attributes, review: &Review) -> Result<Prepared, CallError> {
     if attributes.dry_run {
         match hook.side_effects {
@@ -115,10 +115,10 @@ pub fn prepare(hook: &Hook, attributes: &Attributes, review: &Review) -> Result<
     Ok(Prepared { version, request: review.request(version), deadline, is_whole: deadline == of_hook })
 }
 
-/// Sends it and reads the answer, whatever it says.
+/// Sends the review and reads the answer, whether it allows the request or not.
 ///
 /// # Errors
-/// When there is no answer, or none that is valid.
+/// If no answer comes, or an invalid one.
 pub async fn exchange(
     caller: Caller,
     hook: &Hook,
@@ -134,10 +134,10 @@ pub async fn exchange(
     })
 }
 
-/// The answer of a hook that lets the request pass.
+/// Returns the answer of a hook that allows the request.
 ///
 /// # Errors
-/// The refusal.
+/// If the hook rejects the request.
 pub fn verdict(hook: &Hook, response: Response) -> Result<Response, CallError> {
     if response.allowed {
         Ok(response)
@@ -161,14 +161,14 @@ async fn send(hook: &Hook, prepared: &Prepared, cluster: &Cluster) -> Result<Ans
         client.post(cluster, request.body.clone(), timeout_seconds, *deadline).await.map_err(|error| error.to_string());
     match (&answer, permit) {
         (Ok(_), Some(permit)) => permit.answered(),
-        // A request that had less time than the hook says nothing of the hook.
+        // A request that had less time than the hook's timeout proves no fault of the hook.
         (Err(why), Some(permit)) if prepared.is_whole || Instant::now() < *deadline => permit.failed(why.clone()),
         _ => {}
     }
     answer.map_err(failed)
 }
 
-/// `errors.ToStatusErr`.
+/// Creates the Status of a rejection (`errors.ToStatusErr`).
 fn rejection(webhook: &str, status: Option<Status>) -> Status {
     let mut status = status.unwrap_or_else(|| Status::failure(0, "", ""));
     status.code = status.code.max(400);
@@ -184,8 +184,7 @@ fn rejection(webhook: &str, status: Option<Status>) -> Status {
     status
 }
 
-/// Counts a call and decides what its error means: the Status to refuse with, if the request is to be refused.
-/// `fail_open` is called when a failed call is ignored.
+/// Counts a call and returns its outcome. A failed call is ignored if failurePolicy is `Ignore`; any other error refuses the request.
 pub fn settle(
     caller: Caller,
     hook: &Hook,
@@ -232,24 +231,24 @@ pub fn settle(
     }
 }
 
-/// What becomes of the request after a call.
+/// The effect of a call on the request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The hook let it pass.
+    /// The hook allowed the request.
     Passed,
-    /// The hook could not be asked, and does not mind.
+    /// The hook could not be called, and failurePolicy is `Ignore`.
     FailedOpen,
-    /// The request is refused.
+    /// The request is rejected with this Status.
     Refused(Status),
 }
 
 impl CallError {
-    /// A failure to make sense of the answer, which the failure policy covers.
+    /// Creates the error of an answer that cannot be read, which the failurePolicy covers.
     pub fn in_answer(reason: String, code: u16) -> Self {
         Self::Calling { reason, code }
     }
 
-    /// `NewInternalError`, which no failure policy covers.
+    /// `NewInternalError`, which no failurePolicy covers.
     pub fn internal(why: impl std::fmt::Display) -> Self {
         Self::Internal(Box::new(Status::internal_error(why)))
     }

@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "WebhookAdmissionConfiguration";
 
-/// What the file says.
+/// The parsed configuration file.
 #[derive(Default)]
 pub struct Configuration {
-    /// As whom webhooks are called: the users of the kubeconfig that is named, or none.
+    /// The kubeconfig users as which webhooks are called; none if no kubeconfig is named.
     pub users: Kubeconfig,
-    /// Where webhook configurations are that are no objects of the API.
+    /// The folder of static manifests: webhook configurations that are not objects of the API.
     pub manifests: Option<PathBuf>,
 }
 
-/// Reads a plugin's configuration, if there is one.
+/// Reads a plugin's configuration, if the plugin has one.
 ///
 /// # Errors
-/// For another kind, an unknown field, a kubeconfig that cannot be used, and a folder of manifests that may not be used.
+/// If the kind is another, a field is unknown, the kubeconfig cannot be used, or a folder of manifests is not allowed.
 pub fn read(configuration: Option<&PluginConfiguration>, gates: &FeatureGates) -> Result<Configuration, BuildError> {
     let mut read = Configuration::default();
     let Some(configuration) = configuration else { return Ok(read) };

@@ -1,4 +1,4 @@
-//! Webhook configurations, compiled once per change: matchers prepared, and an index by resource and operation.
+//! Webhook configurations, compiled once per change: prepared matchers, and an index by resource and operation.
 
 use crate::admission::Attributes;
 use crate::admission::metrics::{MatchConditions, Metrics};
@@ -21,12 +21,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a hook may take if its configuration does not say.
+/// The timeout of a hook without `timeoutSeconds`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The port of a service if its configuration does not say.
+/// The port of a service without `port`.
 const DEFAULT_SERVICE_PORT: i32 = 443;
 
-/// An AdmissionReview version that is known here.
+/// An AdmissionReview version that this proxy can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewVersion {
     /// `admission.k8s.io/v1`.
@@ -36,7 +36,7 @@ pub enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    /// The version as a review writes it.
+    /// Returns the `apiVersion` of such a review.
     pub fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "admission.k8s.io/v1",
@@ -45,45 +45,45 @@ impl ReviewVersion {
     }
 }
 
-/// What a hook says of its side effects.
+/// The `sideEffects` of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SideEffects {
-    /// Nothing: an error in a dry run.
+    /// No value: an error in a dry run.
     Unset,
-    /// None in a dry run.
+    /// `None` or `NoneOnDryRun`: no side effects in a dry run.
     None,
-    /// Some: a dry run cannot be sent.
+    /// Any other value: a dry run cannot be sent.
     Some,
 }
 
-/// One webhook, ready to be matched and called.
+/// A compiled webhook, ready to be matched and called.
 #[derive(Debug)]
 pub struct Hook {
-    /// `<configuration>/<hook>/<n-th of that name>`, and `manifest/` before it where the configuration is from a file.
+    /// `<configuration>/<hook>/<n-th of that name>`, with the prefix `manifest/` if the configuration is from a file.
     pub uid: String,
-    /// Whether it is called without deciding anything.
+    /// Whether the hook is in shadow mode: it is called, but decides nothing.
     pub is_shadow: bool,
-    /// Name of its configuration.
+    /// The name of the hook's configuration.
     pub configuration: String,
-    /// Its own name.
+    /// The hook's name.
     pub name: String,
-    /// Both, as audit annotations have them.
+    /// The names of configuration and hook, as audit annotations have them.
     pub audit_text: String,
-    /// Whether a failed call is ignored.
+    /// Whether failurePolicy is `Ignore`.
     pub ignores_failure: bool,
-    /// How long a call may take.
+    /// The longest time that a call may take.
     pub timeout: Duration,
-    /// What it says of its side effects.
+    /// The hook's side effects.
     pub side_effects: SideEffects,
-    /// The first version that it accepts and that is known here.
+    /// The first version in `admissionReviewVersions` that this proxy can send.
     pub review_version: Option<ReviewVersion>,
-    /// Which requests it wants.
+    /// The rules and selectors of the hook.
     pub criteria: Criteria,
-    /// What else must hold for it to be called.
+    /// The hook's matchConditions.
     pub conditions: Conditions,
-    /// Whether it is called again when a later change asks for it.
+    /// Whether reinvocationPolicy is `IfNeeded`: the hook is called again after a later change.
     pub reinvocable: bool,
-    /// Where it is; or why it cannot be called.
+    /// The client for the hook's endpoint; or the reason why the hook cannot be called.
     pub client: Result<Arc<Client>, String>,
 }
 
@@ -177,7 +177,7 @@ impl Hook {
     }
 }
 
-/// Where the hook is (`ClientManager.hookClientConfig`).
+/// Returns the hook's endpoint (`ClientManager.hookClientConfig`).
 fn endpoint(name: &str, config: &WebhookClientConfig) -> Result<Endpoint, String> {
     let ca = config.ca_bundle.as_ref().map(|ByteString(ca)| ca.clone()).unwrap_or_default();
     if let Some(service) = &config.service {
@@ -194,11 +194,11 @@ fn endpoint(name: &str, config: &WebhookClientConfig) -> Result<Endpoint, String
     }
 }
 
-/// All hooks of one kind at one time, in the order in which they are called.
+/// All hooks of one kind at one time, in the order of their calls.
 #[derive(Debug, Default)]
 pub struct Hooks {
     all: Vec<Hook>,
-    /// How many of them, the first, are from files.
+    /// The number of hooks from files; they come first.
     from_files: usize,
     index: Index,
 }
@@ -226,7 +226,7 @@ impl Hooks {
         })
     }
 
-    /// Those from files come first (`compositeWebhookSource`).
+    /// Compiles configurations; those from files come first (`compositeWebhookSource`).
     fn compile<C, H: 'static>(
         clients: &Clients,
         [manifests, stored]: [&[Arc<C>]; 2],
@@ -261,7 +261,7 @@ impl Hooks {
         Self { all, from_files, index }
     }
 
-    /// Hooks that these name, or an annotation where it is obeyed, decide nothing. Hooks of this type that are annotated are counted.
+    /// Marks the named hooks as shadow hooks, and annotated hooks where annotations are obeyed. Counts the annotated hooks of this type.
     #[must_use]
     pub fn with_shadows(mut self, shadows: &Shadows, step: &'static str, metrics: &shadow::Metrics) -> Self {
         let mut annotated = BTreeSet::new();
@@ -276,23 +276,23 @@ impl Hooks {
         self
     }
 
-    /// The hook at this position.
+    /// Returns the hook at this position.
     pub fn at(&self, position: usize) -> Option<&Hook> {
         self.all.get(position)
     }
 
-    /// The hooks that may want this request, whatever is in its object. What configures admission itself only hooks from files
-    /// see, so that nobody locks himself out (`Webhook.Dispatch`).
+    /// Returns the hooks that may match the request, whatever its object contains. A request on admission configuration matches only
+    /// hooks from files, so that a hook from the API cannot block its own removal (`Webhook.Dispatch`).
     pub fn candidates(&self, attributes: &Attributes, cluster: &Cluster) -> Candidates<'_, Hook> {
         let candidates = self.index.candidates(&self.all, |hook| Some(&hook.criteria), attributes, cluster);
         if is_exempt(attributes) { candidates.among_first(self.from_files) } else { candidates }
     }
 }
 
-/// Whether a hook's matchConditions let it be called. `step` is what metrics call it.
+/// Whether the request meets the hook's matchConditions. `step` is the step's label in metrics.
 ///
 /// # Errors
-/// When nobody can tell, and the hook minds.
+/// If a condition cannot be evaluated and failurePolicy is `Fail`.
 pub async fn meets_conditions(
     step: &'static str,
     hook: &Hook,

@@ -1,8 +1,8 @@
-//! Admission webhooks: which hooks a request concerns, how they are called, and what becomes of their answers.
+//! Admission webhooks: the match of hooks with requests, the calls of hooks, and the effect of their answers.
 //!
 //! The two plugins in `plugins/` are thin: they hand a request to [`Mutating`] or [`Validating`]. Configurations are compiled
 //! once per change (`hook.rs`), so that a request pays only for the hooks that name its resource. A hook that names only an
-//! equivalent of it is shown the objects in that version, and its patch is taken back from there: `conversion/`.
+//! equivalent resource gets the objects in the version of that resource, and its patch is converted back: `conversion/`.
 
 pub mod config;
 mod cached;
@@ -17,7 +17,7 @@ mod validating;
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// The configurations of a kind that a folder has.
+/// The configurations of one kind from a folder of static manifests.
 pub type Manifests<C> = Source<Vec<Arc<C>>>;
 
 pub use mutating::Mutating;
@@ -29,10 +29,10 @@ use crate::manifests::webhooks::{Configuration, load};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Follows the folder that a plugin's configuration names, if it names one.
+/// Follows the folder of static manifests that a plugin's configuration names, if it names one.
 ///
 /// # Errors
-/// When what is there cannot be used.
+/// If the files in the folder cannot be used.
 pub fn manifests<C>(
     folder: Option<PathBuf>,
     plugin: &'static str,

@@ -27,14 +27,14 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 const PLUGIN: &str = "MutatingAdmissionWebhook";
-/// Says of each called hook whether it changed the object.
+/// The prefix of the annotation that records whether a called hook changed the object.
 const MUTATION: &str = "mutation.webhook.admission.k8s.io/";
-/// Says what a hook changed.
+/// The prefix of the annotation that records a hook's patch.
 const PATCH: &str = "patch.webhook.admission.k8s.io/";
-/// Names the hooks that could not be asked and do not mind.
+/// The prefix of the annotation that names a hook whose call failed and whose failurePolicy is `Ignore`.
 const FAILED_OPEN: &str = "failed-open.mutation.webhook.admission.k8s.io/";
 
-/// Calls mutating webhooks.
+/// The caller of mutating webhooks.
 pub struct Mutating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
@@ -45,14 +45,14 @@ pub struct Mutating {
     hooks: Derived<Both<MutatingWebhookConfiguration>, Hooks>,
 }
 
-/// What the two passes tell each other (`webhookReinvokeContext`).
+/// The state that the first pass leaves for the second (`webhookReinvokeContext`).
 #[derive(Default)]
 struct Reinvocation {
     /// Reinvocable hooks that were called since the object last changed.
     called: HashSet<String>,
     /// Hooks to call in the second pass.
     again: HashSet<String>,
-    /// The object after the first pass; kept only while a hook waits for it to change.
+    /// The object after the first pass; kept only if `called` is not empty.
     last: Option<Object>,
 }
 
@@ -63,7 +63,7 @@ impl Reinvocation {
 }
 
 impl Mutating {
-    /// With this state of the cluster and these configurations from files; hooks are called as these users.
+    /// Creates the caller from the cluster's state and the configurations from files; hooks are called as `users`.
     pub fn new(
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
@@ -78,7 +78,7 @@ impl Mutating {
         Self { cluster, metrics, clients, converter, shadows, manifests, hooks: Derived::default() }
     }
 
-    /// The hooks that these name decide nothing.
+    /// Marks the named hooks as shadow hooks.
     #[must_use]
     pub fn with_shadows(self, shadows: ShadowNames) -> Self {
         Self { shadows, ..self }
@@ -96,12 +96,12 @@ impl Mutating {
         })
     }
 
-    /// Calls the hooks that want the request; they may change its object.
+    /// Calls the hooks that match the request; they may change its object.
     ///
     /// # Errors
-    /// The first hook's refusal, or its failure where it minds.
+    /// If a hook rejects the request, or fails while its failurePolicy is `Fail`.
     pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
-        // What only hooks from files see does not wait for others.
+        // A request on admission configuration matches only hooks from files, so it does not wait for the cluster's configurations.
         let is_exempt = is_exempt(attributes);
         if is_exempt && !self.manifests.is_followed() {
             return Ok(());
@@ -129,7 +129,7 @@ impl Mutating {
         result
     }
 
-    /// Whether a hook may want the request, whatever is in the object by then.
+    /// Whether a hook may match the request, whatever the object contains by then.
     pub fn may_want(&self, attributes: &Attributes) -> bool {
         let is_exempt = is_exempt(attributes);
         if is_exempt && !self.manifests.is_followed() {
@@ -151,7 +151,8 @@ impl Mutating {
         let mut matcher = Matcher::new(&self.cluster, &self.converter);
         let mut versioned = Versioned::new(&self.converter);
         let mut shadows = Shadows::default();
-        // What the last hook was sent, without its uid; and how often the objects had been converted by then.
+        // The last review that was sent, without its uid, and the number of conversions until then. `is_outdated`: the object changed
+        // since.
         let mut shown: Option<(usize, Wanted, Review)> = None;
         let mut is_outdated = false;
         loop {
@@ -163,6 +164,7 @@ impl Mutating {
             let wanted = match self.wants(hook, attributes, &mut matcher, &mut versioned).await {
                 Ok(Some(wanted)) => wanted,
                 Ok(None) => continue,
+                // A shadow hook reports in the first pass only.
                 Err(_) if hook.is_shadow && attributes.reinvocation.is_reinvoke => continue,
                 Err(denial) if hook.is_shadow => {
                     shadows.undecided(Caller::Mutating, (hook, index), denial, attributes);
@@ -176,7 +178,7 @@ impl Mutating {
             }
             if versioned.kind(attributes) != wanted.kind(attributes) {
                 let kind = wanted.kind(attributes).clone();
-                // Both the accessor of the versions and who asks it make an internal error of it.
+                // kube-apiserver wraps the error twice: in the accessor of the versions and in the accessor's caller.
                 let converted = versioned.convert(attributes, &kind).await;
                 match converted.map_err(|why| Status::internal_error(Status::internal_error(why))) {
                     Ok(()) => {}
@@ -236,7 +238,7 @@ impl Mutating {
         versioned.finish(attributes).await.map_err(|why| Status::plain(why).into())
     }
 
-    /// As what the hook wants the request, if it is to be called.
+    /// Returns the kind and resource in which the hook gets the request; `None` if the hook does not match.
     async fn wants(
         &self,
         hook: &Hook,
@@ -251,13 +253,14 @@ impl Mutating {
         let Some(wanted) = wanted else { return Ok(None) };
         let kind = wanted.kind(attributes).clone();
         let converted = versioned.convert(attributes, &kind).await;
+        // Wrapped twice, as in `dispatch`.
         converted.map_err(|why| Status::internal_error(Status::internal_error(why)))?;
         let view = (&kind, versioned.object(attributes), versioned.old_object(attributes));
         let is_meant = meets_conditions("admit", hook, attributes, view, &self.metrics).await?;
         Ok(if is_meant { Some(wanted) } else { None })
     }
 
-    /// Calls one hook and applies its patch. Answers whether that changed the object.
+    /// Calls one hook and applies its patch. Returns whether the object changed.
     async fn call(
         &self,
         hook: &Hook,
@@ -294,7 +297,7 @@ impl Mutating {
         Ok(changed || loses_times)
     }
 
-    /// What a patch made of a custom resource, with the defaults of its schema; nothing is pruned from it.
+    /// Adds the defaults of the schema to a patched custom resource; prunes nothing.
     async fn with_defaults(
         &self,
         mut object: Object,
@@ -312,7 +315,7 @@ impl Mutating {
     }
 }
 
-/// The patch of an answer; none if there is nothing to apply.
+/// Decodes the patch of an answer; `None` if there is nothing to apply.
 fn decode_patch(response: &Response) -> Result<Option<Patch>, CallError> {
     if response.patch.is_empty() {
         return Ok(None);
@@ -322,7 +325,7 @@ fn decode_patch(response: &Response) -> Result<Option<Patch>, CallError> {
     Ok(if patch.is_empty() { None } else { Some(patch) })
 }
 
-/// The end of a call's audit keys.
+/// The end of the keys of a call's audit annotations.
 struct Key(String);
 
 impl Key {

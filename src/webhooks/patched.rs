@@ -1,4 +1,4 @@
-//! What a hook's patch made of an object: decoded again, with defaults, and compared with what it was.
+//! The object that a hook's patch makes: decoded again, defaulted, and compared with the object before.
 
 use crate::go_text::json::escape_html;
 use crate::go_text::{go_quote, go_type};
@@ -13,16 +13,16 @@ use serde_json::{Map, Value};
 pub struct Patched {
     /// The object.
     pub object: Object,
-    /// Whether the patch made another object of it; the defaults do not count.
+    /// Whether the patch changed the object; defaults do not count.
     pub is_changed: bool,
 }
 
-/// What was patched, as the kind that it must still be: kube-apiserver decodes it into its kind, and that into the request's.
-/// `is_defaulted` says whether it had its defaults before, if it is of a built-in kind: then it need not be decoded to be
-/// compared.
+/// Decodes a patched object, which must still have this kind: kube-apiserver decodes the object as the kind in its JSON, and converts
+/// it to the request's kind. `is_defaulted`: an object of a built-in kind had its defaults before, and can be compared without being
+/// decoded.
 ///
 /// # Errors
-/// When it is no object that can be of this kind.
+/// If the patched value is not an object that can have this kind.
 pub fn decode(
     (before, is_defaulted): (&Object, bool),
     patched: Value,
@@ -44,7 +44,7 @@ pub fn decode(
         }
     }
     match typed::has_type(kind) {
-        // With its defaults it is what it is.
+        // The patch changed nothing, and the object has its defaults already.
         true if is_defaulted && before.unwritten().is_empty() && before.fields() == object.fields() => {
             Ok(Patched { object, is_changed: false })
         }
@@ -85,14 +85,14 @@ fn decode_built_in(
     Err(Status::plain(format!("converting ({version}.{from}) to ({internal}.{to}): unknown conversion")).into())
 }
 
-/// Whether decoding the object and setting its defaults makes no other of it.
+/// Whether an object stays as it is when it is decoded and defaulted.
 fn stays(kind: &GroupVersionKind, object: &Object) -> bool {
     let typed = typed::decode(kind, object.clone().into_value());
     typed
         .is_some_and(|typed| typed.is_ok_and(|typed| normal::defaulted(kind, typed).object.fields() == object.fields()))
 }
 
-/// A custom resource is what its JSON says. What of its metadata is of the wrong type nobody stores, and nobody reads it.
+/// Decodes a custom resource: its JSON is kept as it is. Metadata of a wrong type is dropped, since the API server does not store it.
 fn decode_custom(before: &Object, mut object: Object, kind: &GroupVersionKind) -> Result<Patched, Box<Status>> {
     let now = said_kind(&object);
     let (wanted, found) = (kind.api_version(), object.api_version());
@@ -126,7 +126,7 @@ fn said_kind(object: &Object) -> GroupVersionKind {
     GroupVersionKind::new(group, version, object.kind())
 }
 
-/// Whether Go would hold another object. Only where that is in doubt both are written as Go writes them.
+/// Whether the Go values differ. Both are written as Go writes them only if `differ` finds no difference.
 fn is_changed(kind: &GroupVersionKind, before: &Object, patched: &Typed) -> bool {
     let Some(Ok(mut before)) = typed::decode(kind, before.clone().into_value()) else { return true };
     if differ(&before.value, &patched.value, false) {
@@ -138,8 +138,8 @@ fn is_changed(kind: &GroupVersionKind, before: &Object, patched: &Typed) -> bool
     !values_equal(&before.value, &patched)
 }
 
-/// Whether values differ in something that is written in any case: lists and structs without anything may not be. In what was
-/// `encoded` nor may zeros: some are written that are none where they are decoded.
+/// Whether values differ in a part that Go always writes: empty lists and empty structs may be omitted. If a value is `encoded`, zeros do
+/// not count either: some zeros are written that the decoded value lacks.
 fn differ(a: &Value, b: &Value, encoded: bool) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => fields_differ(a, b, encoded),
@@ -173,7 +173,7 @@ fn values_equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// `apiequality.Semantic.DeepEqual`: what is null or an empty list is as good as missing.
+/// `apiequality.Semantic.DeepEqual`: null and an empty list equal a missing field.
 fn fields_equal(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
     let nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     let within = |a: &Map<String, Value>, b: &Map<String, Value>| {
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn what_was_decoded_once_is_the_same_the_next_time() {
         let mut count = 0;
-        // Watch events are what nobody writes, and say not what they are.
+        // A WatchEvent is never written, and its JSON has no kind.
         let is_written = |kind: &GroupVersionKind| typed::has_type(kind) && kind.kind != "WatchEvent";
         for (kind, _) in crate::object::schema::kinds().filter(|(kind, _)| is_written(kind)) {
             let item = json!({"name": "n", "image": "i", "ports": [{"port": 1, "containerPort": 1}], "resources": {"limits": {"cpu": "1000m"}}});

@@ -1,7 +1,6 @@
 //! The AdmissionReview that a hook is sent (`request.CreateV1AdmissionReview`).
 //!
-//! What all hooks of a request are told that want it in one version is serialized once; only the uid and the review's version
-//! differ between them.
+//! Hooks that want a request in the same version share one serialized text; only the uid and the review's version differ.
 
 use super::hook::ReviewVersion;
 use crate::admission::Attributes;
@@ -13,13 +12,13 @@ use bytes::Bytes;
 use serde::Serialize;
 use std::io;
 
-/// The parts of a review that every hook gets which wants the same version.
+/// The parts of a review that all hooks of one wanted version share.
 #[derive(Debug)]
 pub struct Review {
-    /// From `kind` up to the value of `object`.
+    /// The text from `kind` up to the value of `object`.
     before: Bytes,
     object: Bytes,
-    /// From `oldObject` to the end.
+    /// The text from `oldObject` to the end.
     after: Bytes,
 }
 
@@ -33,7 +32,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The object in it, as JSON.
+    /// Returns the object of the review, as JSON.
     pub fn object(&self) -> &[u8] {
         let [_, _, object, _] = &self.body;
         object
@@ -82,14 +81,14 @@ fn resource(GroupVersionResource { group, version, resource }: &GroupVersionReso
     Resource { group, version, resource }
 }
 
-/// How long an object's text may get without having been measured first, in bytes.
+/// Bytes that an object's text may have without being measured first.
 const UNMEASURED: usize = 64 * 1024;
 
-/// How much room a measured text has for what comes after the object, in bytes.
+/// Bytes that a measured text reserves for the fields after the object.
 const ROOM: usize = 1024;
 
-/// Writes the object as JSON, or `null`, after what is in the text already. A large one is measured first: a text that grows
-/// takes three times the memory for a while, and one that has grown has room to spare.
+/// Appends the object as JSON, or `null`, to the text. A large object is measured first: a text that grows takes three times the memory
+/// for a while, and keeps spare room afterwards.
 fn append(text: &mut Vec<u8>, object: Option<&Object>) -> Result<(), serde_json::Error> {
     let object = object.map(numbers::as_written);
     let object = object.as_deref();
@@ -104,7 +103,7 @@ fn append(text: &mut Vec<u8>, object: Option<&Object>) -> Result<(), serde_json:
     serde_json::to_writer(text, &object)
 }
 
-/// Counts what is written, and passes it on as long as there is room.
+/// A writer that counts bytes, and passes them on while there is room.
 struct Measured<'a> {
     text: Option<&'a mut Vec<u8>>,
     left: usize,
@@ -124,7 +123,7 @@ impl io::Write for Measured<'_> {
     }
 }
 
-/// The object alone.
+/// Serializes the object alone.
 fn object(object: Option<&Object>) -> Result<Bytes, serde_json::Error> {
     let mut text = Vec::new();
     append(&mut text, object)?;
@@ -132,10 +131,10 @@ fn object(object: Option<&Object>) -> Result<Bytes, serde_json::Error> {
 }
 
 impl Review {
-    /// Serializes the request as hooks want it: with these objects, which are in the version that is wanted.
+    /// Serializes the request in the wanted kind and resource, with objects that are in that version already.
     ///
     /// # Errors
-    /// When something in it has no JSON form, which does not happen to what came as JSON.
+    /// If a value has no JSON form, which cannot happen to a value that came as JSON.
     pub fn new(
         attributes: &Attributes,
         wanted: &Wanted,
@@ -154,7 +153,7 @@ impl Review {
             operation: attributes.operation.as_str(),
             user_info: &attributes.user,
         })?;
-        // `{…}` becomes `,…,"object":`: it goes on where the uid ends.
+        // `{…}` becomes `,…,"object":`, since the text continues after the uid.
         if let Some(first) = before.first_mut() {
             *first = b',';
         }
@@ -169,16 +168,16 @@ impl Review {
         Ok(Self { before: before.into(), object: object(new_object)?, after: after.into() })
     }
 
-    /// Takes in an object that a hook changed.
+    /// Replaces the object with the one that a hook changed.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// If the object has no JSON form, as for [`Self::new`].
     pub fn set_object(&mut self, changed: Option<&Object>) -> Result<(), serde_json::Error> {
         self.object = object(changed)?;
         Ok(())
     }
 
-    /// A review with a uid of its own. Only references to the text are copied.
+    /// Creates a review with a new uid. Only references to the text are copied.
     pub fn request(&self, version: ReviewVersion) -> Request {
         let uid = uuid::Uuid::new_v4().to_string();
         let api_version = version.api_version();

@@ -1,9 +1,9 @@
-//! Webhooks in shadow mode: called, but neither their refusal nor their patch counts.
+//! Webhooks in shadow mode: called, but neither a rejection nor a patch counts.
 //!
-//! A mutating one is called with the object as it is when its turn comes, in the first pass only, and runs beside the hooks after
-//! it; the phase waits for it at its end. So all shadows of a phase together delay it by no more than the longest of their
-//! timeouts, and what they said is in the audit event of the request. Those that are not through when the phase is refused are
-//! given up. Their warnings and audit annotations reach nobody.
+//! A mutating shadow hook gets the object as it is at the hook's turn, in the first pass only, and runs beside the hooks after it; the
+//! phase waits for the call at its end. So all shadow hooks of a phase delay the phase by at most the longest of their timeouts, and the
+//! audit event of the request has their decisions. If another hook rejects the request, calls that still run are dropped. Warnings and
+//! audit annotations of shadow hooks are dropped, too.
 
 use super::call::{CallError, Caller, Prepared, exchange, prepare, verdict};
 use super::hook::{Hook, Hooks};
@@ -20,19 +20,19 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Where answers to shadows' calls are worked on: beside the request, so not in its turns. Each configuration counts as a user.
+/// The processor for answers to shadow calls: they run beside the request, outside its turns. Each configuration counts as a user.
 static PROCESSOR: LazyLock<Processor> = LazyLock::new(|| Processor::new(1));
 
-/// The shadows of one phase of one request; dropping it ends their calls.
+/// The shadow hooks of one phase of one request; dropping the value ends their calls.
 #[derive(Default)]
 pub struct Shadows {
     calls: JoinSet<Report>,
-    /// Those that were not called.
+    /// Reports of hooks that were not called.
     reports: Vec<Report>,
 }
 
 impl Shadows {
-    /// Calls the hook at this position among `hooks`, beside whatever comes next.
+    /// Calls the hook at this position among `hooks`, beside the hooks after it.
     pub fn call(
         &mut self,
         caller: Caller,
@@ -62,7 +62,7 @@ impl Shadows {
         self.calls.spawn(async move { PROCESSOR.run(&user, call).await });
     }
 
-    /// Notes that it could not be told whether the hook is to be called, which would have refused the request.
+    /// Records that a shadow hook's match could not be decided, which would have rejected the request.
     pub fn undecided(
         &mut self,
         caller: Caller,
@@ -75,7 +75,7 @@ impl Shadows {
         self.reports.push(report.because(status.code, &status.message));
     }
 
-    /// Waits for all of them and says what they would have decided.
+    /// Waits for all calls and publishes the decisions that the hooks would have made.
     pub async fn finish(mut self, attributes: &Attributes, metrics: &Metrics) {
         while let Some(joined) = self.calls.join_next().await {
             match joined {
@@ -110,7 +110,7 @@ fn failed(who: Shadow, hook: &Hook, error: &CallError, elapsed: Duration) -> Rep
     }
 }
 
-/// What its patch would have done to the object that it was shown.
+/// Reports the effect of the hook's patch on the object that the hook got.
 fn patched(who: Shadow, hook: &Hook, prepared: &Prepared, patch: &[u8], elapsed: Duration) -> Report {
     let bytes = patch.len();
     let object = decode::json(prepared.object()).ok().and_then(|decoded| Object::from_value(decoded.value));

@@ -1,4 +1,4 @@
-//! ValidatingAdmissionWebhook's calls: all at once, all awaited (`validatingDispatcher`).
+//! ValidatingAdmissionWebhook's calls: all at the same time, all awaited (`validatingDispatcher`).
 
 use super::Manifests;
 use super::call::{Caller, Outcome, call, settle};
@@ -22,10 +22,10 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Names the hooks that could not be asked and do not mind.
+/// The prefix of the annotation that names a hook whose call failed and whose failurePolicy is `Ignore`.
 const FAILED_OPEN: &str = "failed-open.validating.webhook.admission.k8s.io/";
 
-/// Calls validating webhooks.
+/// The caller of validating webhooks.
 pub struct Validating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
@@ -37,7 +37,7 @@ pub struct Validating {
 }
 
 impl Validating {
-    /// With this state of the cluster and these configurations from files; hooks are called as these users.
+    /// Creates the caller from the cluster's state and the configurations from files; hooks are called as `users`.
     pub fn new(
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
@@ -52,7 +52,7 @@ impl Validating {
         Self { cluster, metrics, clients, converter, shadows, manifests, hooks: Derived::default() }
     }
 
-    /// The hooks that these name decide nothing.
+    /// Marks the named hooks as shadow hooks.
     #[must_use]
     pub fn with_shadows(self, shadows: ShadowNames) -> Self {
         Self { shadows, ..self }
@@ -70,12 +70,12 @@ impl Validating {
         })
     }
 
-    /// Calls the hooks that want the request.
+    /// Calls the hooks that match the request.
     ///
     /// # Errors
-    /// The refusal, or the failure that it minds, of the hook that is through with it first.
+    /// If a hook rejects the request, or fails while its failurePolicy is `Fail`; the first result counts.
     pub async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
-        // What only hooks from files see does not wait for others.
+        // A request on admission configuration matches only hooks from files, so it does not wait for the cluster's configurations.
         let is_exempt = is_exempt(attributes);
         if is_exempt && !self.manifests.is_followed() {
             return Ok(());
@@ -151,7 +151,7 @@ impl Validating {
         first.map_or(Ok(()), |status| Err(status.into()))
     }
 
-    /// As what the hook wants the request, if it is to be called.
+    /// Returns the kind and resource in which the hook gets the request; `None` if the hook does not match.
     async fn wants(
         &self,
         hook: &Hook,
@@ -171,7 +171,7 @@ impl Validating {
         Ok(if is_meant { Some(wanted) } else { None })
     }
 
-    /// What hooks are sent that want the request so.
+    /// Creates the review for the hooks that want the request in this kind and resource.
     async fn review(
         &self,
         attributes: &Attributes,
@@ -183,7 +183,7 @@ impl Validating {
         Review::new(attributes, wanted, object, old_object).map_err(Status::internal_error)
     }
 
-    /// Whether a hook may want the request; its matchConditions are not asked.
+    /// Whether a hook may match the request; matchConditions are not evaluated.
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         let is_exempt = is_exempt(attributes);
         if is_exempt && !self.manifests.is_followed() {

@@ -2,7 +2,7 @@
 // @bufbuild/cel-spec carries, one JSON object a line: the test's name, the expression, and what it comes to.
 //
 //	npm pack @bufbuild/cel-spec && tar xzf bufbuild-cel-spec-*.tgz
-//	node generate.mjs package/dist/esm/testdata/conformance.js ../../src/cel/conformance/left_out.txt > ../../src/cel/conformance/tests.jsonl
+//	node generate.mjs package/dist/esm/testdata/conformance.js ../../crates/kubernetes-cel/src/conformance/left_out.txt > ../../crates/kubernetes-cel/src/conformance/tests.jsonl
 //
 // Left out is what Kubernetes' environment cannot express: messages of protobuf and what is declared with them, containers, and
 // the extensions that it does not have. Which tests these are, and why, goes to the file named second.

@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 import sys
 
-SOURCES = pathlib.Path(__file__).parents[2] / "src/cel"
+SOURCES = pathlib.Path(__file__).parents[2] / "crates/kubernetes-cel/src"
 
 
 def ask(questions):

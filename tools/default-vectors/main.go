@@ -1,7 +1,7 @@
-// Writes src/object/defaults/vectors.gz: decoded objects, and the results of kube-apiserver's defaulting functions and of its conversions
-// to the internal version and back.
+// Writes crates/kubernetes-object/src/defaults/vectors.gz: decoded objects, and the results of kube-apiserver's defaulting functions and of
+// its conversions to the internal version and back.
 //
-//	go run -modfile=../../e2e/assets/go.mod . < manifests.yaml | gzip -9n > ../../src/object/defaults/vectors.gz
+//	go run -modfile=../../e2e/assets/go.mod . < manifests.yaml | gzip -9n > ../../crates/kubernetes-object/src/defaults/vectors.gz
 //
 // One line for each object, `{"input":OBJECT,"output":OBJECT}`: the manifests on stdin, then random objects of every kind, -count of each.
 // The current time is written as `now`. With -check, reads lines of objects instead, and writes them with their outputs, or with the error

@@ -1,6 +1,6 @@
-// Writes src/object/kinds.txt: facts of kube-apiserver's storages and strategies about each built-in resource.
+// Writes crates/kubernetes-object/src/kinds.txt: facts of kube-apiserver's storages and strategies about each built-in resource.
 //
-//	go run -modfile=../../e2e/assets/go.mod . > ../../src/object/kinds.txt
+//	go run -modfile=../../e2e/assets/go.mod . > ../../crates/kubernetes-object/src/kinds.txt
 package main
 
 import (

@@ -1,19 +1,19 @@
-// Command protobuf-table writes the table of Kubernetes' protobuf encoding for src/object/protobuf.rs: the messages of all kinds that
-// kube-apiserver registers, read by reflection from the Go types.
+// Command protobuf-table writes the table of Kubernetes' protobuf encoding for crates/kubernetes-object/src/protobuf.rs: the messages of
+// all kinds that kube-apiserver registers, read by reflection from the Go types.
 //
-//	go run . >../../src/object/protobuf/messages.txt.gz
+//	go run . >../../crates/kubernetes-object/src/protobuf/messages.txt.gz
 //
 // With -objects it writes random objects in both encodings instead, for the decoder's test:
 //
-//	go run . -objects 1 >../../src/object/protobuf/objects.gz
+//	go run . -objects 1 >../../crates/kubernetes-object/src/protobuf/objects.gz
 //
-// With -types it writes the table of the Go types for src/object/typed.rs:
+// With -types it writes the table of the Go types for crates/kubernetes-object/src/typed.rs:
 //
-//	go run . -types >../../src/object/typed/types.txt
+//	go run . -types >../../crates/kubernetes-object/src/typed/types.txt
 //
-// With -cases it writes random JSON documents of every kind with Go's results, for the test of src/object/typed.rs:
+// With -cases it writes random JSON documents of every kind with Go's results, for the test of crates/kubernetes-object/src/typed.rs:
 //
-//	go run . -cases 1 | gzip -9n >../../src/object/typed/cases.gz
+//	go run . -cases 1 | gzip -9n >../../crates/kubernetes-object/src/typed/cases.gz
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Types that encode themselves, by the names that src/object/typed expects.
+// Types that encode themselves, by the names that crates/kubernetes-object/src/typed expects.
 var selfCoded = map[reflect.Type]string{
 	reflect.TypeFor[runtime.RawExtension](): "raw-extension",
 	reflect.TypeFor[meta.FieldsV1]():        "fields-v1",

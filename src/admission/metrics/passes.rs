@@ -1,8 +1,8 @@
-//! `apiserver_admission_controller_admission_duration_seconds`, of plugins that are asked and of those that need not be.
+//! `apiserver_admission_controller_admission_duration_seconds`, for plugins that the chain calls and for plugins that the chain skips.
 //!
-//! kube-apiserver asks every plugin that handles an operation, and counts it, whatever it does with the resource. Here the
-//! chain leaves out whom the resource does not concern. That is counted once for all of them, and shown as calls that took no
-//! time.
+//! kube-apiserver calls every plugin that handles an operation, whatever the resource, and counts the call. Here the chain
+//! skips a plugin that does not handle the resource. The skipped plugins of a pass are counted together, and exported as calls
+//! that took no time.
 
 use crate::admission::Operation;
 use prometheus::core::{Collector, Desc};
@@ -12,27 +12,28 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A way over the plugins. There are as many as there are kinds of resources to plugins, and plugins that may refuse.
+/// A pass over the plugins. The number of distinct passes is bounded by the sets of plugins that handle a resource, and by the
+/// plugins that may refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pass {
     /// `admit` or `validate`.
     pub step: &'static str,
-    /// What was done to the object.
+    /// The operation on the object.
     pub operation: Operation,
-    /// Which plugins were asked: a bit each.
+    /// The called plugins: one bit per plugin.
     pub asked: u64,
-    /// How many plugins it came past: all, unless one refused.
+    /// The number of plugins that the pass reached: all, unless a plugin refused.
     pub reached: usize,
 }
 
-/// How often it was gone, and the plugins on it that were not asked.
+/// The number of times that a pass occurred, and the plugins that the pass skipped.
 #[derive(Debug)]
 struct Passed {
     count: AtomicU64,
     left_out: Vec<&'static str>,
 }
 
-/// The histograms of plugins. Clones share them.
+/// The latency histograms of plugins. Clones share one state.
 #[derive(Clone, Debug)]
 pub(super) struct Controllers {
     asked: HistogramVec,
@@ -40,12 +41,12 @@ pub(super) struct Controllers {
 }
 
 impl Controllers {
-    /// In these histograms, by name, type, operation and whether the plugin refused.
+    /// Records in `asked`, whose labels are name, type, operation and rejected.
     pub(super) fn new(asked: HistogramVec) -> Self {
         Self { asked, passes: Arc::default() }
     }
 
-    /// The histogram of a plugin that is asked.
+    /// The histogram of a called plugin.
     pub(super) fn seconds(&self, labels: &[&str; 4]) -> Histogram {
         self.asked.with_label_values(labels)
     }
@@ -61,7 +62,7 @@ impl Controllers {
         passes.entry(pass).or_insert_with(new).count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often plugins were left out, by the values of the labels in the order of their names: name, operation, rejected, type.
+    /// The number of skipped calls, by the values of the labels in the order of their names: name, operation, rejected, type.
     fn left_out(&self) -> BTreeMap<[&'static str; 4], u64> {
         let mut all = BTreeMap::new();
         for (pass, passed) in &*self.passes.read().unwrap_or_else(PoisonError::into_inner) {

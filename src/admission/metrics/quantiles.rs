@@ -1,14 +1,14 @@
-//! Quantiles of a stream in few samples: targeted quantiles after Cormode, Korn, Muthukrishnan and Srivastava ("Effective
-//! Computation of Biased Quantiles over Data Streams"), as Prometheus' summaries have them.
+//! Quantiles of a stream from few samples: targeted quantiles after Cormode, Korn, Muthukrishnan and Srivastava ("Effective
+//! Computation of Biased Quantiles over Data Streams"), as in Prometheus' summaries.
 
-/// A quantile, and by how much its rank may be wrong.
+/// A quantile, and the error that its rank may have.
 pub(super) type Objective = (f64, f64);
 
-/// What is kept of a stream.
+/// The samples of a stream.
 #[derive(Debug)]
 pub(super) struct Quantiles {
     objectives: &'static [Objective],
-    /// Sorted by value.
+    /// The samples, sorted by value.
     samples: Vec<Sample>,
     count: u64,
 }
@@ -16,9 +16,9 @@ pub(super) struct Quantiles {
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     value: f64,
-    /// How many of the stream's values it stands for.
+    /// The number of the stream's values that the sample represents.
     width: u64,
-    /// How much further its last one may be.
+    /// The uncertainty of the sample's rank.
     delta: u64,
 }
 
@@ -32,7 +32,7 @@ impl Quantiles {
         self.count = 0;
     }
 
-    /// Takes values in, which must be sorted.
+    /// Inserts values, which must be sorted.
     pub(super) fn insert(&mut self, sorted: &[f64]) {
         let old = std::mem::take(&mut self.samples);
         let mut rest = old.into_iter().peekable();
@@ -41,7 +41,7 @@ impl Quantiles {
             while let Some(sample) = rest.next_if(|sample| sample.value <= *value) {
                 merged.push(sample);
             }
-            // Whatever the next sample stands for may be on either side of it, but for the least one.
+            // The values that the next sample represents may lie on either side of this value, unless this value is the least.
             let delta = match rest.peek() {
                 Some(next) if !merged.is_empty() => next.width + next.delta - 1,
                 _ => 0,
@@ -54,7 +54,7 @@ impl Quantiles {
         self.compress();
     }
 
-    /// Lets a sample stand for its neighbours, as far as the objectives allow it.
+    /// Merges neighbouring samples, as far as the objectives allow.
     fn compress(&mut self) {
         let Some(mut last) = self.samples.pop() else { return };
         let (mut kept, mut rank) = (Vec::new(), self.count - last.width);
@@ -71,7 +71,7 @@ impl Quantiles {
         self.samples = kept;
     }
 
-    /// How many values may lie between two samples at this rank.
+    /// The number of values that may lie between two samples at the rank.
     fn tolerance(&self, rank: f64) -> f64 {
         let count = self.count as f64;
         let of = |(quantile, error): &Objective| match quantile * count <= rank {
@@ -81,7 +81,7 @@ impl Quantiles {
         self.objectives.iter().map(of).fold(f64::INFINITY, f64::min)
     }
 
-    /// Each quantile with its value, which is not a number while there are no values.
+    /// Each quantile with its value, which is NaN for an empty stream.
     pub(super) fn query(&self) -> impl Iterator<Item = (f64, f64)> {
         self.objectives.iter().map(|(quantile, _)| (*quantile, self.value(*quantile)))
     }
@@ -107,7 +107,7 @@ mod tests {
 
     const OBJECTIVES: &[Objective] = &[(0.5, 0.05), (0.9, 0.01), (0.99, 0.001)];
 
-    /// So many numbers from 1 on, in an order that has nothing to do with their size.
+    /// The numbers from 1 to `count`, in an order that does not depend on their size.
     fn shuffled(count: u64) -> Vec<f64> {
         (0..count).map(|index| (index * 7_919 % count + 1) as f64).collect()
     }
@@ -126,7 +126,7 @@ mod tests {
     fn ranks_are_as_exact_as_the_objectives_say_and_few_samples_are_kept() {
         let sorted: Vec<f64> = (1..=100_000).map(f64::from).collect();
         let falling: Vec<f64> = sorted.iter().rev().copied().collect();
-        // What always falls is the worst for it.
+        // A falling sequence is the algorithm's worst case.
         for (values, what, factor) in
             [(shuffled(100_000), "shuffled", 1.0), (sorted, "rising", 1.0), (falling, "falling", 2.0)]
         {

@@ -1,4 +1,4 @@
-//! A summary: count, sum and quantiles of what was observed lately, which the prometheus crate has not.
+//! A summary: count, sum and quantiles of recent observations. The prometheus crate has no summaries.
 
 use super::quantiles::{Objective, Quantiles};
 use prometheus::core::{Collector, Desc};
@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The quantiles of a summary, if nothing else is said (`metrics.SummaryOpts`).
+/// The default quantiles of a summary (`metrics.SummaryOpts`).
 const OBJECTIVES: &[Objective] = &[(0.5, 0.05), (0.9, 0.01), (0.99, 0.001)];
-/// Each observation counts for the quantiles until it is between 4/5 as old and as old as this (`latencySummaryMaxAge`).
+/// The age at which an observation no longer counts for the quantiles; the real age is 4/5 of this to all of it
+/// (`latencySummaryMaxAge`).
 const MAX_AGE: Duration = Duration::from_secs(5 * 60 * 60);
-/// Streams of quantiles that are begun by turns while it passes (`prometheus.DefAgeBuckets`).
+/// The number of streams of quantiles, which start evenly spaced within [`MAX_AGE`] (`prometheus.DefAgeBuckets`).
 const STREAMS: usize = 5;
-/// Observations that are gathered before they are sorted in (`prometheus.DefBufCap`).
+/// The number of observations that are buffered before they are sorted and inserted (`prometheus.DefBufCap`).
 const BUFFERED: usize = 500;
 
 /// The observations with one set of labels.
@@ -25,10 +26,10 @@ struct State {
     buffer: Vec<f64>,
     count: u64,
     sum: f64,
-    /// All take every observation; the oldest answers, until it is emptied and becomes the youngest.
+    /// Every stream receives every observation. The oldest stream gives the quantiles, until it is emptied and becomes the youngest.
     streams: [Quantiles; STREAMS],
     oldest: usize,
-    /// When it is emptied.
+    /// The instant at which the oldest stream is emptied.
     end: Instant,
 }
 
@@ -44,7 +45,7 @@ impl Summary {
         }))
     }
 
-    /// So many seconds were observed.
+    /// Records an observation in seconds.
     pub(crate) fn observe(&self, seconds: f64) {
         self.observe_at(seconds, Instant::now());
     }
@@ -91,7 +92,7 @@ impl State {
         self.buffer.clear();
     }
 
-    /// Forgets what has grown too old.
+    /// Empties the streams whose time is over.
     fn move_on(&mut self, now: Instant) {
         while now > self.end {
             self.flush();
@@ -102,7 +103,7 @@ impl State {
     }
 }
 
-/// Summaries by their labels. Clones share them.
+/// Summaries by their labels. Clones share one state.
 #[derive(Clone, Debug)]
 pub(crate) struct SummaryVec<const N: usize> {
     desc: Desc,
@@ -111,17 +112,17 @@ pub(crate) struct SummaryVec<const N: usize> {
 }
 
 impl<const N: usize> SummaryVec<N> {
-    /// None yet.
+    /// An empty set of summaries.
     ///
     /// # Errors
-    /// When a name is none.
+    /// If the name or a label name is invalid.
     pub(super) fn new(name: &str, help: &str, names: [&'static str; N]) -> prometheus::Result<Self> {
         let labels = names.map(str::to_owned).to_vec();
         let desc = Desc::new(name.to_owned(), help.to_owned(), labels, Default::default())?;
         Ok(Self { desc, names, summaries: Arc::default() })
     }
 
-    /// The one with these labels, in the names' order.
+    /// The summary with the labels, in the order of `names`.
     pub(super) fn with(&self, labels: [&'static str; N]) -> Arc<Summary> {
         let mut summaries = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
         summaries.entry(labels).or_insert_with(|| Arc::new(Summary::new(Instant::now()))).clone()
@@ -178,7 +179,7 @@ mod tests {
         let (found, count, sum) = median(Duration::ZERO);
         assert!((450.0..=550.0).contains(&found), "{found}");
         assert_eq!((count, sum), (1_000, 500_500.0));
-        // The stream that is emptied after an hour had the observation as well as the four that follow.
+        // The stream that is emptied after an hour holds the observation, and so do the four streams that follow.
         assert!(median(hour * 5).0 == found);
         summary.observe_at(7.0, start + hour * 9 / 2);
         let (found, count, sum) = median(hour * 5 + Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! The fields of a kubeconfig, with paths that stand on their own.
+//! The fields of a kubeconfig, with absolute paths.
 
 use crate::object::decode;
 use base64::Engine;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// `clientcmd.api.Config`, as far as clients need it.
+/// The fields of `clientcmd.api.Config` that clients need.
 #[derive(Default)]
 pub struct Document {
     pub clusters: BTreeMap<String, Cluster>,
@@ -53,10 +53,10 @@ pub struct Context {
 }
 
 impl Document {
-    /// Reads JSON or YAML. Unknown fields do not matter; relative paths start in `folder`.
+    /// Reads JSON or YAML. Unknown fields are ignored; relative paths start in `folder`.
     ///
     /// # Errors
-    /// With the place that is wrong, and never with what stands there.
+    /// If a field is invalid; with the place of the error, and never with the value there.
     pub fn read(bytes: &[u8], folder: &Path) -> Result<Self, String> {
         let value = decode::yaml(bytes)?.value;
         let fields = Fields::of("", Some(&value))?;
@@ -114,7 +114,7 @@ impl Context {
     }
 }
 
-/// An object in the file, and where it stands. What is null is not there.
+/// An object in the file, and its path. A null field counts as missing.
 struct Fields<'a> {
     path: String,
     fields: Option<&'a Map<String, Value>>,
@@ -186,7 +186,7 @@ impl<'a> Fields<'a> {
         inside.fields.into_iter().flatten().map(|(key, _)| Ok((key.clone(), inside.texts(key)?))).collect()
     }
 
-    /// A list of `{name, <inner>}` by name.
+    /// Reads a list of `{name, <inner>}`, by name.
     fn named<T>(
         &self,
         field: &str,

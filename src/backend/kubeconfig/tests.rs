@@ -1,4 +1,4 @@
-//! Backends that kubeconfigs name: a real server says what it is sent, and files say what is wrong with them.
+//! Backends that kubeconfigs name: a real server records its requests, and invalid files give errors.
 
 use super::super::{CallFailure, GenericWebhook};
 use super::*;
@@ -93,7 +93,7 @@ async fn a_client_certificate_is_shown_from_data_and_from_files_as_they_are_now(
     let without = post(&kubeconfig(&at(&server), &json!({}))).await.unwrap_err().to_string();
     assert!(without.ends_with("remote error: tls: certificate required"), "{without}");
 
-    // One that this server does not know, until it is replaced.
+    // The server does not know this certificate, until it is replaced.
     let (_other, other_certificate, other_key) = HookServer::start_for_clients(&[]).await;
     let folder = tempfile::tempdir().unwrap();
     let write = |certificate: &str, key: &str| {
@@ -279,7 +279,7 @@ fn a_user_is_looked_up_by_target_domain_and_context() {
     }
     assert_eq!(found(&named(&["other"], "missing"), target), "nobody");
     assert_eq!(found(&Kubeconfig::default(), target), "nobody");
-    // Without its port only where that is the default.
+    // A name without the port matches only the default port.
     assert_eq!(found(&named(&["hook.ns.svc", "*.svc"], ""), "hook.ns.svc:8443"), "nobody");
     assert_eq!(found(&named(&["*.svc:8443"], ""), "hook.ns.svc:8443"), "*.svc:8443");
     assert_eq!(found(&named(&["::1"], ""), "[::1]:443"), "::1");

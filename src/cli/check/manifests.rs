@@ -9,7 +9,7 @@ use crate::object::normal::{self, Normal};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Groups of the kinds that have expressions.
+/// The groups of the kinds with expressions.
 const GROUPS: [&str; 2] = ["admissionregistration.k8s.io", "apiextensions.k8s.io"];
 
 /// One object in a file.
@@ -18,25 +18,25 @@ pub(super) struct Manifest {
     pub(super) kind: GroupVersionKind,
     /// Kind and name.
     pub(super) name: String,
-    /// As it is written.
+    /// The value as written.
     pub(super) value: Value,
-    /// As kube-apiserver decodes it; why it does not.
+    /// The object as kube-apiserver decodes it, or the error of the decoder.
     pub(super) object: Result<Object, String>,
-    /// What strict decoding says of it.
+    /// The errors of strict decoding.
     pub(super) unknown: Vec<String>,
 }
 
 impl Manifest {
-    /// Whether it may have expressions.
+    /// Whether the object is of a group whose kinds may have expressions.
     pub(super) fn is_known(&self) -> bool {
         GROUPS.contains(&&*self.kind.group)
     }
 }
 
-/// The objects in a file.
+/// Reads the objects in a file.
 ///
 /// # Errors
-/// When it cannot be read, or something in it is no object.
+/// If the file cannot be read, or a document in it is not an object.
 pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, String> {
     let text = std::fs::read(file).map_err(|error| error.to_string())?;
     let mut manifests = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn read(file: &Path) -> Result<Vec<Manifest>, String> {
     Ok(manifests)
 }
 
-/// An object, or the items of a list.
+/// Adds an object, or the items of a list.
 fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Result<(), String> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
@@ -89,7 +89,7 @@ fn collect(file: &Path, mut value: Value, manifests: &mut Vec<Manifest>) -> Resu
         true => normal::built_in(&kind, value.clone()).unwrap_or_else(|| {
             Err(format!("no kind {} is registered for version {}", go_quote(&kind.kind), go_quote(&api_version)))
         }),
-        // Another kind has no expressions, and may be one that nobody knows here.
+        // Another kind has no expressions, and may be unknown here.
         false => Ok(Normal { object: Object::from_value(value.clone()).unwrap_or_default(), unknown: Vec::new() }),
     };
     let (object, unknown) = match decoded {

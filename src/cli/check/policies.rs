@@ -1,4 +1,4 @@
-//! Expressions of policies and webhooks: what they cost, and what is wrong with them for the kinds that they are for.
+//! Expressions of policies and webhooks: their costs, and their type errors for the kinds that they match.
 
 use super::report::Finding;
 use super::resources::Definitions;
@@ -8,7 +8,7 @@ use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::Object;
 use serde_json::Value;
 
-/// What there is to say of the expressions that compile.
+/// Returns the findings about the expressions that compile.
 pub(super) fn findings(kind: &str, object: &Object, definitions: &Definitions<'_>) -> Vec<Finding> {
     let mut found = Findings::default();
     match kind {
@@ -41,7 +41,7 @@ impl Findings {
         self.0.extend(cost.map(|cost| Finding::Expression(field, cost)));
     }
 
-    /// A policy, with the kinds that are known if its expressions are checked for them.
+    /// Adds the findings about a policy. With definitions, the expressions are also type-checked for the kinds of the policy.
     fn policy(&mut self, object: &Object, definitions: Option<&Definitions<'_>>) {
         let spec = object.get(&["spec"]).unwrap_or(&Value::Null);
         let parameters = spec.get("paramKind").filter(|kind| !kind.is_null());

@@ -1,24 +1,24 @@
-//! What is printed.
+//! The output of `check`.
 
 use crate::cel::estimate::Range;
 use crate::cel::rules::Cost;
 use std::fmt;
 use std::path::Path;
 
-/// Something about an object.
+/// A finding about an object.
 #[derive(Debug, PartialEq)]
 pub(super) enum Finding {
-    /// An expression costs this.
+    /// The cost of an expression, by field.
     Expression(String, Range),
-    /// A rule of a schema does.
+    /// The cost of a rule of a schema, by field.
     Rule(String, Cost),
-    /// A field has this in `status.typeChecking`.
+    /// The warning about a field in `status.typeChecking`.
     Warning(String, String),
-    /// kube-apiserver refuses it.
+    /// The error with which kube-apiserver refuses the object.
     Error(String),
 }
 
-/// What is found, file by file.
+/// The findings, file by file.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Report {
     text: String,
@@ -28,7 +28,7 @@ pub(in crate::cli) struct Report {
 }
 
 impl Finding {
-    /// Whether an error is about the same field.
+    /// Whether the error is about the field of this finding.
     pub(super) fn is_of_field_of(&self, error: &str) -> bool {
         match self {
             Self::Expression(field, _) | Self::Rule(field, _) | Self::Warning(field, _) => {
@@ -40,7 +40,7 @@ impl Finding {
 }
 
 impl Report {
-    /// What was found about one object in a file; about the file itself if it has no name.
+    /// Adds the findings about an object in a file, or about the file itself if `object` is empty.
     pub(super) fn add(&mut self, file: &Path, object: &str, findings: Vec<Finding>) {
         let colon = if object.is_empty() { "" } else { ": " };
         self.text += &format!("{}{colon}{object}\n", file.display());
@@ -57,7 +57,7 @@ impl Report {
         }
     }
 
-    /// Whether something would be refused.
+    /// Whether kube-apiserver would refuse an object.
     pub(in crate::cli) fn has_errors(&self) -> bool {
         self.errors > 0
     }

@@ -1,4 +1,4 @@
-//! The kinds that are known: built-in ones, and those that definitions among the files define.
+//! The known kinds: built-in kinds, and kinds that CustomResourceDefinitions among the files define.
 
 use super::manifests::Manifest;
 use crate::cel::schema::Declared;
@@ -14,26 +14,26 @@ const BESIDE: [(&str, &str, &str, &str); 2] = [
     ("apiregistration.k8s.io", "apiservices", "apiservice", "APIService"),
 ];
 
-/// Versions of custom resources.
+/// The versions of custom resources.
 pub(super) struct Definitions<'m>(Vec<Definition<'m>>);
 
 struct Definition<'m> {
     kind: GroupVersionKind,
-    /// Its plural and its singular name.
+    /// The plural and the singular name.
     names: [Cow<'m, str>; 2],
     schema: Option<&'m Value>,
     is_served: bool,
 }
 
 impl<'m> Definitions<'m> {
-    /// What the definitions among manifests define.
+    /// Collects the kinds that CustomResourceDefinitions among the manifests define.
     pub(super) fn of(manifests: &'m [Manifest]) -> Self {
         let definitions = manifests.iter().filter(|manifest| manifest.kind.kind == "CustomResourceDefinition");
         let definitions = definitions.filter_map(|manifest| manifest.object.as_ref().ok());
         Self(definitions.flat_map(versions).collect())
     }
 
-    /// The kinds that a resource is of; of the core group those of all groups.
+    /// Returns the kinds of a resource; for the core group, those of the resource in all groups.
     pub(super) fn kinds_of(&self, resource: &GroupVersionResource) -> Vec<GroupVersionKind> {
         let wanted = resource.resource.to_lowercase();
         let is_meant = |group: &str, version: &str, names: [&str; 2]| {
@@ -52,7 +52,7 @@ impl<'m> Definitions<'m> {
         built_in.chain(beside).chain(custom.map(|of| of.kind.clone())).collect()
     }
 
-    /// What a kind declares to policies, if it is known.
+    /// Returns the declaration of a kind for policies, if the kind is known.
     pub(super) fn declared(&self, kind: &GroupVersionKind) -> Option<Declared> {
         let custom = self.0.iter().find(|of| of.kind == *kind && of.is_served);
         match custom {
@@ -61,7 +61,7 @@ impl<'m> Definitions<'m> {
         }
     }
 
-    /// The schema of a custom resource.
+    /// Returns the schema of a custom resource.
     pub(super) fn schema_of(&self, object: &Value) -> Option<&'m Value> {
         let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
         let (group, version) = split_api_version(text("apiVersion"));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 const VECTORS: &str = include_str!("type-checking.jsonl");
 
-/// What is printed about files of these texts, and whether there is an error.
+/// Returns the output for files with these texts, and whether there is an error.
 fn report(files: &[&str], objects: &[&str]) -> (String, bool) {
     let folder = tempfile::tempdir().unwrap();
     let write = |prefix: &str, texts: &[&str]| {
@@ -171,8 +171,8 @@ fn files_that_cannot_be_read_are_errors() {
     assert!(text.contains("  error: unknown field \"spec.validation\"\n"), "{text}");
 }
 
-/// What kube-controller-manager 1.36 says of the policies in `type-checking.jsonl`: its `TypeChecker`, asked before a kube-apiserver that
-/// has the definitions there. It ends the names of kinds with numbers.
+/// Compares with the findings of kube-controller-manager 1.36 about the policies in `type-checking.jsonl`: its `TypeChecker` ran
+/// with a kube-apiserver that has the definitions in that file. Its names of kinds end in numbers.
 #[test]
 fn warnings_are_those_of_kube_controller_manager() {
     let lines: Vec<Value> = VECTORS.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -194,7 +194,7 @@ fn warnings_are_those_of_kube_controller_manager() {
         });
         let found: BTreeMap<String, String> = found.collect();
         let expected: BTreeMap<String, String> = serde_json::from_value(line["warnings"].clone()).unwrap();
-        // The API takes no policy with an expression that is wrong for every kind.
+        // The API refuses a policy with an expression that is wrong for every kind.
         let refused = validation::policy::policy(kind, &object).0;
         let fields: BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
         for field in fields {

@@ -1,4 +1,4 @@
-//! Definitions as an API server writes them, in its cache and past it.
+//! Definitions in the API server's form, from the cache and from direct reads.
 
 use super::*;
 use crate::cluster::tests::client;
@@ -93,7 +93,7 @@ async fn a_definition_that_preserves_unknown_fields_prunes_nothing() {
 async fn a_schema_that_cannot_be_used_refuses_its_objects_alone() {
     let deep = (0..200).fold(json!({"type": "string"}), |schema, _| json!({"items": schema}));
     for schema in [json!({"items": [{}]}), json!({"properties": 5}), deep] {
-        // As text, which is what an API server sends.
+        // As text, because an API server sends the schema as text.
         let text = definition(json!("SCHEMA")).to_string().replace("\"SCHEMA\"", &schema.to_string());
         let (_, kept) = Definition::project(serde_json::from_str(&text).unwrap());
         let refused = kept.versions[0].normalize(json!({})).unwrap_err();
@@ -109,8 +109,7 @@ async fn a_name_that_is_not_accepted_is_not_served() {
     assert!(fixed(&[definition]).custom_resource(&kind("v1")).is_none());
 }
 
-/// A cluster with an empty cache in front of an API server that answers thus for the definition itself, and the count of
-/// such questions.
+/// A cluster with an empty cache, in front of an API server that gives this answer for the definition; and the number of such calls.
 async fn behind(answer: impl Fn() -> (u16, Value) + Send + Sync + 'static) -> (Arc<Cluster>, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
@@ -186,7 +185,7 @@ async fn follows_definitions_as_the_api_server_lists_them() {
 #[tokio::test]
 async fn a_watched_definition_is_read_as_well() {
     let event = json!({"type": "ADDED", "object": definition(with_default())}).to_string();
-    // An API server writes the type first.
+    // An API server writes the event's type first.
     let event = event.replacen(",\"type\":\"ADDED\"}", "}", 1).replacen('{', "{\"type\":\"ADDED\",", 1);
     let event: kube::core::WatchEvent<Written> = serde_json::from_str(&event).unwrap();
     let kube::core::WatchEvent::Added(written) = event else { panic!("{event:?}") };

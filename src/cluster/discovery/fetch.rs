@@ -1,4 +1,4 @@
-//! Asking the API server for its discovery.
+//! Fetches discovery from the API server.
 
 use super::parse::{self, Document, Found};
 use super::{GroupVersion, Limits, Table};
@@ -13,13 +13,13 @@ use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use std::collections::HashMap;
 
-/// Aggregated discovery where it is offered, what it was before else, and the legacy documents from older servers.
+/// Accepts aggregated discovery, its earlier version, and the legacy documents of older servers, in this order.
 const ACCEPTED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json";
-/// How many groups' versions are asked at once, where discovery is not aggregated.
+/// The number of parallel calls for group versions, if the API server has no aggregated discovery.
 const PARALLEL_CALLS: usize = 4;
 
-/// What a refresh brought: for each group and version its resources, or `None` where they could not be had this time.
+/// The result of a refresh: the resources of each group version, or `None` if they could not be fetched.
 #[derive(Debug, Default)]
 pub(super) struct Fetched(HashMap<String, HashMap<String, Option<GroupVersion>>>);
 
@@ -34,7 +34,7 @@ impl Fetched {
         self.add(found.group, found.version, (!outdated).then_some(found.resources));
     }
 
-    /// The new table; what could not be had is taken from the old one.
+    /// The new table. Group versions that could not be fetched keep their old resources.
     pub(super) fn into_table(self, old: &Table) -> Table {
         let table = self.0.into_iter().map(|(group, versions)| {
             let versions = versions.into_iter().filter_map(|(version, resources)| {
@@ -48,7 +48,7 @@ impl Fetched {
     }
 }
 
-/// Fetches everything. A single group and version that cannot be had is no error.
+/// Fetches the resources of all group versions. The failure of a single group version is not an error.
 pub(super) async fn all(transport: &SharedTransport, limits: Limits, old: &Table) -> Result<Fetched, String> {
     let mut fetched = Fetched::default();
     for path in ["/api", "/apis"] {
@@ -89,7 +89,7 @@ async fn one_by_one(
     Ok(())
 }
 
-/// One group and version, and what was found of it.
+/// One group and version, and the result of the call.
 type Answer = (String, String, Result<Found, String>);
 
 fn ask(transport: SharedTransport, group: String, version: String, limits: Limits) -> BoxFuture<'static, Answer> {
@@ -104,7 +104,7 @@ fn ask(transport: SharedTransport, group: String, version: String, limits: Limit
     })
 }
 
-/// The body of a 200; `None` for a 404: a server need not have both `/api` and `/apis`.
+/// The body of a 200. `None` for a 404, because a server may lack `/api` or `/apis`.
 async fn call(transport: &SharedTransport, path: &str, limits: Limits) -> Result<Option<Bytes>, String> {
     let exchange = async {
         let request = Request::get(path).header(ACCEPT, ACCEPTED).body(crate::body::empty());
@@ -122,7 +122,7 @@ async fn call(transport: &SharedTransport, path: &str, limits: Limits) -> Result
     answer.unwrap_or_else(|_| Err(format!("{path}: no answer in time")))
 }
 
-/// A whole body, unless it is larger than `limit`.
+/// Reads a whole body, unless the body is larger than `limit` bytes.
 async fn collect(mut body: Body, limit: usize) -> Result<Bytes, BoxError> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -135,10 +135,10 @@ async fn collect(mut body: Body, limit: usize) -> Result<Bytes, BoxError> {
     Ok(whole.freeze())
 }
 
-/// A [`Transport`] of a kube client, with the client's own credentials. Request bodies are collected: it is for own calls.
+/// A [`Transport`] for the proxy's own calls through a kube client, with the client's credentials. Request bodies are collected.
 pub struct ClientTransport(pub kube::Client);
 
-/// The largest request body that [`ClientTransport`] sends.
+/// The maximum bytes of a request body that [`ClientTransport`] sends.
 const OWN_REQUEST_BYTES: usize = 4 << 20;
 
 #[async_trait]

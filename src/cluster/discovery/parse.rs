@@ -6,22 +6,22 @@ use serde::{Deserialize, Deserializer};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What one endpoint of discovery said.
+/// The content of one discovery endpoint.
 #[derive(Debug)]
 pub(super) enum Document {
-    /// Everything at once. A version whose resources may be outdated is marked stale.
+    /// Aggregated discovery of all groups. A version with possibly outdated resources is marked as stale.
     Aggregated(Vec<Found>),
-    /// Groups and versions, to be asked one by one.
+    /// The groups and versions, whose resources are read one by one.
     Versions(Vec<(String, String)>),
 }
 
-/// One group and version.
+/// One group and version with its resources.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) group: String,
     pub(super) version: String,
     pub(super) resources: GroupVersion,
-    /// The API server could not ask the aggregated API server just now (`freshness: Stale`).
+    /// Whether the upstream API server could not reach the aggregated API server (`freshness: Stale`).
     pub(super) stale: bool,
 }
 
@@ -97,7 +97,7 @@ struct GroupVersionKindOrNot {
 }
 
 impl GroupVersionKindOrNot {
-    /// Without group and version they are those of the URL.
+    /// Group and version default to those of the URL.
     fn within(self, group: &str, version: &str) -> GroupVersionKind {
         match (&*self.group, &*self.version) {
             ("", "") => GroupVersionKind::new(group, version, self.kind),
@@ -139,7 +139,7 @@ struct LegacyResource {
     verbs: Vec<String>,
 }
 
-/// Reads what `/api` or `/apis` answered, in whichever of its forms.
+/// Parses the answer of `/api` or `/apis`, aggregated or legacy.
 pub(super) fn root(body: &[u8]) -> Result<Document, String> {
     let root: Root = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     match &*root.kind {
@@ -181,7 +181,7 @@ fn aggregated(group: AggregatedGroup) -> impl Iterator<Item = Found> {
     })
 }
 
-/// Reads the `APIResourceList` of one group and version.
+/// Parses the `APIResourceList` of one group and version.
 pub(super) fn legacy(body: &[u8], group: &str, version: &str) -> Result<Found, String> {
     let list: LegacyList = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if list.kind != "APIResourceList" {
@@ -193,7 +193,7 @@ pub(super) fn legacy(body: &[u8], group: &str, version: &str) -> Result<Found, S
         let kind = kind.within(group, version);
         let (name, subresource) =
             entry.name.split_once('/').map_or((&*entry.name, None), |(name, sub)| (name, Some(sub)));
-        // A resource may have nothing but subresources.
+        // A resource may have subresources only.
         let resource = resources.entry(name.to_owned()).or_insert_with(|| Resource {
             kind: GroupVersionKind::new(group, version, ""),
             namespaced: entry.namespaced,

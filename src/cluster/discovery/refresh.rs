@@ -1,4 +1,4 @@
-//! When discovery is fetched anew.
+//! The schedule of discovery refreshes.
 
 use super::{Limits, Shared, fetch};
 use crate::cluster::follow::{Bounds, Failure, Follower, Source, follow};
@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// The pause after the first failed refresh; each further one doubles it.
+/// The pause after the first failed refresh. Each further failure doubles the pause.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
-/// Fetches at once, and then whenever there is a reason, at most once in `refresh_interval`.
+/// Fetches at once, and then after each trigger, at most once in `refresh_interval`.
 pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits: Limits) {
     let mut retry = FIRST_RETRY;
     let mut settle: Option<Instant> = None;
@@ -59,18 +59,17 @@ pub(super) async fn run(shared: Arc<Shared>, transport: SharedTransport, limits:
     }
 }
 
-/// Asks for a refresh when a CustomResourceDefinition comes, changes or goes.
+/// Requests a refresh when a CustomResourceDefinition is added, changed or deleted.
 pub(super) async fn follow_definitions(shared: Arc<Shared>, client: kube::Client, limits: Limits) {
     follow_kind::<CustomResourceDefinition>(shared, client, limits).await;
 }
 
-/// Asks for a refresh when an APIService comes, changes or goes.
+/// Requests a refresh when an APIService is added, changed or deleted.
 pub(super) async fn follow_api_services(shared: Arc<Shared>, client: kube::Client, limits: Limits) {
     follow_kind::<APIService>(shared, client, limits).await;
 }
 
-/// A server that does not let us watch the resource is asked again now and then: what is looked up and not known is found
-/// all the same.
+/// Watches a kind. If the API server forbids the watch, the watch is retried, and lookups of unknown resources still cause refreshes.
 async fn follow_kind<K>(shared: Arc<Shared>, client: kube::Client, limits: Limits)
 where
     K: kube::Resource<DynamicType = ()>,
@@ -81,7 +80,7 @@ where
     follow(&source, bounds, &mut notice).await;
 }
 
-/// Says that something changed. The objects themselves are not looked at.
+/// Notifies of changes, without reading the objects.
 struct Notice {
     shared: Arc<Shared>,
     kind: String,

@@ -1,4 +1,4 @@
-//! Discovery in front of an API server that answers by rote.
+//! Discovery from an API server with fixed documents.
 
 use super::*;
 use crate::body::{Body, full};
@@ -9,7 +9,7 @@ use http::{Request, Response};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 
-/// Answers paths with documents and counts the calls; what it does not hold is a 404.
+/// An API server with fixed documents by path; counts the calls. Other paths return 404.
 #[derive(Default)]
 struct Rote {
     documents: Mutex<HashMap<String, (u16, Value)>>,
@@ -54,7 +54,7 @@ fn group_list(groups: &[Value]) -> Value {
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": groups})
 }
 
-/// Watches of definitions that stay silent.
+/// Starts discovery; the watches of definitions stay silent.
 fn start(rote: &Arc<Rote>) -> Arc<Discovery> {
     Discovery::start(rote.clone(), client(|_, _| None), Limits::default())
 }
@@ -138,7 +138,7 @@ async fn what_cannot_be_refreshed_stays() {
     let rote = Rote::new(&[("/apis", apis("Current", aggregated("other", "v1", "Current", &["b"])))]);
     let discovery = start(&rote);
     discovery.wait_synced().await;
-    // Stale and empty: kept. Gone: gone.
+    // A stale, empty version keeps its resources. A removed group disappears.
     rote.set(
         "/apis",
         200,
@@ -147,7 +147,7 @@ async fn what_cannot_be_refreshed_stays() {
     assert!(discovery.resource("x", "v1", "x").await.is_none());
     assert!(discovery.known("one", "v1", "a").is_some());
     assert!(discovery.known("other", "v1", "b").is_none());
-    // A refresh that fails as a whole changes nothing.
+    // A refresh that fails as a whole leaves the table unchanged.
     rote.set("/apis", 500, json!({}));
     assert!(discovery.resource("x", "v1", "x").await.is_none());
     assert!(discovery.known("one", "v1", "a").is_some() && discovery.is_synced());

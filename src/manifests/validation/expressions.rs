@@ -1,4 +1,4 @@
-//! What is in a policy beside the requests that it is for: expressions, and what stands with them.
+//! Validates a policy's expressions, and the fields beside them.
 
 use super::{Faults, given, items, text};
 use crate::cel::Type;
@@ -12,12 +12,12 @@ const MAX_AUDIT_ANNOTATIONS: usize = 20;
 const MAX_AUDIT_ANNOTATION_BYTES: usize = 5 * 1024;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
-/// An expression, and how it is compiled.
+/// An expression, and the text of its error.
 struct Source<'a> {
     field: &'a str,
-    /// As it is compiled.
+    /// The text to compile.
     text: &'a str,
-    /// As it is told.
+    /// The text that the error quotes.
     given: &'a str,
 }
 
@@ -37,7 +37,7 @@ pub fn match_condition(expression: &str, field: &str, has_parameters: bool, faul
     source.check(&Compiler::new(has_parameters), declarations, &[Type::Bool], faults);
 }
 
-/// Variables and validations, or mutations, of a policy's spec; `policy` is its name.
+/// Validates the variables, and the validations or mutations, of a policy's spec. `policy` is the policy's name.
 pub fn policy(spec: &Value, policy: &str, is_validating: bool, faults: &mut Faults) {
     let has_parameters = spec.get("paramKind").is_some_and(|kind| !kind.is_null());
     let mut compiler = Compiler::new(has_parameters);

@@ -1,13 +1,13 @@
-//! Metadata of objects of the cluster's scope (`genericvalidation.ValidateObjectMeta`).
+//! Validates metadata of cluster-scoped objects (`genericvalidation.ValidateObjectMeta`).
 
 use super::{Faults, items, text};
 use crate::names::{dns_1123_subdomain_errors, label_value_errors, mask_trailing_dash, qualified_name_errors};
 use serde_json::{Map, Value};
 
-/// How many bytes annotations may have in all (`TotalAnnotationSizeLimitB`).
+/// The maximum bytes of all annotations together (`TotalAnnotationSizeLimitB`).
 const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
 
-/// Says what is wrong with the metadata; names are DNS subdomains.
+/// Validates the metadata of an object whose name is a DNS subdomain.
 pub(super) fn check(metadata: &Value, faults: &mut Faults) {
     let (name, prefix) = (text(metadata, "name"), text(metadata, "generateName"));
     if !prefix.is_empty() {

@@ -1,7 +1,7 @@
-//! What the API says of admission configurations (`kubernetes/pkg/apis/admissionregistration/validation`), fault by fault.
+//! Validates admission configurations like the API (`kubernetes/pkg/apis/admissionregistration/validation`), fault by fault.
 //!
-//! It reads defaulted objects that were decoded as their kind: what has another type than the kind's cannot be there.
-//! Expressions are compiled as they are when the API evaluates them.
+//! The objects are defaulted and were decoded as their kind, so no field has a wrong type. Expressions are compiled in the same
+//! environment as in their evaluation.
 
 mod expressions;
 mod metadata;
@@ -17,7 +17,7 @@ use crate::cel::environment::NOT_INSTANTIATED;
 use crate::go_text::go_quote;
 use serde_json::Value;
 
-/// The faults of an object in the texts of `field.Error`, in the order in which they were found.
+/// The validation errors of an object in the texts of `field.Error`, in kube-apiserver's order.
 #[derive(Debug, Default)]
 pub struct Faults(pub Vec<String>);
 
@@ -32,12 +32,12 @@ impl Faults {
         self.add(field, "Required value", detail);
     }
 
-    /// `field.Invalid` of a text.
+    /// `field.Invalid` for a string value.
     fn invalid(&mut self, field: &str, value: &str, detail: &str) {
         self.add(field, &format!("Invalid value: {}", go_quote(value)), detail);
     }
 
-    /// Why an expression does not compile (`convertCELErrorToValidationError`).
+    /// The error of an expression that does not compile (`convertCELErrorToValidationError`).
     fn not_compiled(&mut self, field: &str, expression: &str, why: &str) {
         match why.starts_with(NOT_INSTANTIATED) {
             true => self.add(field, "Internal error", why),
@@ -45,7 +45,7 @@ impl Faults {
         }
     }
 
-    /// `field.Invalid` of anything else.
+    /// `field.Invalid` for a value of another type.
     fn invalid_value(&mut self, field: &str, value: impl std::fmt::Display, detail: &str) {
         self.add(field, &format!("Invalid value: {value}"), detail);
     }
@@ -60,7 +60,7 @@ impl Faults {
         self.add(field, &format!("Duplicate value: {}", go_quote(value)), "");
     }
 
-    /// `field.NotSupported`, unless the value is one of those that are.
+    /// `field.NotSupported`, unless the value is supported.
     fn one_of(&mut self, field: &str, value: &str, supported: &[&str]) {
         if !supported.contains(&value) {
             let supported: Vec<_> = supported.iter().map(|value| go_quote(value)).collect();
@@ -70,22 +70,22 @@ impl Faults {
     }
 }
 
-/// The text of a field; empty where there is none.
+/// The string in a field; empty if the field is missing.
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The text of a field that may be missing.
+/// The string in an optional field.
 fn given<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field).and_then(Value::as_str)
 }
 
-/// The items of a list; none where it is missing.
+/// The items of a list; empty if the field is missing.
 fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The texts of a list.
+/// The strings in a list.
 fn texts<'a>(value: &'a Value, field: &str) -> Vec<&'a str> {
     items(value, field).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }

@@ -1,4 +1,4 @@
-//! Policies and their bindings.
+//! Validates policies and their bindings.
 
 use super::webhook::match_conditions;
 use super::{Faults, expressions, given, items, metadata, rules, selector, text, texts};
@@ -7,10 +7,10 @@ use crate::object::Object;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// What a MutatingAdmissionPolicy can be for.
+/// The operations that a MutatingAdmissionPolicy may match.
 const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 
-/// What is wrong with a ValidatingAdmissionPolicy (`validateValidatingAdmissionPolicySpec`) or a MutatingAdmissionPolicy
+/// Validates a ValidatingAdmissionPolicy (`validateValidatingAdmissionPolicySpec`) or a MutatingAdmissionPolicy
 /// (`validateMutatingAdmissionPolicySpec`).
 pub fn policy(kind: &str, object: &Object) -> Faults {
     let mut faults = Faults::default();
@@ -42,7 +42,7 @@ pub fn policy(kind: &str, object: &Object) -> Faults {
     faults
 }
 
-/// What is wrong with a binding of either kind (`validateValidatingAdmissionPolicyBindingSpec`).
+/// Validates a binding of either kind (`validateValidatingAdmissionPolicyBindingSpec`).
 pub fn binding(kind: &str, object: &Object) -> Faults {
     let mut faults = Faults::default();
     metadata::check(object.get(&["metadata"]).unwrap_or(&Value::Null), &mut faults);
@@ -69,7 +69,7 @@ pub fn binding(kind: &str, object: &Object) -> Faults {
     faults
 }
 
-/// Says which operations of rules no mutating policy can be for.
+/// Reports operations of rules that a MutatingAdmissionPolicy may not match.
 fn mutable(matched: &Value, path: &str, faults: &mut Faults) {
     for operation in items(matched, "resourceRules").iter().flat_map(|rule| texts(rule, "operations")) {
         faults.one_of(&format!("{path}.resourceRules.operations"), operation, &MUTATING_OPERATIONS);

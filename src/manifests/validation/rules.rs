@@ -1,4 +1,4 @@
-//! Rules of webhooks and policies (`validateRuleWithOperations`).
+//! Validates rules of webhooks and policies (`validateRuleWithOperations`).
 
 use super::{Faults, given, texts};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 
-/// Says what is wrong with a rule; subresources may be named.
+/// Validates a rule, which may name subresources.
 pub(super) fn check(rule: &Value, path: &str, faults: &mut Faults) {
     let field = format!("{path}.operations");
     let operations = texts(rule, "operations");
@@ -38,7 +38,7 @@ pub(super) fn check(rule: &Value, path: &str, faults: &mut Faults) {
     }
 }
 
-/// Beside `*` nothing else may be named.
+/// Reports other values beside `*`.
 fn alone(values: &[&str], field: &str, what: &str, faults: &mut Faults) {
     if values.len() > 1 && values.contains(&"*") {
         faults.invalid_value(field, json!(values), &format!("if '*' is present, must not specify other {what}"));
@@ -51,7 +51,7 @@ fn resources(resources: &[&str], field: &str, faults: &mut Faults) {
         faults.required(field, "");
     }
     let (mut whole, mut anywhere) = (Vec::new(), Vec::new());
-    // The last resource without a subresource counts, as in kube-apiserver.
+    // Only the last resource without a subresource counts, as in kube-apiserver.
     let mut names_one = false;
     for (index, resource) in resources.iter().enumerate() {
         let field = format!("{field}[{index}]");

@@ -1,10 +1,10 @@
-//! Label selectors (`metav1validation.ValidateLabelSelector`).
+//! Validates label selectors (`metav1validation.ValidateLabelSelector`).
 
 use super::{Faults, items, metadata, text, texts};
 use crate::names::{label_value_errors, qualified_name_errors};
 use serde_json::Value;
 
-/// Says what is wrong with the selector in a field of an object, if there is one.
+/// Validates the selector in a field of an object, if the field exists.
 pub(super) fn check(parent: &Value, path: &str, name: &str, faults: &mut Faults) {
     let Some(selector) = parent.get(name) else { return };
     let field = format!("{path}.{name}");

@@ -1,4 +1,4 @@
-//! Where a webhook is (`webhook.ValidateWebhookURL`, `ValidateWebhookService`).
+//! Validates the address of a webhook (`webhook.ValidateWebhookURL`, `ValidateWebhookService`).
 
 use super::{Faults, given, text};
 use crate::go_text::go_quote;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const FORM: &str = "; desired format: https://host[/path]";
 
-/// Says what is wrong with a clientConfig.
+/// Validates a clientConfig.
 pub(super) fn check(config: &Value, path: &str, faults: &mut Faults) {
     match (given(config, "url"), config.get("service").filter(|service| !service.is_null())) {
         (Some(url), None) => self::url(url, &format!("{path}.url"), faults),
@@ -59,7 +59,7 @@ fn service(service: &Value, field: &str, faults: &mut Faults) {
         _ if !path.starts_with('/') => faults.invalid(&field, path, "must start with a '/'"),
         _ => {}
     }
-    // Whatever the first character is, it is taken for the slash.
+    // The first character is skipped even if it is not a slash, as in kube-apiserver.
     let rest = path.char_indices().nth(1).and_then(|(at, _)| path.get(at..)).unwrap_or_default();
     for (index, segment) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
         if segment.is_empty() {
@@ -72,7 +72,7 @@ fn service(service: &Value, field: &str, faults: &mut Faults) {
     }
 }
 
-/// A URL as Go's `url.Parse` takes it apart.
+/// A URL with the components of Go's `url.Parse`.
 struct Parsed<'a> {
     scheme: String,
     user: Option<&'a str>,
@@ -141,7 +141,7 @@ fn check_host(host: &str) -> Result<(), String> {
     }
 }
 
-/// `url.unescape`, as far as it finds faults.
+/// `url.unescape`, only its errors.
 fn check_escapes(text: &str) -> Result<(), String> {
     for (at, _) in text.match_indices('%') {
         let rest = &text.as_bytes()[at..];

@@ -1,4 +1,4 @@
-//! Webhook configurations (`ValidateValidatingWebhookConfiguration`, `ValidateMutatingWebhookConfiguration`).
+//! Validates webhook configurations (`ValidateValidatingWebhookConfiguration`, `ValidateMutatingWebhookConfiguration`).
 
 use super::{Faults, expressions, given, items, metadata, rules, selector, text, texts, url};
 use crate::names::{dns_1035_label_errors, dns_1123_subdomain_errors, qualified_name_errors};
@@ -6,13 +6,13 @@ use crate::object::Object;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// The AdmissionReview versions that the API server before this one understood, too.
+/// The AdmissionReview versions of which a configuration must name at least one.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
-/// How many matchConditions a webhook may have.
+/// The maximum number of matchConditions of a webhook.
 const MAX_MATCH_CONDITIONS: usize = 64;
 
-/// What is wrong with a configuration of either kind that is to be created.
+/// Validates a new configuration of either kind.
 pub fn configuration(object: &Object) -> Faults {
     let mut faults = Faults::default();
     metadata::check(object.get(&["metadata"]).unwrap_or(&Value::Null), &mut faults);
@@ -92,7 +92,7 @@ fn review_versions(hook: &Value, field: &str, faults: &mut Faults) {
     }
 }
 
-/// `validateMatchConditions`; with `params` where there are parameters.
+/// `validateMatchConditions`. `has_parameters` declares `params` in the expressions.
 pub(super) fn match_conditions(parent: &Value, field: &str, has_parameters: bool, faults: &mut Faults) {
     let conditions = items(parent, "matchConditions");
     if conditions.len() > MAX_MATCH_CONDITIONS {

@@ -29,7 +29,7 @@ fn request(operation: Operation, group: &str, resource: &str, namespace: &str) -
     attributes
 }
 
-/// The positions of what may take the request with its object.
+/// The positions of the criteria that may match the request with its object.
 fn positions(all: &[Option<Criteria>], attributes: &Attributes) -> Vec<usize> {
     let (index, cluster) = (Index::new(all.iter().map(Option::as_ref)), Cluster::fixed(default_state()));
     let find = || {
@@ -76,7 +76,7 @@ fn candidates_are_what_names_group_and_resource_or_any_in_order() {
     }
 }
 
-/// How many positions are looked at for a request.
+/// The number of positions that are visited for a request.
 fn listed(index: &Index, all: &[Option<Criteria>], attributes: &Attributes) -> usize {
     let cluster = Cluster::fixed(FixedState::default());
     index.candidates(all, Option::as_ref, attributes, &cluster).left.iter().map(|list| list.len()).sum()
@@ -177,7 +177,7 @@ fn selectors_leave_out_what_they_do_not_match() {
     let unknown = request(Operation::Update, "", "pods", "nobody-knows");
     assert_eq!(positions(&all, &unknown), [0, 1, 2, 3, 5, 6, 7], "nor is what has one that the cache lacks");
 
-    // The labels of a namespace that is written are its own.
+    // A namespace that is written is matched by its own labels.
     let mut namespace = request(Operation::Update, "", "namespaces", "default");
     namespace.object = Some(labelled(json!({"env": "prod"})));
     assert_eq!(positions(&all, &namespace), [0, 2, 6, 7]);

@@ -1,15 +1,15 @@
-//! Whether an extended apply configuration comes to what was admitted.
+//! Compares the outcome of an extended apply configuration with the admitted object.
 //!
-//! Four forms of the object are compared: what the client's configuration came to (`first`), what mutating plugins were
-//! shown of that (`before`), what they made of it (`admitted`), and what the extended configuration comes to (`second`). What
-//! the API server does to the one it does to the other.
+//! Four forms of the object are compared: the outcome of the client's configuration (`first`), the object that mutating plugins
+//! were shown (`before`), the object after them (`admitted`), and the outcome of the extended configuration (`second`). A change
+//! that the API server makes to both outcomes is no deviation.
 
 use serde_json::{Map, Value};
 
-/// Fields of the metadata that the API server keeps.
+/// The fields of the metadata that the API server maintains.
 const KEPT_BY_SERVER: [&str; 5] = ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"];
 
-/// The first place at which what would be stored is not what was admitted.
+/// Returns the path of the first field in which the outcome differs from the admitted object.
 pub(super) fn deviation(
     first: &Map<String, Value>,
     before: &Map<String, Value>,
@@ -70,7 +70,7 @@ fn value(
     }
 }
 
-/// Whether the API server set the two at different times.
+/// Whether both values are times, which the API server has set at different moments.
 fn are_times(first: Option<&Value>, second: Option<&Value>) -> bool {
     let is_time = |value: Option<&Value>| {
         value.and_then(Value::as_str).is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok())

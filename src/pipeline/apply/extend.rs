@@ -1,15 +1,16 @@
-//! An apply configuration that says more: what admission made of what the configuration came to.
+//! Extends an apply configuration with the changes that admission made to its outcome.
 //!
-//! What it says then is tried before it counts: `deviation.rs` compares. What cannot be said so is written.
+//! A dry run of the extended configuration checks the outcome (`deviation.rs`). Other changes are sent in a patch or a create.
 
 use crate::object::merge::{Atom, Items, Node};
 use serde_json::{Map, Value, json};
 
-/// How many pairs of items are compared: a list may have far more items than anybody has a use for.
+/// The highest number of pairs of items that are compared. A list may have far more items than any real use needs.
 const MAX_PAIRS: usize = 1 << 22;
 
-/// Has an apply configuration say of an object what admission made of it. None when it took away what the configuration
-/// does not say, or changed an item that cannot be told from others: no apply configuration can say so.
+/// Adds the changes that admission made to an object to its apply configuration. `None` if admission removed a field that the
+/// configuration does not have, or changed an item that cannot be distinguished from others: no apply configuration can express
+/// these changes.
 pub(super) fn extend(
     configuration: &mut Map<String, Value>,
     before: &Map<String, Value>,
@@ -54,7 +55,7 @@ pub(super) fn extend(
     Some(())
 }
 
-/// The same for a list whose items are told apart by keys.
+/// Extends a list whose items are identified by keys.
 fn extend_list(
     configuration: &mut Map<String, Value>,
     field: &str,
@@ -99,7 +100,7 @@ fn extend_list(
         let given = list.get_mut(at).and_then(Value::as_object_mut)?;
         extend(given, before, after, node)?;
     }
-    // The order of the items is what the configuration says.
+    // The configuration determines the order of the items.
     list.sort_by_key(|given| new.iter().position(|item| named(given, item)));
     Some(())
 }

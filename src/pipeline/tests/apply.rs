@@ -1,12 +1,12 @@
-//! Apply: what is stored is what was admitted, or nothing.
+//! Apply: the stored object is the admitted one, or nothing is stored.
 
 use super::*;
 use http::header::CONTENT_TYPE;
 
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// A transport to a server that takes an apply configuration for a merge patch; `tamper` may change the configurations that
-/// admission extended. It counts the configurations that were not only tried.
+/// A transport to a server that treats an apply configuration as a merge patch; `tamper` may change the configurations that
+/// admission extended. Counts the configurations that are not dry runs.
 fn applying(server: &Arc<embedded::Server>, tamper: fn(&mut Value)) -> (SharedTransport, Arc<AtomicUsize>) {
     let (server, forwarded) = (server.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = forwarded.clone();
@@ -77,7 +77,7 @@ async fn an_apply_with_a_version_that_admission_did_not_see_is_never_forwarded()
     let (code, status) = path.ask("PATCH", &uri, APPLY, configuration.to_string()).await;
     assert_eq!((code, &status["reason"]), (409, &json!("Conflict")));
     assert_eq!(forwarded.load(Ordering::SeqCst), 0);
-    // The mutating phase sees the version that the client names, as kube-apiserver's does.
+    // The mutating phase sees the version that the client names, as in kube-apiserver.
     configuration["metadata"]["labels"] = json!({"mark": "me", "id": "guessed"});
     let (code, _) = path.ask("PATCH", &uri, APPLY, configuration.to_string()).await;
     assert_eq!((code, mutated("guessed"), forwarded.load(Ordering::SeqCst)), (409, 1, 0));

@@ -1,4 +1,4 @@
-//! Requests that try to have something stored that was not admitted, or plugins act on what is not to be.
+//! Requests that try to store an object that was not admitted, or to make plugins act on an object that is not stored.
 
 use super::*;
 
@@ -25,7 +25,7 @@ async fn a_plugin_may_change_what_is_stored_but_not_where() {
         let (found, status) = path.json("PUT", &at("tricky"), &object).await;
         assert_eq!((found, &status["message"]), (code, &json!(message)), "PUT {trick}");
         if trick == "rename" {
-            // Once for every object and once more for its kind, as kube-apiserver says it.
+            // kube-apiserver reports the error twice: for every object, and for the kind.
             assert_eq!(status["details"]["causes"].as_array().map(Vec::len), Some(2));
         }
         let patch = json!({"metadata": {"labels": {"trick": trick}}}).to_string();
@@ -118,7 +118,7 @@ async fn an_exec_goes_on_with_the_options_that_were_admitted() {
     assert!(forwarded.lock().unwrap().is_empty());
 }
 
-/// A URL's parameters, those of one name in order.
+/// Returns the parameters of a URL, sorted by name; the values of one name keep their order.
 fn query_of(uri: &str) -> Vec<(String, String)> {
     let query = uri.split_once('?').unwrap().1;
     let mut pairs: Vec<_> = crate::request::query::query_pairs(query).collect();
@@ -371,7 +371,7 @@ async fn what_is_nested_as_deep_as_may_be_can_be_changed_and_deleted() {
     let path = Path::new().await;
     let collection = "/apis/apps/v1/namespaces/default/controllerrevisions";
     let revision = |name: &str, depth: usize| {
-        // One level is the object's own.
+        // The object itself is one level.
         let mut data = json!({});
         for _ in 2..depth {
             data = json!({"a": data});

@@ -1,4 +1,4 @@
-//! What is told of a collection that was deleted: no more, and no less, than what was.
+//! The answer to a deletecollection: exactly the objects that were deleted.
 
 use super::*;
 use http::header::WARNING;
@@ -65,7 +65,7 @@ async fn one_users_large_reads_wait_for_each_other() {
     let mut object = config_map("large");
     object["data"]["a"] = json!("x".repeat(600 << 10));
     assert_eq!(path.json("POST", uri, &object).await.0, 201);
-    // The half of it is less than the object needs, so it is all that one user gets.
+    // Half of this room is less than the object needs, so one user's read takes that user's whole share.
     let limits = Limits { whole_answers_bytes: 1 << 20, ..Limits::default() };
     path.pipeline.gateway.room = Room::new(&limits);
     let caller = |name: &str| Caller {

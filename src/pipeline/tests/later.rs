@@ -1,5 +1,5 @@
-//! In front of an API server of a later release: what it has and what is not known here is neither shown nor lost. The embedded
-//! API server plays it, for it stores what it is sent.
+//! In front of an API server of a later release, fields that are unknown here are neither shown nor lost. The embedded API server
+//! plays that server, because it stores unknown fields.
 
 use super::*;
 use bytes::Bytes;
@@ -32,7 +32,7 @@ async fn before(minor: &'static str) -> (Path, Log) {
                 notes.lock().unwrap().push((content_type, body.clone()));
             }
             if parts.headers.get(CONTENT_TYPE).is_some_and(|form| form == STRATEGIC) {
-                // Whose lists it merges as a whole.
+                // The embedded API server merges lists as a whole then.
                 parts.headers.insert(CONTENT_TYPE, MERGE.parse().unwrap());
             }
             crate::upstream::Transport::send(&behind, Request::from_parts(parts, full(body))).await
@@ -63,7 +63,7 @@ fn uri(name: &str) -> String {
     format!("{PODS}/{name}")
 }
 
-/// No plugin was shown any of it.
+/// Checks that no plugin saw an unknown field.
 #[track_caller]
 fn assert_unseen(name: &str) {
     let seen = seen(name);
@@ -79,7 +79,7 @@ async fn what_is_created_has_all_that_was_sent() {
         for (form, body) in [("application/json", sent.clone()), ("application/yaml", sent.clone())] {
             let answer =
                 path.ask_raw("POST", &format!("{PODS}?fieldValidation=Strict"), &[("content-type", form)], body).await;
-            // It is for the API server to say what it does not know.
+            // Only the API server can refuse unknown fields.
             assert_eq!((answer.status().as_u16(), answer.headers().get(WARNING)), (201, None));
             let stored = path.stored(&uri(name)).await;
             assert_whole(&stored);
@@ -111,7 +111,7 @@ async fn a_patch_takes_nothing_away_that_it_does_not_name() {
         let (path, log) = before(minor).await;
         let name = format!("patched-{minor}");
         for mark in [json!({}), json!({"mark": "me"})] {
-            // It is there, whatever release the API server says that it is of.
+            // The stored object has the unknown fields, whatever release the API server reports.
             let request = Request::builder().method("POST").uri(PODS).header(CONTENT_TYPE, "application/json");
             let request = request.body(full(pod(&name, json!({})).to_string())).unwrap();
             crate::upstream::Transport::send(&path.server, request).await.unwrap();
@@ -191,7 +191,7 @@ async fn an_update_writes_what_was_read() {
         assert_whole(&stored);
         assert_eq!(stored["metadata"]["labels"]["admitted"] == "yes", label == "mark");
     }
-    // Who leaves it out takes it away, as from any API server.
+    // A PUT without the field removes the field, as at any API server.
     let mut read = path.stored(&uri("put")).await;
     read["spec"].as_object_mut().unwrap().remove("next");
     assert_eq!(path.json("PUT", &uri("put"), &read).await.0, 200);
@@ -211,7 +211,7 @@ fn field(number: u8, content: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
 }
 
-/// A ConfigMap with this label and what else there is in its message.
+/// Encodes a ConfigMap with this label and the additional bytes `more`.
 fn encoded(name: &str, label: (&str, &str), more: &[u8]) -> Vec<u8> {
     let label = field(11, &[field(1, label.0.as_bytes()), field(2, label.1.as_bytes())].concat());
     let metadata = field(1, &[field(1, name.as_bytes()), label].concat());
@@ -230,10 +230,10 @@ async fn protobuf_with_numbers_that_are_not_known_goes_on_as_it_came_or_not_at_a
         path.ask("POST", CONFIG_MAPS, PROTOBUF, encoded("changed-numbers", ("mark", "me"), &more)).await;
     assert_eq!((code, &status["reason"]), (415, &json!("UnsupportedMediaType")), "{status}");
     assert!(status["message"].as_str().unwrap().ends_with("send it as application/json"), "{status}");
-    // Two readers may read text that is no UTF-8 in two ways.
+    // Two readers may decode text that is not UTF-8 in two ways.
     let odd = [more, field(2, &[field(1, b"k"), field(2, b"\xff")].concat())].concat();
     assert_eq!(path.ask("POST", CONFIG_MAPS, PROTOBUF, encoded("odd", ("a", "b"), &odd)).await.0, 415);
-    // What admission changed is not written in protobuf.
+    // The proxy sends a changed object in JSON.
     assert_eq!(path.ask("POST", CONFIG_MAPS, PROTOBUF, encoded("plain", ("mark", "me"), &[])).await.0, 201);
     assert_eq!(log.lock().unwrap().pop().unwrap().0, "application/json");
 }

@@ -12,8 +12,8 @@ enum Second {
     Unreachable,
 }
 
-/// A transport that answers every create with managed fields that include a field of admission, every write of owners with `second`
-/// and every read with YAML; and the list of these writes and reads.
+/// Returns a transport that answers every create with managedFields that include a field of admission, every write of owners with
+/// `second`, and every read with YAML; and the list of these writes and reads.
 fn owning(server: &Arc<embedded::Server>, second: Second) -> (SharedTransport, Arc<Mutex<Vec<String>>>) {
     let (server, requests) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
     let sent = requests.clone();
@@ -58,7 +58,7 @@ async fn what_is_stored_is_answered_although_its_owners_are_not_corrected() {
         let uri = format!("{ROLES}?fieldManager=m");
         let (code, created) = path.json("POST", &uri, &role).await;
         assert_eq!((code, &created["metadata"]["name"]), (201, &json!("odd?name#1")), "{created}");
-        // As the caller, and where the caller may not, as the proxy; never at the path of another object.
+        // The proxy writes as the caller, then as itself if the caller may not; never at the path of another object.
         let mut expected = vec![format!("PATCH {ROLES}/odd%3Fname%231?fieldManager=m"); attempts];
         assert_eq!(*requests.lock().unwrap(), expected);
 

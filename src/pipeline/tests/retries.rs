@@ -1,4 +1,4 @@
-//! Writes that start over: which part of them, how often, and on what.
+//! Writes that start over: the repeated part, the number of attempts, and the object.
 
 use super::super::write::Attempts;
 use super::*;
@@ -13,7 +13,7 @@ fn refusal(reason: &str) -> Vec<u8> {
     status.to_string().into_bytes()
 }
 
-/// A transport whose first `times` requests of this method are answered with 409 and this body.
+/// Returns a transport that answers the first `times` requests of this method with 409 and this body.
 fn refusing(
     server: &Arc<embedded::Server>,
     method: Method,
@@ -98,7 +98,7 @@ async fn a_conflict_is_understood_in_cbor() {
     assert_eq!((answer.status().as_u16(), puts.load(Ordering::SeqCst)), (200, 2));
 }
 
-/// Filters and routes do not know CBOR.
+/// Filters and routes do not support CBOR.
 #[tokio::test]
 async fn a_refusal_is_in_cbor_where_a_handler_answers() {
     let server = embedded::Server::new(embedded::Limits::default());
@@ -143,8 +143,8 @@ fn a_write_starts_over_as_long_as_the_object_changes() {
     assert_eq!(attempts(&mut repeated_and_new.into_iter()), 7);
 }
 
-/// A transport that answers deletes which name a version as `Store.Delete` does where the options take away the last finalizer;
-/// the version that the object is said to have is the one that is named, and so much more.
+/// Returns a transport that answers a delete with a resourceVersion as `Store.Delete` does if the options remove the last
+/// finalizer. The stored version in the answer is the given one plus `ahead`.
 fn losing(server: &Arc<embedded::Server>, ahead: u64) -> (SharedTransport, Arc<Mutex<Vec<Value>>>) {
     let (server, bodies) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
     let sent = bodies.clone();

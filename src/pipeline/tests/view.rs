@@ -1,4 +1,4 @@
-//! The validating phase sees the object as it would be stored, and nothing of that is sent.
+//! The validating phase sees the object as it would be stored; that form is never sent.
 
 use super::*;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
@@ -18,10 +18,10 @@ fn deployment(name: &str) -> Value {
                     "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
 }
 
-/// Method, URL and body of every write.
+/// The method, URL and body of every write.
 type Writes = Arc<Mutex<Vec<(String, String, Value)>>>;
 
-/// A transport that remembers them.
+/// Returns a transport that records the writes.
 fn recorded(server: &Arc<embedded::Server>) -> (SharedTransport, Writes) {
     let (server, writes) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
     let written = writes.clone();
@@ -159,7 +159,7 @@ async fn annotations_of_the_phase_count_unless_the_api_server_refuses_first() {
         assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, code, "{name}");
         assert_eq!(noted(), expected, "{name}");
     }
-    // Of each of a collection.
+    // A deletecollection annotates for each object.
     let these = format!("{CONFIG_MAPS}?labelSelector=note");
     assert_eq!(path.json("DELETE", &these, &json!({})).await.0, 200);
     assert_eq!(noted(), ["one", "two"]);
@@ -207,7 +207,7 @@ async fn nothing_is_tried_at_an_aggregated_api_before_it_is_admitted() {
         let (written, mut answer) = (written.clone(), stored.clone());
         async move {
             if request.uri().path().ends_with("/selfsubjectaccessreviews") {
-                // Who is refused is asked about; that stores nothing.
+                // An access review for a refused caller stores nothing.
                 let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "metadata": {},
                                     "spec": {}, "status": {"allowed": true}});
                 return Ok(Response::new(full(review.to_string())));

@@ -1,4 +1,4 @@
-//! The forms in which requests come and go: what reaches the API server, and in which bytes.
+//! The encodings of requests and answers: the bytes that reach the API server.
 
 use super::*;
 use bytes::Bytes;
@@ -11,13 +11,13 @@ fn field(number: u8, content: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
 }
 
-/// A message in its envelope.
+/// Encodes a message in its envelope.
 fn protobuf(kind: &str, message: &[u8]) -> Vec<u8> {
     let type_meta = [field(1, b"v1"), field(2, kind.as_bytes())].concat();
     [b"k8s\0".to_vec(), field(1, &type_meta), field(2, message)].concat()
 }
 
-/// A ConfigMap of this name, resourceVersion and label, and what else there is in its message.
+/// Encodes a ConfigMap with this name, resourceVersion and label, and the additional bytes `more`.
 fn encoded(name: &str, version: &str, label: (&str, &str), more: &[u8]) -> Vec<u8> {
     let label = field(11, &[field(1, label.0.as_bytes()), field(2, label.1.as_bytes())].concat());
     let metadata = field(1, &[field(1, name.as_bytes()), field(6, version.as_bytes()), label].concat());
@@ -32,7 +32,7 @@ struct Forwarded {
     body: Bytes,
 }
 
-/// A path that notes the writes behind it.
+/// Returns a path that records the forwarded writes.
 async fn recorded() -> (Path, Arc<Mutex<Vec<Forwarded>>>) {
     let server = embedded::Server::new(embedded::Limits::default());
     let (behind, log) = (server.clone(), Arc::new(Mutex::new(Vec::new())));
@@ -64,7 +64,7 @@ async fn an_object_in_protobuf_goes_on_as_it_came_unless_admission_changed_it() 
     for (name, label, more, is_verbatim) in [
         ("as-it-came", ("a", "b"), &[][..], true),
         ("changed", ("mark", "me"), &[], false),
-        // Nobody here has seen what is in fields that are not known here.
+        // Plugins have not seen the unknown fields.
         ("with-more", ("a", "b"), &hidden, false),
     ] {
         let body = encoded(name, "", label, more);
@@ -149,7 +149,7 @@ async fn what_admission_changed_goes_on_in_protobuf_where_that_is_taken() {
         object["metadata"]["labels"] = json!({"mark": "me"});
         object
     };
-    // What protobuf cannot say: an empty map is not nil.
+    // Protobuf cannot carry an empty map: it would be nil.
     let mut empty = marked("wire-empty");
     empty["data"] = json!({});
     for (object, forms) in [

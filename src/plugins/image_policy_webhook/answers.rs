@@ -1,4 +1,4 @@
-//! What the backend said of a spec, for a while.
+//! A cache of the backend's answers.
 
 use super::review::Verdict;
 use moka::policy::EvictionPolicy;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How many answers are remembered (`NewLRUExpireCache(1024)`).
+/// The number of cached answers (`NewLRUExpireCache(1024)`).
 const ENTRIES: usize = 1024;
 
-/// The answers, by the hash of their spec: a spec is as long as its writer likes.
+/// The answers, by the hash of the review's spec, because the length of a spec is not bounded.
 pub struct Answers {
     allow_ttl: Duration,
     deny_ttl: Duration,
@@ -20,14 +20,14 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// None yet. They take about `bytes` in all: a longer answer than fits in is not remembered.
+    /// An empty cache of about `bytes` bytes. An answer that is longer than its share is not cached.
     pub fn new(allow_ttl: Duration, deny_ttl: Duration, bytes: usize) -> Self {
         let entries = u64::try_from(ENTRIES).unwrap_or(u64::MAX);
         let cache = Cache::builder().max_capacity(entries).eviction_policy(EvictionPolicy::lru()).build();
         Self { allow_ttl, deny_ttl, entry_bytes: bytes / ENTRIES, cache }
     }
 
-    /// What was said of this spec, if that still counts.
+    /// The answer about the spec, unless the answer has expired.
     pub fn of(&self, spec: &str) -> Option<Arc<Verdict>> {
         let key = key(spec);
         let (verdict, until) = self.cache.get(&key)?;
@@ -38,7 +38,7 @@ impl Answers {
         None
     }
 
-    /// Remembers what was said of this spec.
+    /// Caches the answer about the spec.
     pub fn remember(&self, spec: &str, verdict: &Arc<Verdict>) {
         let ttl = if verdict.allowed { self.allow_ttl } else { self.deny_ttl };
         if !ttl.is_zero() && verdict.size() <= self.entry_bytes {

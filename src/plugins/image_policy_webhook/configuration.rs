@@ -1,7 +1,6 @@
-//! The plugin's configuration: `imagePolicy`, which has no version.
+//! The plugin's configuration: `imagePolicy`, which has no apiVersion.
 
-use crate::go_text::duration;
-use crate::go_text::go_type;
+use crate::go_text::{duration, go_type};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,18 +9,18 @@ const SECOND: i64 = 1_000_000_000;
 const MILLISECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// The configuration, complete.
+/// The configuration with all defaults.
 #[derive(Debug, PartialEq)]
 pub struct Configuration {
-    /// The kubeconfig that names the backend. A relative path starts where the program does, as in kube-apiserver.
+    /// The kubeconfig of the backend. A relative path starts in the working directory, as in kube-apiserver.
     pub kubeconfig_file: PathBuf,
-    /// How long a yes is remembered.
+    /// The time for which a positive answer is cached.
     pub allow_ttl: Duration,
-    /// How long a no is remembered.
+    /// The time for which a negative answer is cached.
     pub deny_ttl: Duration,
-    /// The first pause between two attempts.
+    /// The pause before the first retry.
     pub retry_backoff: Duration,
-    /// Whether a pod passes where the backend does not answer.
+    /// Whether a pod is admitted if the backend fails.
     pub default_allow: bool,
 }
 
@@ -42,10 +41,10 @@ const DENY_TTL: Range =
     Range { field: "denyTTL", unit: SECOND, least: SECOND, most: 30 * MINUTE, default: 30 * SECOND };
 
 impl Configuration {
-    /// Reads it. Fields that it does not have do not matter, as in kube-apiserver.
+    /// Reads the configuration. Unknown fields are ignored, as in kube-apiserver.
     ///
     /// # Errors
-    /// With the field that is wrong.
+    /// If a field is invalid, with the field's name.
     pub fn read(value: &Value) -> Result<Self, String> {
         let root = value.as_object().ok_or("must be an object with imagePolicy")?;
         let none = Map::new();
@@ -75,7 +74,7 @@ impl Configuration {
     }
 }
 
-/// A field in any letter case, as Go's `encoding/json` finds it.
+/// Finds a field regardless of letter case, like Go's `encoding/json`.
 fn field<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     let folded = || fields.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
     fields.get(name).or_else(folded)
@@ -91,7 +90,7 @@ impl Range {
                 .ok_or_else(|| format!("imagePolicy.{name}: must be a whole number, not {}", go_type(value)))?,
         };
         let nanoseconds = match number {
-            // Turned off.
+            // -1 turns the cache off.
             -1 => 0,
             0 => default,
             number => {

@@ -1,25 +1,25 @@
-//! `imagepolicy.k8s.io/v1alpha1` ImageReview: what is asked, and what is answered.
+//! `imagepolicy.k8s.io/v1alpha1` ImageReview: the request to the backend, and its answer.
 
 use crate::admission::Attributes;
 use crate::go_text::go_type;
 use crate::kind::{GroupVersionKind, split_api_version};
-use crate::object::pod::{WrongType, spec_list};
 use crate::object::{Object, typed};
+use crate::plugins::rules::pod::{WrongType, spec_list};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
-/// What the keys of the annotations that are sent have in them.
+/// The part of a key that selects an annotation for the backend.
 const ANNOTATION_PART: &str = ".image-policy.k8s.io/";
 
-/// The spec of the review of a request, as JSON: also what an answer is remembered by.
+/// The spec of a request's review, as JSON. The spec is also the key of the cached answer.
 ///
 /// # Errors
-/// When the object is no pod.
+/// If the object is not a pod.
 pub fn spec(attributes: &Attributes) -> Result<String, WrongType> {
     let pod = attributes.object.as_ref().ok_or(WrongType)?;
-    // What else such a request changes is not stored (`dropNonEphemeralContainerUpdates`).
+    // The API server does not store other changes of such a request (`dropNonEphemeralContainerUpdates`).
     let is_debugging = attributes.subresource == "ephemeralcontainers";
     let annotated = attributes.old_object.as_deref().filter(|_| is_debugging).unwrap_or(pod);
     let lists: &[&str] = if is_debugging { &["ephemeralContainers"] } else { &["containers", "initContainers"] };
@@ -48,7 +48,7 @@ pub fn spec(attributes: &Attributes) -> Result<String, WrongType> {
     Ok(Value::Object(spec).to_string())
 }
 
-/// The annotations that are the backend's business (`filterAnnotations`).
+/// The annotations that the backend receives (`filterAnnotations`).
 fn annotations(pod: &Object) -> Result<BTreeMap<&str, &str>, WrongType> {
     let all = match pod.get(&["metadata", "annotations"]) {
         None | Some(Value::Null) => return Ok(BTreeMap::new()),
@@ -62,7 +62,7 @@ fn annotations(pod: &Object) -> Result<BTreeMap<&str, &str>, WrongType> {
     Ok(wanted.map(|(key, value)| (&**key, value.as_str().unwrap_or_default())).collect())
 }
 
-/// The review with this spec, as kube-apiserver writes it.
+/// The review with the spec, in kube-apiserver's encoding.
 pub fn body(spec: &str) -> String {
     format!(
         "{{\"kind\":\"{KIND}\",\"apiVersion\":\"{API_VERSION}\",\"metadata\":{{}},\"spec\":{spec},\
@@ -75,17 +75,17 @@ pub fn body(spec: &str) -> String {
 pub struct Verdict {
     /// Whether the pod may run its images.
     pub allowed: bool,
-    /// Why not.
+    /// The reason of a refusal.
     pub reason: String,
-    /// For the audit event, without the prefix of their keys.
+    /// Annotations for the audit event, whose keys lack the plugin's prefix.
     pub audit_annotations: Vec<(String, String)>,
 }
 
 impl Verdict {
-    /// Reads an answer. What it does not say is no.
+    /// Reads an answer. A missing field means that the pod is refused.
     ///
     /// # Errors
-    /// In Go's words, when it is no ImageReview.
+    /// If the answer is not an ImageReview, in Go's words.
     pub fn read(answer: &Map<String, Value>) -> Result<Self, String> {
         check_type(answer)?;
         let no_fields = Map::new();
@@ -119,7 +119,7 @@ impl Verdict {
         Ok(Self { allowed, reason, audit_annotations })
     }
 
-    /// About how many bytes it takes.
+    /// The approximate size in bytes.
     pub fn size(&self) -> usize {
         let pairs: usize = self.audit_annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
         self.reason.len() + pairs
@@ -138,7 +138,7 @@ fn wrong_type(value: &Value, path: &str, of_type: &str) -> String {
     format!("json: cannot unmarshal {} into Go struct field {path} of type {of_type}", go_type(value))
 }
 
-/// Whether client-go decodes such an object into a review: what is missing is as expected.
+/// Checks that client-go would decode the object as a review. A missing apiVersion or kind is accepted.
 fn check_type(answer: &Map<String, Value>) -> Result<(), String> {
     let given = |field: &str| match answer.get(field) {
         None | Some(Value::Null) => Ok(""),

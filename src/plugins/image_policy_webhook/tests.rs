@@ -1,4 +1,4 @@
-//! The plugin against a real TLS server: what it asks, and what becomes of every answer and of none.
+//! The plugin against a real TLS server: its requests, and the outcomes of answers and failures.
 
 use super::*;
 use crate::admission::Operation;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The plugin with a backend at this URL.
+/// The plugin with a backend at the URL.
 fn plugin(url: &str, ca: &str, default_allow: bool) -> ImagePolicyWebhook {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubeconfig");
@@ -47,7 +47,7 @@ fn create(pod: Value) -> Attributes {
     attributes(Operation::Create, "", "pods", Some(pod), None)
 }
 
-/// Code and message of a refusal.
+/// The code and message of a refusal.
 async fn refusal(plugin: &ImagePolicyWebhook, attributes: &Attributes) -> Option<(u16, String)> {
     let status = plugin.validate(attributes).await.err()?.into_status(attributes);
     Some((status.code, status.message))
@@ -74,7 +74,7 @@ async fn the_review_has_images_annotations_and_the_namespace() {
             "status": {"allowed": false}})
     );
 
-    // Debug containers on their own subresource only; what else changes there is not stored.
+    // The review contains debug containers only for their own subresource; the API server does not store other changes there.
     let mut old = whole.clone();
     old["metadata"]["annotations"] = json!({"a.image-policy.k8s.io/b": "stored"});
     let mut debug = attributes(Operation::Update, "", "pods", Some(whole), Some(old));
@@ -148,7 +148,7 @@ async fn an_answer_is_remembered_for_the_same_spec_only() {
         assert_eq!(server.seen().len(), asked);
     }
 
-    // A failure is not.
+    // A failure is not cached.
     let plugin = of(&server, "/garbled");
     assert!(refusal(&plugin, &create(pod("a"))).await.is_some());
     assert_eq!(refusal(&plugin, &create(pod("a"))).await, None);
@@ -199,7 +199,7 @@ async fn what_is_no_review_is_a_refusal_in_gos_words() {
         let (_, message) = refusal(&of(&server, path), &create(pod("a"))).await.unwrap();
         assert!(message.contains(part), "{message}");
     }
-    // None of it was asked for again.
+    // The plugin did not retry any of these calls.
     assert_eq!(server.seen().len(), 11);
 }
 
@@ -240,7 +240,7 @@ async fn errors_that_may_pass_are_tried_five_times_and_others_once() {
         ("/e429", 5, forbidden("the server has received too many requests and has asked us to try again later")),
         ("/e404", 1, forbidden("the server could not find the requested resource")),
         ("/e503", 1, forbidden("the server is currently unable to handle the request")),
-        // A refusal of the call itself is not wrapped in another.
+        // A refusal of the call itself is not wrapped in a refusal.
         ("/e403", 1, refused(403, "said")),
         ("/e302", 1, forbidden("the server responded with the status code 302 but did not return more information")),
         ("/own500", 1, forbidden("own words")),
@@ -260,7 +260,7 @@ async fn errors_that_may_pass_are_tried_five_times_and_others_once() {
 #[tokio::test]
 async fn retry_after_is_obeyed_within_an_attempt() {
     let server = HookServer::start(&[("retry", Reply::RetryAfter(2))]).await;
-    // What it answers then is another kind of review.
+    // The later answer is another kind of review.
     let (_, message) = refusal(&of(&server, "/retry"), &create(pod("a"))).await.unwrap();
     assert!(message.contains("unknown conversion") || message.contains("no kind"), "{message}");
     assert_eq!(server.seen().len(), 3);
@@ -287,7 +287,7 @@ async fn who_does_not_answer_fails_closed_or_open() {
     assert_eq!(attributes.object, before);
     assert_eq!(attributes.marks.take(), [("alpha.image-policy.k8s.io/failed-open", "true")]);
 
-    // Past the deadline nobody is let through.
+    // After the deadline, every pod is refused.
     for default_allow in [false, true] {
         let hung = plugin(&server.url("/hang"), &server.ca_base64(), default_allow);
         let mut attributes = create(pod("a"));

@@ -1,8 +1,8 @@
-//! What the items of a LimitRange ask of a pod or a claim, and how it is said that it is not so.
+//! Checks the items of a LimitRange against a pod or a claim, and words the violations.
 
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::{ResourceList, aggregate, resource_list};
+use crate::plugins::rules::resources::{ResourceList, aggregate, resource_list};
 use k8s_openapi::api::core::v1::LimitRangeItem;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The largest value that is compared in thousandths (`resource.MaxMilliValue`).
 const MAX_MILLI_VALUE: i64 = i64::MAX / 1000;
 
-/// What a pod violates (`PodValidateLimitFunc`).
+/// The violations of a pod (`PodValidateLimitFunc`).
 pub(super) fn of_pod(pod: &Object, items: &[LimitRangeItem]) -> Vec<String> {
     let mut violations = Vec::new();
     for item in items {
@@ -32,7 +32,7 @@ pub(super) fn of_pod(pod: &Object, items: &[LimitRangeItem]) -> Vec<String> {
     violations
 }
 
-/// What a claim violates (`PersistentVolumeClaimValidateLimitFunc`).
+/// The violations of a claim (`PersistentVolumeClaimValidateLimitFunc`).
 pub(super) fn of_claim(claim: &Object, items: &[LimitRangeItem]) -> Vec<String> {
     let mut violations = Vec::new();
     let requests = resource_list(claim.get(&["spec", "resources", "requests"]));
@@ -48,7 +48,7 @@ fn of(container: &Value, field: &str) -> ResourceList {
     resource_list(container.get("resources").and_then(|resources| resources.get(field)))
 }
 
-/// What a pod has as a whole; what it says of itself counts before the sum of its containers.
+/// The requests or limits of a whole pod. Pod-level resources take precedence over the sum of the containers.
 fn total(pod: &Object, field: &str) -> ResourceList {
     let mut total = aggregate(pod, |container| of(container, field));
     let own = resource_list(pod.get(&["spec", "resources", field]));
@@ -60,7 +60,7 @@ fn quantities(list: &Option<BTreeMap<String, Text>>) -> impl Iterator<Item = (&s
     list.iter().flatten().filter_map(|(name, text)| Some((name.as_str(), Quantity::parse(&text.0).ok()?)))
 }
 
-/// An item, and what it is held against.
+/// An item, and the resources that it limits.
 struct Constraint<'a> {
     item: &'a LimitRangeItem,
     requests: ResourceList,
@@ -129,8 +129,7 @@ impl Constraint<'_> {
     }
 }
 
-/// Request, limit and what is enforced in the same unit: thousandths where all of them fit
-/// (`requestLimitEnforcedValues`).
+/// The request, the limit and the enforced value in one unit: thousandths if all three values fit (`requestLimitEnforcedValues`).
 fn comparable(request: Option<&Quantity>, limit: Option<&Quantity>, enforced: Quantity) -> [i64; 3] {
     let all = [request.copied().unwrap_or(Quantity::ZERO), limit.copied().unwrap_or(Quantity::ZERO), enforced];
     match all.iter().all(|quantity| quantity.value() <= MAX_MILLI_VALUE) {

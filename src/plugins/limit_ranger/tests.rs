@@ -23,7 +23,7 @@ async fn validated(items: Value, pod: Value) -> Checked {
     check(&plugin(items)).validating().create("", "pods", pod).await
 }
 
-/// What a pod is told, without what every refusal begins with.
+/// The message of a pod's refusal, without its common prefix.
 async fn violation(items: Value, containers: Value, init: Value) -> Option<String> {
     let refusal = validated(items, pod(containers, init)).await.refusal()?;
     Some(refusal.message.replace("pods \"p\" is forbidden: ", ""))

@@ -1,4 +1,4 @@
-//! The audience of a token: one that the pod's volumes ask for, or that the node may have for any pod.
+//! The audience of a requested token: an audience that the pod's volumes use, or that the node may request for any pod.
 
 use super::{drivers, not_found};
 use crate::admission::Attributes;
@@ -47,10 +47,10 @@ pub(super) async fn check(
     }
 }
 
-/// Whether a volume of the pod asks for tokens of this audience (`podReferencesAudience`).
+/// Whether a volume of the pod uses tokens of the audience (`podReferencesAudience`).
 ///
 /// # Errors
-/// When none does as far as that can be told, and of some it cannot.
+/// If no readable volume uses the audience, and the driver of a volume cannot be determined.
 fn is_asked_for(cluster: &Cluster, pod: &Pod, audience: &str) -> Result<bool, String> {
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     let mut errors: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! CertificateSigningRequests: a node asks for certificates in its own name only.
+//! CertificateSigningRequests: a node requests certificates only in its own name.
 
 use super::no_object;
 use crate::admission::{Attributes, Denial, Operation};

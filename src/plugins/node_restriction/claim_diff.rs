@@ -1,4 +1,4 @@
-//! How two claims differ, as the refusal shows it: a unified diff of what Go prints of its internal type (`diff.Diff`).
+//! The difference of two claims in a refusal: a unified diff of Go's output of the internal type (`diff.Diff`).
 
 mod unified;
 
@@ -10,14 +10,14 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference, Time};
 use std::collections::BTreeMap;
 
-/// How two claims differ.
+/// Returns the diff of two claims.
 pub(super) fn of(old: &Claim, new: &Claim) -> String {
     unified::of(&lines(old), &lines(new))
 }
 
-/// JSON whose fields stay in the order of Go's struct.
+/// JSON with the fields in the order of Go's struct.
 enum Json {
-    /// As JSON writes it.
+    /// A scalar in its JSON form.
     Plain(String),
     List(Vec<Json>),
     Fields(Vec<(String, Json)>),
@@ -39,7 +39,7 @@ impl Json {
         Self::Plain(NULL.to_owned())
     }
 
-    /// `json.MarshalIndent` with one space a level: `before` is the field's name, `after` its comma.
+    /// `json.MarshalIndent` with one space per level. `before` is the field's name, `after` the comma.
     fn write(&self, depth: usize, before: &str, after: &str, lines: &mut Vec<String>) {
         let indent = " ".repeat(depth);
         let (open, close, count) = match self {
@@ -103,7 +103,7 @@ fn fields<const N: usize>(fields: [(&str, Json); N]) -> Json {
     Json::Fields(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// Those that are there, under these names.
+/// The fields with a value, under the given names.
 fn given<const N: usize>(fields: [(&str, Option<Json>); N]) -> Vec<(String, Json)> {
     fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

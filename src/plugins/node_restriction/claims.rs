@@ -1,4 +1,4 @@
-//! PersistentVolumeClaims: a node says how large one is and how its resizing goes.
+//! PersistentVolumeClaims: a node may update a claim's capacity and the state of its resize.
 
 use super::{claim_diff, no_object, read};
 use crate::admission::{Attributes, Denial, Operation};
@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// What of a claim a node must leave alone. What says nothing is not there.
+/// The parts of a claim that a node must not change. Empty values are removed.
 #[derive(Clone, PartialEq)]
 pub(super) struct Claim {
     pub(super) metadata: ObjectMeta,
@@ -18,7 +18,7 @@ pub(super) struct Claim {
     pub(super) status: PersistentVolumeClaimStatus,
 }
 
-/// A request about a claim or one of its subresources (`admitPVCStatus`).
+/// Checks a request for a claim or a subresource of a claim (`admitPVCStatus`).
 pub(super) fn check(node: &str, attributes: &Attributes) -> Result<(), Denial> {
     if attributes.subresource != "status" {
         return Err(Denial::forbidden("may only update PVC status"));
@@ -66,7 +66,7 @@ impl Claim {
         let mut status: PersistentVolumeClaimStatus = read::part(claim, &["status"])?;
         status.capacity = None;
         status.conditions = None;
-        // Whether a node may say these, `RecoverVolumeExpansionFailure` decided once; it is locked to on.
+        // The feature gate `RecoverVolumeExpansionFailure`, which is locked to on, lets a node change both fields.
         status.allocated_resources = None;
         status.allocated_resource_statuses = None;
         drop_empty(&mut status.phase);
@@ -77,7 +77,7 @@ impl Claim {
         Ok(Self { metadata, spec, status })
     }
 
-    /// `apiequality.Semantic.DeepEqual`: quantities are compared as numbers.
+    /// `apiequality.Semantic.DeepEqual`: compares quantities as numbers.
     fn is_same(&self, other: &Self) -> bool {
         let without_resources = |claim: &Self| {
             let mut claim = claim.clone();

@@ -1,11 +1,11 @@
-//! The CSI driver behind a pod's volume: its own, its claim's, or the one that its kind's code moved to.
+//! The CSI driver of a pod's volume: the volume's own, its claim's, or the successor of an in-tree volume plugin.
 
 use super::not_found;
 use crate::cluster::Cluster;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod, Volume};
 use std::collections::BTreeSet;
 
-// `csi-translation-lib/plugins`.
+// The drivers of in-tree volume plugins (`csi-translation-lib/plugins`).
 const AWS_EBS: &str = "ebs.csi.aws.com";
 const AZURE_DISK: &str = "disk.csi.azure.com";
 const AZURE_FILE: &str = "file.csi.azure.com";
@@ -14,10 +14,10 @@ const GCE_PD: &str = "pd.csi.storage.gke.io";
 const PORTWORX: &str = "pxd.portworx.com";
 const VSPHERE: &str = "csi.vsphere.vmware.com";
 
-/// The driver of a volume; none where it has none.
+/// The driver of a volume. `None` if the volume has no driver.
 ///
 /// # Errors
-/// When it has one as may be, and which one cannot be told.
+/// If the volume may have a driver that cannot be determined.
 pub(super) fn of_volume(cluster: &Cluster, pod: &Pod, volume: &Volume) -> Result<Option<String>, String> {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     if volume.ephemeral.as_ref().is_some_and(|source| source.volume_claim_template.is_some()) {
@@ -51,8 +51,8 @@ fn of_claim(cluster: &Cluster, namespace: &str, name: &str) -> Result<Option<Str
     Ok(driver.filter(|driver| !driver.is_empty()).map(str::to_owned))
 }
 
-/// `TranslateInTreeInlineVolumeToCSI`, as far as it gives a driver. Where kube-apiserver's dies of a vSphere volume with a
-/// storage policy, this one goes on: the driver does not depend on it.
+/// `TranslateInTreeInlineVolumeToCSI`, only the driver. kube-apiserver panics at a vSphere volume with a storage policy. This
+/// function does not, because the policy does not affect the driver.
 fn inline(volume: &Volume) -> Result<Option<&'static str>, String> {
     if let Some(source) = &volume.aws_elastic_block_store {
         return aws(&source.volume_id).map(Some);
@@ -70,7 +70,7 @@ fn inline(volume: &Volume) -> Result<Option<&'static str>, String> {
     Ok(others.into_iter().find(|(is_that, _)| *is_that).map(|(_, driver)| driver))
 }
 
-/// `TranslateInTreePVToCSI`, as far as it gives a driver.
+/// `TranslateInTreePVToCSI`, only the driver.
 fn persistent(volume: &PersistentVolume, spec: &PersistentVolumeSpec) -> Result<Option<&'static str>, String> {
     if let Some(source) = &spec.aws_elastic_block_store {
         return aws(&source.volume_id).map(Some);
@@ -96,7 +96,7 @@ fn persistent(volume: &PersistentVolume, spec: &PersistentVolumeSpec) -> Result<
     Ok(others.into_iter().find(|(is_that, _)| *is_that).map(|(_, driver)| driver))
 }
 
-/// `KubernetesVolumeIDToEBSVolumeID`: a bare ID, or `aws://zone/vol-…`.
+/// `KubernetesVolumeIDToEBSVolumeID`: accepts a bare ID, or `aws://zone/vol-…`.
 fn aws(id: &str) -> Result<&'static str, String> {
     let Some(url) = id.strip_prefix("aws://") else { return Ok(AWS_EBS) };
     let url = url.split(['?', '#']).next().unwrap_or_default();
@@ -118,7 +118,7 @@ fn azure_disk(kind: Option<&str>) -> Result<&'static str, String> {
     }
 }
 
-/// The zones in the labels of a regional disk must be of one region (`gceGetRegionFromZones`).
+/// Checks that the zones in a regional disk's labels are in one region (`gceGetRegionFromZones`).
 fn gce(volume: &PersistentVolume) -> Result<&'static str, String> {
     let label = |key: &str| volume.metadata.labels.as_ref()?.get(key).filter(|value| !value.is_empty());
     let zones = label("failure-domain.beta.kubernetes.io/zone").or_else(|| label("topology.kubernetes.io/zone"));

@@ -1,4 +1,4 @@
-//! Nodes: a kubelet registers and updates its own, without what decides on where workloads go.
+//! Nodes: a kubelet may register and update its own node, except the fields that steer where workloads run.
 
 use super::{no_object, read};
 use crate::admission::{Attributes, Denial, Operation};
@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMapNodeConfigSource, NodeConfigSource, Ta
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::BTreeMap;
 
-/// The labels of Kubernetes' own that a kubelet may set (`kubeletapis.KubeletLabels`).
+/// The labels in Kubernetes' domains that a kubelet may set (`kubeletapis.KubeletLabels`).
 const KUBELET_LABELS: [&str; 11] = [
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",
@@ -22,10 +22,10 @@ const KUBELET_LABELS: [&str; 11] = [
     "beta.kubernetes.io/os",
     "beta.kubernetes.io/arch",
 ];
-/// The domains in which it may set any (`kubeletapis.KubeletLabelNamespaces`).
+/// The domains in which a kubelet may set any label (`kubeletapis.KubeletLabelNamespaces`).
 const KUBELET_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
-/// A request about a node or one of its subresources (`admitNode`).
+/// Checks a request for a node or a subresource of a node (`admitNode`).
 pub(super) fn check(node: &str, attributes: &Attributes) -> Result<(), Denial> {
     let name = go_quote(node);
     if attributes.name != node {
@@ -58,7 +58,7 @@ fn check_new(name: &str, node: &Object) -> Result<(), Denial> {
 
 fn check_changed(name: &str, old: &Object, new: &Object) -> Result<(), Denial> {
     let source = config_source(new)?;
-    // Old kubelets drop the field when they update the status.
+    // A removal is allowed, because old kubelets drop the field when they update the status.
     if source.is_some() && source != config_source(old)? {
         return Err(Denial::forbidden(format!(
             "node {name} is not allowed to update configSource to a new non-nil configSource"
@@ -78,7 +78,7 @@ fn check_changed(name: &str, old: &Object, new: &Object) -> Result<(), Denial> {
     }
 }
 
-/// Texts that say nothing are no texts.
+/// The configSource. An empty string counts as missing.
 fn config_source(node: &Object) -> Result<Option<NodeConfigSource>, Denial> {
     let source: Option<NodeConfigSource> = read::part(node, &["spec", "configSource"])?;
     let given = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -90,14 +90,14 @@ fn config_source(node: &Object) -> Result<Option<NodeConfigSource>, Denial> {
     Ok(source.map(|source| NodeConfigSource { config_map: source.config_map.map(plain) }))
 }
 
-/// Texts that say nothing are no texts.
+/// The taints. An empty string counts as missing.
 fn taints(node: &Object) -> Result<Vec<Taint>, Denial> {
     let taints: Vec<Taint> = read::part(node, &["spec", "taints"])?;
     let plain = |taint: Taint| Taint { value: taint.value.filter(|value| !value.is_empty()), ..taint };
     Ok(taints.into_iter().map(plain).collect())
 }
 
-/// The labels that were added, removed or changed and that no kubelet may, sorted (`getForbiddenLabels`).
+/// The added, removed and changed labels that a kubelet may not set, sorted (`getForbiddenLabels`).
 fn forbidden_labels(new: &BTreeMap<String, String>, old: &BTreeMap<String, String>) -> String {
     let added = new.iter().filter(|(key, value)| old.get(*key) != Some(*value)).map(|(key, _)| key.as_str());
     let removed = old.keys().filter(|key| !new.contains_key(*key)).map(String::as_str);
@@ -106,7 +106,7 @@ fn forbidden_labels(new: &BTreeMap<String, String>, old: &BTreeMap<String, Strin
     forbidden.join(", ")
 }
 
-/// Whether a kubelet may set the label to anything.
+/// Whether a kubelet may set the label to any value.
 fn is_free(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     let is_in = |parent: &str| domain.strip_suffix(parent).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));

@@ -1,4 +1,4 @@
-//! Objects that belong to a node by their name or by a field: leases, CSINodes and ResourceSlices.
+//! Objects that belong to a node by name or by a field: leases, CSINodes and ResourceSlices.
 
 use super::{no_object, read};
 use crate::admission::{Attributes, Denial, Operation};
@@ -27,7 +27,7 @@ pub(super) fn check_csi_node(node: &str, attributes: &Attributes) -> Result<(), 
     }
 }
 
-/// The name that a new object gives itself, and that a request about another one is for.
+/// The name in a new object, or the name in the request's URL.
 fn name(attributes: &Attributes) -> Result<&str, Denial> {
     match attributes.operation {
         Operation::Create => Ok(attributes.object.as_ref().ok_or_else(no_object)?.name()),
@@ -35,8 +35,8 @@ fn name(attributes: &Attributes) -> Result<&str, Denial> {
     }
 }
 
-/// `admitResourceSlice`. Who updates one is the node authorizer's business; it sees neither a new object's content nor the
-/// single objects of a deletecollection.
+/// `admitResourceSlice`. The node authorizer checks updates; it sees neither the content of a new object nor the objects of a
+/// deletecollection.
 pub(super) fn check_resource_slice(node: &str, attributes: &Attributes) -> Result<(), Denial> {
     let (slice, verb): (Option<&Object>, _) = match attributes.operation {
         Operation::Create => (attributes.object.as_ref(), "create"),

@@ -1,6 +1,6 @@
-//! PodCertificateRequests: a node asks for certificates of pods that run on it.
+//! PodCertificateRequests: a node may request certificates of pods that run on the node.
 //!
-//! What a cache that lags behind could explain is no refusal but an error, so that the kubelet tries again.
+//! A failure that a stale cache may explain is returned as an error instead of a refusal, so that the kubelet retries.
 
 use super::{no_object, not_found, pods, read};
 use crate::admission::{Attributes, Denial, Operation};

@@ -1,4 +1,4 @@
-//! Pods: a node creates mirror pods, deletes and evicts the pods bound to it, and says how those are.
+//! Pods: a node may create mirror pods, delete and evict the pods bound to the node, and update their status.
 
 use super::{no_object, not_found, read, references};
 use crate::admission::{Attributes, Denial, Operation};
@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 const MIRROR: &str = "kubernetes.io/config.mirror";
 const NODE_NAME: [&str; 2] = ["spec", "nodeName"];
 
-/// A request about a pod or one of its subresources.
+/// Checks a request for a pod or a subresource of a pod.
 pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> Result<(), Denial> {
     match attributes.subresource.as_str() {
         "" => check_pod(cluster, node, attributes),
@@ -24,12 +24,12 @@ pub(super) fn check(cluster: &Cluster, node: &str, attributes: &Attributes) -> R
     }
 }
 
-/// Whether an object is a pod that stands for one which a kubelet runs by itself.
+/// Whether the pod is a mirror pod, which represents a static pod of a kubelet.
 pub(super) fn is_mirror(pod: &Pod) -> bool {
     pod.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MIRROR))
 }
 
-/// The node that a pod is bound to; empty if it is to none.
+/// The node to which the pod is bound; empty if the pod is not bound.
 pub(super) fn node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
 }
@@ -49,7 +49,7 @@ fn check_pod(cluster: &Cluster, node: &str, attributes: &Attributes) -> Result<(
     }
 }
 
-/// Lets pass what is about a pod that is bound to the node; a pod that is not known is a 404.
+/// Checks that the pod is bound to the node. An unknown pod is a 404.
 fn must_be_bound(
     cluster: &Cluster,
     node: &str,
@@ -86,11 +86,11 @@ fn check_mirror(cluster: &Cluster, node: &str, pod: &Object) -> Result<(), Denia
     }
 }
 
-/// The pod belongs to its node, and to nobody else.
+/// Checks that the node is the pod's only owner.
 fn check_owner(cluster: &Cluster, node: &str, pod: &Object) -> Result<(), Denial> {
     let name = go_quote(node);
     let mut owners: Vec<OwnerReference> = read::part(pod, &["metadata", "ownerReferences"])?;
-    // The API server drops what is said twice before any plugin sees it (`dedupOwnerReferences`).
+    // The API server removes duplicate references before it calls plugins (`dedupOwnerReferences`).
     let mut seen: Vec<OwnerReference> = Vec::new();
     owners.retain(|owner| {
         let is_new = !seen.contains(owner);

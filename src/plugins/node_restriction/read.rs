@@ -1,4 +1,4 @@
-//! Parts of objects as their types: what a rule compares must be what it is meant to be.
+//! Typed access to parts of an object, because the plugin's comparisons need correct types.
 
 use crate::admission::Denial;
 use crate::object::Object;
@@ -6,19 +6,19 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What stands at a path; what is missing or null is empty.
+/// The value at a path. A missing value or null is the type's default.
 ///
 /// # Errors
-/// When it, or something on the way to it, is of another type.
+/// If the value, or a value on the path, has a wrong type.
 pub(super) fn part<T: DeserializeOwned + Default>(object: &Object, path: &[&str]) -> Result<T, Denial> {
     let Some(value) = value(object, path)? else { return Ok(T::default()) };
     T::deserialize(value).map_err(|error| Denial::forbidden(format!("{}: {error}", path.join("."))))
 }
 
-/// What stands at a path, if anything but null does.
+/// The value at a path. `None` for a missing value and null.
 ///
 /// # Errors
-/// When something on the way to it is no object.
+/// If a value on the path is not an object.
 pub(super) fn value<'a>(object: &'a Object, path: &[&str]) -> Result<Option<&'a Value>, Denial> {
     let mut map = object.fields();
     for (depth, field) in path.iter().enumerate() {
@@ -36,18 +36,18 @@ pub(super) fn value<'a>(object: &'a Object, path: &[&str]) -> Result<Option<&'a 
     Ok(None)
 }
 
-/// The text at a path; what is missing or null is empty.
+/// The string at a path. A missing value or null is the empty string.
 ///
 /// # Errors
-/// As [`part`].
+/// See [`part`].
 pub(super) fn text(object: &Object, path: &[&str]) -> Result<String, Denial> {
     part(object, path)
 }
 
-/// The labels.
+/// The labels. A null label is the empty string.
 ///
 /// # Errors
-/// As [`part`].
+/// See [`part`].
 pub(super) fn labels(object: &Object) -> Result<BTreeMap<String, String>, Denial> {
     let labels: BTreeMap<String, Option<String>> = part(object, &["metadata", "labels"])?;
     Ok(labels.into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect())

@@ -1,4 +1,4 @@
-//! What of the API a pod refers to (`podutil.HasAPIObjectReference`): a mirror pod must not refer to anything.
+//! The API objects to which a pod refers (`podutil.HasAPIObjectReference`). A mirror pod must not refer to API objects.
 
 use super::read;
 use crate::go_text::go_quote;
@@ -6,15 +6,15 @@ use crate::object::Object;
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, PodSpec, Volume, VolumeProjection};
 use serde_json::Value;
 
-/// The resource that the pod refers to, if it refers to any.
+/// The resource of the first reference, if the pod has a reference.
 ///
 /// # Errors
-/// When that cannot be told.
+/// If the pod's references cannot be determined.
 pub(super) fn in_pod(pod: &Object) -> Result<Option<&'static str>, String> {
     let refused = |_| "the spec is not that of a pod".to_owned();
     let spec: PodSpec = read::part(pod, &["spec"]).map_err(refused)?;
     let is_named = |name: &Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
-    // The second is the first one's former name, which the API keeps in step.
+    // `serviceAccount` is the former name of `serviceAccountName`; the API sets both to one value.
     if is_named(&spec.service_account_name) || is_named(&spec.service_account) {
         return Ok(Some("serviceaccounts"));
     }
@@ -39,7 +39,7 @@ pub(super) fn in_pod(pod: &Object) -> Result<Option<&'static str>, String> {
     Ok(None)
 }
 
-/// What a container takes its environment from.
+/// The sources of a container's environment.
 struct Environment<'a> {
     variables: &'a Option<Vec<EnvVar>>,
     sources: &'a Option<Vec<EnvFromSource>>,
@@ -73,7 +73,7 @@ fn projections(volume: &Volume) -> impl Iterator<Item = &VolumeProjection> {
     volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten())
 }
 
-/// `VisitPodSecretNames` of one volume.
+/// `VisitPodSecretNames` for one volume.
 fn names_secret(volume: &Volume) -> bool {
     let references = [
         volume.cephfs.as_ref().and_then(|source| source.secret_ref.as_ref()),
@@ -92,14 +92,14 @@ fn names_secret(volume: &Volume) -> bool {
     references.chain(whole).chain(shares).chain(projected).any(|name| !name.is_empty())
 }
 
-/// `VisitPodConfigmapNames` of one volume.
+/// `VisitPodConfigmapNames` for one volume.
 fn names_config_map(volume: &Volume) -> bool {
     let whole = volume.config_map.iter().map(|source| &source.name);
     let projected = projections(volume).filter_map(|source| source.config_map.as_ref()).map(|map| &map.name);
     whole.chain(projected).any(|name| !name.is_empty())
 }
 
-/// What the kind of a volume refers to, whether it names it or not.
+/// The resource to which a volume of this type refers, even if the volume names no object.
 fn in_volume(volume: &Volume, stated: &Value) -> Result<Option<&'static str>, String> {
     if reaches_no_object(volume) {
         return Ok(None);
@@ -119,7 +119,7 @@ fn in_volume(volume: &Volume, stated: &Value) -> Result<Option<&'static str>, St
     if let Some((_, what)) = found.into_iter().find(|(is_that, _)| *is_that) {
         return Ok(Some(what));
     }
-    // A volume that says nothing of its kind is an emptyDir; one that says what is not known here may be anything.
+    // A volume without a type is an emptyDir. A volume with an unknown type may refer to any object.
     let says_more =
         stated.as_object().is_none_or(|fields| fields.iter().any(|(key, value)| key != "name" && !value.is_null()));
     match says_more {

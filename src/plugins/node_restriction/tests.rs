@@ -7,7 +7,7 @@ use k8s_openapi::api::storage::v1::CSIDriver;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// A cluster with the nodes `n` and `other`, and these pods in the namespace `ns`, each with its name as uid.
+/// A cluster with the nodes `n` and `other`, and with the given pods in the namespace `ns`. Each pod has its name as uid.
 pub(super) fn with_pods(pods: &[Value]) -> FixedState {
     let nodes = ["n", "other"].map(|name| of(json!({"metadata": {"name": name, "uid": format!("uid-{name}")}})));
     let pods = pods.iter().map(|pod| {
@@ -19,7 +19,7 @@ pub(super) fn with_pods(pods: &[Value]) -> FixedState {
     FixedState::default().with::<Node>(nodes.into()).with::<Pod>(pods.collect())
 }
 
-/// Claims and volumes of the same names, and CSI drivers, on top of that.
+/// Adds the given volumes, claims of the same names, and CSI drivers.
 pub(super) fn with_storage(state: FixedState, volumes: &[Value], drivers: &[Value]) -> FixedState {
     let name = |volume: &Value| volume["metadata"]["name"].clone();
     let claim = |volume: &Value| {
@@ -47,12 +47,12 @@ pub(super) fn plugin(state: FixedState) -> NodeRestriction {
     }
 }
 
-/// A request of the node `n`.
+/// A check of a request by the node `n`.
 pub(super) fn by_node(plugin: &NodeRestriction) -> Check<'_> {
     check(plugin).user("system:node:n", &["system:nodes", "system:authenticated"])
 }
 
-/// What a refusal says after whom it concerns.
+/// The message of a refusal, without its common prefix.
 pub(super) fn why(checked: Checked) -> Option<String> {
     let status = checked.refusal()?;
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{}", status.message);
@@ -87,7 +87,7 @@ async fn who_is_no_node_is_not_restricted() {
     let checked = check(&plugin).user("system:node:", &["system:nodes"]).create("", "configmaps", node()).await;
     assert_eq!(why(checked).unwrap(), "could not determine node from user \"system:node:\"");
     by_node(&plugin).create("", "configmaps", node()).await.stays_unchanged();
-    // The same names in another group are something else.
+    // An equal resource in another group is a different resource.
     by_node(&plugin).create("example.com", "nodes", node()).await.stays_unchanged();
 }
 
@@ -256,7 +256,7 @@ async fn certificates_of_kubelets_are_for_the_node_itself() {
     by_node(&plugin).create("certificates.k8s.io", "certificatesigningrequests", csr).await.stays_unchanged();
 }
 
-/// What is of another type than it should be is refused, wherever it is compared.
+/// A compared field of a wrong type is refused.
 #[tokio::test]
 async fn what_is_of_another_type_is_refused() {
     let plugin = plugin(with_pods(&[json!({"metadata": {"name": "mine"}, "spec": {"nodeName": "n"}})]));
@@ -297,11 +297,11 @@ fn gates_have_the_defaults_of_kubernetes() {
     let gates = crate::config::FeatureGates::default();
     assert!(gates.is_on("ServiceAccountNodeAudienceRestriction"));
     assert!(!gates.is_on("AllowInsecureKubeletCertificateSigningRequests") && !gates.is_on("PodCertificateRequest"));
-    // What is locked is not asked for.
+    // The plugin does not read locked feature gates.
     assert!(gates.is_on("RecoverVolumeExpansionFailure") && gates.is_on("DynamicResourceAllocation"));
 }
 
-/// A caller who may do what this says.
+/// The decision for a caller with or without the permission.
 pub(super) fn may(allowed: bool) -> Decision {
     Decision { allowed, ..Decision::default() }
 }

@@ -1,4 +1,4 @@
-//! Tokens of service accounts: a node gets them for pods bound to it, for audiences that those ask for.
+//! Tokens of service accounts: a node may request tokens for pods bound to the node, for audiences that the pods use.
 
 use super::{audience, no_object, not_found, pods, read};
 use crate::admission::{Attributes, Denial, Operation};
@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use k8s_openapi::api::authentication::v1::TokenRequestSpec;
 use k8s_openapi::api::core::v1::Pod;
 
-/// `admitServiceAccount`. Whatever else a node does with service accounts, the authorizer decides on.
+/// `admitServiceAccount`. The authorizer decides on a node's other requests for service accounts.
 pub(super) async fn check(
     cluster: &Cluster,
     restricts_audiences: bool,

@@ -1,4 +1,4 @@
-//! The checks: one table of all of them, and which of them a level of a version has.
+//! The table of all checks, and the selection of checks by level and version.
 
 mod allow_privilege_escalation;
 mod app_armor_profile;
@@ -22,31 +22,31 @@ mod tests;
 
 use super::pod::Pod;
 use super::policy::{Level, LevelVersion, Version};
-use crate::object::pod::WrongType;
+use crate::plugins::rules::pod::WrongType;
 
-/// What a pod must not be.
+/// The violation of a check by a pod.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Violation {
-    /// In as few words as possible.
+    /// The short form.
     reason: &'static str,
-    /// Who does what.
+    /// The containers or the pod, and the fields that violate the check.
     detail: String,
 }
 
 type CheckPod = fn(&Pod<'_>) -> Result<Option<Violation>, WrongType>;
 
-/// A check in all its versions.
+/// A check in all versions.
 struct Check {
     id: &'static str,
     level: Level,
-    /// From which minor version on which function counts, ascending.
+    /// The functions of the check, each with the minor version from which on it applies, ascending.
     versions: &'static [(usize, CheckPod)],
-    /// The check of the baseline that it takes the place of.
+    /// The id of the baseline check that this check replaces.
     overrides: &'static str,
 }
 
 impl Check {
-    /// What counts in this minor version.
+    /// The function that applies in the minor version.
     fn at(&self, minor: usize) -> Option<CheckPod> {
         self.versions.iter().rev().find(|(since, _)| *since <= minor).map(|(_, check)| *check)
     }
@@ -60,7 +60,7 @@ const fn restricted(id: &'static str, versions: &'static [(usize, CheckPod)], ov
     Check { id, level: Level::Restricted, versions, overrides }
 }
 
-/// Every check, in the order of messages: the baseline's, then the restricted ones, each by id.
+/// All checks, in the order of messages: the baseline checks, then the restricted checks, each sorted by id.
 static CHECKS: &[Check] = &[
     baseline("appArmorProfile", &[(0, app_armor_profile::check)]),
     baseline("capabilities_baseline", &[(0, capabilities::baseline)]),
@@ -98,7 +98,7 @@ static CHECKS: &[Check] = &[
     ),
 ];
 
-/// The last minor version in which a check changed: later ones are the same.
+/// The last minor version that changed a check. Later versions have the same checks.
 const LAST_MINOR: usize = 35;
 
 /// The checks of both levels by minor version.
@@ -113,10 +113,10 @@ impl Evaluator {
         Self { baseline: all(Level::Baseline), restricted: all(Level::Restricted) }
     }
 
-    /// What the policy has against the pod (`checkRegistry.EvaluatePod`).
+    /// Returns the pod's violations of the policy (`checkRegistry.EvaluatePod`).
     ///
     /// # Errors
-    /// When something that a check reads has the wrong type.
+    /// If a field that a check reads has a wrong type.
     pub(super) fn evaluate(&self, policy: LevelVersion, pod: &Pod<'_>) -> Result<Violations, WrongType> {
         let minor = match policy.version {
             Version::Latest => LAST_MINOR,
@@ -141,7 +141,7 @@ fn checks_of(level: Level, minor: usize) -> Vec<CheckPod> {
     included().filter(|(check, _)| !is_overridden(check.id)).map(|(_, check)| check).collect()
 }
 
-/// All that a policy has against a pod.
+/// A pod's violations of a policy.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Violations(Vec<Violation>);
 
@@ -150,12 +150,12 @@ impl Violations {
         self.0.is_empty()
     }
 
-    /// In few words: `host namespaces, hostPort`.
+    /// The short form: `host namespaces, hostPort`.
     pub(super) fn reasons(&self) -> String {
         self.0.iter().map(|violation| violation.reason).collect::<Vec<_>>().join(", ")
     }
 
-    /// With details: `host namespaces (hostPID=true), hostPort (…)`.
+    /// The form with details: `host namespaces (hostPID=true), hostPort (…)`.
     pub(super) fn details(&self) -> String {
         let texts: Vec<String> =
             self.0.iter().map(|Violation { reason, detail }| format!("{reason} ({detail})")).collect();

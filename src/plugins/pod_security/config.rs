@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 
 pub(super) const KIND: &str = "PodSecurityConfiguration";
 const GROUP: &str = "pod-security.admission.config.k8s.io";
-/// All three say the same.
+/// The supported versions, which have equal fields.
 const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
 static EMPTY: Value = Value::String(String::new());
 
-/// What holds where no label says otherwise, and for whom nothing does.
+/// The default policy for namespaces without labels, and the exemptions.
 #[derive(Debug, PartialEq)]
 pub(super) struct Configuration {
     pub(super) defaults: Policy,
@@ -30,10 +30,10 @@ impl Default for Configuration {
 }
 
 impl Configuration {
-    /// Reads it; without one, pods may be anything.
+    /// Reads the configuration. Without a configuration, the default level is privileged.
     ///
     /// # Errors
-    /// For another kind, unknown fields, and values that are wrong: all of them, each with its field.
+    /// If the kind is wrong, a field is unknown, or a value is invalid. The error lists all invalid fields.
     pub(super) fn read(configuration: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
         let Some(PluginConfiguration { origin, value, .. }) = configuration else { return Ok(Self::default()) };
         if value.is_null() {
@@ -52,7 +52,7 @@ impl Configuration {
     }
 }
 
-/// The fields, if the kind is the one that is wanted.
+/// The fields of the value, if its kind is `PodSecurityConfiguration`.
 fn is_of_this_kind(value: &Value) -> Result<&Map<String, Value>, String> {
     let fields = value.as_object().ok_or("must be a mapping")?;
     let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -71,12 +71,12 @@ fn is_of_this_kind(value: &Value) -> Result<&Map<String, Value>, String> {
     Ok(fields)
 }
 
-/// Reads fields and gathers what is wrong with them.
+/// Reads fields and collects errors.
 #[derive(Default)]
 struct Reader {
-    /// What is not of this kind at all.
+    /// Errors of the schema: unknown fields and wrong types.
     strict: Vec<String>,
-    /// What is, and has a value that it must not have.
+    /// Errors of values.
     invalid: Vec<String>,
 }
 
@@ -128,7 +128,7 @@ impl Reader {
         }
     }
 
-    /// The value of a field below `defaults`; none where it is missing, null or empty.
+    /// The value of a field of `defaults`. `None` if the field is missing, null or empty.
     fn value<T>(
         &mut self,
         defaults: &Map<String, Value>,
@@ -143,7 +143,7 @@ impl Reader {
         parse(text).map_err(|why| self.invalid.push(format!("{path}: Invalid value: {}: {why}", go_quote(text)))).ok()
     }
 
-    /// The string in a value; none if it is null.
+    /// The string in a value. `None` if the value is null.
     fn text<'a>(&mut self, path: &str, value: &'a Value) -> Option<&'a str> {
         match value {
             Value::String(text) => Some(text),
@@ -155,7 +155,7 @@ impl Reader {
         }
     }
 
-    /// A list of names below `exemptions`.
+    /// A list of names in a field of `exemptions`.
     fn exempt(&mut self, exemptions: &Map<String, Value>, field: &str, check: fn(&str) -> Vec<String>) -> Vec<String> {
         let list = match exemptions.get(field) {
             None | Some(Value::Null) => return Vec::new(),
@@ -168,7 +168,7 @@ impl Reader {
         let mut names: Vec<String> = Vec::new();
         for (index, value) in list.iter().enumerate() {
             let path = format!("exemptions.{field}[{index}]");
-            // null is an empty string in a Go list.
+            // In a Go list of strings, null is an empty string.
             let Some(name) = self.text(&path, if value.is_null() { &EMPTY } else { value }) else { continue };
             let errors = check(name);
             if !errors.is_empty() {

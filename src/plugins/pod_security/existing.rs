@@ -1,39 +1,39 @@
-//! The pods that a namespace has already, checked against what it is to enforce from now on.
+//! Checks a namespace's existing pods against a new enforce level.
 
 use super::PodSecurity;
 use super::pod::{Fields, Pod};
 use super::policy::LevelVersion;
 use crate::admission::Attributes;
 use crate::object::Object;
-use crate::object::pod::WrongType;
+use crate::plugins::rules::pod::WrongType;
 use crate::status::Status;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How many pods are checked (`defaultNamespaceMaxPodsToCheck`).
+/// The maximum number of checked pods (`defaultNamespaceMaxPodsToCheck`).
 const MAX_CHECKED_PODS: usize = 3000;
-/// How many are listed to find those that are checked first. kube-apiserver has them all in memory.
+/// The maximum number of listed pods, among which pods to check are chosen. kube-apiserver has all pods in memory.
 const MAX_LISTED_PODS: usize = 12_000;
-/// How long the checks may take together (`defaultNamespacePodCheckTimeout`), and the list before them.
+/// The time limit of all checks together (`defaultNamespacePodCheckTimeout`), and of the list before the checks.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A pod that the policy would refuse.
+/// A pod that violates the policy.
 struct Offender {
     name: String,
     reasons: String,
 }
 
-/// What is known of the namespace's pods. A pod that does well is `None`.
+/// The checked pods of a namespace. `None` stands for a pod without violations.
 #[derive(Default)]
 struct Found {
-    /// The pods without a controller, and the first of each controller.
+    /// The pods without a controller, and the first pod of each controller.
     first: Vec<Option<Offender>>,
-    /// The further pods of controllers.
+    /// The other pods of controllers.
     further: Vec<Option<Offender>>,
     controllers: HashSet<String>,
-    /// Pods that were not looked at.
+    /// The number of pods that were not listed.
     unseen: usize,
 }
 
@@ -49,10 +49,10 @@ impl PodSecurity {
         }
     }
 
-    /// Checks the pods page by page, so that no more than one page is in memory.
+    /// Checks the pods page by page, so that at most one page is in memory.
     ///
     /// # Errors
-    /// When not even the first page can be had.
+    /// If the first page cannot be listed.
     async fn check_pods(
         &self,
         attributes: &Attributes,
@@ -60,7 +60,7 @@ impl PodSecurity {
         enforce: LevelVersion,
     ) -> Result<Found, Status> {
         let started = Instant::now();
-        // Half of the request's time is left to whatever comes after.
+        // The other half of the request's time remains for later steps.
         let half = attributes.deadline.saturating_duration_since(started) / 2;
         let (list_until, check_timeout) = (started + half.min(LIST_TIMEOUT), half.min(CHECK_TIMEOUT));
         let mut found = Found::default();
@@ -72,7 +72,7 @@ impl PodSecurity {
                 Ok(Ok(page)) => page,
                 Ok(Err(status)) if listed == 0 => return Err(status),
                 Err(_) if listed == 0 => return Err(Status::timeout("the pods were not listed in time")),
-                // What was seen is worth a warning, and the text says how much that is.
+                // The violations found so far are worth a warning, whose text contains the number of checked pods.
                 Ok(Err(_)) | Err(_) => break,
             };
             listed += page.pods.len();

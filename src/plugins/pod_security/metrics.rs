@@ -1,4 +1,4 @@
-//! `pod_security_*`: kube-apiserver's names and labels.
+//! `pod_security_*`, with kube-apiserver's names and labels.
 
 use super::policy::{Level, LevelVersion, Version};
 use crate::admission::{Attributes, Operation};
@@ -6,10 +6,10 @@ use crate::metrics::Registry;
 use prometheus::{IntCounterVec, Opts};
 use std::borrow::Cow;
 
-/// The version of Kubernetes whose policies these are; later ones are counted as `future`.
+/// The minor version of Kubernetes of these policies. Later versions are counted as `future`.
 const API_MINOR: u64 = 36;
 
-/// What a policy was evaluated for.
+/// The mode of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Enforce,
@@ -35,10 +35,10 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Registers them; those that dashboards divide by are there from the start.
+    /// Registers the metrics, and creates the series that dashboards use as denominators.
     ///
     /// # Errors
-    /// When one of the names is registered already.
+    /// If one of the names is registered already.
     pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let counter = IntCounterVec::new(Opts::new(format!("pod_security_{name}_total"), help), labels)?;
@@ -72,10 +72,10 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// A policy was evaluated.
+    /// Counts the evaluation of a policy.
     pub(super) fn evaluated(&self, is_allowed: bool, policy: LevelVersion, mode: Mode, attributes: &Attributes) {
         let version = match policy.version {
-            // Asking for nothing is the same in every version.
+            // The privileged level is the same in every version.
             _ if policy.level == Level::Privileged => Cow::Borrowed("latest"),
             Version::Latest => Cow::Borrowed("latest"),
             Version::Minor(minor) if minor > API_MINOR => Cow::Borrowed("future"),
@@ -87,12 +87,12 @@ impl Metrics {
         self.evaluations.with_label_values(&labels).inc();
     }
 
-    /// The request was exempt.
+    /// Counts an exempt request.
     pub(super) fn exempted(&self, attributes: &Attributes) {
         self.exemptions.with_label_values(&request(attributes)).inc();
     }
 
-    /// Something could not be read.
+    /// Counts a failure to read an object or a policy.
     pub(super) fn failed(&self, is_fatal: bool, attributes: &Attributes) {
         let [operation, resource, subresource] = request(attributes);
         let fatal = if is_fatal { "true" } else { "false" };
@@ -100,7 +100,7 @@ impl Metrics {
     }
 }
 
-/// Operation, resource and subresource, as labels.
+/// The operation, the resource and the subresource as labels.
 fn request(attributes: &Attributes) -> [&str; 3] {
     let operation = match attributes.operation {
         Operation::Create => "create",

@@ -1,11 +1,11 @@
-//! What namespaces say of Pod Security: their labels must be valid, and who tightens them hears which pods would not do.
+//! Validates the Pod Security labels of namespaces, and warns about existing pods that violate a stricter policy.
 
 use super::pod::Fields;
 use super::policy::{AUDIT, ENFORCE, LabelFault, Level, Policy, WARN, aggregate, policy_of};
 use super::{PodSecurity, refusal};
 use crate::admission::{Attributes, Denial, Operation};
 use crate::object::Object;
-use crate::object::pod::WrongType;
+use crate::plugins::rules::pod::WrongType;
 use crate::status::Status;
 
 impl PodSecurity {
@@ -28,7 +28,7 @@ impl PodSecurity {
         let old = Labels::read(attributes.old_object.as_deref());
         let old = old.map_err(|WrongType| undecodable("failed to decode  old namespace"))?;
         let (old_policy, old_faults) = self.policy_of_labels(&old);
-        // What was wrong before may stay as it is.
+        // Old faults may stay unchanged.
         if !faults.is_empty() && faults != old_faults {
             return Err(invalid(attributes, &faults));
         }
@@ -49,7 +49,7 @@ impl PodSecurity {
         policy_of(|label| namespace.find(label), &self.configuration.defaults)
     }
 
-    /// Says that labels have no effect, where they ask for something (`exemptNamespaceWarning`).
+    /// Warns that labels have no effect because the namespace is exempt (`exemptNamespaceWarning`).
     fn warn_of_exemption(&self, attributes: &Attributes, policy: &Policy, namespace: &Labels<'_>) {
         let asks_for_nothing = policy.is_fully_privileged() || policy.is_equivalent(&self.configuration.defaults);
         if asks_for_nothing || !self.is_exempt_namespace(&attributes.namespace) {
@@ -69,7 +69,7 @@ impl PodSecurity {
     }
 }
 
-/// A Namespace's name, and its labels as far as they are this plugin's.
+/// A Namespace's name, and those of its labels that the plugin reads.
 struct Labels<'a> {
     name: &'a str,
     found: [(&'static str, Option<&'a str>); 6],
@@ -92,7 +92,7 @@ impl<'a> Labels<'a> {
     }
 }
 
-/// 422 with a cause for every label that is wrong.
+/// A 422 with a cause for each invalid label.
 fn invalid(attributes: &Attributes, faults: &[LabelFault]) -> Denial {
     let causes = faults.iter().map(LabelFault::cause).collect();
     let kind = &attributes.kind;

@@ -1,15 +1,15 @@
-//! What the checks read of a pod or a pod template: its JSON, borrowed, with access that tells a field that is missing
-//! from one of the wrong type.
+//! The fields of a pod or a pod template that the checks read: borrowed JSON, with access that distinguishes a missing field
+//! from a wrong type.
 
-use crate::object::pod::WrongType;
+use crate::plugins::rules::pod::WrongType;
 use serde_json::{Map, Value};
 
-/// The fields of a JSON object; none where it is missing or null.
+/// The fields of a JSON object; `None` if the object is missing or null.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fields<'a>(Option<&'a Map<String, Value>>);
 
 impl<'a> Fields<'a> {
-    /// The fields of a value that is an object, or null.
+    /// The fields of a value, which must be an object or null.
     pub(super) fn of(value: &'a Value) -> Result<Self, WrongType> {
         match value {
             Value::Null => Ok(Self(None)),
@@ -18,7 +18,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The fields of an object.
+    /// The fields of a map.
     pub(super) fn of_map(map: &'a Map<String, Value>) -> Self {
         Self(Some(map))
     }
@@ -27,22 +27,22 @@ impl<'a> Fields<'a> {
         self.0?.get(field).filter(|value| !value.is_null())
     }
 
-    /// Whether the field is there and not null.
+    /// Whether the field exists and is not null.
     pub(super) fn has(self, field: &str) -> bool {
         self.value(field).is_some()
     }
 
-    /// Whether there is a field besides this one that is not null.
+    /// Whether a field other than `field` exists and is not null.
     pub(super) fn has_others_than(self, field: &str) -> bool {
         self.0.into_iter().flatten().any(|(key, value)| key != field && !value.is_null())
     }
 
-    /// The object in a field: `None` where Go's pointer to it is nil.
+    /// The object in a field. `None` if Go's pointer would be nil.
     pub(super) fn pointer(self, field: &str) -> Result<Option<Self>, WrongType> {
         self.value(field).map(Self::of).transpose()
     }
 
-    /// The object in a field; an empty one where there is none.
+    /// The object in a field; empty if the field is missing.
     pub(super) fn object(self, field: &str) -> Result<Self, WrongType> {
         Ok(self.pointer(field)?.unwrap_or_default())
     }
@@ -60,17 +60,17 @@ impl<'a> Fields<'a> {
         self.value(field).map(|value| value.as_i64().ok_or(WrongType)).transpose()
     }
 
-    /// The string in a field, empty where there is none.
+    /// The string in a field; empty if the field is missing.
     pub(super) fn text(self, field: &str) -> Result<&'a str, WrongType> {
         self.value(field).map_or(Ok(""), |value| value.as_str().ok_or(WrongType))
     }
 
-    /// The string in a map of strings; null is an empty one.
+    /// The value of a key in a map of strings. Null is the empty string.
     pub(super) fn entry(self, key: &str) -> Result<Option<&'a str>, WrongType> {
         self.0.and_then(|map| map.get(key)).map(text).transpose()
     }
 
-    /// All of a map of strings.
+    /// The entries of a map of strings.
     pub(super) fn entries(self) -> impl Iterator<Item = Result<(&'a str, &'a str), WrongType>> {
         self.0.into_iter().flatten().map(|(key, value)| Ok((key.as_str(), text(value)?)))
     }
@@ -95,14 +95,14 @@ fn text(value: &Value) -> Result<&str, WrongType> {
     if value.is_null() { Ok("") } else { value.as_str().ok_or(WrongType) }
 }
 
-/// A pod, or what a template makes of one.
+/// A pod, or the pod of a template.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pod<'a> {
     pub(super) annotations: Fields<'a>,
     pub(super) spec: Fields<'a>,
     /// `spec.securityContext`.
     pub(super) security: Fields<'a>,
-    /// Whether the API server is about to store it as a new pod, which sets fields that only annotations say.
+    /// Whether the API server will store the pod as new. The API server then sets fields from annotations.
     pub(super) is_new: bool,
     containers: [&'a [Value]; 3],
 }
@@ -111,7 +111,7 @@ pub(super) struct Pod<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Container<'a> {
     pub(super) fields: Fields<'a>,
-    /// Its `securityContext`.
+    /// The container's `securityContext`.
     pub(super) security: Fields<'a>,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Container<'a> {
 }
 
 impl<'a> Pod<'a> {
-    /// The pod in an object with `metadata` and `spec`.
+    /// Reads the pod in an object with `metadata` and `spec`.
     pub(super) fn read(object: Fields<'a>) -> Result<Self, WrongType> {
         let spec = object.object("spec")?;
         Ok(Self {
@@ -134,7 +134,7 @@ impl<'a> Pod<'a> {
         })
     }
 
-    /// Every container: init containers first, then the containers, then the ephemeral ones (`visitContainers`).
+    /// All containers: init containers, containers, ephemeral containers (`visitContainers`).
     pub(super) fn containers(&self) -> impl Iterator<Item = Result<Container<'a>, WrongType>> {
         self.containers.into_iter().flatten().map(|value| {
             let fields = Fields::of(value)?;
@@ -142,12 +142,12 @@ impl<'a> Pod<'a> {
         })
     }
 
-    /// Whether its root is not the host's (`relaxPolicyForUserNamespacePod`).
+    /// Whether the pod has a user namespace, in which root is not the host's root (`relaxPolicyForUserNamespacePod`).
     pub(super) fn has_user_namespace(&self) -> Result<bool, WrongType> {
         Ok(self.spec.boolean("hostUsers")? == Some(false))
     }
 
-    /// Whether it says that it runs on Windows, where the API server refuses the fields of Linux.
+    /// Whether the pod's OS is Windows, for which the API server refuses Linux fields.
     pub(super) fn is_for_windows(&self) -> Result<bool, WrongType> {
         Ok(self.spec.object("os")?.text("name")? == "windows")
     }

@@ -1,10 +1,10 @@
-//! What a namespace asks of its pods: a level and a version for each of the three modes, from its labels.
+//! A namespace's policy from its labels: a level and a version for each of the three modes.
 
 use crate::go_text::go_quote;
 use crate::status::{Cause, invalid};
 use std::fmt;
 
-/// How strict a policy is.
+/// The level of a policy, from the most permissive to the strictest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Privileged,
@@ -13,7 +13,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// What the level is called, if this text is a level (`api.ParseLevel`).
+    /// Parses a level (`api.ParseLevel`).
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         match text {
             "privileged" => Ok(Self::Privileged),
@@ -32,7 +32,7 @@ impl Level {
     }
 }
 
-/// Of which release of Kubernetes a policy is: `latest`, or the minor version after `v1.`.
+/// The version of a policy: `latest`, or the minor version after `v1.`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     Minor(u64),
@@ -40,7 +40,7 @@ pub(super) enum Version {
 }
 
 impl Version {
-    /// The version that this text is (`api.ParseVersion`).
+    /// Parses a version (`api.ParseVersion`).
     pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         const WRONG: &str = "must be \"latest\" or \"v1.x\"";
         if text == "latest" {
@@ -51,7 +51,7 @@ impl Version {
         if !is_canonical || !minor.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(WRONG);
         }
-        // Go's int has 63 bits for it.
+        // The maximum is that of Go's int, 63 bits.
         minor.parse::<i64>().ok().and_then(|minor| u64::try_from(minor).ok()).map(Self::Minor).ok_or(WRONG)
     }
 }
@@ -65,7 +65,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A level of a version: `restricted:v1.30`.
+/// A level and a version: `restricted:v1.30`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LevelVersion {
     pub(super) level: Level,
@@ -73,7 +73,7 @@ pub(super) struct LevelVersion {
 }
 
 impl LevelVersion {
-    /// What holds where nothing is asked for.
+    /// The default without labels and configuration.
     pub(super) const PRIVILEGED: Self = Self { level: Level::Privileged, version: Version::Latest };
 
     fn is_equivalent(&self, other: &Self) -> bool {
@@ -96,16 +96,16 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// What holds where nothing is asked for.
+    /// The default without labels and configuration.
     pub(super) const PRIVILEGED: Self =
         Self { enforce: LevelVersion::PRIVILEGED, audit: LevelVersion::PRIVILEGED, warn: LevelVersion::PRIVILEGED };
 
-    /// Whether no mode asks for anything.
+    /// Whether every mode has the level privileged.
     pub(super) fn is_fully_privileged(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|mode| mode.level == Level::Privileged)
     }
 
-    /// Whether both ask for the same.
+    /// Whether both policies have the same effect.
     pub(super) fn is_equivalent(&self, other: &Self) -> bool {
         self.enforce.is_equivalent(&other.enforce)
             && self.audit.is_equivalent(&other.audit)
@@ -113,7 +113,7 @@ impl Policy {
     }
 }
 
-/// The labels of one mode: of its level and of its version.
+/// The labels of one mode, for the level and for the version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ModeLabels {
     /// The mode's name.
@@ -138,7 +138,7 @@ pub(super) const WARN: ModeLabels = ModeLabels {
     version: "pod-security.kubernetes.io/warn-version",
 };
 
-/// A label whose value is no level or version.
+/// A label whose value is not a valid level or version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LabelFault {
     label: &'static str,
@@ -155,19 +155,19 @@ impl LabelFault {
         format!("Invalid value: {}: {}", go_quote(&self.value), self.why)
     }
 
-    /// The fault as a cause in a Status.
+    /// The fault as a cause of a Status.
     pub(super) fn cause(&self) -> Cause {
         Cause { reason: "FieldValueInvalid".into(), message: self.body(), field: self.field() }
     }
 }
 
-/// The faults in one text, as Go prints an aggregate.
+/// The faults in one text, in the form of a Go aggregate.
 pub(super) fn aggregate(faults: &[LabelFault]) -> String {
     invalid::aggregate(faults.iter().map(|fault| format!("{}: {}", fault.field(), fault.body()))).unwrap_or_default()
 }
 
-/// The policy that these labels ask for, and what is wrong with them (`api.PolicyToEvaluate`). A label that is wrong
-/// stands for `restricted` where pods are refused by it, for `privileged` where they are not, and for `latest`.
+/// The policy in the labels, and the invalid labels (`api.PolicyToEvaluate`). An invalid level counts as `restricted` for
+/// enforce, and as `privileged` for audit and warn. An invalid version counts as `latest`.
 pub(super) fn policy_of<'a>(label: impl Fn(&str) -> Option<&'a str>, defaults: &Policy) -> (Policy, Vec<LabelFault>) {
     let mut faults = Vec::new();
     let mut policy = *defaults;
@@ -199,7 +199,7 @@ pub(super) fn policy_of<'a>(label: impl Fn(&str) -> Option<&'a str>, defaults: &
         mode.level = level.map_or(mode.level, |level| level.unwrap_or_else(|fallback| fallback));
         mode.version = version.unwrap_or(mode.version);
     }
-    // Who asks for more to be enforced is warned of what would be refused.
+    // A higher enforce level also raises the default warn level.
     if warn_level.is_none() && matches!(enforce_level, Some(Ok(level)) if level > policy.warn.level) {
         policy.warn.level = policy.enforce.level;
         if warn_version.is_none() {
@@ -210,7 +210,7 @@ pub(super) fn policy_of<'a>(label: impl Fn(&str) -> Option<&'a str>, defaults: &
     (policy, faults)
 }
 
-/// The place of a label in the list of faults.
+/// The position of a label in the list of faults.
 fn position(label: &str) -> usize {
     let order = [ENFORCE, AUDIT, WARN];
     order.iter().flat_map(|mode| [mode.level, mode.version]).position(|name| name == label).unwrap_or(usize::MAX)
@@ -224,7 +224,7 @@ mod tests {
         parse_with(labels, &Policy::PRIVILEGED)
     }
 
-    /// The three modes in a line, and the faults.
+    /// The three modes in one line, and the faults.
     fn parse_with(labels: &[(&str, &'static str)], defaults: &Policy) -> (String, String) {
         let label = |name: &str| {
             let name = name.strip_prefix("pod-security.kubernetes.io/").expect("a label of this plugin");

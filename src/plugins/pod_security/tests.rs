@@ -1,4 +1,4 @@
-//! Requests, and what becomes of them: the answer, warnings, audit annotations, metrics.
+//! Requests and their outcomes: the answer, warnings, audit annotations, metrics.
 
 mod namespaces;
 
@@ -13,19 +13,19 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
-/// What a bare container violates in the latest restricted policy.
+/// The violations of a bare container under the latest restricted policy.
 const BARE: &str = "allowPrivilegeEscalation != false (container \"a\" must set securityContext.allowPrivilegeEscalation=false), \
     unrestricted capabilities (container \"a\" must set securityContext.capabilities.drop=[\"ALL\"]), \
     runAsNonRoot != true (pod or container \"a\" must set securityContext.runAsNonRoot=true), \
     seccompProfile (pod or container \"a\" must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";
 
-/// The plugin in a cluster, and its metrics.
+/// The plugin with a cluster and metrics.
 struct World {
     plugin: PodSecurity,
     registry: Registry,
 }
 
-/// A request that is being put together.
+/// The parameters of a request.
 struct Request {
     operation: Operation,
     group: &'static str,
@@ -36,7 +36,7 @@ struct Request {
     old: Option<Value>,
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Debug)]
 struct Answer {
     result: Result<(), Status>,
@@ -56,7 +56,7 @@ fn world_with(state: FixedState, configuration: Value) -> World {
     World { plugin, registry }
 }
 
-/// A world where the namespace `n` has these labels, without their prefix.
+/// A world with the namespace `n`, whose labels are given without their prefix.
 fn world(labels: &[(&str, &str)]) -> World {
     world_with(FixedState { namespaces: vec![namespace(labels)], ..FixedState::default() }, Value::Null)
 }
@@ -66,7 +66,7 @@ fn namespace(labels: &[(&str, &str)]) -> Namespace {
     Namespace { name: "n".into(), labels, ..Namespace::default() }
 }
 
-/// A configuration with these defaults, and with everything of the name `exempt` exempt.
+/// A configuration with the given defaults, where the name `exempt` is exempt everywhere.
 fn configuration(defaults: Value) -> Value {
     json!({"apiVersion": "pod-security.admission.config.k8s.io/v1", "kind": "PodSecurityConfiguration", "defaults": defaults,
            "exemptions": {"usernames": ["exempt"], "namespaces": ["exempt"], "runtimeClasses": ["exempt"]}})
@@ -211,7 +211,7 @@ async fn a_privileged_namespace_asks_for_nothing() {
         let world = world(labels);
         let annotations = [("enforce-policy", "privileged:latest")];
         world.send(create_pod(json!({"hostPID": true}))).await.accepts(&[], &annotations);
-        // Nobody looks at the pod.
+        // A pod is not decoded for a privileged policy.
         world.send(create_pod(json!("text"))).await.accepts(&[], &annotations);
         assert_eq!(
             world.counted(),
@@ -429,7 +429,7 @@ async fn subresources_that_change_no_spec_are_passed_over() {
         let answer = world.send(Request { subresource, ..update_pod(bare(), new) }).await;
         assert_eq!(answer.result.unwrap_err().code, 403, "{subresource}");
     }
-    // It is no Pod, so nobody knows what it does.
+    // The body of the unknown subresource is not a Pod, and so cannot be checked.
     let binding = Request { subresource: "of-a-later-version", ..create_pod(json!(1)) };
     assert_eq!(world.send(binding).await.result.unwrap_err().code, 400);
 }

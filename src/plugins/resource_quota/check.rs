@@ -1,4 +1,4 @@
-//! One request against the quotas of its namespace (`CheckRequest`).
+//! Checks one request against the quotas of its namespace (`CheckRequest`).
 
 use super::evaluator::{Evaluator, Gates, Subject};
 use super::pods::MUST_BE_SAID;
@@ -7,48 +7,48 @@ use super::scopes::Selector;
 use crate::admission::Denial;
 use crate::cluster::Cluster;
 use crate::object::quantity::Quantity;
-use crate::object::resources::{ResourceList, add};
+use crate::plugins::rules::resources::{ResourceList, add};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All that quotas look at in a request.
+/// The data of a request that quotas need.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) evaluator: Evaluator,
     pub(super) new: Subject,
     pub(super) previous: Previous,
-    /// What of it a quota must cover.
+    /// The resource names that a quota must cover.
     pub(super) limited_names: BTreeSet<String>,
     /// The scopes that a quota must cover.
     pub(super) limited_scopes: Vec<Selector>,
-    /// Whether nothing is to be charged.
+    /// Whether the request is a dry run, which is not charged.
     pub(super) dry_run: bool,
-    /// Whether it is charged whatever the limits are.
+    /// Whether the request updates the status, which is charged whatever the limits.
     pub(super) is_status: bool,
 }
 
-/// What has been charged before.
+/// The state that was charged before.
 #[derive(Debug)]
 pub(super) enum Previous {
-    /// Nothing: a create.
+    /// None, because the request is a create.
     None,
-    /// The object as it was.
+    /// The old object.
     Billed(Subject),
-    /// Nothing, although it is an update.
+    /// None, because the update creates the object.
     Unbilled,
-    /// Nobody knows.
+    /// Unknown, because the old object is missing.
     Lost,
 }
 
-/// What a request charges to a quota.
+/// The charge of a request to a quota.
 #[derive(Debug, PartialEq)]
 pub(super) struct Charge {
-    /// Which of the quotas.
+    /// The index of the quota.
     pub(super) index: usize,
-    /// What is used then.
+    /// The usage after the charge.
     pub(super) used: ResourceList,
 }
 
-/// What the request charges; nothing where it leaves the quotas as they are.
+/// Returns the request's charges; empty if the request does not change any quota.
 pub(super) fn check(
     quotas: &[Quota],
     request: &Request,
@@ -88,9 +88,9 @@ pub(super) fn check(
 #[derive(Default)]
 struct Applying {
     indexes: Vec<usize>,
-    /// What they count of its resource.
+    /// The resource names that the quotas count for the request's resource.
     names: BTreeSet<String>,
-    /// The scopes of all quotas that the object is in, those that do not apply for another reason as well.
+    /// The scopes that match the object, of all quotas, even of quotas that do not apply for another reason.
     scopes: BTreeSet<String>,
 }
 
@@ -127,7 +127,7 @@ impl Applying {
         Ok(applying)
     }
 
-    /// What the request adds to each quota; without an index where none applies. What adds nothing is left out.
+    /// The usage that the request adds to each quota. The index is `None` if no quota applies. Empty additions are left out.
     fn deltas(&self, quotas: &[Quota], request: &Request) -> Result<Vec<(Option<usize>, ResourceList)>, Denial> {
         let whole = added(&request.new.usage, &ResourceList::new());
         let (change, before) = match &request.previous {
@@ -138,7 +138,7 @@ impl Applying {
                 return Err(Denial::forbidden(why));
             }
         };
-        // What was not in the quota's scope before has not been charged to it.
+        // An object that was outside the quota's scope has not been charged to the quota.
         let was_in_scope = |quota: &Quota| {
             before.is_some_and(|old| quota.scopes.iter().all(|scope| scope.matches(&old.scoped).unwrap_or(false)))
         };
@@ -155,7 +155,7 @@ impl Applying {
         Ok(deltas)
     }
 
-    /// Makes sure that what may not be had without a quota has one.
+    /// Checks that quotas cover the resources and scopes that require a quota.
     fn cover(&self, request: &Request) -> Result<(), Denial> {
         let uncovered: Vec<&str> = request.limited_names.difference(&self.names).map(String::as_str).collect();
         if !uncovered.is_empty() {
@@ -165,13 +165,13 @@ impl Applying {
         let uncovered: Vec<String> = uncovered.map(Selector::to_string).collect();
         match uncovered.is_empty() {
             true => Ok(()),
-            // No Status in kube-apiserver.
+            // In kube-apiserver, this error is not a Status.
             false => Err(Denial::Plain(format!("insufficient quota to match these scopes: [{}]", uncovered.join(" ")))),
         }
     }
 }
 
-/// Makes sure that every container says what the quota counts (`podEvaluator.Constraints`).
+/// Checks that every container specifies the resources that the quota counts (`podEvaluator.Constraints`).
 fn constrain(quota: &Quota, counted: &BTreeSet<String>, object: &Subject) -> Result<(), Denial> {
     let mut silent: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (container, said) in &object.containers {
@@ -188,7 +188,7 @@ fn constrain(quota: &Quota, counted: &BTreeSet<String>, object: &Subject) -> Res
     Err(Denial::forbidden(format!("failed quota: {}: must specify {}", quota.name, silent.join("; "))))
 }
 
-/// Makes sure that of what is requested no more is used than the quota allows.
+/// Checks that the new usage of the requested resources is within the quota.
 fn within(quota: &Quota, requested: &ResourceList, used: &ResourceList) -> Result<(), Denial> {
     let exceeds = |name: &str| used.get(name) > quota.hard.get(name);
     let print = |list: &ResourceList| {
@@ -207,7 +207,7 @@ fn within(quota: &Quota, requested: &ResourceList, used: &ResourceList) -> Resul
     )))
 }
 
-/// What is more than before (`SubtractWithNonNegativeResult`, `RemoveZeros`).
+/// The increase of the usage (`SubtractWithNonNegativeResult`, `RemoveZeros`).
 fn added(usage: &ResourceList, before: &ResourceList) -> ResourceList {
     let differences = usage.iter().map(|(name, quantity)| {
         let more = before.get(name).map_or(*quantity, |before| quantity.minus(*before));

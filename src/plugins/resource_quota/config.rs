@@ -1,15 +1,15 @@
-//! The plugin's configuration: what may only be had where a quota covers it.
+//! The plugin's configuration: the resources that require a quota.
 
 use super::scopes::{Scoped, Selector};
 use crate::admission::BuildError;
 use crate::config::PluginConfiguration;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use crate::status::invalid::aggregate;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// The same in three versions and two groups.
+/// The supported versions and kinds, which have equal fields.
 const KINDS: [(&str, &str); 3] = [
     ("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"),
     ("resourcequota.admission.k8s.io/v1beta1", "Configuration"),
@@ -27,16 +27,16 @@ pub(super) struct Configuration {
 pub(super) struct Limited {
     group: String,
     resource: String,
-    /// Parts of names of what is counted.
+    /// The parts of resource names that select the limited resources.
     parts: Vec<String>,
     scopes: Vec<Selector>,
 }
 
 impl Configuration {
-    /// Reads it; without one nothing is limited.
+    /// Reads the configuration. Without a configuration, no resource requires a quota.
     ///
     /// # Errors
-    /// For another kind, unknown fields, and values that are wrong: all of them, each with its field.
+    /// If the kind is wrong, a field is unknown, or a value is invalid. The error lists all invalid fields.
     pub(super) fn read(configuration: Option<&PluginConfiguration>) -> Result<Self, BuildError> {
         let Some(PluginConfiguration { origin, value, .. }) = configuration else { return Ok(Self::default()) };
         if value.is_null() {
@@ -56,7 +56,7 @@ impl Configuration {
         Err(BuildError(format!("{origin}: {problem}")))
     }
 
-    /// What of this usage must be covered by a quota (`limitedByDefault`).
+    /// The resource names in the usage that a quota must cover (`limitedByDefault`).
     pub(super) fn limited_names(&self, on: (&str, &str), usage: &ResourceList) -> BTreeSet<String> {
         let of_resource = self.limited.iter().filter(|limited| (&*limited.group, &*limited.resource) == on);
         let parts: Vec<&String> = of_resource.flat_map(|limited| &limited.parts).collect();
@@ -65,10 +65,10 @@ impl Configuration {
         limited.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The scopes that must be covered by a quota, of whatever resource they are said (`getMatchedLimitedScopes`).
+    /// The scopes that a quota must cover, whatever resource the configuration names beside the scope (`getMatchedLimitedScopes`).
     pub(super) fn limited_scopes(&self, scoped: &Scoped) -> Vec<Selector> {
         let scopes = self.limited.iter().flat_map(|limited| &limited.scopes);
-        // All of them have been tried when they were read.
+        // Invalid selectors were refused when the configuration was read.
         scopes.filter(|selector| selector.matches(scoped).unwrap_or(true)).cloned().collect()
     }
 }
@@ -91,12 +91,12 @@ fn of_known_kind(value: &Value) -> Result<&Map<String, Value>, String> {
     Ok(fields)
 }
 
-/// Reads fields and gathers what is wrong with them.
+/// Reads fields and collects errors.
 #[derive(Default)]
 struct Reader {
-    /// What is not of this kind at all.
+    /// Errors of the schema: unknown fields and wrong types.
     strict: Vec<String>,
-    /// What is, and has a value that it must not have.
+    /// Errors of values.
     invalid: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl Reader {
         self.unknown(path, fields, &["scopeName", "operator", "values"]);
         let (name, operator) = (self.text(fields, path, "scopeName"), self.text(fields, path, "operator"));
         let selector = Selector { name, operator, values: self.texts(fields, path, "values") };
-        // kube-apiserver starts with one that cannot be matched, and then lets everything pass by the quotas.
+        // kube-apiserver accepts an invalid selector, and then admits every request without checking quotas.
         if let Err(why) = selector.check() {
             self.invalid.push(format!("{path}: Invalid value: {item}: {why}"));
         }

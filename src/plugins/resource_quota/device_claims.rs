@@ -1,21 +1,21 @@
-//! What is counted of a ResourceClaim: devices by their class (`claimEvaluator`).
+//! The usage of a ResourceClaim: devices by class (`claimEvaluator`).
 
 use super::evaluator::Gates;
 use super::pods::{self, OF_DEVICE_CLASS};
 use crate::cluster::{Cluster, OwnedClaim, WholePod};
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use k8s_openapi::api::resource::v1::DeviceClass;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 const COUNT: &str = "count/resourceclaims.resource.k8s.io";
-/// Comes after the name of a device class (`ResourceClaimsPerClass`).
+/// The suffix after the name of a device class (`ResourceClaimsPerClass`).
 const DEVICES: &str = ".deviceclass.resource.k8s.io/devices";
-/// As many devices as a claim can get (`AllocationResultsMaxSize`).
+/// The maximum number of devices of a claim (`AllocationResultsMaxSize`).
 const ALL: i64 = 32;
-/// Marks the claim that the scheduler makes for a pod that asks for devices as for other resources.
+/// Marks a claim that the scheduler creates for a pod that requests devices as extended resources.
 const EXTENDED: [&str; 3] = ["metadata", "annotations", "resource.kubernetes.io/extended-resource-claim"];
 
 pub(super) fn counts(name: &str, cluster: &Cluster, gates: &Gates) -> bool {
@@ -48,7 +48,7 @@ pub(super) async fn usage(claim: &Object, cluster: &Cluster, gates: &Gates, name
     usage
 }
 
-/// How many devices of each class a claim may come to. Of alternatives the worst of each class counts.
+/// The maximum number of devices of each class. Among alternatives, the largest number of each class counts.
 fn devices(claim: &Object) -> BTreeMap<String, Quantity> {
     let mut total: BTreeMap<String, Quantity> = BTreeMap::new();
     let mut sum = |class: String, count: Quantity| {
@@ -65,7 +65,7 @@ fn devices(claim: &Object) -> BTreeMap<String, Quantity> {
             most.into_iter().for_each(|(class, count)| sum(class, count));
             continue;
         }
-        // The first versions have the fields of `exactly` in the request itself.
+        // The first API versions have the fields of `exactly` in the request itself.
         let exactly = request.get("exactly").filter(|exactly| !exactly.is_null()).unwrap_or(request);
         if exactly.get("deviceClassName").is_some_and(Value::is_string) {
             let (class, count) = asked(exactly);
@@ -75,7 +75,7 @@ fn devices(claim: &Object) -> BTreeMap<String, Quantity> {
     total
 }
 
-/// Class and number.
+/// The class and the number of devices in a request.
 fn asked(request: &Value) -> (String, Quantity) {
     let class = request.get("deviceClassName").and_then(Value::as_str).unwrap_or_default().to_owned();
     let count = match request.get("allocationMode").and_then(Value::as_str) {
@@ -86,7 +86,7 @@ fn asked(request: &Value) -> (String, Quantity) {
     (class, Quantity::whole(count))
 }
 
-/// Counts the devices as the resources that they stand for, too, without what is counted with the pod already
+/// Counts the devices also as extended resources, except for the part that is already counted with the pod
 /// (`addExtendedResourceQuota`).
 fn add_extended(usage: &mut ResourceList, claim: &Object, cluster: &Cluster, of_pod: &ResourceList) {
     for (class, count) in devices(claim).into_iter().filter(|(class, _)| !class.is_empty()) {
@@ -102,8 +102,8 @@ fn add_extended(usage: &mut ResourceList, claim: &Object, cluster: &Cluster, of_
     }
 }
 
-/// What the pod that the claim was made for comes to (`getVerifiedPodUsage`). Anybody can write the annotation: it is
-/// believed only where the pod is there and has no other such claim.
+/// The usage of the pod for which the claim was created (`getVerifiedPodUsage`). Any user can write the annotation, so it
+/// counts only if the pod exists and has no other such claim.
 async fn pod_usage(claim: &Object, cluster: &Cluster, gates: &Gates, namespace: &str) -> Option<ResourceList> {
     let (name, uid) = owner(claim)?;
     let pod = &cluster.find_live::<WholePod>(namespace, name).await.ok()??.0;
@@ -125,7 +125,7 @@ async fn pod_usage(claim: &Object, cluster: &Cluster, gates: &Gates, namespace: 
     Some(pods::usage(pod, Some(pod), gates))
 }
 
-/// Name and uid of the pod that a claim was made for.
+/// The name and uid of the pod for which a claim was created.
 fn owner(claim: &Object) -> Option<(&str, &str)> {
     claim.get(&EXTENDED).filter(|value| *value == "true")?;
     let owners = claim.items(&["metadata", "ownerReferences"]);
@@ -134,7 +134,7 @@ fn owner(claim: &Object) -> Option<(&str, &str)> {
     ((text("kind"), text("apiVersion")) == ("Pod", "v1")).then(|| (text("name"), text("uid")))
 }
 
-/// Whether one was created before the other; one that is not created yet comes last.
+/// Whether the first claim was created before the second. A claim without a creation time comes last.
 fn is_before(one: &Object, other: &Object) -> bool {
     let created = |claim: &'_ Object| claim.str(&["metadata", "creationTimestamp"]).to_owned();
     let (first, second) = (created(one), created(other));

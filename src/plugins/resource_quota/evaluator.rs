@@ -1,4 +1,4 @@
-//! What is counted of an object: one evaluator a resource (`quota.Evaluator`).
+//! The usage of an object: one evaluator per resource (`quota.Evaluator`).
 
 use super::scopes::{PodScopes, Scoped};
 use super::{device_claims, pods, services, volume_claims};
@@ -7,12 +7,12 @@ use crate::cluster::Cluster;
 use crate::config::FeatureGates;
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use crate::status::group_resource;
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 
-/// What is never counted (`DefaultIgnoredResources`): what is not stored, and events.
+/// The resources that are never counted (`DefaultIgnoredResources`): those that are not stored, and events.
 const IGNORED: [(&str, &str); 10] = [
     ("", "bindings"),
     ("", "componentstatuses"),
@@ -25,10 +25,10 @@ const IGNORED: [(&str, &str); 10] = [
     ("", "events"),
     ("events.k8s.io", "events"),
 ];
-/// What is counted under its bare name, too (`legacyObjectCountAliases`).
+/// The resources that are also counted under their bare name (`legacyObjectCountAliases`).
 const ALIASES: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 
-/// The feature gates that change what is counted, and what time it is.
+/// The feature gates that change the usage, and the clock.
 #[derive(Clone, Debug)]
 pub(super) struct Gates {
     pub(super) in_place_resize: bool,
@@ -50,29 +50,29 @@ impl Gates {
     }
 }
 
-/// What quotas look at in an object.
+/// The data of an object that quotas need.
 #[derive(Debug, Default)]
 pub(super) struct Subject {
-    /// What it comes to.
+    /// The usage of the object.
     pub(super) usage: ResourceList,
     pub(super) scoped: Scoped,
-    /// The containers that have to say what they need, each with what it says.
+    /// The containers that must specify resources, each with the resource names that it specifies.
     pub(super) containers: Vec<(String, BTreeSet<String>)>,
 }
 
-/// How objects of a resource are counted.
+/// The evaluator of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Evaluator {
     Pods,
     Services,
     VolumeClaims,
     DeviceClaims,
-    /// By number alone, under these names.
+    /// Counts objects, under these names.
     Count(Vec<String>),
 }
 
 impl Evaluator {
-    /// None for what is never counted.
+    /// The evaluator of the resource. `None` if the resource is never counted.
     pub(super) fn of(group: &str, resource: &str) -> Option<Self> {
         match (group, resource) {
             ("", "pods") => Some(Self::Pods),
@@ -88,14 +88,14 @@ impl Evaluator {
         }
     }
 
-    /// Whether the operation can change what is counted (`Handles`).
+    /// Whether the operation can change the usage (`Handles`).
     pub(super) fn handles(&self, attributes: &Attributes) -> bool {
         let is_create = attributes.operation == Operation::Create;
         let is_update = attributes.operation == Operation::Update;
         match (self, &*attributes.subresource) {
             (Self::Pods, "") => is_create || is_update && pods::changes_scope(attributes),
             (Self::Pods, "resize") => is_update,
-            // kube-apiserver compares two pointers, and so finds a difference always.
+            // kube-apiserver compares two pointers, and so always finds a difference.
             (Self::VolumeClaims, "status") => attributes.object.is_some() && attributes.old_object.is_some(),
             (Self::Services | Self::VolumeClaims | Self::DeviceClaims, "") => is_create || is_update,
             (Self::Count(_), "") => is_create,
@@ -103,7 +103,7 @@ impl Evaluator {
         }
     }
 
-    /// Those of a quota's resources that it counts (`MatchingResources`).
+    /// The names among a quota's resources that the evaluator counts (`MatchingResources`).
     pub(super) fn matching<'a>(
         &self,
         names: impl IntoIterator<Item = &'a String>,
@@ -120,7 +120,8 @@ impl Evaluator {
         names.into_iter().filter(|name| counts(name)).cloned().collect()
     }
 
-    /// What quotas look at in an object: what is `desired` in one, what is `observed` in another, or in none yet.
+    /// The data of an object that quotas need. `desired` provides the spec and `observed` the status; `None` means that there
+    /// is no status yet.
     pub(super) async fn subject(
         &self,
         desired: &Object,

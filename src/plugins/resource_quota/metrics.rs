@@ -1,4 +1,4 @@
-//! `workqueue_*` of `admission_quota_controller`: kube-apiserver's names, labels and buckets. What waits are namespaces.
+//! `workqueue_*` of `admission_quota_controller`, with kube-apiserver's names, labels and buckets. The queue contains namespaces.
 
 use crate::metrics::Registry;
 use prometheus::core::{Collector, Desc};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// What is measured of the queue. Clones share it.
+/// The metrics of the queue. Clones share one state.
 #[derive(Clone)]
 pub(super) struct Queue {
     depth: IntGauge,
@@ -20,7 +20,7 @@ pub(super) struct Queue {
     since: Arc<Mutex<Since>>,
 }
 
-/// Since when namespaces wait, and are worked on.
+/// The instants at which namespaces were queued, and at which their processing started.
 #[derive(Default)]
 struct Since {
     added: HashMap<String, Instant>,
@@ -28,10 +28,10 @@ struct Since {
 }
 
 impl Queue {
-    /// Registers it.
+    /// Registers the metrics.
     ///
     /// # Errors
-    /// When one of the names is registered already.
+    /// If one of the names is registered already.
     pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
         let options = |name: &str, help: &str| {
             Opts::new(format!("workqueue_{name}"), format!("[BETA] {help}"))
@@ -68,14 +68,14 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Somebody waits in a namespace where nobody did.
+    /// Records that a namespace is queued.
     pub(super) fn added(&self, namespace: &str) {
         self.adds.inc();
         self.depth.inc();
         self.since().added.insert(namespace.to_owned(), Instant::now());
     }
 
-    /// Who waits there is worked on.
+    /// Records that the processing of a queued namespace starts.
     pub(super) fn started(&self, namespace: &str) {
         self.depth.dec();
         let mut since = self.since();
@@ -85,14 +85,14 @@ impl Queue {
         }
     }
 
-    /// They have their answers.
+    /// Records that the processing of a namespace ends.
     pub(super) fn finished(&self, namespace: &str) {
         if let Some(started) = self.since().started.remove(namespace) {
             self.work_seconds.observe(started.elapsed().as_secs_f64());
         }
     }
 
-    /// Nobody is going to work on it.
+    /// Records that a namespace will not be processed.
     pub(super) fn abandoned(&self, namespace: &str) {
         self.finished(namespace);
         if self.since().added.remove(namespace).is_some() {

@@ -1,19 +1,19 @@
-//! What is counted of a pod (`podEvaluator`).
+//! The usage of a pod (`podEvaluator`).
 
 use super::evaluator::{Gates, Subject};
 use super::scopes::PodScopes;
 use crate::admission::Attributes;
 use crate::object::Object;
-use crate::object::pod::asks_for_nothing;
 use crate::object::quantity::Quantity;
-use crate::object::resources::{ResourceList, add, aggregate, is_pod_level, is_sidecar, raise, resource_list};
 use crate::plugins::extended_resource_toleration::is_extended;
+use crate::plugins::rules::pod::asks_for_nothing;
+use crate::plugins::rules::resources::{ResourceList, add, aggregate, is_pod_level, is_sidecar, raise, resource_list};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 
 const COUNT: &str = "count/pods";
-/// What comes with a device class, whose name it ends in (`ResourceDeviceClassPrefix`).
+/// The prefix of a device class's name in a resource name (`ResourceDeviceClassPrefix`).
 pub(super) const OF_DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 const HUGE_PAGES: &str = "hugepages-";
 const NAMES: [&str; 11] = [
@@ -29,7 +29,7 @@ const NAMES: [&str; 11] = [
     "limits.memory",
     "limits.ephemeral-storage",
 ];
-/// What every container has to say where a quota counts it (`validationSet`).
+/// The resources that every container must specify if a quota counts them (`validationSet`).
 pub(super) const MUST_BE_SAID: [&str; 6] =
     ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const MEASURED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
@@ -42,12 +42,12 @@ pub(super) fn counts(name: &str) -> bool {
         || is_extended_in_quota(name)
 }
 
-/// `isExtendedResourceNameForQuota`, without those of device classes.
+/// `isExtendedResourceNameForQuota`, without the resources of device classes.
 pub(super) fn is_extended_in_quota(name: &str) -> bool {
     name.starts_with("requests.") && name.contains('/') && !name.contains("kubernetes.io/")
 }
 
-/// Whether an update takes the pod from one scope to another.
+/// Whether an update moves the pod into another scope.
 pub(super) fn changes_scope(attributes: &Attributes) -> bool {
     match (&attributes.object, &attributes.old_object) {
         (Some(pod), Some(old)) => is_terminating(pod) != is_terminating(old),
@@ -72,7 +72,7 @@ pub(super) fn subject(desired: &Object, observed: Option<&Object>, gates: &Gates
     Subject { usage: usage(desired, observed, gates), scoped: scopes.into(), containers }
 }
 
-/// What a pod comes to; one that is through, or should long be gone, only counts as an object (`PodUsageFunc`).
+/// The usage of a pod. A finished pod, or a pod past its deletion grace period, counts only as an object (`PodUsageFunc`).
 pub(super) fn usage(desired: &Object, observed: Option<&Object>, gates: &Gates) -> ResourceList {
     let mut usage = ResourceList::from([(COUNT.to_owned(), Quantity::whole(1))]);
     if observed.is_none_or(|pod| is_alive(pod, (gates.now)())) {
@@ -97,7 +97,7 @@ fn is_terminating(pod: &Object) -> bool {
     pod.get(&["spec", "activeDeadlineSeconds"]).and_then(Value::as_i64).is_some_and(|seconds| seconds >= 0)
 }
 
-/// Whether a term of its affinity looks into other namespaces (`usesCrossNamespacePodAffinity`).
+/// Whether a term of the pod's affinity selects other namespaces (`usesCrossNamespacePodAffinity`).
 fn crosses_namespaces(pod: &Object) -> bool {
     let crosses = |term: &Value| {
         let lists = term.get("namespaces").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
@@ -115,7 +115,7 @@ fn listed(container: &Value, field: &str) -> ResourceList {
     resource_list(container.get("resources").and_then(|resources| resources.get(field)))
 }
 
-/// The containers that have to say what they need; none of a pod that says it for all (`Constraints`).
+/// The containers that must specify resources; empty if the pod specifies them at pod level (`Constraints`).
 fn containers(pod: &Object, gates: &Gates) -> Vec<(String, BTreeSet<String>)> {
     let of_pod = |field| resource_list(pod.get(&["spec", "resources", field]));
     if gates.pod_level_resources && has_pod_level(&of_pod("requests")) | has_pod_level(&of_pod("limits")) {
@@ -134,7 +134,7 @@ fn has_pod_level(list: &ResourceList) -> bool {
     list.keys().any(|name| is_pod_level(name))
 }
 
-/// Under which names requests and limits are counted (`podComputeUsageHelper`).
+/// The usage of requests and limits, by the names in quotas (`podComputeUsageHelper`).
 fn of_resources(requests: &ResourceList, limits: &ResourceList) -> ResourceList {
     let mut usage = ResourceList::from([("pods".to_owned(), Quantity::whole(1))]);
     for (name, request) in requests {
@@ -151,11 +151,11 @@ fn of_resources(requests: &ResourceList, limits: &ResourceList) -> ResourceList 
     usage
 }
 
-/// What containers have, where a resize is not through: the most of what is asked for and what is given.
+/// The effective resources of containers during a resize: the maximum of the desired and the allocated resources.
 struct Effective<'a> {
-    /// Of those that can be resized.
+    /// The statuses of the containers that can be resized, by container name.
     statuses: HashMap<&'a str, &'a Value>,
-    /// Whether what is asked for will never be given.
+    /// Whether the desired resize is infeasible.
     is_infeasible: bool,
 }
 
@@ -186,7 +186,7 @@ impl<'a> Effective<'a> {
         total
     }
 
-    /// `PodLimits`: what has no limit does not get one by the pod's overhead.
+    /// `PodLimits`: overhead is added only to resources that have a limit.
     fn limits(&self, pod: &Object, gates: &Gates) -> ResourceList {
         let mut total = aggregate(pod, |container| self.of_container(container, "limits"));
         let own = resource_list(pod.get(&["spec", "resources", "limits"]));

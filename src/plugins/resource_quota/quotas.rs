@@ -1,10 +1,10 @@
-//! The quotas of a namespace as late as they are known, and how what is used of them is written (`quotaAccessor`).
+//! The latest known quotas of a namespace, and the updates of their status (`quotaAccessor`).
 
 use super::scopes::Selector;
 use crate::cluster::{Cluster, Need};
 use crate::config::Limits;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use crate::status::Status;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
@@ -12,18 +12,18 @@ use moka::policy::EvictionPolicy;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A quota while requests are held against it.
+/// A quota during the check of requests.
 #[derive(Clone, Debug)]
 pub(super) struct Quota {
     pub(super) name: String,
     pub(super) scopes: Vec<Selector>,
     /// `status.hard`
     pub(super) hard: ResourceList,
-    /// `status.used`, with what is to be charged.
+    /// `status.used`, including the pending charges.
     pub(super) used: ResourceList,
-    /// Whether something is to be charged.
+    /// Whether there are pending charges.
     pub(super) is_changed: bool,
-    /// Whether the requests that are left have been charged to it.
+    /// Whether the charges of the remaining requests have already been written to this quota.
     pub(super) is_settled: bool,
     read: Arc<ResourceQuota>,
 }
@@ -42,7 +42,7 @@ impl Quota {
         }
     }
 
-    /// The quota as it is to be written.
+    /// The quota with the pending charges in its status.
     fn charged(&self) -> ResourceQuota {
         let mut quota = ResourceQuota::clone(&self.read);
         let used = self.used.iter().map(|(name, quantity)| (name.clone(), Text(quantity.to_string()))).collect();
@@ -64,17 +64,17 @@ fn key(quota: &ResourceQuota) -> String {
     format!("{}/{}", quota.metadata.namespace.as_deref().unwrap_or_default(), name(quota))
 }
 
-/// Versions of one object on etcd are numbers, later ones larger (`CompareResourceVersion`).
+/// A resourceVersion as a number. Versions of one object in etcd increase (`CompareResourceVersion`).
 fn version(quota: &ResourceQuota) -> Option<u64> {
     quota.metadata.resource_version.as_ref()?.parse().ok()
 }
 
-/// Where quotas are read and written.
+/// Reads and writes quotas.
 pub(super) struct Quotas {
     cluster: Arc<Cluster>,
-    /// What the API server says while the cache has no first list; many requests at once ask once.
+    /// The quotas from the API server, while the watch cache has no first list. Concurrent requests share a lookup.
     live: moka::future::Cache<String, Arc<Vec<Arc<ResourceQuota>>>>,
-    /// What was written last, until the cache has it: else one charge after the other would meet a conflict.
+    /// The last written state of each quota, until the watch cache has it. Otherwise, consecutive charges would cause conflicts.
     written: moka::sync::Cache<String, Arc<ResourceQuota>>,
 }
 
@@ -88,20 +88,20 @@ impl Quotas {
         }
     }
 
-    /// Whether everything is known that the namespace's quotas depend on.
+    /// Checks that the objects that affect the namespace's quotas are decodable.
     fn check_decodable(&self, namespace: &str) -> Result<(), Status> {
         self.cluster.check_decodable(&[Need::RESOURCE_QUOTAS], namespace)?;
         self.cluster.check_decodable(&[Need::DEVICE_CLASSES], "")
     }
 
-    /// Whether the namespace is known to have none.
+    /// Whether the namespace is known to have no quota.
     pub(super) fn has_none(&self, namespace: &str) -> bool {
         self.cluster.has_synced::<ResourceQuota>()
             && self.cluster.in_namespace::<ResourceQuota>(namespace).is_empty()
             && self.check_decodable(namespace).is_ok()
     }
 
-    /// Whether it may have one whose limits are of interest.
+    /// Whether the namespace may have a quota with limits that `interest` accepts.
     pub(super) fn may_have(&self, namespace: &str, interest: impl Fn(&BTreeSet<String>) -> bool) -> bool {
         let hard = |quota: &Arc<ResourceQuota>| {
             let hard = quota.status.as_ref().and_then(|status| status.hard.as_ref());
@@ -124,13 +124,13 @@ impl Quotas {
         Ok(found.into_iter().map(|quota| Quota::new(self.latest(quota))).collect())
     }
 
-    /// The same, asked of the API server.
+    /// The namespace's quotas, read from the API server.
     pub(super) async fn fresh(&self, namespace: &str) -> Result<Vec<Quota>, Status> {
         let found = self.cluster.list_live::<ResourceQuota>(namespace).await?;
         Ok(found.into_iter().map(Quota::new).collect())
     }
 
-    /// What was written, where it is newer than what was read (`checkCache`).
+    /// The written state of the quota, if it is newer than the read state (`checkCache`).
     fn latest(&self, read: Arc<ResourceQuota>) -> Arc<ResourceQuota> {
         let key = key(&read);
         match self.written.get(&key) {
@@ -143,7 +143,7 @@ impl Quotas {
         }
     }
 
-    /// Writes what is used.
+    /// Writes the quota's usage.
     pub(super) async fn write(&self, quota: &Quota) -> Result<(), Status> {
         let updated = self.cluster.update_quota_status(&quota.charged()).await?;
         self.written.insert(key(&updated), updated);

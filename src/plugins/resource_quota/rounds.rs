@@ -1,5 +1,5 @@
-//! Requests that wait for their quotas, in rounds: all of a namespace that wait are checked and charged together, with one
-//! write a quota (`quotaEvaluator`).
+//! The queue of requests that wait for their quotas. A round checks and charges all waiting requests of a namespace together,
+//! with one write per quota (`quotaEvaluator`).
 
 use super::check::{Request, check};
 use super::evaluator::Gates;
@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
-/// How often a round starts over when a quota could not be written.
+/// The number of retries of a round if a quota could not be written.
 const RETRIES: usize = 3;
 
-/// The requests that wait, and who works them off.
+/// The waiting requests, and their workers.
 pub(super) struct Rounds {
     quotas: Quotas,
     cluster: Arc<Cluster>,
@@ -30,7 +30,7 @@ pub(super) struct Rounds {
     timeout: Duration,
 }
 
-/// By namespace; one that is worked on has an entry, even if nobody waits.
+/// The waiting requests by namespace. A namespace with a worker has an entry, even if no request waits.
 #[derive(Default)]
 struct Waiting {
     count: usize,
@@ -44,7 +44,7 @@ struct Waiter {
 
 impl Waiter {
     fn answer(self, answer: Result<(), Denial>) {
-        // Who asked may have gone.
+        // Fails if the request was cancelled, which is harmless.
         let _ = self.answer.send(answer);
     }
 }
@@ -63,17 +63,17 @@ impl Rounds {
         }
     }
 
-    /// [`Quotas::has_none`].
+    /// See [`Quotas::has_none`].
     pub(super) fn has_no_quotas(&self, namespace: &str) -> bool {
         self.quotas.has_none(namespace)
     }
 
-    /// [`Quotas::may_have`].
+    /// See [`Quotas::may_have`].
     pub(super) fn may_have_quotas(&self, namespace: &str, interest: impl Fn(&BTreeSet<String>) -> bool) -> bool {
         self.quotas.may_have(namespace, interest)
     }
 
-    /// Holds a request against the namespace's quotas and charges it.
+    /// Checks a request against the namespace's quotas, and charges the request.
     pub(super) async fn evaluate(self: &Arc<Self>, namespace: &str, request: Request) -> Result<(), Denial> {
         let (answer, answered) = oneshot::channel();
         self.add(namespace, Waiter { request, answer })?;
@@ -88,7 +88,7 @@ impl Rounds {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets it wait, and has somebody work on the namespace if nobody does.
+    /// Queues a request, and starts a worker for the namespace if there is none.
     fn add(self: &Arc<Self>, namespace: &str, waiter: Waiter) -> Result<(), Denial> {
         let mut waiting = self.waiting();
         if waiting.count >= self.max_waiting {
@@ -105,14 +105,14 @@ impl Rounds {
             Entry::Vacant(entry) => {
                 self.queue.added(namespace);
                 entry.insert(vec![waiter]);
-                // A task of its own: who asks first may go away while others wait.
+                // The worker is a separate task, because the first request may be cancelled while others wait.
                 tokio::spawn(self.clone().work(namespace.to_owned()));
             }
         }
         Ok(())
     }
 
-    /// Takes who waits in the namespace; none where nobody does, and then nobody works on it any longer.
+    /// Takes the waiting requests of the namespace. `None` if no request waits; the worker's entry is removed then.
     fn take(&self, namespace: &str) -> Option<Vec<Waiter>> {
         let mut waiting = self.waiting();
         let waiters = waiting.by_namespace.get_mut(namespace).map(std::mem::take).unwrap_or_default();
@@ -130,7 +130,7 @@ impl Rounds {
         loop {
             let Ok(_one_of_few) = self.workers.acquire().await else { return };
             let Some(mut waiters) = self.take(&namespace) else { break };
-            // Nothing is charged for who has given up.
+            // A cancelled request is not charged.
             waiters.retain(|waiter| !waiter.answer.is_closed());
             self.round(&namespace, waiters).await;
             self.queue.finished(&namespace);
@@ -168,15 +168,15 @@ impl Rounds {
                 Ok(quotas) => quotas,
                 Err(_) => return refuse(waiters, &status),
             };
-            // They still say what is covered, but who is left has been charged to them.
+            // The written quotas still count for coverage, but the remaining requests have already been charged to them.
             for quota in &mut quotas {
                 quota.is_settled = written.contains(&quota.name);
             }
         }
     }
 
-    /// Checks one after the other, each against what those before it leave. Answers whom no write can change; returns the
-    /// others, each with the quotas that it is charged to.
+    /// Checks the requests one after the other, each with the usage that earlier requests leave. Answers the requests that need
+    /// no write, and returns the others with the indexes of the charged quotas.
     fn charge(&self, quotas: &mut [Quota], waiters: Vec<Waiter>) -> Vec<(Waiter, Vec<usize>)> {
         let mut charged = Vec::new();
         for waiter in waiters {
@@ -197,7 +197,7 @@ impl Rounds {
         charged
     }
 
-    /// Writes the quotas that changed. Answers with those that could not be, and why the last of them.
+    /// Writes the changed quotas. Returns the indexes of the failed writes, and the last error.
     async fn write(&self, quotas: &[Quota], written: &mut BTreeSet<String>) -> Option<(BTreeSet<usize>, Status)> {
         let (mut failed, mut last) = (BTreeSet::new(), None);
         for (index, quota) in quotas.iter().enumerate().filter(|(_, quota)| quota.is_changed) {
@@ -218,7 +218,7 @@ fn refuse(waiters: Vec<Waiter>, status: &Status) {
     waiters.into_iter().for_each(|waiter| waiter.answer(Err(status.clone().into())));
 }
 
-/// Work on a namespace. When it ends before it is done, nobody waits for it any longer.
+/// The worker of a namespace. If the worker ends early, the drop removes the waiting requests.
 struct Working<'a> {
     rounds: &'a Rounds,
     namespace: &'a str,
@@ -313,7 +313,7 @@ mod tests {
     async fn who_goes_away_leaves_the_others_waiting_to_be_served() {
         let rounds = rounds(&Limits::default());
         let mut first = Box::pin(rounds.evaluate("n", request()));
-        // It waits, and is the one for whom work began.
+        // The first request waits, and its arrival started the worker.
         assert!(futures_util::poll!(&mut first).is_pending());
         let second = refusal(&rounds);
         drop(first);

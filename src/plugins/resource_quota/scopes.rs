@@ -1,4 +1,4 @@
-//! Scopes: which objects a quota is about.
+//! Quota scopes, which select the objects that a quota counts.
 
 use crate::go_text::go_quote;
 use crate::object::selector::LabelSelector;
@@ -7,28 +7,28 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector as Labels, La
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The scopes that name classes.
+/// The scopes that select by class.
 const OF_CLASSES: [&str; 2] = ["PriorityClass", "VolumeAttributesClass"];
 
-/// What scopes see of an object.
+/// The data of an object that scopes need.
 #[derive(Debug, Default)]
 pub(super) enum Scoped {
-    /// An object that no scope is about.
+    /// An object to which no scope applies.
     #[default]
     Nothing,
     /// A pod.
     Pod(PodScopes),
-    /// A claim of a volume: the VolumeAttributesClasses that it refers to.
+    /// The VolumeAttributesClasses to which a PersistentVolumeClaim refers.
     VolumeClaim(BTreeSet<String>),
 }
 
-/// What scopes see of a pod.
+/// The data of a pod that scopes need.
 #[derive(Debug, Default)]
 pub(super) struct PodScopes {
     pub(super) is_terminating: bool,
     pub(super) is_best_effort: bool,
     pub(super) crosses_namespaces: bool,
-    /// None where it names none.
+    /// The priority class, if the pod names one.
     pub(super) priority_class: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// All of a quota's (`getScopeSelectorsFromQuota`).
+    /// All scopes of a quota (`getScopeSelectorsFromQuota`).
     pub(super) fn all(spec: &ResourceQuotaSpec) -> Vec<Self> {
         let existing = |name: &String| Self { name: name.clone(), operator: "Exists".to_owned(), values: Vec::new() };
         let scopes = spec.scopes.iter().flatten().map(existing);
@@ -49,7 +49,7 @@ impl Selector {
         scopes.chain(expressions.map(Self::from)).collect()
     }
 
-    /// Whether it selects the object (`podMatchesScopeFunc`, `pvcMatchesScopeFunc`).
+    /// Whether the scope selects the object (`podMatchesScopeFunc`, `pvcMatchesScopeFunc`).
     pub(super) fn matches(&self, scoped: &Scoped) -> Result<bool, String> {
         match (scoped, &*self.name) {
             (Scoped::Pod(pod), "Terminating") => Ok(pod.is_terminating),
@@ -63,7 +63,7 @@ impl Selector {
         }
     }
 
-    /// Whether it can be asked at all.
+    /// Checks that the selector is valid.
     pub(super) fn check(&self) -> Result<(), String> {
         match OF_CLASSES.contains(&&*self.name) && self.operator != "Exists" {
             true => self.compile().map(drop),
@@ -100,7 +100,7 @@ impl From<&ScopedResourceSelectorRequirement> for Selector {
     }
 }
 
-/// As Go prints the struct.
+/// The form in which Go prints the struct.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{{{} {} [{}]}}", self.name, self.operator, self.values.join(" "))

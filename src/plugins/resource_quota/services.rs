@@ -1,8 +1,8 @@
-//! What is counted of a service (`serviceEvaluator`).
+//! The usage of a service (`serviceEvaluator`).
 
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use serde_json::Value;
 
 const NAMES: [&str; 4] = ["count/services", "services", "services.nodeports", "services.loadbalancers"];

@@ -13,7 +13,7 @@ fn quota(name: &str, hard: Value, used: Value, spec: Value) -> Quota {
     serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": {"hard": hard, "used": used}})).unwrap()
 }
 
-/// A plugin, and the cluster that it counts in.
+/// A plugin and its cluster.
 struct Counted {
     cluster: Arc<Cluster>,
     plugin: ResourceQuota,
@@ -41,12 +41,12 @@ fn with(quotas: Vec<Quota>) -> Counted {
     limiting(json!([]), quotas)
 }
 
-/// With one quota without scopes.
+/// A plugin and a cluster with one quota without scopes.
 fn one(hard: Value, used: Value) -> Counted {
     with(vec![quota("q", hard, used, json!({}))])
 }
 
-/// What the API server says is used.
+/// The usage in the quota's status at the API server.
 async fn used(cluster: &Cluster, name: &str) -> Value {
     let quota = cluster.find_live::<Quota>("n", name).await.unwrap().unwrap();
     json!(quota.status.as_ref().unwrap().used)
@@ -77,7 +77,7 @@ impl Counted {
         self.asks(creating(resource, object)).await
     }
 
-    /// Why the object is refused, without what every refusal begins with.
+    /// The message of a refusal, without its common prefix.
     async fn refusal(&self, resource: &str, object: Value) -> Option<String> {
         let status = self.creates(resource, object).await.err()?;
         assert_eq!((status.code, &*status.reason), (403, "Forbidden"), "{status}");
@@ -153,7 +153,7 @@ async fn every_container_says_what_a_quota_counts() {
         "initContainers": [{"name": "a", "resources": {"requests": {"memory": "1"}}}]});
     let why = "failed quota: q: must specify limits.cpu for: a,b; requests.memory for: b";
     assert_eq!(counted.refusal("pods", json!({ "spec": spec })).await.as_deref(), Some(why));
-    // A pod that says it for all of them is not asked.
+    // Containers may omit the resources that the pod specifies at pod level.
     let mut spec = spec;
     spec["resources"] = json!({"requests": {"memory": "1Gi"}});
     assert_eq!(counted.refusal("pods", json!({ "spec": spec })).await, None);
@@ -180,7 +180,7 @@ async fn an_update_is_charged_by_what_it_adds() {
         "services \"x\" is forbidden: exceeded quota: q, requested: services.nodeports=1, used: services.nodeports=2, \
          limited: services.nodeports=2"
     );
-    // What is given back is the controller's to count.
+    // The controller subtracts released usage, not the plugin.
     counted.asks(updating("services", service("NodePort", 2), service("ClusterIP", 2))).await.unwrap();
     assert_eq!(counted.used().await, json!({"services": "1", "services.nodeports": "2"}));
 }
@@ -222,7 +222,7 @@ async fn what_comes_into_a_scope_is_charged_in_full() {
     counted.asks(updating("pods", json!({}), ending.clone())).await.unwrap();
     assert_eq!(counted.used().await, json!({"pods": "1"}));
     assert!(counted.asks(updating("pods", json!({}), ending.clone())).await.is_err());
-    // Within the scope nothing changes, and out of it nothing is given back.
+    // An update within the scope changes nothing, and an update that leaves the scope returns nothing.
     counted.asks(updating("pods", ending.clone(), json!({"spec": {"activeDeadlineSeconds": 1}}))).await.unwrap();
     counted.asks(updating("pods", ending, json!({}))).await.unwrap();
     assert_eq!(counted.used().await, json!({"pods": "1"}));
@@ -281,7 +281,7 @@ async fn a_scope_that_cannot_be_asked_is_no_refusal_but_an_error() {
     assert_eq!((status.code, &*status.reason), (500, ""));
     let begins = "error matching scopes of quota q, err: error on matching scope {PriorityClass In [xxx";
     assert!(status.message.starts_with(begins), "{}", status.message);
-    // Other objects have no priority.
+    // Other objects have no priority class.
     counted.creates("configmaps", json!({})).await.unwrap();
 }
 
@@ -330,7 +330,7 @@ async fn limits_are_of_one_group_and_of_any_resource_in_it() {
 #[tokio::test]
 async fn a_limited_scope_needs_a_quota_in_that_scope() {
     let scope = |values: Value| json!({"scopeName": "PriorityClass", "operator": "In", "values": values});
-    // Whatever resource it is said of.
+    // The configured resource does not matter for scopes.
     let limited =
         json!([{"resource": "configmaps", "matchScopes": [scope(json!(["high", "higher"])), scope(json!(["high"]))]}]);
     let counted = limiting(limited.clone(), vec![]);
@@ -359,10 +359,10 @@ async fn what_a_volume_is_given_is_charged_whatever_the_limits_are() {
         attributes.subresource = subresource.to_owned();
         attributes
     };
-    // What else is in it is not stored.
+    // The API server does not store other fields of a status update.
     counted.asks(through("status", claim("10Gi"), allocated("99Gi", "12Gi"))).await.unwrap();
     assert_eq!(counted.used().await, json!({"requests.storage": "12Gi"}));
-    // Nor is a status on any other way.
+    // The API server does not store the status of other updates.
     let stored = allocated("10Gi", "12Gi");
     counted.asks(through("", stored.clone(), allocated("10Gi", "99Gi"))).await.unwrap();
     counted.asks(through("", stored, claim("11Gi"))).await.unwrap();
@@ -444,7 +444,7 @@ fn empty(name: &str) -> Quota {
     quota(name, json!({"configmaps": "2"}), json!({"configmaps": "0"}), json!({}))
 }
 
-/// The same as somebody else has written it meanwhile.
+/// The quota after another writer's update.
 fn charged(name: &str, count: &str) -> Quota {
     let mut quota = quota(name, json!({"configmaps": "2"}), json!({ "configmaps": count }), json!({}));
     quota.metadata.resource_version = Some("5".to_owned());
@@ -460,7 +460,7 @@ async fn after_a_conflict_the_quota_is_read_anew() {
     let counted = in_state(json!([]), state().live::<Quota>(vec![charged("q", "2")]));
     let why = "exceeded quota: q, requested: configmaps=1, used: configmaps=2, limited: configmaps=2";
     assert_eq!(counted.refusal("configmaps", json!({})).await.as_deref(), Some(why));
-    // One that is gone limits nothing.
+    // A deleted quota does not limit.
     let counted = in_state(json!([]), state().live::<Quota>(vec![]));
     counted.creates("configmaps", json!({})).await.unwrap();
 }
@@ -486,7 +486,7 @@ async fn what_is_charged_to_one_quota_is_not_charged_again_because_another_met_a
     newer.metadata.resource_version = Some("5".to_owned());
     let state = FixedState::default().with::<Quota>(vec![empty("q"), other]);
     let state = state.live::<Quota>(vec![empty("q"), newer]);
-    // What the first one covers stays covered.
+    // A resource that the first quota covers stays covered.
     let counted = in_state(json!([{"resource": "configmaps", "matchContains": ["configmaps"]}]), state);
     counted.creates("configmaps", json!({})).await.unwrap();
     assert_eq!(counted.used().await, json!({"configmaps": "1"}));
@@ -528,7 +528,7 @@ async fn a_cache_that_lags_behind_costs_no_charge_and_no_conflict() {
 async fn a_cache_that_has_caught_up_is_believed() {
     let counted = one(json!({"configmaps": "2"}), json!({"configmaps": "0"}));
     counted.creates("configmaps", json!({})).await.unwrap();
-    // The controller counts anew.
+    // The controller recomputes the usage.
     let read = counted.cluster.find::<Quota>("n", "q").unwrap();
     let mut recounted = Quota::clone(&read);
     recounted.status.as_mut().unwrap().used.as_mut().unwrap().insert("configmaps".into(), Default::default());
@@ -543,7 +543,7 @@ async fn a_cache_that_has_caught_up_is_believed() {
 async fn several_proxies_fill_a_quota_exactly() {
     const ROOM: usize = 20;
     let empty = || quota("q", json!({"configmaps": ROOM.to_string()}), json!({"configmaps": "0"}), json!({}));
-    // Their caches never learn anything.
+    // The replicas' caches never receive updates.
     let cluster = Cluster::fixed(FixedState::default().with::<Quota>(vec![empty()]).live::<Quota>(vec![empty()]));
     let replicas: Vec<ResourceQuota> = (0..3).map(|_| plugin(&cluster, json!([]))).collect();
     let mut accepted = 0;
@@ -569,7 +569,7 @@ async fn what_the_cache_does_not_know_yet_is_asked_of_the_api_server() {
         counted.creates("configmaps", json!({})).await.unwrap();
     }
     assert!(counted.refusal("configmaps", json!({})).await.is_some());
-    // Once it has its first list, it is believed.
+    // A cache with a first list is used.
     let state = FixedState::default().with::<Quota>(vec![]).live::<Quota>(vec![charged("q", "2")]);
     in_state(json!([]), state).creates("configmaps", json!({})).await.unwrap();
 }

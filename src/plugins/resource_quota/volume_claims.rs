@@ -1,19 +1,19 @@
-//! What is counted of a PersistentVolumeClaim (`pvcEvaluator`).
+//! The usage of a PersistentVolumeClaim (`pvcEvaluator`).
 
 use super::evaluator::{Gates, Subject};
 use super::scopes::Scoped;
 use crate::object::Object;
 use crate::object::quantity::Quantity;
-use crate::object::resources::ResourceList;
+use crate::plugins::rules::resources::ResourceList;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 const COUNT: &str = "count/persistentvolumeclaims";
 const CLAIMS: &str = "persistentvolumeclaims";
 const STORAGE: &str = "requests.storage";
-/// Between a storage class and what is counted of its claims.
+/// The separator between a storage class and the resource name of its claims.
 const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// Comes before the field of the same meaning.
+/// The annotation of the storage class, which takes precedence over the field.
 const CLASS_ANNOTATION: [&str; 3] = ["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"];
 
 pub(super) fn counts(name: &str) -> bool {
@@ -42,7 +42,7 @@ fn usage(desired: &Object, observed: Option<&Object>, gates: &Gates) -> Resource
     usage
 }
 
-/// In whole bytes: what is asked for, or what is allocated already where that is more (`getStorageUsage`).
+/// The storage in whole bytes: the requested or the allocated storage, whichever is larger (`getStorageUsage`).
 fn storage(desired: &Object, observed: Option<&Object>, gates: &Gates) -> Option<Quantity> {
     let asked = desired.get(&["spec", "resources", "requests", "storage"]).filter(|asked| !asked.is_null())?;
     let asked = Quantity::of(Some(asked)).rounded_up_to_whole();

@@ -1,4 +1,4 @@
-//! Which secrets a pod may refer to, where its service account has a say.
+//! Checks the secrets of a pod whose service account restricts them.
 
 use super::NAME;
 use crate::cluster::ServiceAccount;
@@ -6,10 +6,10 @@ use crate::object::Object;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// Names of secrets.
+/// The names of secrets.
 type Names<'a> = HashSet<&'a str>;
 
-/// The first secret that the account does not have (`limitSecretReferences`).
+/// Refuses the first secret that the account does not list (`limitSecretReferences`).
 pub(super) fn of_pod(pod: &Object, account: &ServiceAccount) -> Result<(), String> {
     let (secrets, pull_secrets) = (names(&account.secrets), names(&account.image_pull_secrets));
     for volume in pod.items(&["spec", "volumes"]) {
@@ -33,7 +33,7 @@ pub(super) fn of_pod(pod: &Object, account: &ServiceAccount) -> Result<(), Strin
     Ok(())
 }
 
-/// The same for the containers that a user adds to a pod that runs (`limitEphemeralContainerSecretReferences`).
+/// Refuses the first secret of an ephemeral container that the account does not list (`limitEphemeralContainerSecretReferences`).
 pub(super) fn of_debug_containers(pod: &Object, account: &ServiceAccount) -> Result<(), String> {
     of_containers(pod, "ephemeralContainers", "ephemeral container", &names(&account.secrets))
 }
@@ -59,7 +59,7 @@ fn of_containers(pod: &Object, list: &str, what: &str, secrets: &Names<'_>) -> R
     Ok(())
 }
 
-/// The name in a reference, if the account does not have the secret.
+/// The name in a reference, if the account does not list the secret.
 fn unknown<'a>(reference: Option<&'a Value>, secrets: &Names<'_>) -> Option<&'a str> {
     let name = text(reference.filter(|reference| !reference.is_null())?, "name");
     (!secrets.contains(name)).then_some(name)

@@ -29,7 +29,7 @@ async fn created(spec: Value) -> Checked {
     check(&plugin()).create("", "pods", pod(spec)).await
 }
 
-/// What a pod of the account `strict` is told.
+/// The message of the refusal of a pod with the account `strict`.
 async fn refusal(rest: Value) -> Option<String> {
     let mut spec = json!({"serviceAccountName": "strict"});
     spec.as_object_mut().unwrap().extend(rest.as_object().cloned().unwrap());

@@ -1,16 +1,16 @@
-//! The volume with the service account's token, and where it is mounted.
+//! The volume with the service account's token, and its mounts.
 
 use crate::object::{Object, generate_name};
 use serde_json::{Value, json};
 
 const VOLUME: &str = "kube-api-access-";
 const PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// `WarnOnlyBoundTokenExpirationSeconds`: an hour, and a little to tell it by.
+/// `WarnOnlyBoundTokenExpirationSeconds`: an hour, and 7 seconds that identify this kind of token.
 const EXPIRATION_SECONDS: u32 = 60 * 60 + 7;
 /// `ProjectedVolumeSourceDefaultMode`: 0644.
 const MODE: u32 = 0o644;
 
-/// Mounts the token in every container that has nothing at its place (`mountServiceAccountToken`).
+/// Mounts the token in every container without a mount at [`PATH`] (`mountServiceAccountToken`).
 pub(super) fn mount(pod: &mut Object) -> Result<(), String> {
     let volumes = pod.items(&["spec", "volumes"]).iter();
     let mut names = volumes.filter_map(|volume| volume.get("name")?.as_str());

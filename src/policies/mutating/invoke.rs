@@ -1,4 +1,4 @@
-//! What the policies that are for a request do to its object, one after the other; those in shadow mode to nothing that lasts.
+//! The calls of the matching policies, one after the other; a policy in shadow mode leaves the object unchanged.
 
 use super::mutate::{Kind, Refusal};
 use super::policy::Mutation;
@@ -20,18 +20,18 @@ use crate::status::Status;
 use serde_json::{Map, Value as Json};
 use std::time::Instant;
 
-/// What a policy did.
+/// The effects of one policy.
 #[derive(Default)]
 struct Done {
     is_changed: bool,
     failures: Vec<String>,
 }
 
-/// What is known of kinds so far.
+/// The kinds that were looked up so far.
 type Kinds = Vec<(GroupVersionKind, Kind)>;
 
 impl Mutating {
-    /// Asks them one after the other, each with the object as changed so far.
+    /// Calls the policies one after the other, each with the object as changed so far.
     pub(super) async fn invoke<'a>(
         &self,
         invocations: &[Invocation<'a>],
@@ -47,7 +47,7 @@ impl Mutating {
         let shared = Shared::new(attributes.authorizer.clone());
         let mut kinds = Kinds::new();
         let kept = attributes.object.as_ref().map(|object| Kept::of(&attributes.kind, object.fields()));
-        // As what the object was changed last.
+        // The kind and resource in which the object was changed last.
         let mut changed = None;
         for invocation in invocations {
             let (policy, wanted) = (invocation.policy, &invocation.wanted);
@@ -70,7 +70,7 @@ impl Mutating {
                 continue;
             }
             let key = Key::new(&policy.name, invocation.binding, invocation.parameter.as_deref());
-            // What the first pass did not ask for is not asked for in the second.
+            // A policy that the first pass did not require is not called in the second.
             if attributes.reinvocation.is_reinvoke && !again.is_required(&key) {
                 continue;
             }
@@ -100,10 +100,10 @@ impl Mutating {
         Ok(())
     }
 
-    /// Does to the object what a policy does, as far as that goes.
+    /// Applies the mutations of one policy to the object, up to the first error that ends the request.
     ///
     /// # Errors
-    /// When the request ends with that.
+    /// If the error ends the request.
     async fn run(
         &self,
         invocation: &Invocation<'_>,
@@ -150,7 +150,7 @@ impl Mutating {
         Ok(done)
     }
 
-    /// What a policy in shadow mode would do to the object, which stays as it is.
+    /// Returns the effect that a policy in shadow mode would have; the object stays as it is.
     async fn would(
         &self,
         invocation: &Invocation<'_>,
@@ -175,7 +175,7 @@ impl Mutating {
         }
     }
 
-    /// Whether the policy's matchConditions let it be asked.
+    /// Whether the request meets the policy's matchConditions.
     async fn is_meant(
         &self,
         invocation: &Invocation<'_>,
@@ -201,7 +201,7 @@ impl Mutating {
         }
     }
 
-    /// What one mutation makes of the object.
+    /// Applies one mutation, again after each pause.
     async fn mutate(
         &self,
         invocation: &Invocation<'_>,
@@ -224,7 +224,7 @@ impl Mutating {
         }
     }
 
-    /// What is known of the kind that is wanted (`TypeConverterManager.GetTypeConverter`).
+    /// Looks up the wanted kind, once per request (`TypeConverterManager.GetTypeConverter`).
     async fn kind<'k>(
         &self,
         attributes: &Attributes,
@@ -244,14 +244,14 @@ impl Mutating {
 }
 
 impl Invocation<'_> {
-    /// The parameters that its expressions see.
+    /// Returns the parameters for the policy's expressions.
     pub(super) fn parameters(&self) -> Option<&Json> {
         let parameter = self.parameter.as_deref()?;
         Some(if self.is_bare { parameter.bare() } else { parameter.value() })
     }
 }
 
-/// The paths at which an object was changed; a list is one place.
+/// Returns the paths at which an object was changed; a list counts as one place.
 fn changed_paths(before: &Object, after: &Object) -> Vec<String> {
     fn collect(path: &str, before: &Map<String, Json>, after: &Map<String, Json>, paths: &mut Vec<String>) {
         let below = |key: &String| format!("{path}/{}", key.replace('~', "~0").replace('/', "~1"));

@@ -9,10 +9,10 @@ use crate::object::patch::admission::Patch;
 use serde_json::{Map as JsonMap, Value as Json};
 use uuid::Uuid;
 
-/// Applies a list of operations to an object; `None` where one of its tests fails, which leaves the object as it is.
+/// Applies a list of operations to an object; `None` if a `test` operation fails, which leaves the object unchanged.
 ///
 /// # Errors
-/// When an operation is none, or does not apply.
+/// If an operation is invalid, or does not apply.
 pub fn apply(object: &Object, operations: &Value<'_>) -> Result<Option<Json>, String> {
     let patch = Patch::new(list(operations)?);
     match patch.apply(object) {
@@ -46,7 +46,7 @@ fn operation(value: &Value<'_>) -> Result<Json, String> {
         let value = json(value).map_err(|why| {
             format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
         })?;
-        // Kubernetes' null is a text, which no field equals, be it missing or null; what is drawn here, nobody can have put there.
+        // kube-apiserver turns null into a text, which no field equals, neither a missing nor a null one. A random text does the same.
         let is_test = operation.get("op").is_some_and(|op| op == "test");
         let value = if is_test && value.is_null() { Json::from(Uuid::new_v4().to_string()) } else { value };
         operation.insert("value".into(), value);
@@ -62,7 +62,7 @@ fn text(made: &Struct<'_>, field: &str) -> String {
     }
 }
 
-/// As JSON. In an `Object{…}`, which Go converts field by field, some values have none.
+/// Converts a value to JSON. Go converts an `Object{…}` field by field, and some values have no JSON form there.
 fn json(value: &Value<'_>) -> Result<Json, String> {
     let Value::Struct(made) = value else { return value.to_json().map_err(|error| error.to_string()) };
     let fields = made.fields.iter().map(|(name, value)| match value {
@@ -106,7 +106,7 @@ mod tests {
             patched(vec![operation("remove", "/metadata/labels/x", None)]).unwrap_err(),
             "JSON Patch: error in remove for path: '/metadata/labels/x': Unable to remove nonexistent key: x: missing value"
         );
-        // What is no test does not fail one, whatever it is called.
+        // Only a test operation can be a failed test, whatever text another operation's error has.
         let why = patched(vec![operation("x: test failed", "/metadata", None)]).unwrap_err();
         assert_eq!(why, "JSON Patch: Unexpected kind: x: test failed");
     }

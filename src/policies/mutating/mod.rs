@@ -1,4 +1,4 @@
-//! MutatingAdmissionPolicy: what policies make of a request's object (`mutating.dispatcher`).
+//! MutatingAdmissionPolicy: the changes that policies make to a request's object (`mutating.dispatcher`).
 
 mod apply;
 mod invoke;
@@ -34,13 +34,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PLUGIN: &str = "MutatingAdmissionPolicy";
-/// The code of the refusal where a policy fails.
+/// The code of the rejection when a policy fails.
 const FAILED: u16 = 403;
 type MutatingHook = Hook<Mutations, MutatingAdmissionPolicyBinding>;
 /// The policies of a folder.
 type MutatingFiles = manifests::Source<Files<Mutations, MutatingAdmissionPolicyBinding>>;
 
-/// Applies MutatingAdmissionPolicies.
+/// The plugin that applies MutatingAdmissionPolicies.
 pub struct Mutating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
@@ -49,19 +49,19 @@ pub struct Mutating {
     source: Source<Mutations, MutatingAdmissionPolicyBinding>,
 }
 
-/// A policy that is asked for a binding with a parameter (`generic.PolicyInvocation`).
+/// A call of a policy for one binding and one parameter (`generic.PolicyInvocation`).
 struct Invocation<'a> {
     policy: &'a Policy,
     binding: &'a str,
     parameter: Option<Arc<Parameter>>,
-    /// Whether the parameter does not say what it is.
+    /// Whether expressions get the parameter without its apiVersion and kind.
     is_bare: bool,
-    /// Whether what it makes of the object is only told.
+    /// Whether the policy is in shadow mode: its effect is only reported.
     is_shadow: bool,
     wanted: Wanted,
 }
 
-/// Something that went wrong with a policy (`generic.PolicyError`).
+/// An error of a policy (`generic.PolicyError`).
 struct Failure<'a> {
     policy: &'a Policy,
     binding: Option<&'a str>,
@@ -79,7 +79,7 @@ impl Failure<'_> {
     }
 }
 
-/// What goes wrong with policies, and what those in shadow mode would do.
+/// The errors of policies, and the reports of those in shadow mode.
 struct Told<'a> {
     failures: Vec<Failure<'a>>,
     shadows: Shadows<'a>,
@@ -97,10 +97,10 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Follows the folder that the plugin's configuration names, if it names one.
+/// Follows the folder of static manifests that the plugin's configuration names, if it names one.
 ///
 /// # Errors
-/// When what is there cannot be used.
+/// If the files in the folder cannot be used.
 pub(crate) fn mutating_files(
     folder: Option<PathBuf>,
     environment: &Environment<'_>,
@@ -109,10 +109,10 @@ pub(crate) fn mutating_files(
 }
 
 impl Mutating {
-    /// With this state of the cluster, and these policies from files.
+    /// Creates the plugin from the cluster's state and the policies from files.
     ///
     /// # Errors
-    /// When its metrics are registered already.
+    /// If the plugin's metrics are registered already.
     pub(crate) fn new(environment: &Environment<'_>, files: MutatingFiles) -> prometheus::Result<Self> {
         let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
         let shadows = Shadowing { named: policies.shadows.clone(), step: "admit", metrics: metrics.shadows().clone() };
@@ -125,13 +125,13 @@ impl Mutating {
         })
     }
 
-    /// The policies with a mistake in them, and what it is.
+    /// Returns the invalid policies, each with its error.
     pub fn problems(&self) -> Vec<String> {
         let policies = self.source.policies();
         policies.problems().map(|(name, why)| format!("MutatingAdmissionPolicy {name}: {why}")).collect()
     }
 
-    /// Whether a policy may be for the request, whatever is in its object by then.
+    /// Whether a policy may match the request, whatever the object contains by then.
     pub fn may_want(&self, attributes: &Attributes) -> bool {
         let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
@@ -142,13 +142,13 @@ impl Mutating {
         (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
     }
 
-    /// Asks the policies that are for the request; they may change its object.
+    /// Calls the policies that match the request; they may change its object.
     ///
     /// # Errors
-    /// When one of them fails and minds.
+    /// If a policy fails whose failurePolicy is `Fail`.
     pub async fn admit(&self, attributes: &mut Attributes) -> Result<(), Denial> {
         let Some(audience) = self.source.audience(attributes) else { return Ok(()) };
-        // What only policies from files see does not wait for others.
+        // A request on policies or bindings matches only policies from files, so it does not wait for the cluster's policies.
         if audience == Audience::All && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
@@ -196,10 +196,10 @@ impl Mutating {
         }
     }
 
-    /// What is to be asked of one policy.
+    /// Collects the calls of one policy.
     ///
     /// # Errors
-    /// When nobody knows what its parameters are.
+    /// If the parameters of the policy cannot be known.
     async fn collect<'a>(
         &self,
         hook: &'a MutatingHook,
@@ -279,7 +279,7 @@ impl Mutating {
     }
 }
 
-/// The refusal: all that went wrong, in the words of the first.
+/// Builds the rejection: every failure is a cause, and the first gives the message.
 fn refusal(failures: &[Failure<'_>], attributes: &Attributes) -> Status {
     let resource = &attributes.resource;
     let mut status = Status::forbidden(&resource.group, &resource.resource, attributes.name_for_errors(), "");

@@ -1,4 +1,4 @@
-//! One mutation: what its expression comes to, and what that makes of the object.
+//! One mutation: the value of its expression, and the changed object.
 
 use super::apply::{self, Go};
 use super::policy::Mutation;
@@ -16,33 +16,33 @@ use crate::status::Status;
 use serde_json::Value as Json;
 use std::sync::Arc;
 
-/// Kinds that the OpenAPI documents of their own versions do not describe, as their paths are elsewhere.
+/// Kinds that the OpenAPI documents of their own versions lack, since their paths are in other documents.
 const UNDESCRIBED: [(&str, &str); 3] =
     [("autoscaling", "Scale"), ("policy", "Eviction"), ("authentication.k8s.io", "TokenRequest")];
 
-/// Why a mutation did not happen.
+/// The reason why a mutation has no result.
 pub enum Refusal {
-    /// The policy's mistake, or the object's.
+    /// An error of the policy or of the object; the failurePolicy decides.
     Error(String),
-    /// Nobody's: the request ends with this.
+    /// An error of neither: it ends the request.
     Status(Box<Status>),
 }
 
-/// What is known of the kind of the object.
+/// The type of the object's kind.
 pub enum Kind {
-    /// What the table says of it.
+    /// A built-in kind with a type.
     BuiltIn(&'static schema::Type),
-    /// A built-in kind that no document describes.
+    /// A built-in kind that no OpenAPI document describes.
     Undescribed,
-    /// What its definition says of it.
+    /// A custom kind with its definition.
     Custom(Arc<CustomResource>),
 }
 
 impl Kind {
-    /// What is known of this kind, as which a resource is wanted (`TypeConverterManager.GetTypeConverter`).
+    /// Looks up a kind in which the resource is wanted (`TypeConverterManager.GetTypeConverter`).
     ///
     /// # Errors
-    /// When nothing is.
+    /// If the kind is unknown.
     pub async fn find(
         cluster: &Cluster,
         resource: &GroupVersionResource,
@@ -67,10 +67,10 @@ impl Kind {
 }
 
 impl Invocation<'_> {
-    /// What the mutation makes of the object.
+    /// Returns the object after the mutation.
     ///
     /// # Errors
-    /// When the evaluation has to be repeated.
+    /// If the evaluation has to be repeated.
     pub(super) fn mutated(
         &self,
         mutation: &Mutation,
@@ -101,10 +101,10 @@ impl Invocation<'_> {
 }
 
 impl Mutation {
-    /// `patch.Patcher.Patch` with what the expression came to, and the defaults of what comes out.
+    /// Applies the value of the expression and adds the defaults of the kind (`patch.Patcher.Patch`).
     ///
     /// # Errors
-    /// When there is nothing that could be stored.
+    /// If the result could not be stored.
     fn patch(&self, kind: &Kind, of: &GroupVersionKind, object: &Object, value: &Value<'_>) -> Result<Object, Refusal> {
         match self {
             Mutation::Apply(_) => {
@@ -141,7 +141,7 @@ impl From<Status> for Refusal {
     }
 }
 
-/// What was mutated, decoded as its kind and with defaults. A JSON patch may not make fields that there are not.
+/// Decodes the changed object as its kind, and adds defaults. A JSON patch must not add fields that the kind lacks.
 fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> Result<Object, Refusal> {
     let internal = |why: String| Refusal::from(Status::internal_error(why));
     if let Kind::Custom(custom) = kind {
@@ -160,8 +160,8 @@ fn finish(kind: &Kind, of: &GroupVersionKind, value: Json, is_strict: bool) -> R
     }
 }
 
-/// `ConvertToVersion` of what was made in another version than the request's: built-in types are converted by way of the internal
-/// one only, which nobody does here.
+/// Returns the error of `ConvertToVersion` for an object in another version than the request's: built-in types convert only by way of the
+/// internal version, which kube-apiserver does not use here.
 fn no_way_back(of: &GroupVersionKind, asked: &GroupVersionKind) -> String {
     let (version, kind) = (&of.version, &of.kind);
     if of.group == asked.group {
@@ -171,7 +171,7 @@ fn no_way_back(of: &GroupVersionKind, asked: &GroupVersionKind) -> String {
     format!("{version}.{kind} is not suitable for converting to \"{asked}\" in scheme \"pkg/runtime/scheme.go:111\"")
 }
 
-/// `ConvertToVersion` of what was applied, where the types of a patch were right and its values are not.
+/// Returns the error of `ConvertToVersion` for an applied object whose types fit, but whose values do not.
 fn unconvertible(of: &GroupVersionKind, why: &str) -> String {
     let found = why.strip_prefix("json: cannot unmarshal number ").and_then(|rest| rest.rsplit_once(" of type "));
     let why = found.map_or_else(|| why.to_owned(), |(_, wanted)| format!("cannot convert float64 to {wanted}"));

@@ -1,4 +1,4 @@
-//! Whether the types of an `Object{…}` within another are called as its fields are (`CheckTypeNamesMatchFieldPathNames`).
+//! Checks that the type names of nested `Object{…}` values match their field paths (`CheckTypeNamesMatchFieldPathNames`).
 
 use crate::cel::value::{List, Map};
 use crate::cel::{Value, work};
@@ -6,7 +6,7 @@ use crate::cel::{Value, work};
 /// Checks a value.
 ///
 /// # Errors
-/// With every name that is another one.
+/// If type names do not match; the text has them all.
 pub fn check(value: &Value<'_>) -> Result<(), String> {
     let Value::Struct(made) = value else { return Ok(()) };
     let mut errors = Vec::new();
@@ -16,7 +16,7 @@ pub fn check(value: &Value<'_>) -> Result<(), String> {
 
 fn collect(value: &Value<'_>, expected: &str, errors: &mut Vec<String>) {
     if let Err(error) = work::look(1) {
-        // Once is enough.
+        // One such error is enough.
         errors.extend(errors.is_empty().then(|| error.to_string()));
         return;
     }

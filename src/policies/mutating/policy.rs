@@ -1,4 +1,4 @@
-//! What a MutatingAdmissionPolicy does, compiled (`mutating.compilePolicy`).
+//! The mutations of a MutatingAdmissionPolicy, compiled (`mutating.compilePolicy`).
 
 use crate::cel::Type;
 use crate::expressions::expression::{Compiler, Declarations, Expression};
@@ -8,21 +8,21 @@ use k8s_openapi::api::admissionregistration::v1::{self as api, MutatingAdmission
 /// A compiled policy.
 pub type Policy = crate::policies::policy::Policy<Mutations>;
 
-/// What a policy does.
+/// The mutations of a policy.
 #[derive(Debug)]
 pub struct Mutations {
-    /// In order.
+    /// The mutations in their order.
     pub mutations: Box<[Mutation]>,
-    /// Whether it is asked again when the object changes after it.
+    /// Whether reinvocationPolicy is `IfNeeded`: the policy is called again if the object changes after it.
     pub is_reinvocable: bool,
 }
 
-/// Something that is done to an object.
+/// A change to an object.
 #[derive(Debug)]
 pub enum Mutation {
-    /// An apply configuration is merged into it.
+    /// Merges an apply configuration into the object.
     Apply(Expression),
-    /// A JSON patch is applied to it.
+    /// Applies a JSON patch to the object.
     JsonPatch(Expression),
 }
 
@@ -43,7 +43,7 @@ impl Mutation {
         }
     }
 
-    /// What it is made by.
+    /// Returns the expression of the change.
     pub fn expression(&self) -> &Expression {
         let (Self::Apply(expression) | Self::JsonPatch(expression)) = self;
         expression

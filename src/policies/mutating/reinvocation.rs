@@ -1,4 +1,4 @@
-//! What the two passes of the mutating phase tell each other (`policyReinvokeContext`).
+//! The state that the first pass of the mutating phase leaves for the second (`policyReinvokeContext`).
 
 use crate::cluster::Parameter;
 use crate::object::Object;
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 pub struct Key(String, String, Option<(String, String)>);
 
 impl Key {
-    /// Of these.
+    /// Creates the key of one call.
     pub fn new(policy: &str, binding: &str, parameter: Option<&Parameter>) -> Self {
         let parameter = parameter.map(|parameter| {
             let (namespace, name) = parameter.identity();
@@ -19,39 +19,39 @@ impl Key {
     }
 }
 
-/// What was asked and may have to be asked again.
+/// The calls of the first pass, and those that the second must repeat.
 #[derive(Debug, Default)]
 pub struct Reinvocation {
-    /// Reinvocable policies that were asked since the object last changed.
+    /// Reinvocable policies that were called since the object last changed.
     asked: HashSet<Key>,
-    /// Policies to ask in the second pass.
+    /// Policies to call in the second pass.
     again: HashSet<Key>,
-    /// The object after the first pass; kept only while a policy waits for it to change.
+    /// The object after the first pass; kept only if `asked` is not empty.
     last: Option<Object>,
 }
 
 impl Reinvocation {
-    /// A reinvocable policy was asked.
+    /// Records a call of a reinvocable policy.
     pub fn add(&mut self, key: Key) {
         self.asked.insert(key);
     }
 
-    /// The object changed.
+    /// Records a change of the object: the policies called before it are called again.
     pub fn require(&mut self) {
         self.again.extend(self.asked.drain());
     }
 
-    /// Whether a policy is to be asked in the second pass.
+    /// Whether a policy is to be called in the second pass.
     pub fn is_required(&self, key: &Key) -> bool {
         self.again.contains(key)
     }
 
-    /// The object at the end of a pass.
+    /// Keeps the object at the end of a pass.
     pub fn remember(&mut self, object: Option<&Object>) {
         self.last = if self.asked.is_empty() { None } else { object.cloned() };
     }
 
-    /// Whether the object changed since.
+    /// Whether the object changed since the end of the last pass.
     pub fn is_changed(&self, object: Option<&Object>) -> bool {
         !self.asked.is_empty() && self.last.as_ref() != object
     }

@@ -32,7 +32,7 @@ fn patching(expressions: &[&str]) -> Value {
     json!({"matchConstraints": constraints(), "reinvocationPolicy": "IfNeeded", "mutations": mutations})
 }
 
-/// The data of the configmap afterwards, or the refusal.
+/// The data of the configmap afterwards, or the rejection.
 async fn mutated(world: &World<Mutating>, attributes: &mut Attributes) -> Result<Value, Status> {
     world.plugin.admit(attributes).await.map_err(|denial| denial.into_status(attributes))?;
     Ok(attributes.object.as_ref().and_then(|object| object.get(&["data"])).cloned().unwrap_or_default())

@@ -1,20 +1,20 @@
-//! What policies tell the audit log.
+//! The audit annotations of policies.
 
 use crate::admission::Annotations;
 use crate::go_text::json;
 use crate::policies::binding::Action;
 
-/// Says which validation failed.
+/// The annotation that records a failed validation.
 const FAILURE: &str = "validation.policy.admission.k8s.io/validation_failure";
-/// Bytes of a value (`maxAuditAnnotationValueLength`); what is longer is cut.
+/// Bytes of a value (`maxAuditAnnotationValueLength`); a longer value is cut.
 const VALUE_BYTES: usize = 10 * 1024;
 
-/// A policy's own annotations, of all its bindings (`auditAnnotationCollector`).
+/// The annotations of one policy, over all its bindings (`auditAnnotationCollector`).
 #[derive(Debug, Default)]
 pub struct Collector(Vec<(String, Vec<String>)>);
 
 impl Collector {
-    /// Adds a value; one that is there already is not added again.
+    /// Adds a value, unless the key has that value already.
     pub fn add(&mut self, key: &str, value: &str) {
         let cut = value.as_bytes().get(..VALUE_BYTES).unwrap_or(value.as_bytes());
         let value = String::from_utf8_lossy(cut).into_owned();
@@ -25,7 +25,7 @@ impl Collector {
         }
     }
 
-    /// Publishes them under the policy's name.
+    /// Publishes the annotations under the policy's name.
     pub fn publish(self, policy: &str, annotations: &Annotations) {
         for (key, values) in self.0 {
             annotations.add(format!("{policy}/{key}"), values.join(", "));
@@ -33,7 +33,7 @@ impl Collector {
     }
 }
 
-/// Publishes a failure, unless another one was published before: the key has room for one.
+/// Publishes a failure, unless another failure was published before: the key has room for one.
 pub fn publish_failure(
     annotations: &Annotations,
     (policy, binding): (&str, &str),

@@ -1,4 +1,4 @@
-//! One evaluation of a ValidatingAdmissionPolicy: with one parameter, whatever bindings it is for (`validator.Validate`).
+//! One evaluation of a ValidatingAdmissionPolicy with one parameter, valid for every binding with that parameter (`validator.Validate`).
 
 use super::policy::{Annotation, Policy, Validation};
 use crate::admission::metrics::{MatchConditions, Metrics};
@@ -14,20 +14,20 @@ use crate::policies::shadow::Would;
 use serde_json::Value as Json;
 use std::time::Duration;
 
-/// Bytes of what a messageExpression may say (`MaxEvaluatedMessageExpressionSizeBytes`).
+/// Bytes that the value of a messageExpression may have (`MaxEvaluatedMessageExpressionSizeBytes`).
 const MESSAGE_BYTES: usize = 5 * 1024;
 
-/// What came of a policy.
+/// The result of one evaluation.
 #[derive(Debug, Default, PartialEq)]
 pub struct Evaluation {
-    /// What failed.
+    /// The failed validations.
     pub failures: Vec<Failure>,
-    /// What the audit log is told.
+    /// The audit annotations.
     pub annotations: Vec<Told>,
 }
 
 impl Evaluation {
-    /// What these actions of a binding make of the request.
+    /// Returns the decision that these actions of a binding lead to.
     pub fn would(&self, actions: &[Action]) -> Would {
         let denies = actions.contains(&Action::Deny);
         let of_failures = self.failures.iter().filter_map(|failure| match &failure.reason {
@@ -46,7 +46,7 @@ impl Evaluation {
     }
 }
 
-/// The code of a refusal for this reason.
+/// Returns the code of a rejection for this reason.
 pub fn code(reason: Option<&str>) -> u16 {
     match reason {
         Some("Forbidden") => 403,
@@ -56,35 +56,35 @@ pub fn code(reason: Option<&str>) -> u16 {
     }
 }
 
-/// A validation that does not hold, or that nobody can tell of (`PolicyDecision`).
+/// A validation that is false, or that cannot be evaluated (`PolicyDecision`).
 #[derive(Debug, PartialEq)]
 pub struct Failure {
-    /// Which of the policy's validations.
+    /// The index of the policy's validation.
     pub index: usize,
-    /// Whether it counts against the request; errors may be ignored.
+    /// Whether the failure counts against the request; errors may be ignored.
     pub denies: bool,
-    /// What is said.
+    /// The message.
     pub message: String,
-    /// The reason; none of what nobody can tell.
+    /// The reason of a false validation; `None` for an error.
     pub reason: Option<String>,
-    /// How long it took.
+    /// The time that the evaluation took.
     pub elapsed: Duration,
 }
 
-/// What becomes of an audit annotation (`PolicyAuditAnnotation`).
+/// The result of one audit annotation (`PolicyAuditAnnotation`).
 #[derive(Debug, PartialEq)]
 pub enum Told {
-    /// A value for this key.
+    /// A key with a value.
     Value(String, String),
-    /// An error, which is a denial.
+    /// An error, which rejects the request.
     Error(String, Duration),
 }
 
 impl Policy {
-    /// Evaluates it; to nothing where its matchConditions leave the request out.
+    /// Evaluates the policy; `None` if the matchConditions exclude the request.
     ///
     /// # Errors
-    /// When the evaluation has to be repeated.
+    /// If the evaluation has to be repeated.
     pub fn evaluate(
         &self,
         shown: &Shown<'_>,
@@ -112,7 +112,7 @@ impl Policy {
         }
     }
 
-    /// An error that stands for all there is to say.
+    /// Creates an evaluation that consists of one error.
     fn failed(&self, message: String) -> Evaluation {
         let failures = vec![self.error(0, message, Duration::ZERO)];
         Evaluation { failures, annotations: Vec::new() }
@@ -122,14 +122,14 @@ impl Policy {
         Failure { index, denies: !self.ignores_failure, message, reason: None, elapsed }
     }
 
-    /// What does not hold.
+    /// Evaluates the validations and returns those that fail.
     fn validate(&self, shown: &Shown<'_>, slots: &Slots<'_>) -> Result<Vec<Failure>, Stop> {
         let variables = Variables::new(&self.variables, slots.clone(), shown.limits());
         let mut series = Series::new(&variables, shown.limits(), POLICY_COST);
         let validations = &self.rules.validations;
         let results = validations.iter().map(|validation| series.evaluate(&validation.expression));
         let results: Vec<Evaluated<'_>> = results.collect::<Result<_, _>>()?;
-        // Messages are made whether they are needed or not: their cost counts. They cannot ask who may do what.
+        // Messages are evaluated even if no validation fails: their cost counts. They have no authorizer.
         let slots = Slots { authorizer: None, ..slots.clone() };
         let variables = Variables::new(&self.variables, slots, shown.limits());
         let mut series = Series::new(&variables, shown.limits(), series.budget());
@@ -198,7 +198,7 @@ impl Policy {
 }
 
 impl Validation {
-    /// What is said when it does not hold.
+    /// Returns the message of the failed validation.
     fn say(&self, message: Option<&Value<'_>>) -> String {
         let made = match message {
             Some(Value::String(text)) => text.trim(),

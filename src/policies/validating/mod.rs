@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicy: which policies a request fails, and what becomes of that (`validating.dispatcher`).
+//! ValidatingAdmissionPolicy: the policies that reject a request, and the effect of their failures (`validating.dispatcher`).
 
 mod annotations;
 mod evaluate;
@@ -7,8 +7,7 @@ mod policy;
 mod tests;
 
 use super::Audience;
-use super::binding::VALIDATING_BINDINGS;
-use super::binding::{Action, Binding};
+use super::binding::{Action, Binding, VALIDATING_BINDINGS};
 use super::files::{Files, follow};
 use super::metrics::{Checks, ErrorType};
 use super::parameters::{Collected, Uncollected, check_kind, collect};
@@ -38,7 +37,7 @@ type ValidatingHook = Hook<Validations, ValidatingAdmissionPolicyBinding>;
 /// The policies of a folder.
 type ValidatingFiles = manifests::Source<Files<Validations, ValidatingAdmissionPolicyBinding>>;
 
-/// Evaluates ValidatingAdmissionPolicies.
+/// The plugin that evaluates ValidatingAdmissionPolicies.
 pub struct Validating {
     cluster: Arc<Cluster>,
     metrics: Arc<Metrics>,
@@ -47,7 +46,7 @@ pub struct Validating {
     source: Source<Validations, ValidatingAdmissionPolicyBinding>,
 }
 
-/// Why a request is refused: a policy's name, that of its binding if it got so far, and what is said.
+/// A rejection: the policy's name, the binding's name if a binding was reached, and the message.
 struct Denied {
     policy: Box<str>,
     binding: Option<Box<str>>,
@@ -79,7 +78,7 @@ impl Denied {
     }
 }
 
-/// What evaluations of one request share.
+/// The state that the evaluations of one request share.
 struct Pass<'a> {
     attributes: &'a Attributes,
     matcher: Matcher<'a>,
@@ -91,11 +90,11 @@ struct Pass<'a> {
     shadows: Shadows<'a>,
 }
 
-/// Why a policy is not evaluated for a binding.
+/// The reason why a policy is not evaluated for a binding.
 enum Trouble {
-    /// A mistake in either.
+    /// An error of the policy or the binding.
     Misconfigured(String),
-    /// The request ends with this.
+    /// An error that ends the request.
     Refused(Denial),
 }
 
@@ -108,11 +107,11 @@ impl From<Uncollected> for Trouble {
     }
 }
 
-/// What a policy said, if it was meant: the same for every binding with the same parameter.
+/// The evaluations of one policy so far: bindings with the same parameter share one. `None` if matchConditions exclude the request.
 #[derive(Default)]
 struct Known {
     without: Option<Option<Arc<Evaluation>>>,
-    /// By the address of the parameter, which is kept so that no other takes its place.
+    /// Evaluations by the address of the parameter; the map keeps the parameter, so that no other parameter gets the address.
     with: HashMap<usize, (Arc<Parameter>, Option<Arc<Evaluation>>)>,
 }
 
@@ -134,10 +133,10 @@ impl Known {
     }
 }
 
-/// Follows the folder that the plugin's configuration names, if it names one.
+/// Follows the folder of static manifests that the plugin's configuration names, if it names one.
 ///
 /// # Errors
-/// When what is there cannot be used.
+/// If the files in the folder cannot be used.
 pub(crate) fn validating_files(
     folder: Option<PathBuf>,
     environment: &Environment<'_>,
@@ -146,10 +145,10 @@ pub(crate) fn validating_files(
 }
 
 impl Validating {
-    /// With this state of the cluster, and these policies from files.
+    /// Creates the plugin from the cluster's state and the policies from files.
     ///
     /// # Errors
-    /// When its metrics are registered already.
+    /// If the plugin's metrics are registered already.
     pub(crate) fn new(environment: &Environment<'_>, files: ValidatingFiles) -> prometheus::Result<Self> {
         let Environment { cluster, discovery, metrics, limits, policies, .. } = environment;
         let shadows =
@@ -163,13 +162,13 @@ impl Validating {
         })
     }
 
-    /// The policies with a mistake in them, and what it is.
+    /// Returns the invalid policies, each with its error.
     pub fn problems(&self) -> Vec<String> {
         let policies = self.source.policies();
         policies.problems().map(|(name, why)| format!("ValidatingAdmissionPolicy {name}: {why}")).collect()
     }
 
-    /// Whether a policy may be for the request; matchConditions are not asked.
+    /// Whether a policy may match the request; matchConditions are not evaluated.
     pub fn looks_at_stored(&self, attributes: &Attributes) -> bool {
         let Some(audience) = self.source.audience(attributes) else { return false };
         let (policies, matcher) = (self.source.policies(), Matcher::new(&self.cluster, &self.converter));
@@ -181,13 +180,13 @@ impl Validating {
         (audience == Audience::All && !self.cluster.is_synced()) || candidates.any(may_be)
     }
 
-    /// Evaluates the policies that are for the request. All of them, also when one refuses it.
+    /// Evaluates all policies that match the request, also after one rejects it.
     ///
     /// # Errors
-    /// The first refusal.
+    /// If a policy rejects the request; the first rejection counts.
     pub async fn validate(&self, attributes: &Attributes) -> Result<(), Denial> {
         let Some(audience) = self.source.audience(attributes) else { return Ok(()) };
-        // What only policies from files see does not wait for others.
+        // A request on policies or bindings matches only policies from files, so it does not wait for the cluster's policies.
         if audience == Audience::All && !self.cluster.is_synced() && !self.cluster.wait_synced().await {
             return Err(Denial::forbidden("not yet ready to handle request"));
         }
@@ -217,7 +216,7 @@ impl Validating {
         }
     }
 
-    /// Asks one policy, for each of its bindings.
+    /// Evaluates one policy, for each of its bindings.
     async fn ask(&self, hook: &ValidatingHook, pass: &mut Pass<'_>) -> Result<(), Denial> {
         let (policy, attributes) = (&hook.policy, pass.attributes);
         let matched = match &policy.criteria {
@@ -274,7 +273,7 @@ impl Validating {
         Ok(())
     }
 
-    /// Adds what a policy says for one of its bindings, with each of its parameters; nothing where neither is for the request.
+    /// Adds the evaluations for one binding, one for each parameter; none if the binding does not match the request.
     async fn evaluate_for(
         &self,
         hook: &ValidatingHook,
@@ -341,7 +340,7 @@ impl Validating {
         }
     }
 
-    /// What becomes of an evaluation for one binding.
+    /// Applies the effects of an evaluation for one binding.
     fn settle(
         &self,
         policy: &Policy,
@@ -402,7 +401,7 @@ impl Pass<'_> {
         });
     }
 
-    /// A mistake in the policy, or in its binding.
+    /// Records an error of the policy or of its binding.
     fn misconfigured(&mut self, policy: &Policy, binding: Option<&str>, why: &str) {
         if !policy.ignores_failure {
             let Would { message, .. } = misconfigured(policy, binding, why);
@@ -410,12 +409,12 @@ impl Pass<'_> {
         }
     }
 
-    /// Tells what a policy in shadow mode would have decided.
+    /// Reports the decision of a policy in shadow mode.
     fn would(&mut self, policy: &Policy, binding: Option<&str>, would: &Would, elapsed: Duration) {
         self.shadows.tell(self.attributes, (&policy.name, binding), would, elapsed);
     }
 
-    /// Has the namespace of the request at hand, if it is in one.
+    /// Looks up the namespace of a namespaced request, once.
     async fn find_namespace(&mut self) -> Result<(), Denial> {
         let Some(name) = namespace_name(self.attributes).filter(|_| self.namespace.is_none()) else { return Ok(()) };
         self.namespace = Some(self.matcher.namespace(name).await?);
@@ -423,7 +422,7 @@ impl Pass<'_> {
     }
 }
 
-/// What becomes of a mistake in the policy, or in its binding.
+/// Returns the decision of an error of the policy or of its binding.
 fn misconfigured(policy: &Policy, binding: Option<&str>, why: &str) -> Would {
     let what = if binding.is_some() { "binding" } else { "policy" };
     Would::fail(policy.ignores_failure, code(None), format!("failed to configure {what}: {why}"))

@@ -1,4 +1,4 @@
-//! What a ValidatingAdmissionPolicy checks, compiled (`validating.compilePolicy`).
+//! The validations of a ValidatingAdmissionPolicy, compiled (`validating.compilePolicy`).
 
 use crate::cel::Type;
 use crate::expressions::expression::{Compiler, Declarations, Expression};
@@ -8,34 +8,34 @@ use k8s_openapi::api::admissionregistration::v1::{self as api, ValidatingAdmissi
 /// A compiled policy.
 pub type Policy = crate::policies::policy::Policy<Validations>;
 
-/// What a policy checks.
+/// The rules of a policy.
 #[derive(Debug)]
 pub struct Validations {
-    /// What must hold.
+    /// The validations.
     pub validations: Box<[Validation]>,
-    /// What it tells the audit log.
+    /// The audit annotations.
     pub annotations: Box<[Annotation]>,
 }
 
-/// Something that must hold.
+/// A condition on the request.
 #[derive(Debug)]
 pub struct Validation {
-    /// What is to be true.
+    /// The expression that must be true.
     pub expression: Expression,
-    /// What is said otherwise.
+    /// The message of a failure.
     pub message: String,
-    /// Or this.
+    /// The expression of the message, which wins over `message`.
     pub message_expression: Option<Expression>,
     /// The reason of the refusal.
     pub reason: Option<String>,
 }
 
-/// Something for the audit log.
+/// An audit annotation.
 #[derive(Debug)]
 pub struct Annotation {
-    /// The second half of its key.
+    /// The second half of the annotation's key.
     pub key: String,
-    /// Its value.
+    /// The expression of the value.
     pub expression: Expression,
 }
 

@@ -229,7 +229,7 @@ async fn policies_and_access_reviews_are_not_seen() {
 async fn a_budget_that_is_spent_ends_the_policy() {
     let ten = "[0,1,2,3,4,5,6,7,8,9]";
     let costly = format!("{ten}.all(a, {ten}.all(b, {ten}.all(c, {ten}.all(d, a + b + c + d >= 0))))");
-    // Each costs some 60,000; the budget is 10,000,000.
+    // Each validation costs some 60,000; the budget is 10,000,000.
     let world = |count: usize, failure_policy: &str| {
         world(json!({"failurePolicy": failure_policy, "validations": vec![json!({ "expression": costly }); count]}))
     };
@@ -254,7 +254,7 @@ async fn many_brief_evaluations_leave_the_worker() {
     }
 }
 
-/// A file with a policy that refuses everything with these words, and its binding.
+/// Writes a file with a policy that rejects every request with this message, and its binding.
 fn file(folder: &std::path::Path, name: &str, message: &str) {
     let rule = json!({"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]});
     let policy = json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false", "message": message}]});

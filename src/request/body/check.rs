@@ -1,4 +1,4 @@
-//! Whether what a body holds is what its URL is about: the kind, the namespace, the name.
+//! Compares the object in a body with the URL: the kind, the namespace, the name.
 
 use super::cannot_be_handled;
 use crate::go_text::go_quote;
@@ -8,7 +8,7 @@ use crate::object::{Object, protobuf, schema, structural};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
 
-/// `apiVersion` and `kind` as they were sent, the group and version split.
+/// `apiVersion` and `kind` of a body, with the group and the version split.
 pub(super) struct Sent {
     pub(super) group: String,
     pub(super) version: String,
@@ -29,7 +29,7 @@ impl Sent {
         Self { group: group.into(), version: version.into(), kind: kind.clone() }
     }
 
-    /// What a body in CBOR says, for a type that it is decoded into (`gvkWithDefaults`).
+    /// Reads the apiVersion and kind of a CBOR body that is decoded into a type (`gvkWithDefaults`).
     pub(super) fn of_cbor(bytes: &[u8], expected: &GroupVersionKind) -> Result<Self, String> {
         typed::type_meta(bytes).map(|meta| Self::of_type_meta(meta, expected))
     }
@@ -70,10 +70,10 @@ pub(super) fn sent_kind(value: &Value) -> Result<Sent, String> {
     kind_in(fields)
 }
 
-/// The apiVersion and kind among the fields of an object.
+/// Reads the apiVersion and kind among the fields of an object.
 pub(super) fn kind_in(fields: &Map<String, Value>) -> Result<Sent, String> {
-    // encoding/json, which kube-apiserver looks with, does not mind the case, and takes the last of several. Which is the last is
-    // not known any more: the one that everybody reads counts.
+    // kube-apiserver reads these fields with encoding/json, which ignores case and takes the last of several keys. The order of
+    // the keys is lost here, so the key with the exact case counts.
     let field = |name: &str| {
         let mut found = "";
         for (key, value) in fields.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name)) {
@@ -101,7 +101,7 @@ pub(super) fn kind_in(fields: &Map<String, Value>) -> Result<Sent, String> {
     Ok(Sent { group: group.into(), version: version.into(), kind: kind.into() })
 }
 
-/// Kinds of every version, which are no resources.
+/// Kinds that every version has, and that are not resources.
 const META_KINDS: [&str; 7] =
     ["CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent"];
 
@@ -136,11 +136,11 @@ const UNSERVED_KINDS: [(&str, &str); 3] = [
 /// Kinds that moved from one group to another.
 const MOVED_KINDS: [&str; 6] = ["DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet", "Scale"];
 
-/// Why a body's kind is not the one that its URL asks for.
+/// The mismatch between a body's kind and the kind of its URL.
 pub(super) enum Misfit {
-    /// The kind in another version.
+    /// The same kind in another version.
     Version(String),
-    /// Another kind, or one that does not exist.
+    /// Another kind, or an unknown one.
     Kind { kind: String, version: String, why: String },
 }
 
@@ -207,7 +207,7 @@ pub(super) fn check_built_in(bytes: &[u8], sent: &Sent, expected: &GroupVersionK
     Err(Misfit::Kind { kind: sent.kind, version: sent.version, why })
 }
 
-/// `runtime.notRegisteredErr`; the scheme's name is where kube-apiserver 1.36 makes it.
+/// `runtime.notRegisteredErr`; the scheme's name is the source line that creates the scheme in kube-apiserver 1.36.
 pub(super) fn not_registered(kind: &str, api_version: &str) -> String {
     let (kind, api_version) = (go_quote(kind), go_quote(api_version));
     format!("no kind {kind} is registered for version {api_version} in scheme \"pkg/runtime/scheme.go:111\"")
@@ -218,14 +218,14 @@ pub(super) enum Custom {
     Refused(Status),
 }
 
-/// Custom resources must say what they are.
+/// Checks the apiVersion and kind of a custom resource, which must have both.
 pub(super) fn check_custom(
     bytes: &[u8],
     sent: &Sent,
     expected: &GroupVersionKind,
     fields: &Map<String, Value>,
 ) -> Result<(), Custom> {
-    // Whoever looked first did not mind the case; whoever reads the object does.
+    // The apiVersion and kind were first read without regard to case; the object itself is read with it.
     let says = |name: &str| fields.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
     if !says("kind") {
         return Err(Custom::Unrecognized(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(bytes))));
@@ -241,7 +241,7 @@ pub(super) fn check_custom(
         return Err(Custom::Refused(Status::bad_request(message)));
     }
     if sent.kind != expected.kind {
-        // kube-apiserver notices when it validates the object, after the mutating phase.
+        // kube-apiserver finds this when it validates the object, after the mutating phase.
         let why = format!("Invalid value: {}: must be {}", go_quote(&sent.kind), expected.kind);
         let text = format!("kind: {why}");
         let cause = Cause { reason: "FieldValueInvalid".into(), message: why, field: "kind".into() };
@@ -252,11 +252,11 @@ pub(super) fn check_custom(
     Ok(())
 }
 
-/// Makes an object's namespace that of the request; cluster-scoped resources, `namespaces` among them, have none
+/// Sets an object's namespace to the request's; a cluster-scoped resource, such as `namespaces`, has no namespace
 /// (`rest.EnsureObjectNamespaceMatchesRequestNamespace`).
 ///
 /// # Errors
-/// 400 when the object names another namespace.
+/// 400 if the object has another namespace.
 pub fn ensure_namespace(object: &mut Object, namespace: &str) -> Result<(), Status> {
     let found = object.namespace();
     if found == namespace {
@@ -272,10 +272,10 @@ pub fn ensure_namespace(object: &mut Object, namespace: &str) -> Result<(), Stat
     Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
 }
 
-/// Whether an update's object has the name of the URL (`handlers.checkName`).
+/// Checks that an update's object has the name in the URL (`handlers.checkName`).
 ///
 /// # Errors
-/// 400 when it has none or another.
+/// 400 if the object has no name, or another one.
 pub fn check_name(object: &Object, name: &str) -> Result<(), Status> {
     let found = object.name();
     if found.is_empty() {
@@ -289,11 +289,11 @@ pub fn check_name(object: &Object, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Whether a new object has a name or a `generateName` (`validation.ValidateObjectMetaAccessor`). kube-apiserver checks
-/// this only after the mutating phase.
+/// Checks that a new object has a name or a `generateName` (`validation.ValidateObjectMetaAccessor`). kube-apiserver checks this
+/// only after the mutating phase.
 ///
 /// # Errors
-/// 422 when it has neither.
+/// 422 if the object has neither.
 pub fn check_new_name(object: &Object, kind: &GroupVersionKind) -> Result<(), Status> {
     if !object.name().is_empty() || !object.generate_name().is_empty() {
         return Ok(());

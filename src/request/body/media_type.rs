@@ -1,11 +1,11 @@
-//! What a body is said to be: the `Content-Type` of a create or update.
+//! The media type of a body: the `Content-Type` of a create or update.
 
 use crate::status::Status;
 
-/// Parameters of a media type; nobody has a use for more than one or two.
+/// The highest number of parameters of a media type; clients need only one or two.
 const MAX_PARAMETERS: usize = 16;
 
-/// In what form an object is written.
+/// The encoding of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MediaType {
     /// `application/json`.
@@ -19,7 +19,7 @@ pub enum MediaType {
 }
 
 impl MediaType {
-    /// As a `Content-Type` header has it.
+    /// Returns the value of a `Content-Type` header.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -38,13 +38,13 @@ pub struct MediaTypes {
 }
 
 impl MediaTypes {
-    /// All of them.
+    /// Returns the media types.
     pub fn all(self) -> &'static [MediaType] {
         const ALL: [MediaType; 4] = [MediaType::Json, MediaType::Yaml, MediaType::Protobuf, MediaType::Cbor];
         &ALL[..if self.has_cbor { 4 } else { 3 }]
     }
 
-    /// Their names.
+    /// Returns the names of the media types.
     pub fn names(self) -> &'static [&'static str] {
         const NAMES: [&str; 4] = [
             MediaType::Json.as_str(),
@@ -56,13 +56,13 @@ impl MediaTypes {
     }
 }
 
-/// What of custom resources is read besides CBOR.
+/// The media types of custom resources besides CBOR.
 pub(super) const ACCEPTED_OF_CUSTOM: [&str; 2] = ["application/json", "application/yaml"];
 
-/// From a `Content-Type` header; none is JSON (`negotiation.NegotiateInputSerializer`).
+/// Returns the media type in a `Content-Type` header; JSON without a header (`negotiation.NegotiateInputSerializer`).
 ///
 /// # Errors
-/// 415 for what kube-apiserver does not read either.
+/// 415 for a media type that kube-apiserver does not read either.
 pub fn media_type(content_type: Option<&str>, known: MediaTypes) -> Result<MediaType, Status> {
     let unsupported = || Status::unsupported_media_type(known.names());
     let content_type = content_type.unwrap_or_default();
@@ -85,7 +85,7 @@ pub fn media_type(content_type: Option<&str>, known: MediaTypes) -> Result<Media
     }
 }
 
-/// `name=value` pairs after semicolons, and one more semicolon at the end (Go's `mime.ParseMediaType`).
+/// Whether the text is `name=value` pairs with semicolons between, and one more at the end (Go's `mime.ParseMediaType`).
 fn are_parameters(text: &str) -> bool {
     let is_token = |text: &str| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte))
@@ -106,7 +106,7 @@ fn are_parameters(text: &str) -> bool {
         if !is_token(&name) || !value.starts_with('"') && !is_token(value) {
             return false;
         }
-        // A parameter may be said again, but not otherwise.
+        // A repeated parameter must have the same value.
         match seen.iter().find(|(other, _)| *other == name) {
             Some((_, other)) if other.trim_matches('"') != value.trim_matches('"') => return false,
             Some(_) => {}
@@ -123,7 +123,7 @@ fn are_parameters(text: &str) -> bool {
     true
 }
 
-/// Where the closing quote stands.
+/// Returns the position of the closing quote.
 fn end_of_quoted(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     text.bytes().position(|byte| {

@@ -1,4 +1,4 @@
-//! `CreateOptions`, `UpdateOptions`, `PatchOptions` and `DeleteOptions`: from the query, for deletes also from the body.
+//! `CreateOptions`, `UpdateOptions`, `PatchOptions` and `DeleteOptions`: from the query, and for deletes also from the body.
 
 use super::MediaType;
 use super::check::{Sent, not_registered, sent_kind};
@@ -10,17 +10,17 @@ use crate::request::query::query_pairs;
 use crate::status::{Cause, Status, invalid};
 use serde_json::{Map, Value, json};
 
-/// How long a field manager's name may be (`validation.FieldManagerMaxLength`).
+/// The bytes that a field manager's name may have (`validation.FieldManagerMaxLength`).
 const MAX_FIELD_MANAGER_BYTES: usize = 128;
 
-/// Which options a request has.
+/// The kind of a request's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionsKind {
     /// `CreateOptions`.
     Create,
     /// `UpdateOptions`.
     Update,
-    /// `PatchOptions`, of which admission sees an `UpdateOptions` or `CreateOptions`.
+    /// `PatchOptions`, which admission sees as `UpdateOptions` or `CreateOptions`.
     Patch(PatchType),
     /// `DeleteOptions`.
     Delete,
@@ -38,10 +38,10 @@ impl OptionsKind {
     }
 }
 
-/// The options of a mutating request. What its kind does not have is left unset.
+/// The options of a mutating request. Options that the request's kind of options does not have are unset.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WriteOptions {
-    /// `dryRun`, as often as it was given; every value is `All`.
+    /// The values of `dryRun`; every value is `All`.
     pub dry_run: Vec<String>,
     /// `fieldManager`.
     pub field_manager: String,
@@ -60,10 +60,10 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// From a query string.
+    /// Reads the options from a query string.
     ///
     /// # Errors
-    /// 400 for a value that cannot be read, 422 for one that is not allowed.
+    /// 400 for a value that cannot be parsed, 422 for one that is not allowed.
     pub fn from_query(query: &str, kind: OptionsKind) -> Result<Self, Status> {
         let mut options = Self::default();
         let mut seen = Vec::new();
@@ -101,10 +101,10 @@ impl WriteOptions {
         Ok(options)
     }
 
-    /// The options of a delete: from its body, or from the query where there is no body (`handlers.DeleteResource`).
+    /// Reads the options of a delete from its body, or from the query if there is no body (`handlers.DeleteResource`).
     ///
     /// # Errors
-    /// 400 for a body that is no `DeleteOptions`, 422 for values that are not allowed.
+    /// 400 if the body is not a `DeleteOptions`, 422 for values that are not allowed.
     pub fn for_delete(body: &[u8], media_type: MediaType, query: &str) -> Result<Self, Status> {
         if body.is_empty() {
             return Self::from_query(query, OptionsKind::Delete);
@@ -136,18 +136,18 @@ impl WriteOptions {
         Ok(options)
     }
 
-    /// Whether nothing is to be persisted.
+    /// Whether the request is a dry run.
     pub fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 
-    /// What is to be done about unknown and duplicate fields: `Ignore`, `Warn` (also where nothing is said) or `Strict`.
+    /// Returns the treatment of unknown and duplicate fields: `Ignore`, `Warn` (the default) or `Strict`.
     pub fn validation_directive(&self) -> &str {
         if self.field_validation.is_empty() { "Warn" } else { &self.field_validation }
     }
 
-    /// The object that admission sees. For a patch that is an `UpdateOptions`, or a `CreateOptions` where it creates:
-    /// ask with that kind.
+    /// Returns the options object that admission sees. For a patch, `kind` is `UpdateOptions`, or `CreateOptions` if the patch
+    /// creates an object.
     pub fn as_options_object(&self, kind: OptionsKind) -> Object {
         let mut fields = Map::new();
         fields.insert("kind".into(), kind.as_str().into());
@@ -240,7 +240,7 @@ impl WriteOptions {
     }
 }
 
-/// A body of delete options, and what it says that it is.
+/// Reads a body of delete options, with its apiVersion and kind.
 fn read(body: &[u8], media_type: MediaType) -> Result<(Value, Sent), String> {
     let value = match media_type {
         MediaType::Json => super::decode_json(body)?.value,
@@ -282,7 +282,7 @@ fn not_supported(field: &str, found: &str, allowed: &str) -> Cause {
     cause(field, "FieldValueNotSupported", &format!("Unsupported value: {found}: supported values: {allowed}"))
 }
 
-/// Whatever is not `0` or `false` (`runtime.Convert_Slice_string_To_bool`).
+/// Whether the value is not `0` or `false` (`runtime.Convert_Slice_string_To_bool`).
 fn is_true(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }

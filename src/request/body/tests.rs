@@ -7,7 +7,7 @@ fn config_map() -> GroupVersionKind {
     GroupVersionKind::new("", "v1", "ConfigMap")
 }
 
-/// As kube-apiserver decodes it.
+/// Decodes an object as kube-apiserver does.
 fn decode_object(bytes: &[u8], media_type: MediaType, expected: &GroupVersionKind) -> Result<DecodedObject, Status> {
     super::decode_object(bytes, media_type, expected, Form::Normal(None))
 }
@@ -18,7 +18,7 @@ fn refusal(text: &str, kind: &GroupVersionKind) -> String {
     status.message
 }
 
-/// As a kube-apiserver 1.36.3 answered.
+/// Compares with the answers of a kube-apiserver 1.36.3.
 #[test]
 fn bodies_that_are_no_config_map_are_refused_in_kube_apiservers_words() {
     const META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
@@ -280,7 +280,7 @@ fn options_are_read_from_the_query() {
     );
 }
 
-/// As a kube-apiserver 1.36.3 answered.
+/// Compares with the answers of a kube-apiserver 1.36.3.
 #[test]
 fn options_that_are_not_allowed_are_refused() {
     use OptionsKind::{Delete, Patch, Update};
@@ -337,7 +337,7 @@ fn options_that_are_not_allowed_are_refused() {
     assert!(status.message.ends_with("fieldManager: Too long: may not be more than 128 bytes"));
 }
 
-/// As a kube-apiserver 1.36.3 answered.
+/// Compares with the answers of a kube-apiserver 1.36.3.
 #[test]
 fn options_of_a_delete_are_read_from_its_body() {
     let read = |body: &str| WriteOptions::for_delete(body.as_bytes(), MediaType::Json, "dryRun=All");
@@ -381,7 +381,7 @@ fn options_of_a_delete_are_read_from_its_body() {
     }
 }
 
-/// As a kube-apiserver 1.36.3 answered; `tools/record-cbor.py` asked it.
+/// Compares with the answers of a kube-apiserver 1.36.3, recorded by `tools/record-cbor.py`.
 #[test]
 fn cbor_is_decoded_as_by_kube_apiserver() {
     let mut differences = Vec::new();
@@ -482,7 +482,7 @@ fn an_api_server_of_a_later_release_loses_nothing_that_comes_in_cbor() {
     assert_eq!(decoded.object.get(&["data"]), Some(&json!({"a": "b"})));
 }
 
-/// As a kube-apiserver 1.36.3 answered.
+/// Compares with the answers of a kube-apiserver 1.36.3.
 #[test]
 fn delete_options_may_be_in_cbor() {
     let read = |body: &[u8]| WriteOptions::for_delete(body, MediaType::Cbor, "");

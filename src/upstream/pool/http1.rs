@@ -1,4 +1,4 @@
-//! An HTTP/1.1 connection that runs in the task of whoever has a request on it: nobody else has to be woken for it.
+//! An HTTP/1.1 connection that runs in the task of the request on it: no other task has to be woken.
 
 use super::Busy;
 use crate::body::{Body, BoxError};
@@ -12,13 +12,13 @@ use std::fmt;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-/// What reads and writes; it resolves when the connection has ended.
+/// The reads and writes of a connection; the future resolves when the connection has ended.
 type Running = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
-/// A connection. It stands still while nobody polls a request or an answer on it; dropping it closes it.
+/// A connection. It makes progress only while a request or an answer on it is polled; dropping it closes the connection.
 pub(in crate::upstream) struct Http1 {
     sender: SendRequest<Body>,
-    /// None once it has ended.
+    /// `None` after the connection has ended.
     running: Option<Running>,
 }
 
@@ -36,18 +36,18 @@ impl Http1 {
         Self { sender, running: Some(Box::pin(running)) }
     }
 
-    /// Whether it can take a request: the last answer was read to its end, and the server has not closed it since.
+    /// Whether the connection can take a request: the last answer was read to its end, and the server has not closed the connection since.
     pub(super) fn is_ready(&mut self) -> bool {
         self.run(&mut Context::from_waker(Waker::noop()));
         self.is_free()
     }
 
-    /// The same, as far as is known already.
+    /// As `is_ready`, without a look at the socket.
     pub(super) fn is_free(&self) -> bool {
         self.running.is_some() && self.sender.is_ready()
     }
 
-    /// Sends a request and brings the answer's head; whatever becomes of the connection, the result says it.
+    /// Sends a request and returns the head of the answer; the result also has any failure of the connection.
     pub(super) async fn send(
         &mut self,
         request: Request<Body>,
@@ -71,12 +71,12 @@ fn run(running: &mut Option<Running>, context: &mut Context<'_>) {
         if let Err(error) = ended {
             tracing::debug!(%error, "connection to the upstream ended");
         }
-        // A request that it had not begun with is given back by this.
+        // Gives back a request that the connection had not begun to send.
         *running = None;
     }
 }
 
-/// An answer's body; its connection goes back to the pool if it was read to its end.
+/// The body of an answer; the connection returns to the pool after the body was read to its end.
 pub(super) struct Http1Body {
     body: Incoming,
     connection: Option<Http1>,

@@ -1,4 +1,4 @@
-//! Answers, and the texts that kube-apiserver gives for those it cannot use.
+//! Answers, and kube-apiserver's error texts for unusable answers.
 
 use crate::backend::Answer;
 use crate::webhooks::answer::{AnswerError, Response, read};
@@ -130,7 +130,7 @@ fn a_review_is_decoded_as_a_whole() {
     ] {
         assert_eq!(text(200, "application/json", &body), want, "{body}");
     }
-    // What is there twice is read twice, and null leaves what was read before.
+    // A duplicate field is read twice, and null keeps the value that was read before.
     let twice = |more: &str| {
         let body = format!(
             r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{{"uid":"u","allowed":true,{more}}}}}"#

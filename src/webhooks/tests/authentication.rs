@@ -1,4 +1,4 @@
-//! As whom webhooks are called: the users of the kubeconfig that the plugins' configuration names.
+//! The credentials of webhook calls: the users of the kubeconfig that the plugins' configuration names.
 
 use super::*;
 use crate::backend::testing::{HookServer, Reply};

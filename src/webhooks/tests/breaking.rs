@@ -1,4 +1,4 @@
-//! Circuit breakers, as hooks and their callers see them.
+//! The effect of circuit breakers on hooks and their callers.
 
 use super::*;
 use crate::backend::testing::{HookServer, Reply};

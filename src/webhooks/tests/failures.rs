@@ -1,4 +1,4 @@
-//! Calls that fail: each ends by its deadline, is worded as client-go words it, and obeys the failure policy.
+//! Calls that fail: each ends by its deadline, has the text of client-go, and obeys the failure policy.
 
 use super::*;
 use crate::backend::testing::{HookServer, Reply};
@@ -109,7 +109,7 @@ async fn the_requests_own_deadline_counts_too() {
     assert_eq!((status.code, &*status.message), (504, "Timeout: request did not complete within requested timeout"));
     assert_eq!(server.seen()[0].path, "/hang?timeout=2s");
 
-    // Past it, nothing is called any more.
+    // Past the deadline, no hook is called.
     let world = validating(&[at(&server, "w.lab.dev", "/hang", ignoring)]);
     let status = refused(world.plugin.validate(&attributes).await, &attributes);
     assert_eq!(status.code, 504);

@@ -1,4 +1,4 @@
-//! Webhooks that misbehave, each in its own way: what the client hears, that it hears it in time, and that nothing is left.
+//! Webhooks that misbehave, each in its own way: the error that the client gets, its time limit, and no leaked tasks or connections.
 
 mod http1;
 mod http2;
@@ -21,12 +21,12 @@ use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// A connection before TLS, or in it.
+/// A connection before TLS, or under TLS.
 pub type Plain = TcpStream;
 pub type Secure = TlsStream<TcpStream>;
 type Behaviour<S> = Arc<dyn Fn(S, Told) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// What a connection is told: its number, and when the test has seen what it wanted to see.
+/// The input of a connection's behaviour: the connection's number, and the signal that the test has finished.
 #[derive(Clone)]
 pub struct Told {
     pub number: usize,
@@ -34,36 +34,36 @@ pub struct Told {
 }
 
 impl Told {
-    /// Waits until the test is through.
+    /// Waits until the test has finished.
     pub async fn release(&mut self) {
         self.released.wait_for(|released| *released).await.ok();
     }
 }
 
-/// How a server behaves on each of its connections.
+/// The behaviour of a server on each of its connections.
 #[derive(Clone)]
 pub enum Misbehaviour {
     /// Before TLS.
     Early(Behaviour<Plain>),
-    /// In it; the protocols that it offers.
+    /// Under TLS, with the protocols that the server offers.
     Late(Behaviour<Secure>, Vec<Vec<u8>>),
 }
 
-/// Before TLS.
+/// Creates a misbehaviour before TLS.
 pub fn early<F: Future<Output = ()> + Send + 'static>(
     behave: impl Fn(Plain, Told) -> F + Send + Sync + 'static,
 ) -> Misbehaviour {
     Misbehaviour::Early(Arc::new(move |stream, told| Box::pin(behave(stream, told))))
 }
 
-/// Under TLS.
+/// Creates a misbehaviour under TLS.
 pub fn late<F: Future<Output = ()> + Send + 'static>(
     behave: impl Fn(Secure, Told) -> F + Send + Sync + 'static,
 ) -> Misbehaviour {
     Misbehaviour::Late(Arc::new(move |stream, told| Box::pin(behave(stream, told))), Vec::new())
 }
 
-/// A server that misbehaves, on a thread of its own: what lives in the test's runtime is the client's.
+/// A server that misbehaves, on a thread of its own: all tasks of the test's runtime belong to the client.
 pub struct Faulty {
     pub port: u16,
     pub ca: String,
@@ -73,7 +73,7 @@ pub struct Faulty {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Counts a connection as long as it is open.
+/// A connection in the count of open connections, until the value is dropped.
 struct Counted(Arc<AtomicUsize>);
 
 impl Drop for Counted {
@@ -87,7 +87,7 @@ impl Faulty {
         Self::with_certificate(misbehaviour, |_| ())
     }
 
-    /// With a certificate that is changed before it is signed.
+    /// Starts a server with a certificate that is changed before it is signed.
     pub fn with_certificate(misbehaviour: Misbehaviour, change: impl FnOnce(&mut CertificateParams)) -> Self {
         let (ca, issuer) = authority();
         let key = KeyPair::generate().unwrap();
@@ -146,17 +146,17 @@ impl Faulty {
         format!("https://127.0.0.1:{}/x", self.port)
     }
 
-    /// How many connections came.
+    /// Returns the number of accepted connections.
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
 
-    /// How many are open.
+    /// Returns the number of open connections.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// A hook that is here, with a timeout of a second unless `fields` say otherwise.
+    /// A hook at this server, with a timeout of a second unless `fields` has another.
     pub fn hook(&self, fields: Value) -> Value {
         let mut all =
             json!({"timeoutSeconds": 1, "clientConfig": {"url": self.url(), "caBundle": STANDARD.encode(&self.ca)}});
@@ -174,7 +174,7 @@ impl Drop for Faulty {
     }
 }
 
-/// Waits for what is bound to come.
+/// Waits until the condition holds.
 pub async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let waiting = async {
         while !is_so() {
@@ -184,13 +184,13 @@ pub async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     assert!(tokio::time::timeout(Duration::from_secs(10), waiting).await.is_ok(), "never: {what}");
 }
 
-/// What a client hears whose request such a server's hook sees, once as it is and once with the hook's failure ignored. Both end
+/// Returns the client's error when a hook at such a server fails. Calls the hook twice, with failurePolicy Ignore and Fail. Both calls end
 /// by the hook's timeout of a second, and leave neither tasks nor connections behind.
 pub async fn failure(server: &Faulty) -> String {
     failure_with(server, configmap()).await
 }
 
-/// The same with an object.
+/// As `failure`, with this object.
 pub async fn failure_with(server: &Faulty, object: Value) -> String {
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
@@ -201,7 +201,7 @@ pub async fn failure_with(server: &Faulty, object: Value) -> String {
         let started = Instant::now();
         let result = world.plugin.validate(&attributes).await;
         let elapsed = started.elapsed();
-        // A second, and what a busy machine makes of it.
+        // A second, plus the delay of a busy machine.
         assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
         if policy == "Ignore" {
             result.unwrap();
@@ -217,13 +217,13 @@ pub async fn failure_with(server: &Faulty, object: Value) -> String {
     heard.strip_prefix(&post).map(str::to_owned).unwrap_or(heard)
 }
 
-/// The ports of a connection are no two times the same.
+/// Replaces addresses, since the ports of a connection differ from run to run.
 pub fn without_ports(text: &str) -> String {
     let words = text.split(' ').map(|word| if word.contains("->") { "FROM->TO:" } else { word });
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Reads what comes until nothing more does.
+/// Reads until the stream ends.
 pub async fn drain(stream: &mut (impl AsyncReadExt + Unpin)) {
     let mut buffer = vec![0; 65536];
     while matches!(stream.read(&mut buffer).await, Ok(1..)) {}
@@ -234,7 +234,7 @@ pub fn reset(stream: &TcpStream) {
     socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
 }
 
-/// An HTTP/1.1 request's body, once it is all there; none at the end of the connection.
+/// Returns the body of an HTTP/1.1 request once it is complete; `None` at the end of the connection.
 pub async fn request(stream: &mut Secure) -> Option<Value> {
     let mut seen = Vec::new();
     loop {
@@ -248,19 +248,19 @@ pub async fn request(stream: &mut Secure) -> Option<Value> {
     }
 }
 
-/// A review that allows what was asked.
+/// A review that allows the request.
 pub fn allowed(review: &Value) -> String {
     let response = json!({"uid": review["request"]["uid"], "allowed": true});
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}).to_string()
 }
 
-/// The same as an HTTP/1.1 answer.
+/// The HTTP/1.1 answer with a review that allows the request.
 pub fn answer(review: &Value) -> String {
     let body = allowed(review);
     format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Writes, whether anybody reads or not.
+/// Writes, whether the other side reads or not; returns whether the write succeeded.
 pub async fn write(stream: &mut (impl AsyncWriteExt + Unpin), bytes: impl AsRef<[u8]>) -> bool {
     stream.write_all(bytes.as_ref()).await.is_ok() && stream.flush().await.is_ok()
 }

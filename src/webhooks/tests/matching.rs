@@ -1,4 +1,4 @@
-//! Which hooks a request concerns.
+//! The match of hooks with requests.
 
 use super::*;
 use crate::backend::Clients;
@@ -7,7 +7,7 @@ use crate::conversion::Converter;
 use crate::matching::{Matcher, Wanted};
 use crate::webhooks::hook::Hooks;
 
-/// Names of the hooks that want the request, or the first error.
+/// Returns the names of the hooks that match the request, or the first error.
 async fn wanted(hooks: &[Value], attributes: &Attributes) -> Result<Vec<String>, Status> {
     wanted_in(default_state(), hooks, attributes).await
 }
@@ -118,7 +118,7 @@ async fn namespace_selectors_look_at_the_namespace_of_the_request() {
     let nodes = request(Operation::Create, "", "v1", "nodes", "", "");
     assert_eq!(wanted(&prod, &nodes).await.unwrap(), ["w"]);
 
-    // A namespace that is written is matched by what is written, one that is deleted by what there is.
+    // A namespace that is written is matched by its new labels, a deleted namespace by its stored labels.
     let mut namespace = request(Operation::Update, "", "v1", "namespaces", "", "default");
     namespace.object = Object::from_value(json!({"metadata": {"name": "default", "labels": {"env": "prod"}}}));
     assert_eq!(wanted(&prod, &namespace).await.unwrap(), ["w"]);
@@ -259,7 +259,7 @@ async fn a_hook_for_another_version_of_an_aggregated_api_refuses() {
     assert_eq!(status.message, format!("Internal error occurred: Internal error occurred: {why}"));
 }
 
-/// What becomes of a create of a configmap, with a hook that cannot be called and these conditions.
+/// The result of a create of a configmap, with a hook that cannot be called and these conditions.
 async fn with_conditions(conditions: &[&str], failure_policy: &str) -> (World<Validating>, Result<(), Status>) {
     let conditions: Vec<_> = conditions.iter().map(|source| json!({"name": "c", "expression": source})).collect();
     let fields = json!({"matchConditions": conditions, "failurePolicy": failure_policy});

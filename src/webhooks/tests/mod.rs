@@ -87,7 +87,7 @@ fn metrics() -> (Registry, Arc<Metrics>) {
     (registry, metrics)
 }
 
-/// The resources of several versions that the API server behind has.
+/// The resources of several versions that the upstream API server has.
 fn discovery() -> Arc<Discovery> {
     let rows = [
         ("autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),

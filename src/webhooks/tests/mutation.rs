@@ -1,4 +1,4 @@
-//! Mutating hooks: in series, with the object as patched so far, and again where that is asked for.
+//! Mutating hooks: in series, with the object as patched so far, and again after a reinvocation is requested.
 
 use super::*;
 use crate::backend::testing::{HookServer, Reply, patch};
@@ -61,7 +61,7 @@ async fn what_is_patched_is_converted_after_the_last_hook() {
     let server = HookServer::start(&[("change", Reply::Response(change))]).await;
     let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*"]});
     let hook = |name: &str, path: &str| at(&server, name, path, json!({ "rules": [rule] }));
-    // Conditions do not convert what is in the version that is wanted.
+    // Conditions do not convert an object that is in the wanted version already.
     let conditions =
         json!({"rules": [rule], "matchConditions": [{"name": "c", "expression": "!has(object.metadata.annotations)"}]});
     let hooks =
@@ -379,7 +379,7 @@ async fn hooks_that_want_another_version_share_its_objects_and_their_patches_com
     attributes.old_object = Object::from_value(gadget).map(Arc::new);
     world.plugin.admit(&mut attributes).await.unwrap();
 
-    // The old object and the new one, once for three hooks; and what became of the new one, back.
+    // The old object and the new one are converted once for three hooks; then the changed object is converted back.
     let paths = ["/convert", "/convert", "/label/first/1", "/change", "/label/third/3", "/convert", "/allow"];
     assert_eq!(server.paths(), paths);
     let seen = server.seen();

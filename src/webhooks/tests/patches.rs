@@ -1,4 +1,4 @@
-//! JSON patches: the texts of those that do not apply, and what the audit log is told.
+//! JSON patches: the error texts of patches that do not apply, and the audit annotations.
 
 use crate::object::Object;
 use crate::object::patch::admission::{Patch, mutation_annotation, of_hook, patch_annotation};

@@ -1,4 +1,4 @@
-//! What a hook is sent.
+//! The review that a hook gets.
 
 use super::*;
 use crate::backend::testing::HookServer;

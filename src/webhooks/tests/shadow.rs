@@ -5,7 +5,7 @@ use crate::admission::shadow::{HOOKS, Shadows};
 use crate::backend::testing::{HookServer, Reply, patch};
 use crate::manifests::Source;
 
-/// What audit annotations say of shadows, by the end of their keys.
+/// The reports in the audit annotations of shadow hooks, by the end of their keys.
 fn reports(attributes: &Attributes) -> Vec<(String, Value)> {
     let annotations = attributes.annotations.take().into_iter();
     let of_shadows = annotations.filter_map(|(key, value, _)| {
@@ -72,7 +72,7 @@ async fn what_a_mutating_shadow_says_changes_nothing_and_is_told() {
     assert!(world.metric(
         r#"admission_proxy_shadow_decisions_total{decision="denied",kind="webhook",name="a.lab.dev",operation="CREATE",type="admit"} 1"#
     ));
-    // What did not happen is not in kube-apiserver's metrics.
+    // A rejection that a shadow hook only reported is not in kube-apiserver's metrics.
     let text = TextEncoder::new().encode_to_string(&world.registry.gather()).unwrap();
     assert!(!text.contains(r#"apiserver_admission_webhook_rejection_count{"#), "{text}");
 }
@@ -147,7 +147,7 @@ async fn slow_hooks_that_may_fail_do_not_add_up_past_the_admission_timeout() {
     let open = open.iter().filter(|(key, ..)| key.starts_with("failed-open.mutation.webhook.admission.k8s.io/"));
     assert_eq!(open.count(), 4);
 
-    // One that must not fail refuses the request then, and what is left is left to the validating phase.
+    // The validating phase gets only the rest of the time: a hook with failurePolicy Fail then rejects the request.
     let world = validating(&[at(&server, "w.lab.dev", "/allow", json!({"failurePolicy": "Fail"}))]);
     let _phase = attributes.budget.run();
     let status = refused(world.plugin.validate(&attributes).await, &attributes);
@@ -180,7 +180,7 @@ async fn hooks_from_files_come_first_and_see_what_configures_admission() {
     let resource = GroupVersionResource::new("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations");
     (attributes.resource, attributes.namespace) = (resource, String::new());
     attributes.object = None;
-    // It has no object to change here; that it was asked is what counts.
+    // The request has no object to change; the test checks only that the hook was called.
     let _ = plugin.admit(&mut attributes).await;
     assert_eq!(server.paths()[2..], ["/label/file/1"]);
 }

@@ -1,4 +1,4 @@
-//! Validating hooks: all at once.
+//! Validating hooks: all at the same time.
 
 use super::*;
 use crate::backend::testing::{HookServer, Reply};

@@ -1,17 +1,17 @@
-//! Unified diffs as Python's difflib and its likeness in Go make them: the longest common block first, then what is on
-//! either side of it.
+//! Unified diffs by the algorithm of Python's difflib, which Go's package also uses: the longest common block first, then the
+//! parts on either side of the block.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Lines around a change.
+/// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
-/// In longer texts, lines that are this common do not start a block: more than one in a hundred.
+/// The length from which on popular lines do not start a block. A line is popular if more than one in a hundred lines equals it.
 const POPULAR_FROM_LINES: usize = 200;
-/// Longer texts are not compared: that takes quadratic time, and no claim that the API server would store is as long.
+/// The maximum number of lines, because the comparison takes quadratic time. A claim that the API server stores is shorter.
 const MAX_LINES: usize = 2000;
 
-/// Equal lines of both texts.
+/// A block of lines that occurs in both texts.
 #[derive(Clone, Copy)]
 struct Block {
     old: usize,
@@ -19,7 +19,7 @@ struct Block {
     size: usize,
 }
 
-/// A stretch of both texts, which is the same in both or not.
+/// A stretch of both texts, equal or different.
 #[derive(Clone, Copy)]
 struct Stretch {
     is_same: bool,
@@ -27,7 +27,7 @@ struct Stretch {
     new: (usize, usize),
 }
 
-/// The diff; every line must end with its line feed.
+/// Returns the diff. Every line must end with a line feed.
 pub(super) fn of(old: &[String], new: &[String]) -> String {
     if old.len() > MAX_LINES || new.len() > MAX_LINES {
         return "too much to show".to_owned();
@@ -54,7 +54,7 @@ pub(super) fn of(old: &[String], new: &[String]) -> String {
     diff
 }
 
-/// `GetMatchingBlocks`: in order, adjacent ones as one, with an empty one at the end.
+/// `GetMatchingBlocks`: the blocks in order. Adjacent blocks are merged, and an empty block ends the list.
 fn blocks(old: &[String], new: &[String]) -> Vec<Block> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in new.iter().enumerate() {
@@ -92,7 +92,7 @@ fn blocks(old: &[String], new: &[String]) -> Vec<Block> {
     blocks
 }
 
-/// `findLongestMatch`: of the longest blocks the first one in the old text, and there the first one in the new.
+/// `findLongestMatch`: among the longest blocks, the first in the old text, and among these the first in the new text.
 fn longest(
     old: &[String],
     new: &[String],
@@ -101,7 +101,7 @@ fn longest(
     in_new: (usize, usize),
 ) -> Block {
     let mut best = Block { old: in_old.0, new: in_new.0, size: 0 };
-    // The lengths of the blocks that end before a place in the new text, with the line before.
+    // The length of the block that ends before each position of the new text, at the previous old line.
     let mut lengths: HashMap<usize, usize> = HashMap::new();
     for (index, line) in old.iter().enumerate().take(in_old.1).skip(in_old.0) {
         let mut next = HashMap::new();
@@ -115,7 +115,7 @@ fn longest(
         }
         lengths = next;
     }
-    // By lines that are too common to start a block.
+    // Extends the block by equal lines, including popular lines.
     while best.old > in_old.0 && best.new > in_new.0 && old.get(best.old - 1) == new.get(best.new - 1) {
         best = Block { old: best.old - 1, new: best.new - 1, size: best.size + 1 };
     }
@@ -144,7 +144,7 @@ fn stretches(blocks: &[Block]) -> Vec<Stretch> {
     stretches
 }
 
-/// `GetGroupedOpCodes`: changes that are close together, with what is around them.
+/// `GetGroupedOpCodes`: groups close changes together with their context.
 fn groups(stretches: &[Stretch]) -> Vec<Vec<Stretch>> {
     let (mut groups, mut group) = (Vec::new(), Vec::new());
     let last = stretches.len().saturating_sub(1);
@@ -198,7 +198,7 @@ mod tests {
         of(&lines(old), &lines(new)).replace('\n', "|")
     }
 
-    /// What Python's difflib says.
+    /// The expected diffs are the output of Python's difflib.
     #[test]
     fn changes_stand_between_three_lines_of_what_is_around_them() {
         let table = [

@@ -14,7 +14,7 @@ fn known() -> NodeRestriction {
     plugin(with_storage(with_pods(&pods), &[], &[]))
 }
 
-/// A request for `mine`, with these fields changed.
+/// A request for the pod `mine`, with the given fields changed.
 fn request(changes: &[(&str, &str)]) -> Value {
     let mut spec = json!({"nodeName": "n", "nodeUID": "uid-n", "podName": "mine", "podUID": "mine",
                           "serviceAccountName": "sa", "serviceAccountUID": "uid-sa"});

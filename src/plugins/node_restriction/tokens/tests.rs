@@ -3,7 +3,7 @@ use crate::plugins::node_restriction::NodeRestriction;
 use crate::plugins::node_restriction::tests::{by_node, may, plugin, why, with_pods, with_storage};
 use serde_json::{Value, json};
 
-/// The node `n` with a pod of this name and these volumes.
+/// The plugin, in a cluster where the node `n` has the pod `mine` with the given volumes.
 fn with_volumes(volumes: Value) -> NodeRestriction {
     let state = with_pods(&[
         json!({"metadata": {"name": "mine"}, "spec": {"nodeName": "n", "volumes": volumes}}),
@@ -34,7 +34,7 @@ async fn refusal(plugin: &NodeRestriction, request: Value) -> Option<String> {
     why(by_node(plugin).subresource("token").create("", "serviceaccounts", request).await)
 }
 
-/// What is said of a pod with these volumes when a token for this audience is asked for.
+/// The refusal of a token request with the audiences, for a pod with the volumes.
 async fn of_audience(volumes: Value, audiences: Value) -> Option<String> {
     refusal(&with_volumes(volumes), request(audiences, bound("mine", "mine"))).await
 }

@@ -1,8 +1,8 @@
-//! Privilege escalation, as by a set-user-ID file, must be off in every container.
+//! Every container must disable privilege escalation, such as by a set-user-ID file.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 
 pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
     let mut bad = Vec::new();

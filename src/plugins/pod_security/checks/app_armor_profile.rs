@@ -1,9 +1,9 @@
-//! AppArmor must not be switched off, neither by field nor by the annotation that came before it.
+//! Neither the field nor the older annotation may disable AppArmor.
 
 use super::{Violation, texts};
 use crate::go_text::go_quote;
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Container, Fields, Pod};
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 const ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
@@ -48,20 +48,20 @@ pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
     }))
 }
 
-/// The type of a profile that is set, if it is not one of those that confine.
+/// The type of the profile, if the profile does not confine.
 fn forbidden_type<'a>(security: Fields<'a>) -> Result<Option<&'a str>, WrongType> {
     let Some(profile) = security.pointer("appArmorProfile")? else { return Ok(None) };
     let kind = profile.text("type")?;
     Ok((!matches!(kind, "RuntimeDefault" | "Localhost")).then_some(kind))
 }
 
-/// Whether the API server gives a new pod's container an unconfined profile because of its annotation
-/// (`applyAppArmorVersionSkew`): where it has none and the pod's is another.
+/// Whether the API server sets an unconfined profile on a new pod's container because of an annotation
+/// (`applyAppArmorVersionSkew`). The API server does so if the container has no profile and the pod's profile differs.
 fn is_unconfined_by_annotation(pod: &Pod<'_>, container: &Container<'_>) -> Result<bool, WrongType> {
     if !pod.is_new || container.security.has("appArmorProfile") {
         return Ok(false);
     }
-    // Almost no pod has annotations that begin like this: no key is put together for those that do not.
+    // The prefix is compared without building the container's key, because almost no pod has such annotations.
     let name = container.name()?;
     for entry in pod.annotations.entries() {
         let (key, value) = entry?;
@@ -73,7 +73,7 @@ fn is_unconfined_by_annotation(pod: &Pod<'_>, container: &Container<'_>) -> Resu
     Ok(false)
 }
 
-/// The annotations that set a profile which does not confine, as `key="value"`, sorted.
+/// The annotations that set an unconfined profile, as `key="value"`, sorted.
 fn forbidden_annotations(pod: &Pod<'_>) -> Result<Vec<String>, WrongType> {
     let mut forbidden = Vec::new();
     for entry in pod.annotations.entries() {

@@ -1,12 +1,12 @@
-//! Containers must not add capabilities to the default set; in the restricted policy they must drop all, and may add
-//! back the one that binds low ports.
+//! The baseline policy allows only the default set of added capabilities. The restricted policy requires containers to drop all
+//! capabilities, and allows them to add only the capability that binds low ports.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
-/// What container runtimes give without being asked, less `NET_RAW`.
+/// The default capabilities of container runtimes, without `NET_RAW`.
 const DEFAULT_SET: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
@@ -56,7 +56,7 @@ pub(super) fn restricted_outside_windows(pod: &Pod<'_>) -> Result<Option<Violati
     if pod.is_for_windows()? { Ok(None) } else { restricted(pod) }
 }
 
-/// The capabilities that are added and not allowed, and by which containers.
+/// The added capabilities that are not allowed, and their containers.
 struct Added<'a> {
     containers: Vec<&'a str>,
     capabilities: BTreeSet<&'a str>,

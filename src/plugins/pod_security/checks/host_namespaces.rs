@@ -1,8 +1,8 @@
-//! Network, processes and IPC must not be the host's.
+//! Pods must not share the host's network, PID or IPC namespace.
 
 use super::Violation;
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 
 pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
     let mut shared = Vec::new();

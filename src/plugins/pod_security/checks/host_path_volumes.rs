@@ -1,8 +1,8 @@
-//! No volume may be a path of the host.
+//! Volumes of the type hostPath are forbidden.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 
 pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
     let mut bad = Vec::new();

@@ -1,13 +1,13 @@
-//! No port of the host may be taken.
+//! Host ports are forbidden.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
     let mut bad = Vec::new();
-    // Sorted as texts: "443" comes before "80".
+    // The ports are sorted as text: "443" comes before "80".
     let mut forbidden = BTreeSet::new();
     for container in pod.containers() {
         let container = container?;

@@ -1,8 +1,8 @@
-//! Probes and lifecycle hooks must not name a host: they would reach for what only the node can.
+//! Probes and lifecycle hooks must not name a host, because the kubelet could reach addresses that the pod cannot.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Fields, Pod};
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
@@ -31,7 +31,7 @@ pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
     }))
 }
 
-/// Adds the hosts that a probe or hook names; whether there are any.
+/// Adds the hosts in a probe or hook. Returns whether there are any.
 fn names_hosts<'a>(action: Fields<'a>, forbidden: &mut BTreeSet<&'a str>) -> Result<bool, WrongType> {
     let mut found = false;
     for way in ["httpGet", "tcpSocket"] {

@@ -1,8 +1,8 @@
-//! No container may be privileged.
+//! Privileged containers are forbidden.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 
 pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
     let mut bad = Vec::new();

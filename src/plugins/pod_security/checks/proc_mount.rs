@@ -1,8 +1,8 @@
-//! `/proc` must be masked as it is by default, in later baselines only where root is the host's.
+//! `/proc` must be masked as by default. Later baseline versions exempt pods with a user namespace.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {

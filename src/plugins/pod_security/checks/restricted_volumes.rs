@@ -1,8 +1,8 @@
-//! Volumes may be of a few types that give no access to the node or to storage of other tenants.
+//! Only volume types without access to the node or to other tenants' storage are allowed.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Fields, Pod};
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 const ALLOWED: [&str; 9] = [
@@ -17,7 +17,7 @@ const ALLOWED: [&str; 9] = [
     "secret",
 ];
 
-/// All others, in the order in which they are looked for.
+/// All other types, in the order of the search.
 const FORBIDDEN: [&str; 21] = [
     "hostPath",
     "gcePersistentDisk",
@@ -70,6 +70,6 @@ fn forbidden_type(volume: Fields<'_>) -> Option<&'static str> {
         return None;
     }
     let known = FORBIDDEN.iter().find(|kind| volume.has(kind)).copied();
-    // A volume of no type becomes an emptyDir (`SetDefaults_Volume`); what this version does not know may be anything.
+    // A volume without a type becomes an emptyDir (`SetDefaults_Volume`). An unknown type may be any volume, and so is forbidden.
     known.or_else(|| volume.has_others_than("name").then_some("unknown"))
 }

@@ -1,9 +1,8 @@
-//! Containers must say that they do not run as root, or the pod for them; later versions accept a root that is not the
-//! host's.
+//! Each container, or the pod for its containers, must set runAsNonRoot. Later versions exempt pods with a user namespace.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 
 const REASON: &str = "runAsNonRoot != true";
 

@@ -1,8 +1,8 @@
-//! Nothing may ask to run as user 0; later versions accept a root that is not the host's.
+//! Pods and containers must not set runAsUser to 0. Later versions exempt pods with a user namespace.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 
 pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
     let by_pod = pod.security.integer("runAsUser")? == Some(0);

@@ -1,8 +1,8 @@
-//! SELinux types are those made for containers; user and role stay as they are.
+//! SELinux types must be those for containers; a user or role must not be set.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Fields, Pod};
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 pub(super) fn since_1_0(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
@@ -32,7 +32,7 @@ fn check(pod: &Pod<'_>, allowed: &[&str]) -> Result<Option<Violation>, WrongType
     }))
 }
 
-/// What is set that must not be.
+/// The forbidden options that are set.
 #[derive(Default)]
 struct Forbidden<'a> {
     types: BTreeSet<&'a str>,
@@ -41,7 +41,7 @@ struct Forbidden<'a> {
 }
 
 impl<'a> Forbidden<'a> {
-    /// Takes what this security context sets; whether there is anything.
+    /// Adds the forbidden options of a security context. Returns whether there are any.
     fn add(&mut self, security: Fields<'a>, allowed: &[&str]) -> Result<bool, WrongType> {
         let options = security.object("seLinuxOptions")?;
         let (kind, user, role) = (options.text("type")?, options.text("user")?, options.text("role")?);

@@ -1,10 +1,10 @@
-//! Seccomp must not be switched off: by annotation up to 1.18, by field since. The restricted policy wants a profile for
+//! Seccomp must not be disabled, by annotation up to 1.18 and by field since. The restricted policy requires a profile for
 //! every container.
 
 use super::{Violation, texts};
 use crate::go_text::go_quote;
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Fields, Pod};
+use crate::plugins::rules::pod::WrongType;
 use std::collections::BTreeSet;
 
 const REASON: &str = "seccompProfile";
@@ -27,7 +27,7 @@ pub(super) fn annotations(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType>
     }))
 }
 
-/// Whether the annotation is about the pod, or about a container that it has.
+/// Whether the annotation applies to the pod, or to an existing container of the pod.
 fn is_annotation_of(pod: &Pod<'_>, key: &str) -> Result<bool, WrongType> {
     let Some(name) = key.strip_prefix(CONTAINER_PREFIX) else { return Ok(key == POD_ANNOTATION) };
     for container in pod.containers() {
@@ -59,15 +59,15 @@ pub(super) fn restricted_outside_windows(pod: &Pod<'_>) -> Result<Option<Violati
     if pod.is_for_windows()? { Ok(None) } else { restricted(pod) }
 }
 
-/// Who sets which profile.
+/// The profiles of a pod and its containers.
 struct Profiles<'a> {
-    /// Whether the pod sets one that is not allowed.
+    /// Whether the pod sets a forbidden profile.
     by_pod: bool,
-    /// The containers that do.
+    /// The containers with a forbidden profile.
     bad: Vec<&'a str>,
-    /// The types that are not allowed.
+    /// The forbidden types.
     values: BTreeSet<&'a str>,
-    /// The containers that set none, where one is required and the pod has none for them.
+    /// The containers without a required profile, if the pod sets none for them.
     missing: Vec<&'a str>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Profiles<'a> {
     }
 }
 
-/// The type of the profile, if one is set.
+/// The type of the profile, if a profile is set.
 fn profile<'a>(security: Fields<'a>) -> Result<Option<&'a str>, WrongType> {
     security.pointer("seccompProfile")?.map(|profile| profile.text("type")).transpose()
 }

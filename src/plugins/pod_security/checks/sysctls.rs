@@ -1,10 +1,10 @@
-//! Kernel parameters may be set where they reach no further than the pod.
+//! Only sysctls that affect nothing outside the pod may be set.
 
 use super::Violation;
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::Pod;
+use crate::plugins::rules::pod::WrongType;
 
-/// The safe ones; each version adds some.
+/// The safe sysctls. Later versions add some.
 const SAFE: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",

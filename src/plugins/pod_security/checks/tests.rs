@@ -1,4 +1,4 @@
-//! Every check: what it lets pass, what it says, and in which versions.
+//! All checks: allowed pods, messages, and versions.
 
 mod restricted;
 
@@ -23,7 +23,7 @@ fn says(policy: &str, spec: Value, want: &str) {
     assert_eq!(evaluate(policy, &pod, false).map(|violations| violations.details()), Ok(want.to_owned()), "{pod}");
 }
 
-/// A pod that the restricted policy has nothing against, with these fields of its one container and of its spec changed.
+/// A pod that satisfies the restricted policy, with the given changes to its only container and its spec.
 fn restricted_pod(container: Value, spec: Value) -> Value {
     let mut pod = json!({
         "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
@@ -35,7 +35,7 @@ fn restricted_pod(container: Value, spec: Value) -> Value {
     pod
 }
 
-/// A merge patch, except that null stays.
+/// A merge patch that keeps null values.
 fn json_patch(target: &mut Value, patch: Value) {
     match (target, patch) {
         (Value::Object(target), Value::Object(patch)) => {
@@ -47,7 +47,7 @@ fn json_patch(target: &mut Value, patch: Value) {
     }
 }
 
-/// The container `a` with this security context.
+/// The container `a` with the security context.
 fn secured(security: Value) -> Value {
     json!({"containers": [{"name": "a", "securityContext": security}]})
 }

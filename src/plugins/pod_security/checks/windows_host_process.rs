@@ -1,8 +1,8 @@
-//! Nothing may be a process of a Windows host.
+//! Windows HostProcess pods and containers are forbidden.
 
 use super::{Violation, texts};
-use crate::object::pod::WrongType;
 use crate::plugins::pod_security::pod::{Fields, Pod};
+use crate::plugins::rules::pod::WrongType;
 
 pub(super) fn check(pod: &Pod<'_>) -> Result<Option<Violation>, WrongType> {
     let by_pod = is_host_process(pod.security)?;

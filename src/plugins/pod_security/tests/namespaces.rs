@@ -73,7 +73,7 @@ async fn labels_of_an_exempt_namespace_are_said_to_have_no_effect() {
             &[("enforce", "restricted"), ("audit", "restricted"), ("warn", "baseline")],
             Some("enforce=restricted:latest, audit=restricted:latest, warn=baseline:latest"),
         ),
-        // The default is another, but what is asked for by label is nothing.
+        // The defaults differ from the labels, but the labels set the level privileged for enforce.
         (
             &[("enforce", "privileged"), ("enforce-version", "v1.1"), ("audit-version", "v1.1")],
             Some("audit=baseline:v1.1"),
@@ -89,7 +89,7 @@ async fn labels_of_an_exempt_namespace_are_said_to_have_no_effect() {
     world.send(update_namespace("exempt", &[], &[("warn", "restricted")])).await.stays_silent();
 }
 
-/// A pod that violates the baseline if it is said to.
+/// An existing pod; `is_bad` makes the pod violate the baseline.
 fn existing(name: &str, controller: Option<&str>, is_bad: bool) -> Object {
     let owners = controller.map(|uid| json!([{"uid": "other"}, {"uid": uid, "controller": true}]));
     let value = json!({"metadata": {"name": name, "namespace": "n", "ownerReferences": owners},
@@ -148,7 +148,7 @@ async fn pods_are_checked_only_where_something_is_tightened() {
         (&baseline, &[("enforce", "privileged"), ("enforce-version", "v1.2")], false),
         (&baseline, &[], false),
         (&[], &[("audit", "restricted"), ("warn", "restricted")], false),
-        // What was wrong was restricted.
+        // The invalid old level counted as restricted, so the new level is not stricter.
         (&[("enforce", "x")], &baseline, false),
     ] {
         let answer = tightened(Some(vec![existing("a", None, true)]), old, new).await;
@@ -162,7 +162,7 @@ async fn pods_are_checked_only_where_something_is_tightened() {
 
 #[tokio::test]
 async fn says_when_there_are_more_pods_than_are_checked() {
-    // The pods of one controller come last, and there are too many of them.
+    // The further pods of a controller are checked last, and exceed the maximum here.
     let mut pods: Vec<Object> = (0..2999).map(|i| existing(&format!("of-one-{i:04}"), Some("1"), false)).collect();
     pods.push(existing("z", None, true));
     pods.push(existing("y", Some("2"), true));

@@ -1,4 +1,4 @@
-//! Whether a value is of its type, and what of it would be replaced as a whole (`typed.validatingObjectWalker`, `findAtomics`).
+//! Checks that a value has its type, and finds fields that are replaced as a whole (`typed.validatingObjectWalker`, `findAtomics`).
 
 use super::go::Go;
 use crate::object::merge::{Atom, FieldType, Items, ListType, MapType, Node, Scalar, element};
@@ -7,7 +7,7 @@ use std::collections::HashSet;
 /// Errors of a value, each with the path to it.
 pub type Errors = Vec<(String, String)>;
 
-/// What a value's errors are in one text (`typed.ValidationErrors.Error`).
+/// Joins the errors of a value to one text (`typed.ValidationErrors.Error`).
 pub fn text(errors: &Errors) -> String {
     let line = |(path, why): &(String, String)| match path.as_str() {
         "" => why.clone(),
@@ -22,14 +22,14 @@ pub fn text(errors: &Errors) -> String {
     }
 }
 
-/// Finds what in a value is not of its type.
+/// A check of values against their types.
 pub struct Checker {
-    /// Whether items may be in a list twice.
+    /// Whether a list may have an item twice.
     pub allows_duplicates: bool,
 }
 
 impl Checker {
-    /// The errors of a value.
+    /// Returns the errors of a value.
     pub fn check(&self, node: Node<'_>, value: &Go) -> Errors {
         let Atom { scalar, list, map } = node.atom();
         match (value, scalar, list, map) {
@@ -105,7 +105,7 @@ fn check_scalar(scalar: Scalar, value: &Go) -> Errors {
     one(why)
 }
 
-/// The paths of what a patch would replace as a whole.
+/// Returns the paths of the fields that a patch would replace as a whole.
 pub fn atomics(node: Node<'_>, value: &Go) -> Vec<String> {
     let mut found = Vec::new();
     find_atomics(node, value, &mut String::new(), &mut found);

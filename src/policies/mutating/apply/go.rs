@@ -1,4 +1,4 @@
-//! What an expression came to, as the Go value that kube-apiserver merges: its types show in errors.
+//! The value of an expression as the Go value that kube-apiserver merges: errors show its Go types.
 
 use crate::cel::value::{List, Map};
 use crate::cel::{Value, work};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// A Go value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Go {
-    /// `structpb.NullValue`, a number: no schema takes it.
+    /// `structpb.NullValue`, a number: no schema accepts it.
     Null,
     /// `bool`
     Bool(bool),
@@ -24,7 +24,7 @@ pub enum Go {
     Bytes(Vec<u8>),
     /// `time.Duration`, in nanoseconds
     Duration(i64),
-    /// `time.Time`, or a value of a library, which no schema takes either.
+    /// `time.Time`, or a value of a library; no schema accepts either.
     Other(String),
     /// `[]interface{}`
     List(Vec<Go>),
@@ -33,10 +33,10 @@ pub enum Go {
 }
 
 impl Go {
-    /// `ref.Val.Value`.
+    /// Converts the value of an expression (`ref.Val.Value`).
     ///
     /// # Errors
-    /// For a map with keys that are no strings, and for what gets too large.
+    /// If a map has keys other than strings, or the value gets too large.
     pub fn of(value: &Value<'_>) -> Result<Self, String> {
         let bytes = if let Value::String(text) = value { text.len() } else { size_of::<Self>() };
         work::write(bytes).map_err(|error| error.to_string())?;
@@ -72,7 +72,7 @@ impl Go {
         Self::Map(fields.iter().map(|(name, value)| (name.clone(), Self::of_json(value))).collect())
     }
 
-    /// Of JSON.
+    /// Converts a JSON value.
     pub fn of_json(value: &Json) -> Self {
         match value {
             Json::Null => Self::Null,
@@ -88,7 +88,7 @@ impl Go {
         }
     }
 
-    /// As JSON, for what a schema took.
+    /// Converts the value to JSON, after a schema accepted it.
     pub fn into_json(self) -> Json {
         match self {
             Self::Null | Self::Bytes(_) | Self::Other(_) => Json::Null,
@@ -102,7 +102,7 @@ impl Go {
         }
     }
 
-    /// `%T`
+    /// The type, as `%T` prints it.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "structpb.NullValue",
@@ -119,7 +119,7 @@ impl Go {
         }
     }
 
-    /// `%v` of the `value.Value` around it.
+    /// The `value.Value` around the value, as `%v` prints it.
     pub fn shown(&self) -> String {
         format!("&{{{}}}", self.plain())
     }
@@ -142,7 +142,7 @@ impl Go {
         }
     }
 
-    /// `%#v` of the `value.Value` around it.
+    /// The `value.Value` around the value, as `%#v` prints it.
     pub fn detailed(&self) -> String {
         format!("&value.valueUnstructured{{Value:{}}}", self.literal())
     }

@@ -12,10 +12,10 @@ use crate::object::structural::numbers::canonicalize;
 use check::{Checker, atomics, text};
 pub use go::Go;
 
-/// Merges what an expression came to into the object.
+/// Merges the value of an expression into the object.
 ///
 /// # Errors
-/// With the text of kube-apiserver, after `error applying patch: `.
+/// If the patch does not fit, with kube-apiserver's text after `error applying patch: `.
 pub fn apply(node: Node<'_>, kind: &GroupVersionKind, object: &Object, mut patch: Go) -> Result<Object, String> {
     if let Go::Map(fields) = &mut patch {
         fields.insert("apiVersion".into(), Go::String(kind.api_version()));
@@ -33,7 +33,7 @@ pub fn apply(node: Node<'_>, kind: &GroupVersionKind, object: &Object, mut patch
         ));
     }
     let before = object.clone().into_value();
-    // What is of a built-in kind was decoded as such.
+    // An object of a built-in kind has its types already, since it was decoded.
     let errors = if matches!(node, Node::Whole(_)) { check_live(node, &before) } else { check::Errors::new() };
     if !errors.is_empty() {
         return Err(format!("failed to convert original object to typed object: {}", text(&errors)));
@@ -46,7 +46,7 @@ pub fn apply(node: Node<'_>, kind: &GroupVersionKind, object: &Object, mut patch
     Object::from_value(merged).ok_or_else(|| "failed to convert typed object to object: it is no object".into())
 }
 
-/// What in an object, as it is, is not of its type; null is of every type there.
+/// Returns the type errors of an existing object; null fits every type there.
 fn check_live(node: Node<'_>, object: &serde_json::Value) -> check::Errors {
     let mut object = object.clone();
     crate::object::discard_nulls(&mut object);

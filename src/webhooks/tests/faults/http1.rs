@@ -1,4 +1,4 @@
-//! HTTP/1.1, and what should have been it.
+//! HTTP/1.1, and invalid HTTP/1.1.
 
 use super::*;
 
@@ -9,14 +9,14 @@ async fn what_goes_wrong_before_tls() {
 
     let closed = early(|_, _| async {});
     let text = without_ports(&failure(&Faulty::start(closed)).await);
-    // Closed with something unread in it, a connection is reset; and it may be closed before anything is written.
+    // A connection that is closed with unread bytes is reset; and it may be closed before the client writes.
     let by_peer = "read tcp FROM->TO: read: connection reset by peer";
     let broken_pipe = "write tcp FROM->TO: write: broken pipe";
     assert!(["EOF", by_peer, broken_pipe].contains(&&*text), "{text}");
 
     let reset = early(|stream, _| async move { reset(&stream) });
     let text = without_ports(&failure(&Faulty::start(reset)).await);
-    // It may come before the client knows that it is connected.
+    // The reset may come before the client notices that the connection is established.
     assert!(text.ends_with("connection reset by peer") || text == broken_pipe, "{text}");
 
     for (bytes, want) in [
@@ -94,7 +94,7 @@ async fn what_is_too_much() {
     });
     let text = failure(&Faulty::start(endless)).await;
     let want = "unexpected error when reading response body. Please retry. Original error: the response is longer than 8388608 bytes";
-    // A slow machine gets as far as the deadline.
+    // A slow machine may reach the deadline first.
     assert!(
         [want, &want.replace("the response is longer than 8388608 bytes", "context deadline exceeded")]
             .contains(&&*text),
@@ -102,7 +102,7 @@ async fn what_is_too_much() {
     );
 }
 
-/// A server that reads a request and answers with these bytes, then one `more` every now and then.
+/// A server that reads a request and answers with these bytes, then with `more` every 20 ms.
 fn drips(bytes: &'static str, more: &'static str) -> Misbehaviour {
     late(move |mut stream, _| async move {
         request(&mut stream).await;
@@ -141,7 +141,7 @@ async fn a_reset_is_heard_wherever_it_comes() {
         late(move |mut stream, _| async move {
             request(&mut stream).await;
             if write(&mut stream, bytes).await && !bytes.is_empty() {
-                // So that it is not overtaken by the reset.
+                // The reset must not overtake the bytes.
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             reset(stream.get_ref().0);
@@ -172,7 +172,7 @@ async fn a_certificate_of_the_past_is_no_good() {
     assert!(text.starts_with(start) && text.ends_with(" is after 2021-01-01T00:00:00Z"), "{text}");
 }
 
-/// A server that answers every request with what is in front, and then allows.
+/// A server that answers every request with the bytes `in_front`, and then with an allowing answer.
 fn well(in_front: &'static str, closes: bool) -> Misbehaviour {
     late(move |mut stream, _| async move {
         while let Some(review) = request(&mut stream).await {
@@ -204,7 +204,7 @@ async fn a_connection_that_was_closed_when_idle_is_made_anew() {
     for calls in 1..=3 {
         world.plugin.validate(&create(configmap())).await.unwrap();
         assert_eq!(server.accepted(), calls);
-        // The one that is left waits for what is idle.
+        // The task that is left waits on the idle connection.
         eventually("the end noticed", || Handle::current().metrics().num_alive_tasks() <= before + 1).await;
     }
 }

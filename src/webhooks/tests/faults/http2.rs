@@ -17,7 +17,7 @@ const REFUSED_STREAM: u8 = 7;
 struct Frames {
     stream: Secure,
     seen: Vec<u8>,
-    /// What came of each request's body.
+    /// The body of each request, as far as received.
     bodies: HashMap<u32, Vec<u8>>,
 }
 
@@ -39,7 +39,7 @@ impl Frames {
         Some(self.seen.drain(..count).collect())
     }
 
-    /// Type, flags, stream and payload of the next frame.
+    /// Returns type, flags, stream and payload of the next frame.
     async fn frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let head = self.bytes(9).await?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
@@ -55,7 +55,7 @@ impl Frames {
         write(&mut self.stream, frame).await;
     }
 
-    /// The next request: its stream and its review.
+    /// Returns the next request: its stream and its review.
     async fn request(&mut self) -> Option<(u32, Value)> {
         loop {
             let (kind, flags, stream, payload) = self.frame().await?;
@@ -116,7 +116,7 @@ async fn requests_share_a_connection() {
         let mut waiting = Vec::new();
         while let Some(request) = frames.request().await {
             waiting.push(request);
-            // Only when three are there at a time.
+            // The server answers only when three requests are open at the same time.
             if waiting.len() == 3 {
                 for (stream, review) in waiting.drain(..) {
                     frames.allow(stream, &review).await;
@@ -126,7 +126,7 @@ async fn requests_share_a_connection() {
     }));
     let tasks = Handle::current().metrics().num_alive_tasks();
     let world = validating(&[server.hook(json!({}))]);
-    // The first makes the connection, and waits for the others on it.
+    // The first request makes the connection, and the others wait for that connection.
     let first = async { world.plugin.validate(&create(configmap())).await.unwrap() };
     let others = async {
         eventually("a connection", || Handle::current().metrics().num_alive_tasks() > tasks + 1).await;
@@ -191,7 +191,7 @@ async fn a_server_that_goes_away_is_asked_anew() {
     calls(&server, 3).await;
     assert_eq!(server.accepted(), 2);
 
-    // Instead of one.
+    // Instead of an answer.
     let server = Faulty::start(http2(|mut frames, told| async move {
         while let Some((stream, review)) = frames.request().await {
             match (told.number, stream) {
@@ -220,7 +220,7 @@ async fn a_connection_that_breaks_is_a_failure() {
     let closes = http2(|mut frames, _| async move {
         frames.request().await;
     });
-    // What of the client's is still unread then makes it a reset, when it comes in time to be seen.
+    // Unread bytes from the client then turn the close into a reset, if they arrive in time.
     let text = failure(&Faulty::start(closes)).await;
     let ends = ["unexpected EOF", "read: connection reset by peer", "write: broken pipe"];
     assert!(ends.iter().any(|end| text.ends_with(end)), "{text}");

@@ -1,4 +1,4 @@
-//! Redirects: followed so often, and where Go's client follows them, with what it takes along.
+//! Redirects: how many Go's client follows, to which places, and which headers and body go along.
 
 use super::*;
 use crate::backend::testing::HookServer;
@@ -26,14 +26,14 @@ async fn redirects_at_the_endpoint_are_followed_so_often() {
     world.plugin.validate(&create(configmap())).await.unwrap();
     assert_eq!(server.accepted(), 1);
 
-    // As a GET it has no review, and so no uid.
+    // A redirect to a GET drops the review, and so the uid.
     let world_text = failed_of(&Faulty::start(redirects("302 X\r\nLocation: /end"))).await;
     assert!(world_text.starts_with("received invalid webhook response: expected response.uid="), "{world_text}");
     let text = failure(&Faulty::start(redirects("307 X\r\nLocation: /again"))).await;
     assert_eq!(text, "Post \"/again\": stopped after 10 redirects");
 }
 
-/// A server that redirects whatever comes to this place, with this code.
+/// A server that redirects every request to this place, with this code.
 fn redirecting(code: u16, to: String) -> Faulty {
     Faulty::start(late(move |mut stream, _| {
         let answer = format!("HTTP/1.1 {code} X\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
@@ -147,7 +147,7 @@ async fn where_a_service_redirects_to_must_have_its_name() {
     assert!(text.ends_with(want), "{text}");
 }
 
-/// What is heard of a hook that fails otherwise than by giving no answer.
+/// The error of a hook that fails although an answer came.
 async fn failed_of(server: &Faulty) -> String {
     let attributes = create(configmap());
     let world = validating(&[server.hook(json!({}))]);

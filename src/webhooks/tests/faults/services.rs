@@ -1,4 +1,4 @@
-//! Services: their endpoints take turns, and come and go.
+//! Services: their endpoints take turns, appear and disappear.
 
 use super::*;
 use crate::cluster::Endpoints;

@@ -1,0 +1,84 @@
+//! Compares with Kubernetes' results for rules and objects, recorded by `tools/cel-vectors`.
+
+use super::{check, validate};
+use crate::environment::CompileError;
+use crate::schema::Declared;
+use crate::{Limits, Value};
+use serde_json::{Value as Json, json};
+
+fn lines(text: &str) -> impl Iterator<Item = Json> {
+    text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap())
+}
+
+#[test]
+fn values_of_a_schema_are_what_kube_apiserver_makes_of_them() {
+    let subject: Json = serde_json::from_str(include_str!("testdata/subject.json")).unwrap();
+    let schema = &subject["schema"];
+    let declared = Declared::of_schema(schema, true).unwrap();
+    let typed = |name: &str| Value::typed(&subject[name], schema, true).unwrap();
+    let mut wrong = Vec::new();
+    for expected in lines(include_str!("testdata/values.jsonl")) {
+        let (environment, checked) = match super::compile(expected["expression"].as_str().unwrap(), &declared, false) {
+            Ok(compiled) => compiled,
+            Err(CompileError(why)) => {
+                if expected["fails"] != why {
+                    wrong.push(format!("{why}\n{expected}"));
+                }
+                continue;
+            }
+        };
+        let program = environment.instantiate(&checked).unwrap();
+        let limits = Limits { cost: 1_000_000, deadline: None };
+        let outcome = program.evaluate(&[Some(typed("self")), Some(typed("oldSelf"))], &limits);
+        let cost = outcome.cost;
+        let found = match outcome.value {
+            Ok(value) => json!({"value": value.to_json().unwrap(), "cost": cost}),
+            Err(error) => json!({"error": error.to_string(), "cost": cost}),
+        };
+        let numbers_alike = |json: &Json| json.as_f64().map_or_else(|| json.clone(), Json::from);
+        let is_same = ["value", "error", "cost"]
+            .iter()
+            .all(|field| numbers_alike(&found[field]) == numbers_alike(&expected[field]));
+        if !is_same {
+            wrong.push(format!("{found}\n{expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn definitions_and_objects_are_refused_as_by_kube_apiserver() {
+    let mut wrong = Vec::new();
+    for expected in lines(include_str!("testdata/definitions.jsonl")) {
+        let versions = expected["definition"]["spec"]["versions"].as_array().unwrap();
+        let schema = |index: usize| &versions[index]["schema"]["openAPIV3Schema"];
+        let mut errors: Vec<String> = match expected.get("object") {
+            Some(object) => validate(schema(0), object),
+            None if (1..versions.len()).all(|index| schema(index) == schema(0)) => {
+                check(schema(0), "spec.validation.openAPIV3Schema").errors
+            }
+            None => {
+                let check =
+                    |index| check(schema(index), &format!("spec.versions[{index}].schema.openAPIV3Schema")).errors;
+                (0..versions.len()).flat_map(check).collect()
+            }
+        };
+        errors.sort();
+        let told: Vec<&str> = expected["errors"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+        if errors != told {
+            wrong.push(format!(
+                "{}\nfound {errors:#?}\ninstead of {told:#?}",
+                expected["definition"]["spec"]["versions"]
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_is_not_of_its_schema_is_an_error() {
+    let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.a == 1"}], "properties": {"a": {"type": "integer"}}});
+    assert_eq!(validate(&schema, &json!({"a": 1.5})), ["<nil>: invalid data, expected int, got float64"]);
+    assert_eq!(validate(&schema, &json!({"a": "x"})), ["<nil>: invalid data, expected int, got string"]);
+    assert_eq!(validate(&schema, &json!({"a": 1})), [""; 0]);
+}

@@ -1,0 +1,231 @@
+//! Field ownership: `metadata.managedFields` as kube-apiserver writes it on create, update and patch (`managedfields.FieldManager.Update`)
+//! before admission, and on an apply whose object only admission made valid.
+
+mod apply;
+mod compare;
+mod entries;
+mod fields;
+mod give_back;
+mod own;
+mod reset;
+mod set;
+
+use crate::kind::GroupVersionKind;
+use crate::merge::Node;
+use crate::structural::numbers::canonicalize;
+use compare::compare;
+use entries::{Entry, Operation};
+pub use give_back::give_back;
+use jiff::Timestamp;
+pub use own::owned_as;
+use serde_json::Value;
+
+/// The number of bytes of a manager name that comes from a user agent (`validation.FieldManagerMaxLength`).
+const NAME_BYTES: usize = 128;
+/// The number of steps that the paths to all fields of an object may have together, since field sets take memory in proportion to it. A
+/// body with many deeply nested fields has far more steps than bytes.
+const MAX_STEPS: usize = 2_000_000;
+/// The number of bytes that the paths of all fields may have together.
+const MAX_PATH_BYTES: usize = 64 << 20;
+/// Fields that no manager owns (`NewStripMetaManager`).
+const NOBODYS: [&[&str]; 11] = [
+    &["f:apiVersion"],
+    &["f:kind"],
+    &["f:metadata"],
+    &["f:metadata", "f:name"],
+    &["f:metadata", "f:namespace"],
+    &["f:metadata", "f:creationTimestamp"],
+    &["f:metadata", "f:selfLink"],
+    &["f:metadata", "f:uid"],
+    &["f:metadata", "f:generation"],
+    &["f:metadata", "f:managedFields"],
+    &["f:metadata", "f:resourceVersion"],
+];
+
+/// A write that is about to change an object.
+#[derive(Debug)]
+pub struct Change<'a> {
+    /// The kind; the write is in its version.
+    pub kind: &'a GroupVersionKind,
+    /// The schema of the kind's fields.
+    pub schema: Node<'a>,
+    /// Whether the kind has a subresource `status`.
+    pub has_status: bool,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+    /// The field manager that writes; see [`manager_name`].
+    pub manager: &'a str,
+    /// The time of the write.
+    pub now: Timestamp,
+}
+
+/// The name of a manager: `fieldManager` of the options, or the first part of the user agent
+/// (`handlers.managerOrUserAgent`).
+pub fn manager_name(field_manager: &str, user_agent: &str) -> String {
+    if !field_manager.is_empty() {
+        return field_manager.to_owned();
+    }
+    let mut name = String::new();
+    for letter in user_agent.split('/').next().unwrap_or_default().chars().filter(|letter| !letter.is_control()) {
+        if name.len() + letter.len_utf8() > NAME_BYTES {
+            break;
+        }
+        name.push(letter);
+    }
+    if name.is_empty() { "unknown".to_owned() } else { name }
+}
+
+/// Checks that the value of `metadata.managedFields` can be decoded (`ValidateManagedFields`).
+///
+/// # Errors
+/// If decoding fails, with kube-apiserver's text where that text explains the fault.
+pub fn check(list: &Value) -> Result<(), String> {
+    entries::decode(list).map(drop)
+}
+
+/// Whether an object has too many, or too deeply nested, fields to compute their managedFields here.
+pub fn is_too_large(object: &Value) -> bool {
+    !Room { steps: MAX_STEPS, bytes: MAX_PATH_BYTES }.holds(object, 1, 0)
+}
+
+/// The steps and bytes that are left for the paths of an object's fields. Each path counts with all its parents.
+struct Room {
+    steps: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// Whether the fields within a value fit, if the value's path has `path_bytes` bytes.
+    fn holds(&mut self, value: &Value, depth: usize, path_bytes: usize) -> bool {
+        match value {
+            Value::Object(fields) => {
+                fields.iter().all(|(name, value)| self.takes(value, depth, path_bytes + name.len()))
+            }
+            Value::Array(items) => items.iter().all(|item| self.takes(item, depth, path_bytes + key_bytes(item))),
+            _ => true,
+        }
+    }
+
+    fn takes(&mut self, value: &Value, depth: usize, path_bytes: usize) -> bool {
+        let left = (self.steps.checked_sub(depth), self.bytes.checked_sub(path_bytes));
+        let (Some(steps), Some(bytes)) = left else { return false };
+        (self.steps, self.bytes) = (steps, bytes);
+        self.holds(value, depth + 1, path_bytes)
+    }
+}
+
+/// An upper bound of an item's path element in JSON: the item's value, or its keys.
+fn key_bytes(item: &Value) -> usize {
+    match item {
+        Value::Object(fields) => fields.iter().map(|(name, value)| text_bytes(name) + scalar_bytes(value) + 2).sum(),
+        item => scalar_bytes(item),
+    }
+}
+
+fn scalar_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text_bytes(text),
+        Value::Number(number) => number.to_string().len(),
+        _ => 5,
+    }
+}
+
+/// The number of bytes of a string in JSON.
+fn text_bytes(text: &str) -> usize {
+    let of = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(of).sum::<usize>() + 2
+}
+
+impl Change<'_> {
+    /// Returns `metadata.managedFields` of `new` once it replaces `old`, `None` if no field has an owner; and whether they contain `now`.
+    /// On a create, `old` is Go's empty object.
+    pub fn managed_fields(&self, old: &Value, new: &Value) -> (Option<Value>, bool) {
+        let mut entries = self.entries_before(old, new);
+        let is_create = old.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().is_empty();
+        if entries.is_empty() && !is_create {
+            // The stored object has no managedFields (`skipNonAppliedManager`).
+            return (None, false);
+        }
+        let mut changed = compare(self.schema, &without_managed_fields(old), &without_managed_fields(new));
+        let reset = reset::fields(self.kind, self.subresource, self.has_status);
+        changed.retain(|path| !reset.takes(path));
+        let api_version = self.kind.api_version();
+        for entry in &mut entries {
+            // Entries of other versions would need both objects in those versions; these entries stay unchanged.
+            if entry.api_version == api_version {
+                entry.fields.retain(|path| !changed.contains(path));
+            }
+        }
+        let mut own = changed.into_kept();
+        own.retain(|path| !NOBODYS.iter().any(|nobodys| path.iter().eq(nobodys.iter())));
+        let is_renewed = !own.is_empty();
+        if is_renewed {
+            let mine = Entry {
+                manager: self.manager.to_owned(),
+                operation: Operation::Update,
+                api_version,
+                subresource: self.subresource.to_owned(),
+                time: Some(self.now),
+                fields: own,
+            };
+            match entries.iter_mut().find(|entry| entry.is_of_the_same_manager_as(&mine)) {
+                Some(entry) => {
+                    entry.fields.extend(mine.fields);
+                    entry.time = mine.time;
+                }
+                None => entries.push(mine),
+            }
+        }
+        entries.retain(|entry| !entry.fields.is_empty());
+        entries::cap(&mut entries);
+        (entries::encode(entries), is_renewed)
+    }
+
+    /// The managedFields entries before the write (`decodeLiveOrNew`).
+    fn entries_before(&self, old: &Value, new: &Value) -> Vec<Entry> {
+        let of = |object: &Value| object.pointer("/metadata/managedFields").cloned().unwrap_or_default();
+        let (live, sent) = (of(old), of(new));
+        if self.subresource.is_empty() {
+            if sent.as_array().is_some_and(|list| matches!(&list[..], [Value::Object(only)] if only.is_empty())) {
+                return Vec::new();
+            }
+            let entries = entries::decode(&sent).unwrap_or_default();
+            if !entries.is_empty() {
+                return entries;
+            }
+        }
+        entries::decode(&live).unwrap_or_default()
+    }
+}
+
+/// Derives `metadata.managedFields` of a scale from its parent's: the owners of the replicas, which `replicas` locates in each version
+/// (`ScaleHandler.ToSubresource`).
+pub fn of_scale<'p>(parent: &Value, replicas: impl Fn(&str) -> Option<&'p str>) -> Option<Value> {
+    let mut entries = entries::decode(parent).ok()?;
+    entries.retain_mut(|entry| {
+        let path = replicas(&entry.api_version).map(|path| path.split('.').filter(|step| !step.is_empty()));
+        let is_owner =
+            path.is_some_and(|path| entry.fields.contains(&path.map(|step| format!("f:{step}")).collect::<Vec<_>>()));
+        entry.api_version = "autoscaling/v1".to_owned();
+        entry.fields = [vec!["f:spec".to_owned(), "f:replicas".to_owned()]].into();
+        is_owner
+    });
+    entries::encode(entries)
+}
+
+/// Prepares an object for comparison: removes its managedFields and writes equal numbers alike.
+fn without_managed_fields(object: &Value) -> Value {
+    let mut object = object.clone();
+    canonicalize(&mut object);
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! The fields that a write never changes, so that the writer does not own them (`GetResetFields` of each kind's strategy).
+
+use super::set::Path;
+use crate::kind::GroupVersionKind;
+use crate::kinds;
+
+/// The paths that a comparison ignores.
+#[derive(Debug)]
+pub(super) enum Reset {
+    /// These paths and all below them.
+    Fields(&'static [kinds::FieldPath]),
+    /// As [`Reset::Fields`], of custom resources.
+    Custom(&'static [&'static [&'static str]]),
+    /// All paths except these and the paths below them; `*` stands for any element.
+    AllBut(&'static [&'static [&'static str]]),
+}
+
+impl Reset {
+    pub(super) fn takes(&self, path: &Path) -> bool {
+        let fits = |pattern: &&[&str]| {
+            pattern.len() <= path.len()
+                && pattern.iter().zip(path).all(|(pattern, element)| *pattern == "*" || pattern == element)
+        };
+        match self {
+            Self::Fields(fields) => fields.iter().any(|field| path.starts_with(field)),
+            Self::Custom(fields) => fields.iter().any(fits),
+            Self::AllBut(fields) => !fields.iter().any(fits),
+        }
+    }
+}
+
+/// The fields that a write of the kind, or of one of its subresources, does not change.
+pub(super) fn fields(kind: &GroupVersionKind, subresource: &str, has_status: bool) -> Reset {
+    match subresource {
+        "ephemeralcontainers" => return Reset::AllBut(&[&["f:spec", "f:ephemeralContainers"]]),
+        "resize" => {
+            return Reset::AllBut(&[
+                &["f:spec", "f:containers", "*", "f:resources"],
+                &["f:spec", "f:containers", "*", "f:resizePolicy"],
+                &["f:spec", "f:initContainers", "*", "f:resources"],
+                &["f:spec", "f:initContainers", "*", "f:resizePolicy"],
+            ]);
+        }
+        _ => {}
+    }
+    match (kinds::of_kind(&kind.group, &kind.kind), subresource) {
+        (Some(built_in), _) => Reset::Fields(built_in.resets(subresource)),
+        // `customResourceStrategy.GetResetFields`, `statusStrategy.GetResetFields`
+        (None, "") if has_status => Reset::Custom(&[&["f:status"]]),
+        (None, "status") => Reset::Custom(&[&["f:metadata"], &["f:spec"]]),
+        (None, _) => Reset::Custom(&[]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_owns_nothing_that_its_strategy_resets() {
+        // For each write a path that it resets, and one that it does not.
+        for (group, kind, subresource, taken, left) in [
+            ("", "Pod", "", "status", "spec"),
+            ("", "Pod", "status", "metadata.deletionTimestamp", "metadata.labels"),
+            ("", "Pod", "resize", "spec.nodeName", "spec.containers.x.resources.limits"),
+            ("", "Pod", "ephemeralcontainers", "spec.containers", "spec.ephemeralContainers"),
+            ("", "Namespace", "finalize", "status.phase", "spec.finalizers"),
+            ("apps", "Deployment", "status", "metadata.labels.a", "metadata.annotations"),
+            ("certificates.k8s.io", "CertificateSigningRequest", "", "spec.request", "metadata"),
+            ("certificates.k8s.io", "CertificateSigningRequest", "approval", "status.certificate", "status.conditions"),
+            ("certificates.k8s.io", "CertificateSigningRequest", "status", "status.conditions", "status.certificate"),
+            ("certificates.k8s.io", "PodCertificateRequest", "status", "spec.nodeName", "status.conditions"),
+            ("scheduling.k8s.io", "PodGroup", "status", "metadata.labels", "status"),
+            ("storagemigration.k8s.io", "StorageVersionMigration", "status", "metadata.labels", "status"),
+            ("e.com", "Widget", "", "status.a", "spec"),
+            ("e.com", "Widget", "status", "metadata.labels", "status"),
+        ] {
+            let reset = fields(&GroupVersionKind::new(group, "v1", kind), subresource, true);
+            let path = |text: &str| -> Path { text.split('.').map(|name| format!("f:{name}")).collect() };
+            assert!(reset.takes(&path(taken)), "{kind}/{subresource} {taken}");
+            assert!(!reset.takes(&path(left)), "{kind}/{subresource} {left}");
+        }
+        for (kind, path) in [("ClusterTrustBundle", "f:spec"), ("PodCertificateRequest", "f:spec")] {
+            let reset = fields(&GroupVersionKind::new("certificates.k8s.io", "v1beta1", kind), "", true);
+            assert!(!reset.takes(&vec![path.to_owned()]), "{kind}");
+        }
+        assert!(
+            !fields(&GroupVersionKind::new("e.com", "v1", "Widget"), "", false).takes(&vec!["f:status".to_owned()])
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! Built-in objects in the form that kube-apiserver hands to admission: decoded into their types, defaulted, converted to the internal
+//! version and back, encoded again.
+
+use super::decode::Decoded;
+use super::round_trip::{self, Kept};
+use super::typed::{self, Typed};
+use super::{Object, defaults};
+use crate::kind::GroupVersionKind;
+use serde_json::{Map, Value};
+use std::convert::Infallible;
+
+/// A decoded object, in its normal form or with its defaults only.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Normal {
+    /// The object.
+    pub object: Object,
+    /// The errors of strict decoding, one text each: `unknown field "spec.foo"`.
+    pub unknown: Vec<String>,
+}
+
+/// Returns the normal form of a value of a built-in kind; `None` for other kinds.
+///
+/// # Errors
+/// If the value is no object of this kind, with the text of Go's decoder.
+pub fn built_in(kind: &GroupVersionKind, value: Value) -> Option<Result<Normal, String>> {
+    Some(typed::decode(kind, value)?.and_then(|typed| finish(kind, typed)))
+}
+
+/// Returns the normal form of JSON text whose value is decoded already. Duplicate fields are among the strict errors, in the order of the
+/// text.
+///
+/// # Errors
+/// As [`built_in`].
+pub fn built_in_json(kind: &GroupVersionKind, decoded: Decoded, text: &[u8]) -> Option<Result<Normal, String>> {
+    Some(typed::decode_json(kind, decoded, text)?.and_then(|typed| finish(kind, typed)))
+}
+
+/// Returns the normal form of CBOR.
+///
+/// # Errors
+/// As [`built_in`].
+pub fn built_in_cbor(kind: &GroupVersionKind, bytes: &[u8]) -> Option<Result<Normal, String>> {
+    Some(typed::decode_cbor(kind, bytes)?.and_then(|typed| finish(kind, typed)))
+}
+
+/// Sets the defaults of a decoded object, but does not convert the object to the internal version and back: see [`round_trip()`].
+pub fn defaulted(kind: &GroupVersionKind, typed: Typed) -> Normal {
+    let Ok(normal) = defaulted_and(kind, typed, |_| Ok::<(), Infallible>(()));
+    normal
+}
+
+/// Converts a defaulted object to the internal version, which has `kept`, and back: to its normal form. An unchanged object is in its
+/// normal form already.
+///
+/// # Errors
+/// If kube-apiserver's conversions refuse the object.
+pub fn round_trip(kind: &GroupVersionKind, object: &mut Object, kept: &Kept) -> Result<(), String> {
+    if !object.is_changed() && *kept == Kept::default() {
+        return Ok(());
+    }
+    round_trip::make(kind, object.fields_mut(), kept)
+}
+
+fn finish(kind: &GroupVersionKind, typed: Typed) -> Result<Normal, String> {
+    defaulted_and(kind, typed, |fields| round_trip::make(kind, fields, &Kept::default()))
+}
+
+fn defaulted_and<E>(
+    kind: &GroupVersionKind,
+    typed: Typed,
+    then: impl FnOnce(&mut Map<String, Value>) -> Result<(), E>,
+) -> Result<Normal, E> {
+    let Typed { mut value, unknown } = typed;
+    let shares_labels = defaults::shares_labels(kind, &value);
+    defaults::apply(kind, &mut value);
+    value.as_object_mut().map_or(Ok(()), then)?;
+    let mut unwritten = typed::encode(kind, &mut value);
+    if shares_labels {
+        unwritten.share_labels();
+    }
+    let mut object = Object::from_value(value).unwrap_or_default();
+    object.hold(unwritten);
+    if !kind.is_said(object.api_version(), object.kind()) {
+        let fields = object.fields_mut();
+        fields.insert("apiVersion".into(), kind.api_version().into());
+        fields.insert("kind".into(), kind.kind.clone().into());
+    }
+    Ok(Normal { object, unknown })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode;
+    use serde_json::json;
+
+    #[test]
+    fn an_object_is_as_kube_apiserver_writes_it() {
+        let kind = GroupVersionKind::new("", "v1", "ConfigMap");
+        let text = br#"{"metadata":{"name":"a","creationTimestamp":null},"foo":1,"data":{"a":null},"data":{"b":""}}"#;
+        let found = built_in_json(&kind, decode::json(text).unwrap(), text).unwrap().unwrap();
+        let expected =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "", "b": ""}});
+        assert_eq!(found.object.into_value(), expected);
+        assert_eq!(found.unknown, [r#"unknown field "foo""#, r#"duplicate field "data""#]);
+        let again = built_in(&kind, expected.clone()).unwrap().unwrap();
+        assert_eq!((again.object.into_value(), again.unknown.len()), (expected, 0));
+    }
+
+    #[test]
+    fn other_kinds_have_none() {
+        assert!(built_in(&GroupVersionKind::new("example.com", "v1", "Widget"), json!({})).is_none());
+    }
+}
