@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files and folders of `src`, from the lowest layer up. Below all of them are the crates of `crates/`, whose dependencies Cargo enforces.
+/// The files and folders of `src`, from the lowest layer up. Below them are the crates of `crates/`, whose dependencies Cargo enforces.
 const LAYERS: [&str; 30] = [
     "user",
     "body",
