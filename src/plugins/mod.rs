@@ -46,6 +46,8 @@ mod finalizer;
 mod signer;
 #[cfg(test)]
 pub(crate) mod checker;
+#[cfg(test)]
+mod wrong_types;
 
 use crate::admission::Spec;
 
