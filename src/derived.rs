@@ -4,11 +4,11 @@ use arc_swap::ArcSwap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Configurations from files, and configurations from the API; each list stays the same `Arc` until its content changes.
-pub type Both<C> = (Arc<Vec<Arc<C>>>, Arc<Vec<Arc<C>>>);
+pub(crate) type Both<C> = (Arc<Vec<Arc<C>>>, Arc<Vec<Arc<C>>>);
 
 /// A `T` derived from an `S`.
 #[derive(Debug)]
-pub struct Derived<S, T> {
+pub(crate) struct Derived<S, T> {
     current: ArcSwap<Snapshot<S, T>>,
     making: Mutex<()>,
 }
@@ -29,13 +29,18 @@ impl<S, T: Default> Default for Derived<S, T> {
 
 impl<S, T> Derived<S, T> {
     /// Returns the last derived value, even if the sources have changed.
-    pub fn last(&self) -> Arc<T> {
+    pub(crate) fn last(&self) -> Arc<T> {
         self.current.load().made.clone()
     }
 
     /// Returns the value derived from the present sources. If the sources are not the `same` any more, one caller derives a new
     /// value from them and the last value; other callers wait for that.
-    pub fn get(&self, present: impl Fn() -> S, same: impl Fn(&S, &S) -> bool, make: impl Fn(&S, &T) -> T) -> Arc<T> {
+    pub(crate) fn get(
+        &self,
+        present: impl Fn() -> S,
+        same: impl Fn(&S, &S) -> bool,
+        make: impl Fn(&S, &T) -> T,
+    ) -> Arc<T> {
         let of = |sources: &S| {
             let current = self.current.load();
             current.sources.as_ref().is_some_and(|of| same(of, sources)).then(|| current.made.clone())

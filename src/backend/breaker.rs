@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// The conditions under which breakers open, and allow a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub(super) struct Settings {
     /// Calls in a row without an answer that open a breaker.
     pub failures: usize,
     /// The time in which these calls must fail.
@@ -23,7 +23,7 @@ pub struct Settings {
 }
 
 /// The breakers of one plugin's endpoints.
-pub struct Breakers {
+pub(super) struct Breakers {
     settings: Settings,
     /// The maximum number of breakers.
     capacity: usize,
@@ -36,7 +36,7 @@ pub struct Breakers {
 
 impl Breakers {
     /// Creates the breakers with these limits; `None` if the limits disable them.
-    pub fn new(limits: &Limits, kind: &'static str, metrics: Arc<Metrics>) -> Option<Arc<Self>> {
+    pub(super) fn new(limits: &Limits, kind: &'static str, metrics: Arc<Metrics>) -> Option<Arc<Self>> {
         let settings = Settings {
             failures: limits.webhook_breaker_failures,
             window: limits.webhook_breaker_window,
@@ -47,7 +47,7 @@ impl Breakers {
     }
 
     /// Creates the breaker of an endpoint; `None` if there are too many already.
-    pub fn track(self: &Arc<Self>, endpoint: String) -> Option<Breaker> {
+    pub(super) fn track(self: &Arc<Self>, endpoint: String) -> Option<Breaker> {
         let mut tracked = lock(&self.tracked);
         if tracked.values().sum::<usize>() >= self.capacity {
             tracing::warn!(endpoint, "too many webhook endpoints: this one gets no circuit breaker");
@@ -62,7 +62,7 @@ impl Breakers {
 }
 
 /// The breaker of one endpoint.
-pub struct Breaker {
+pub(super) struct Breaker {
     breakers: Arc<Breakers>,
     endpoint: Arc<str>,
     state: Mutex<State>,
@@ -88,7 +88,7 @@ impl Breaker {
     ///
     /// # Errors
     /// If too many earlier calls got no answer, and this call is no probe.
-    pub fn enter(&self) -> Result<Permit<'_>, String> {
+    pub(super) fn enter(&self) -> Result<Permit<'_>, String> {
         let mut state = lock(&self.state);
         let is_probe = match &mut state.open {
             None => false,

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 
 /// Bytes that the head of an answer may have.
-pub const HEAD_BYTES: usize = 256 * 1024;
+pub(super) const HEAD_BYTES: usize = 256 * 1024;
 /// The maximum number of requests that share an HTTP/2 connection.
 const STREAMS: usize = 100;
 /// The time without a frame after which an HTTP/2 connection is sent a ping (`HTTP2_READ_IDLE_TIMEOUT_SECONDS`).
@@ -26,7 +26,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A connection, or a share of one. Dropping it ends a request that is under way.
 #[derive(Debug)]
-pub struct Connection {
+pub(super) struct Connection {
     /// The ends of the connection, for error texts.
     pub route: Route,
     /// The chosen address, if each request chooses one.
@@ -60,7 +60,7 @@ impl Drop for Exclusive {
 }
 
 /// The failure of a request, and whether the request may be sent again.
-pub struct Lost {
+pub(super) struct Lost {
     /// The failure.
     pub failure: Failure,
     /// Whether the request was never sent.
@@ -74,7 +74,7 @@ impl Connection {
     ///
     /// # Errors
     /// If the HTTP/2 handshake fails.
-    pub async fn new<S>(stream: S, route: Route, to: Option<Address>, is_http2: bool) -> Result<Self, Failure>
+    pub(super) async fn new<S>(stream: S, route: Route, to: Option<Address>, is_http2: bool) -> Result<Self, Failure>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -98,12 +98,12 @@ impl Connection {
     }
 
     /// Creates a share of a connection that other requests use too.
-    pub fn shared(shared: &Arc<Shared>) -> Self {
+    pub(super) fn shared(shared: &Arc<Shared>) -> Self {
         Self { route: shared.route.clone(), to: None, kind: Kind::Http2(Share::new(shared.clone())) }
     }
 
     /// Returns the part that other requests may share; `None` for HTTP/1.1.
-    pub fn sharable(&self) -> Option<&Arc<Shared>> {
+    pub(super) fn sharable(&self) -> Option<&Arc<Shared>> {
         match &self.kind {
             Kind::Http1(_) => None,
             Kind::Http2(Share(shared)) => Some(shared),
@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// Whether the connection takes a request now, as far as is known.
-    pub fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         match &self.kind {
             Kind::Http1(own) => own.sender.is_ready(),
             Kind::Http2(Share(shared)) => shared.sender.is_ready(),
@@ -119,7 +119,7 @@ impl Connection {
     }
 
     /// Whether the connection has ended.
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         match &self.kind {
             Kind::Http1(own) => own.sender.is_closed(),
             Kind::Http2(Share(shared)) => shared.sender.is_closed(),
@@ -130,7 +130,7 @@ impl Connection {
     ///
     /// # Errors
     /// If the connection has ended.
-    pub async fn ready(&mut self) -> hyper::Result<()> {
+    pub(super) async fn ready(&mut self) -> hyper::Result<()> {
         match &mut self.kind {
             Kind::Http1(own) => {
                 own.sender.ready().await?;
@@ -145,7 +145,7 @@ impl Connection {
     ///
     /// # Errors
     /// If no answer comes.
-    pub async fn send(&mut self, request: Request<Chunks>) -> Result<Response<Incoming>, Lost> {
+    pub(super) async fn send(&mut self, request: Request<Chunks>) -> Result<Response<Incoming>, Lost> {
         let sent = match &mut self.kind {
             Kind::Http1(own) => {
                 own.is_busy = true;
@@ -170,7 +170,7 @@ fn ended(result: hyper::Result<()>) {
 
 /// An HTTP/2 connection.
 #[derive(Debug)]
-pub struct Shared {
+pub(super) struct Shared {
     sender: http2::SendRequest<Chunks>,
     /// The number of requests on the connection.
     requests: AtomicUsize,
@@ -179,17 +179,17 @@ pub struct Shared {
 
 impl Shared {
     /// Whether the connection takes another request.
-    pub fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         !self.sender.is_closed() && self.requests.load(Ordering::Relaxed) < STREAMS
     }
 
     /// Whether the connection is open and has a request.
-    pub fn is_used(&self) -> bool {
+    pub(super) fn is_used(&self) -> bool {
         !self.sender.is_closed() && self.requests.load(Ordering::Relaxed) > 0
     }
 
     /// Whether the connection has ended.
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 }

@@ -20,7 +20,7 @@ const LOOKUPS: usize = 4;
 /// The name lookups of one client, a bounded number at a time: a resolver that does not answer holds a thread for longer than any call may
 /// take, and other tasks need threads, too.
 #[derive(Clone)]
-pub struct Lookups(Arc<Semaphore>);
+pub(super) struct Lookups(Arc<Semaphore>);
 
 impl Default for Lookups {
     fn default() -> Self {
@@ -46,7 +46,7 @@ impl Lookups {
 }
 
 /// Connects to the first address of a name that accepts a connection.
-pub async fn dial(to: &Address, lookups: &Lookups, deadline: Instant) -> Result<TcpStream, Failure> {
+pub(super) async fn dial(to: &Address, lookups: &Lookups, deadline: Instant) -> Result<TcpStream, Failure> {
     let addresses = lookups.addresses(to).await?;
     let mut first = None;
     for (tried, address) in addresses.iter().enumerate() {

@@ -16,14 +16,14 @@ const HEAD_BYTES: usize = 16 * 1024;
 
 /// The proxy of the environment, and the endpoints that are reached without it.
 #[derive(Clone, Debug, Default)]
-pub struct Proxies {
+pub(super) struct Proxies {
     proxy: Option<Arc<Proxy>>,
     exceptions: Vec<Exception>,
 }
 
 /// A proxy; or the reason why the configured one cannot be used.
 #[derive(Debug, PartialEq)]
-pub struct Proxy(Result<Reachable, String>);
+pub(super) struct Proxy(Result<Reachable, String>);
 
 #[derive(Debug, PartialEq)]
 struct Reachable {
@@ -44,7 +44,7 @@ enum Exception {
 
 impl Proxies {
     /// Returns the proxies of the environment, read at the first call.
-    pub fn of_environment() -> &'static Self {
+    pub(super) fn of_environment() -> &'static Self {
         static PROXIES: LazyLock<Proxies> = LazyLock::new(|| {
             let variable = |names: [&str; 2]| names.iter().find_map(|name| variable(name));
             let proxies = Proxies::new(
@@ -62,14 +62,14 @@ impl Proxies {
     }
 
     /// Creates the proxies from the values of the variables.
-    pub fn new(proxy: &str, no_proxy: &str) -> Self {
+    pub(super) fn new(proxy: &str, no_proxy: &str) -> Self {
         let exceptions = no_proxy.split(',').filter_map(|item| exception(&item.trim().to_ascii_lowercase()));
         let proxy = (!proxy.is_empty()).then(|| Arc::new(Proxy(Reachable::parse(proxy))));
         Self { proxy, exceptions: exceptions.collect() }
     }
 
     /// Returns the proxy for an endpoint, if any.
-    pub fn for_endpoint(&self, endpoint: &Endpoint) -> Option<Arc<Proxy>> {
+    pub(super) fn for_endpoint(&self, endpoint: &Endpoint) -> Option<Arc<Proxy>> {
         let proxy = self.proxy.as_ref().filter(|_| !endpoint.is_plain() && !endpoint.is_local())?;
         let host = endpoint.host().to_ascii_lowercase();
         let is_excepted = self.exceptions.iter().any(|exception| exception.holds(&host, endpoint.port()));
@@ -160,7 +160,7 @@ impl Proxy {
     ///
     /// # Errors
     /// If the configured proxy cannot be used.
-    pub fn address(&self) -> Result<Address, String> {
+    pub(super) fn address(&self) -> Result<Address, String> {
         self.0.as_ref().map(|reachable| reachable.address.clone()).map_err(Clone::clone)
     }
 
@@ -168,7 +168,7 @@ impl Proxy {
     ///
     /// # Errors
     /// If the proxy refuses the tunnel.
-    pub async fn tunnel(&self, stream: &mut TcpStream, target: &str) -> Result<(), String> {
+    pub(super) async fn tunnel(&self, stream: &mut TcpStream, target: &str) -> Result<(), String> {
         let authorization = self.0.as_ref().ok().and_then(|reachable| reachable.authorization.as_ref());
         let authorization = authorization.map(|value| format!("Proxy-Authorization: {value}\r\n")).unwrap_or_default();
         let request = format!(

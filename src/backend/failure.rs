@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 /// The reason why a call got no answer.
 #[derive(Debug)]
-pub enum Failure {
+pub(super) enum Failure {
     /// The deadline passed.
     Deadline,
     /// The answer is longer than this limit, in bytes.
@@ -38,7 +38,7 @@ impl fmt::Display for Failure {
 
 /// The two ends of a connection, and the first lines that came on it.
 #[derive(Clone, Debug)]
-pub struct Route {
+pub(super) struct Route {
     ends: Arc<str>,
     /// The first line of an answer, inside TLS if there is TLS.
     pub answer: FirstLine,
@@ -48,7 +48,7 @@ pub struct Route {
 
 impl Route {
     /// Returns the route of this stream.
-    pub fn of(stream: &TcpStream) -> Self {
+    pub(super) fn of(stream: &TcpStream) -> Self {
         let text = |address: io::Result<SocketAddr>| address.map(|address| address.to_string()).unwrap_or_default();
         let ends = format!("{}->{}", text(stream.local_addr()), text(stream.peer_addr()));
         Self { ends: ends.into(), answer: FirstLine::default(), beginning: FirstLine::default() }
@@ -57,7 +57,7 @@ impl Route {
 
 /// The stage that an exchange has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(super) enum Stage {
     /// The TLS handshake.
     Handshake,
     /// The wait for the answer's head.
@@ -70,13 +70,13 @@ pub enum Stage {
 
 impl Failure {
     /// Creates the failure of a dial.
-    pub fn of_dial(address: SocketAddr, error: &io::Error) -> Self {
+    pub(super) fn of_dial(address: SocketAddr, error: &io::Error) -> Self {
         let text = format!("dial tcp {address}: connect: {}", system_error(error));
         if error.kind() == ErrorKind::ConnectionReset { Self::Reset(text) } else { Self::Other(text) }
     }
 
     /// Creates the failure of a name lookup.
-    pub fn of_lookup(host: &str, error: &io::Error) -> Self {
+    pub(super) fn of_lookup(host: &str, error: &io::Error) -> Self {
         tracing::debug!(host, %error, "webhook host name not resolved");
         let temporary = error.to_string().contains("Temporary failure");
         Self::Other(format!(
@@ -86,7 +86,7 @@ impl Failure {
     }
 
     /// Creates the failure of a stream.
-    pub fn of_io(error: &io::Error, route: &Route, stage: Stage) -> Self {
+    pub(super) fn of_io(error: &io::Error, route: &Route, stage: Stage) -> Self {
         if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) {
             return Self::Other(tls_error(tls, route));
         }
@@ -113,7 +113,7 @@ impl Failure {
     }
 
     /// Creates the failure of the HTTP layer.
-    pub fn of_hyper(error: &hyper::Error, route: &Route, stage: Stage) -> Self {
+    pub(super) fn of_hyper(error: &hyper::Error, route: &Route, stage: Stage) -> Self {
         let mut source = error.source();
         while let Some(inner) = source {
             if let Some(io) = inner.downcast_ref::<io::Error>() {
@@ -190,7 +190,7 @@ const HTTP2_CODES: [(&str, &str); 14] = [
 
 /// Whether the server states that it did not process the request: another connection may serve the request
 /// (`http2canRetryError`).
-pub fn is_unprocessed(error: &hyper::Error) -> bool {
+pub(super) fn is_unprocessed(error: &hyper::Error) -> bool {
     let text = error.source().map(ToString::to_string).unwrap_or_default();
     text.starts_with("stream error received: refused stream")
         || text.starts_with("connection error received: not a result of an error")

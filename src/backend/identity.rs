@@ -97,7 +97,7 @@ impl fmt::Debug for Identity {
 ///
 /// # Errors
 /// If the token is empty, or has characters that no header can hold.
-pub fn bearer(token: &str) -> Result<HeaderValue, String> {
+pub(super) fn bearer(token: &str) -> Result<HeaderValue, String> {
     let token = token.trim();
     if token.is_empty() {
         return Err("the token is empty".into());
@@ -106,7 +106,7 @@ pub fn bearer(token: &str) -> Result<HeaderValue, String> {
 }
 
 /// Creates a header value that is never printed.
-pub fn secret(text: &str) -> Option<HeaderValue> {
+pub(super) fn secret(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(text).ok()?;
     value.set_sensitive(true);
     Some(value)

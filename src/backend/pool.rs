@@ -21,7 +21,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The connections that wait for requests.
 #[derive(Debug, Default)]
-pub struct Pool {
+pub(super) struct Pool {
     kept: Mutex<Kept>,
 }
 
@@ -37,7 +37,7 @@ struct Kept {
 
 impl Pool {
     /// Returns a connection that takes a request now, if there is one; with an address, only a connection to that address.
-    pub fn take(&self, to: Option<&Address>) -> Option<Connection> {
+    pub(super) fn take(&self, to: Option<&Address>) -> Option<Connection> {
         let mut kept = self.lock();
         if let Some((shared, used)) = kept.shared.iter_mut().find(|(shared, _)| shared.has_room()) {
             *used = Instant::now();
@@ -53,7 +53,7 @@ impl Pool {
     }
 
     /// Keeps a new connection for other requests, if it can be shared.
-    pub fn share(self: &Arc<Self>, connection: &Connection) {
+    pub(super) fn share(self: &Arc<Self>, connection: &Connection) {
         let Some(shared) = connection.sharable() else { return };
         let mut kept = self.lock();
         kept.shared.retain(|(shared, _)| !shared.is_closed());
@@ -64,7 +64,7 @@ impl Pool {
     }
 
     /// Keeps a connection whose answer was read to the end.
-    pub fn put_back(self: &Arc<Self>, mut connection: Connection) {
+    pub(super) fn put_back(self: &Arc<Self>, mut connection: Connection) {
         if connection.sharable().is_some() {
             return;
         }

@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, StatusCode};
 const REQUESTS: usize = 10;
 
 /// The request that an answer redirects to.
-pub struct Redirected {
+pub(super) struct Redirected {
     /// The server, if it is another than the one that answered.
     pub elsewhere: Option<Endpoint>,
     /// The request.
@@ -21,7 +21,7 @@ pub struct Redirected {
 ///
 /// # Errors
 /// If the redirect is invalid, or one too many; in Go's words.
-pub fn follow(
+pub(super) fn follow(
     endpoint: &Endpoint,
     target: &Target,
     (status, location): (StatusCode, Option<&HeaderValue>),

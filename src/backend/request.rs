@@ -12,14 +12,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// The parts that all requests to an endpoint share.
-pub struct Template {
+pub(super) struct Template {
     authority: Authority,
     headers: HeaderMap,
 }
 
 /// One request, for any connection.
 #[derive(Clone)]
-pub struct Target {
+pub(super) struct Target {
     /// POST; or GET after a redirect that requires it.
     pub method: Method,
     /// The path at the endpoint.
@@ -35,7 +35,7 @@ impl Target {
     ///
     /// # Errors
     /// If no request can have the path.
-    pub fn post(path: &str, timeout_seconds: u64, body: Chunks) -> Result<Self, String> {
+    pub(super) fn post(path: &str, timeout_seconds: u64, body: Chunks) -> Result<Self, String> {
         let path = PathAndQuery::from_maybe_shared(format!("{path}?timeout={timeout_seconds}s"));
         let path = path.map_err(|error| error.to_string())?;
         Ok(Self { method: Method::POST, path, body, referer: None })
@@ -47,7 +47,7 @@ impl Template {
     ///
     /// # Errors
     /// If no request can have the endpoint's host.
-    pub fn new(
+    pub(super) fn new(
         endpoint: &Endpoint,
         identity: &Identity,
         agent: &'static str,
@@ -68,7 +68,7 @@ impl Template {
     }
 
     /// Builds the request for HTTP/1.1 or HTTP/2; `authorization` replaces the template's header.
-    pub fn request(
+    pub(super) fn request(
         &self,
         target: &Target,
         is_http2: bool,
@@ -105,14 +105,14 @@ impl Template {
 
 /// A body in pieces that are shared with other requests.
 #[derive(Clone, Debug, Default)]
-pub struct Chunks {
+pub(super) struct Chunks {
     chunks: [Bytes; 4],
     next: usize,
 }
 
 impl Chunks {
     /// Creates a body of these pieces.
-    pub fn new(chunks: [Bytes; 4]) -> Self {
+    pub(super) fn new(chunks: [Bytes; 4]) -> Self {
         Self { chunks, next: 0 }
     }
 

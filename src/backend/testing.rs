@@ -20,7 +20,7 @@ use tokio_rustls::server::TlsStream;
 
 /// The answer of a named path.
 #[derive(Clone)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// A response that allows, with these fields; null removes a field.
     Response(Value),
     /// An answer with this code, content type and body.
@@ -45,7 +45,7 @@ pub enum Reply {
 
 /// A recorded request.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The path with its query.
     pub path: String,
     /// The headers by name in lower case.
@@ -55,7 +55,7 @@ pub struct Seen {
 }
 
 /// The server; it ends with the test's runtime.
-pub struct HookServer {
+pub(crate) struct HookServer {
     port: u16,
     ca: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -63,7 +63,7 @@ pub struct HookServer {
 }
 
 /// Creates a CA: its certificate as PEM, and the issuer that signs.
-pub fn authority() -> (String, Issuer<'static, KeyPair>) {
+pub(crate) fn authority() -> (String, Issuer<'static, KeyPair>) {
     let key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -80,12 +80,12 @@ struct Shared {
 
 impl HookServer {
     /// Starts a server whose certificate is signed by a CA of its own.
-    pub async fn start(replies: &[(&str, Reply)]) -> Self {
+    pub(crate) async fn start(replies: &[(&str, Reply)]) -> Self {
         Self::start_named(replies, &["127.0.0.1", "localhost", "hook.default.svc"]).await
     }
 
     /// Starts a server with these names in the certificate.
-    pub async fn start_named(replies: &[(&str, Reply)], names: &[&str]) -> Self {
+    pub(crate) async fn start_named(replies: &[(&str, Reply)], names: &[&str]) -> Self {
         let (ca_pem, issuer) = authority();
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
@@ -94,7 +94,7 @@ impl HookServer {
     }
 
     /// Starts a server that requires a client certificate; returns such a certificate with its key, as PEM.
-    pub async fn start_for_clients(replies: &[(&str, Reply)]) -> (Self, String, String) {
+    pub(crate) async fn start_for_clients(replies: &[(&str, Reply)]) -> (Self, String, String) {
         let (ca_pem, issuer) = authority();
         let leaf = |name: &str| {
             let key = KeyPair::generate().unwrap();
@@ -111,7 +111,7 @@ impl HookServer {
     }
 
     /// Starts a server with a self-signed CA certificate that is its own bundle, as `openssl req -x509` makes it.
-    pub async fn start_self_signed() -> Self {
+    pub(crate) async fn start_self_signed() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -156,35 +156,35 @@ impl HookServer {
         Self { port, ca, seen, connections }
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("https://127.0.0.1:{}{path}", self.port)
     }
 
     /// Returns the certificate of the server's CA, as PEM.
-    pub fn ca(&self) -> &str {
+    pub(crate) fn ca(&self) -> &str {
         &self.ca
     }
 
-    pub fn ca_base64(&self) -> String {
+    pub(crate) fn ca_base64(&self) -> String {
         STANDARD.encode(&self.ca)
     }
 
     /// Returns the recorded requests.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
     /// Returns the paths of the recorded requests, without the query.
-    pub fn paths(&self) -> Vec<String> {
+    pub(crate) fn paths(&self) -> Vec<String> {
         self.seen().iter().map(|seen| seen.path.split('?').next().unwrap().to_owned()).collect()
     }
 
     /// Returns the number of accepted connections.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
@@ -317,6 +317,6 @@ fn by_path(path: &str, review: &Value) -> Value {
 }
 
 /// Returns the response fields of a JSON patch.
-pub fn patch(operations: &Value) -> Value {
+pub(crate) fn patch(operations: &Value) -> Value {
     json!({"patchType": "JSONPatch", "patch": STANDARD.encode(operations.to_string())})
 }

@@ -15,13 +15,13 @@ use std::{fs, io};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The name of HTTP/2 in a handshake.
-pub const HTTP2: &[u8] = b"h2";
+pub(super) const HTTP2: &[u8] = b"h2";
 
 /// Returns the name that a host's certificate must have.
 ///
 /// # Errors
 /// If no certificate can have the name.
-pub fn server_name(host: &str) -> Result<ServerName<'static>, String> {
+pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     ServerName::try_from(host.to_owned()).map_err(|_| format!("invalid host name \"{host}\""))
 }
 
@@ -59,7 +59,7 @@ impl Source {
 }
 
 /// The accepted issuers of a server's certificate.
-pub enum Trust {
+pub(super) enum Trust {
     /// The system's roots.
     System,
     /// A CA bundle.
@@ -69,7 +69,7 @@ pub enum Trust {
 }
 
 /// The TLS settings of connections to one endpoint.
-pub struct Tls {
+pub(super) struct Tls {
     trust: Trust,
     certificate: Option<(Source, Source)>,
     offers_http2: bool,
@@ -89,7 +89,7 @@ impl Tls {
     ///
     /// # Errors
     /// If the bundle has no certificate, or the client's certificate and key are no pair.
-    pub fn new(trust: Trust, certificate: Option<(Source, Source)>, offers_http2: bool) -> Result<Self, String> {
+    pub(super) fn new(trust: Trust, certificate: Option<(Source, Source)>, offers_http2: bool) -> Result<Self, String> {
         let mut inputs = Inputs::default();
         if let Trust::Bundle(source) = &trust {
             inputs.bundle = source.read_now()?;
@@ -106,7 +106,7 @@ impl Tls {
     ///
     /// # Errors
     /// If a file is missing, or cannot be used.
-    pub async fn config(&self) -> Result<Arc<ClientConfig>, String> {
+    pub(super) async fn config(&self) -> Result<Arc<ClientConfig>, String> {
         let (mut inputs, made) = self.made.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let before = inputs.clone();
         if let Trust::Bundle(source) = &self.trust

@@ -11,23 +11,23 @@ const REMEMBERED: usize = 512;
 
 /// The first line, as far as received.
 #[derive(Clone, Debug, Default)]
-pub struct FirstLine(Arc<Mutex<Vec<u8>>>);
+pub(super) struct FirstLine(Arc<Mutex<Vec<u8>>>);
 
 impl FirstLine {
     /// Returns the line without its end, as far as received.
-    pub fn read(&self) -> String {
+    pub(super) fn read(&self) -> String {
         let bytes = self.lock();
         let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
         String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned()
     }
 
     /// Whether the line begins with these bytes.
-    pub fn starts_with(&self, beginning: &[u8]) -> bool {
+    pub(super) fn starts_with(&self, beginning: &[u8]) -> bool {
         self.lock().starts_with(beginning)
     }
 
     /// Whether no byte was received.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
@@ -37,7 +37,7 @@ impl FirstLine {
 }
 
 /// A stream that keeps a first line: the first one at all, or the first one since the last write.
-pub struct Remembering<S> {
+pub(super) struct Remembering<S> {
     stream: S,
     line: FirstLine,
     /// Whether the first line of each answer is kept.
@@ -47,12 +47,12 @@ pub struct Remembering<S> {
 
 impl<S> Remembering<S> {
     /// Keeps the first line of the stream.
-    pub fn beginning(stream: S, line: FirstLine) -> Self {
+    pub(super) fn beginning(stream: S, line: FirstLine) -> Self {
         Self { stream, line, of_answers: false, is_complete: false }
     }
 
     /// Keeps the first line of each answer.
-    pub fn answers(stream: S, line: FirstLine) -> Self {
+    pub(super) fn answers(stream: S, line: FirstLine) -> Self {
         Self { of_answers: true, ..Self::beginning(stream, line) }
     }
 

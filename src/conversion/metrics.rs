@@ -10,7 +10,7 @@ const LATENCIES: &[f64] = &[0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.
 
 /// The reason why a call did not convert the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub(super) enum Failure {
     /// The call failed, or the answer is not a review.
     Call,
     /// The review reports a failure, or does not match the request.

@@ -7,13 +7,13 @@ use crate::request::body::{self, Form, MediaType, MediaTypes};
 use crate::status::{Cause, Status};
 use serde_json::{Map, Value};
 
-pub use crate::request::body::{check_name, check_new_name, ensure_namespace, read};
+pub(super) use crate::request::body::{check_name, check_new_name, ensure_namespace, read};
 
 /// The object in a request's body, which must be of the kind `kind`, with its `apiVersion` and `kind` set.
 ///
 /// # Errors
 /// If the body is of another kind, or no object.
-pub fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
+pub(super) fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
     let decoded = body::decode_object(&call.body, media_type(call)?, kind, Form::AsSent)?;
     if call.parameter("fieldValidation").as_deref() == Some("Strict") && !decoded.duplicates.is_empty() {
         let duplicates = decoded.duplicates.join(", ");
@@ -29,7 +29,7 @@ pub fn object(call: &Call, kind: &GroupVersionKind) -> Result<Object, Status> {
 ///
 /// # Errors
 /// If the object is of another kind, or has fields of wrong types.
-pub fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status> {
+pub(super) fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status> {
     let text = value.to_string();
     let decoded = body::decode_object(text.as_bytes(), MediaType::Json, kind, Form::AsSent).map_err(|status| {
         // `handlers.jsonPatcher.applyPatchToCurrentObject`: a decoding error is reported as an error of the patch.
@@ -48,12 +48,12 @@ pub fn patched(value: &Value, kind: &GroupVersionKind) -> Result<Object, Status>
 ///
 /// # Errors
 /// For every media type except JSON, YAML and protobuf.
-pub fn media_type(call: &Call) -> Result<MediaType, Status> {
+pub(super) fn media_type(call: &Call) -> Result<MediaType, Status> {
     body::media_type(call.content_type.as_deref(), MediaTypes::default())
 }
 
 /// A map of strings at a path, empty if the path is missing.
-pub fn strings(object: &Object, path: &[&str]) -> Map<String, Value> {
+pub(super) fn strings(object: &Object, path: &[&str]) -> Map<String, Value> {
     object.get(path).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 

@@ -13,7 +13,7 @@ use http::Uri;
 use std::sync::Arc;
 
 /// A request on a resource of the catalog.
-pub struct Call {
+pub(super) struct Call {
     /// The store of the objects.
     pub store: Arc<Store>,
     /// The server's bounds.
@@ -36,32 +36,32 @@ pub struct Call {
 
 impl Call {
     /// The namespace of the request; empty for all namespaces, and for kinds without namespaces.
-    pub fn namespace(&self) -> &str {
+    pub(super) fn namespace(&self) -> &str {
         if self.resource.namespaced { &self.info.namespace } else { "" }
     }
 
     /// The collection of the resource.
-    pub fn collection(&self) -> Collection {
+    pub(super) fn collection(&self) -> Collection {
         self.resource.collection()
     }
 
     /// The key of the object that the URL names.
-    pub fn key(&self) -> String {
+    pub(super) fn key(&self) -> String {
         store::key(self.namespace(), &self.info.name)
     }
 
     /// The first value of a query parameter.
-    pub fn parameter(&self, name: &str) -> Option<String> {
+    pub(super) fn parameter(&self, name: &str) -> Option<String> {
         query::query_value(self.query(), name)
     }
 
     /// A query parameter; `None` if it is missing or empty.
-    pub fn text(&self, name: &str) -> Option<String> {
+    pub(super) fn text(&self, name: &str) -> Option<String> {
         self.parameter(name).filter(|value| !value.is_empty())
     }
 
     /// A boolean query parameter, as `runtime.Convert_Slice_string_To_bool` reads it: any value but `false` and `0` is true.
-    pub fn flag(&self, name: &str) -> Option<bool> {
+    pub(super) fn flag(&self, name: &str) -> Option<bool> {
         self.parameter(name).map(|value| !(value == "0" || value.eq_ignore_ascii_case("false")))
     }
 
@@ -69,7 +69,7 @@ impl Call {
     ///
     /// # Errors
     /// If the value is no number.
-    pub fn number(&self, name: &str) -> Result<Option<i64>, Status> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(text) = self.parameter(name) else { return Ok(None) };
         if text.is_empty() {
             return Ok(Some(0));
@@ -84,17 +84,17 @@ impl Call {
     ///
     /// # Errors
     /// If the query's options cannot be parsed, or are not allowed.
-    pub fn dry_run(&self, kind: OptionsKind) -> Result<bool, Status> {
+    pub(super) fn dry_run(&self, kind: OptionsKind) -> Result<bool, Status> {
         Ok(WriteOptions::from_query(self.query(), kind)?.is_dry_run())
     }
 
     /// The query; empty if the URL has none.
-    pub fn query(&self) -> &str {
+    pub(super) fn query(&self) -> &str {
         self.uri.query().unwrap_or_default()
     }
 
     /// The 404 of the object that the URL names.
-    pub fn not_found(&self) -> Status {
+    pub(super) fn not_found(&self) -> Status {
         Status::not_found(self.resource.group, self.resource.name, &self.info.name)
     }
 }

@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 const MAX_VALUES: usize = 1024;
 
 /// The user in the impersonation headers, or in a front proxy's; an administrator without either.
-pub fn caller(headers: &HeaderMap) -> UserInfo {
+pub(super) fn caller(headers: &HeaderMap) -> UserInfo {
     named(headers, "impersonate-user", "impersonate-uid", "impersonate-group", "impersonate-extra-")
         .or_else(|| named(headers, "x-remote-user", "x-remote-uid", "x-remote-group", "x-remote-extra-"))
         .unwrap_or_else(|| UserInfo {

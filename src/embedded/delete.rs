@@ -26,7 +26,7 @@ const MAX_GRACE_SECONDS: i64 = 100 * 365 * 24 * 3600;
 
 /// `metav1.DeleteOptions`.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub(super) struct Options {
     grace_seconds: Option<i64>,
     orphan: Option<bool>,
     policy: Option<String>,
@@ -45,7 +45,7 @@ struct Outcome {
 ///
 /// # Errors
 /// If the object does not exist, or a precondition fails.
-pub fn delete(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn delete(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let outcome = call.store.with(|state| {
         let current = state.object(call.collection(), &call.key()).ok_or_else(|| call.not_found())?;
@@ -68,7 +68,7 @@ pub fn delete(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If a selector is invalid, or a deletion fails.
-pub fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
     let selection = Selection::new(call)?;
     let collection = call.collection();
@@ -90,7 +90,7 @@ pub fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// As [`delete`].
-pub fn evict(call: &Call, options: &[u8]) -> Result<(), Status> {
+pub(super) fn evict(call: &Call, options: &[u8]) -> Result<(), Status> {
     let mut options = Options::of(call, options, MediaType::Json)?;
     options.dry_run |= call.dry_run(OptionsKind::Create)?;
     call.store.with(|state| {
@@ -100,7 +100,7 @@ pub fn evict(call: &Call, options: &[u8]) -> Result<(), Status> {
 }
 
 /// Whether a deletion can be completed, with neither a grace period nor finalizers left (`ShouldDeleteDuringUpdate`).
-pub fn is_over(object: &Object) -> bool {
+pub(super) fn is_over(object: &Object) -> bool {
     let grace = object.get(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or(0);
     let is_held = |path: &[&str]| !object.items(path).is_empty();
     let is_namespace = object.kind() == "Namespace" && object.api_version() == "v1";
@@ -111,7 +111,7 @@ pub fn is_over(object: &Object) -> bool {
 }
 
 /// Removes an object. Removes a terminating namespace with its last object.
-pub fn finish(state: &mut State, collection: Collection, key: &str, last: Object) -> Arc<Object> {
+pub(super) fn finish(state: &mut State, collection: Collection, key: &str, last: Object) -> Arc<Object> {
     let namespace = last.namespace().to_owned();
     let removed = state.remove(collection, key, last.clone());
     if collection != initial::NAMESPACES && !namespace.is_empty() {

@@ -16,11 +16,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// The collection of Namespaces.
-pub const NAMESPACES: Collection = Collection { group: "", resource: "namespaces" };
+pub(super) const NAMESPACES: Collection = Collection { group: "", resource: "namespaces" };
 /// The collection of Services.
-pub const SERVICES: Collection = Collection { group: "", resource: "services" };
+pub(super) const SERVICES: Collection = Collection { group: "", resource: "services" };
 /// The collection of Pods.
-pub const PODS: Collection = Collection { group: "", resource: "pods" };
+pub(super) const PODS: Collection = Collection { group: "", resource: "pods" };
 const SERVICE_ACCOUNTS: Collection = Collection { group: "", resource: "serviceaccounts" };
 
 /// Namespaces of every cluster (`systemnamespaces.Controller`).
@@ -34,7 +34,7 @@ const ADDRESSES: u32 = 1 << 16;
 const NODE_PORTS: std::ops::Range<u64> = 30_000..32_768;
 
 /// Creates the namespaces of every cluster.
-pub fn namespaces(state: &mut State) {
+pub(super) fn namespaces(state: &mut State) {
     let Some(resource) = super::catalog::resource("", "v1", "namespaces") else { return };
     for name in SYSTEM_NAMESPACES {
         let mut object = named("Namespace", "", name);
@@ -46,7 +46,7 @@ pub fn namespaces(state: &mut State) {
 }
 
 /// Creates the `default` service account of a namespace, unless it exists.
-pub fn service_account(state: &mut State, namespace: &str) {
+pub(super) fn service_account(state: &mut State, namespace: &str) {
     let Some(resource) = super::catalog::resource("", "v1", "serviceaccounts") else { return };
     let key = key(namespace, "default");
     if state.object(SERVICE_ACCOUNTS, &key).is_none() {
@@ -62,7 +62,7 @@ fn named(kind: &str, namespace: &str, name: &str) -> Object {
 }
 
 /// Sets fields of a new object that do not depend on other objects (`PrepareForCreate`); `object` is in its stored form.
-pub fn prepare(resource: &Resource, object: &mut Object, caller: &UserInfo) {
+pub(super) fn prepare(resource: &Resource, object: &mut Object, caller: &UserInfo) {
     // A kubelet creates its node with a status.
     if resource.subresource("status").is_some() && resource.name != "nodes" {
         object.fields_mut().remove("status");
@@ -91,7 +91,12 @@ pub fn prepare(resource: &Resource, object: &mut Object, caller: &UserInfo) {
 ///
 /// # Errors
 /// If no address is left for a service that needs one.
-pub fn keep(state: &mut State, resource: &Resource, object: &mut Object, current: &Object) -> Result<(), Status> {
+pub(super) fn keep(
+    state: &mut State,
+    resource: &Resource,
+    object: &mut Object,
+    current: &Object,
+) -> Result<(), Status> {
     match (resource.group, resource.name) {
         ("", "services") => {
             keep_service(object, current);
@@ -232,7 +237,7 @@ fn is_reached_from_outside(service: &Object) -> bool {
 ///
 /// # Errors
 /// If no address or port is left.
-pub fn allocate(state: &State, service: &mut Object) -> Result<(), Status> {
+pub(super) fn allocate(state: &State, service: &mut Object) -> Result<(), Status> {
     if service.str(&["spec", "type"]) == "ExternalName" {
         return Ok(());
     }

@@ -22,23 +22,23 @@ const SERVERS: [&str; 9] = [
 ];
 
 /// The current time in Kubernetes' format, in whole seconds.
-pub fn now() -> String {
+pub(super) fn now() -> String {
     timestamp(jiff::Timestamp::now())
 }
 
 /// A time in Kubernetes' format.
-pub fn timestamp(time: jiff::Timestamp) -> String {
+pub(super) fn timestamp(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The errors of a name that must be a segment of a path (`path.ValidatePathSegmentName`).
-pub fn name_causes(name: &str) -> Vec<Cause> {
+pub(super) fn name_causes(name: &str) -> Vec<Cause> {
     let cause = |why: String| invalid::invalid("metadata.name", &go_quote(name), &why);
     path_segment_errors(name).into_iter().map(cause).collect()
 }
 
 /// Sets the metadata of a new object (`rest.BeforeCreate`).
-pub fn begin(resource: &Resource, object: &mut Object) {
+pub(super) fn begin(resource: &Resource, object: &mut Object) {
     for field in SERVERS {
         object.remove(&["metadata", field]);
     }
@@ -51,7 +51,7 @@ pub fn begin(resource: &Resource, object: &mut Object) {
 }
 
 /// Copies metadata that an update does not change from the current object (`rest.BeforeUpdate`).
-pub fn carry_over(object: &mut Object, current: &Object) {
+pub(super) fn carry_over(object: &mut Object, current: &Object) {
     if object.uid().is_empty() {
         copy(object, current, "uid");
     }
@@ -68,7 +68,7 @@ pub fn carry_over(object: &mut Object, current: &Object) {
 }
 
 /// The errors of an update that changes immutable metadata (`validation.ValidateObjectMetaAccessorUpdate`).
-pub fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
+pub(super) fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
     let mut causes = Vec::new();
     if is_deleting(current) {
         let finalizers = |object: &Object| -> BTreeSet<String> {
@@ -95,7 +95,7 @@ pub fn update_causes(object: &Object, current: &Object) -> Vec<Cause> {
 }
 
 /// Increments the generation if a field outside of the metadata and the status changes.
-pub fn count_generation(resource: &Resource, object: &mut Object, current: &Object) {
+pub(super) fn count_generation(resource: &Resource, object: &mut Object, current: &Object) {
     let wanted = |object: &Object| {
         let mut fields = object.fields().clone();
         for other in ["metadata", "status", "apiVersion", "kind"] {
@@ -109,14 +109,14 @@ pub fn count_generation(resource: &Resource, object: &mut Object, current: &Obje
 }
 
 /// Increments an object's generation, if it has one.
-pub fn next_generation(object: &mut Object) {
+pub(super) fn next_generation(object: &mut Object) {
     if let Some(generation) = object.get(&["metadata", "generation"]).and_then(Value::as_i64).filter(|n| *n > 0) {
         let _ = object.set(&["metadata", "generation"], Value::from(generation.saturating_add(1)));
     }
 }
 
 /// Whether an object is being deleted.
-pub fn is_deleting(object: &Object) -> bool {
+pub(super) fn is_deleting(object: &Object) -> bool {
     object.get(&["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
 }
 

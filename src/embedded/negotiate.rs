@@ -4,7 +4,7 @@ use crate::status::Status;
 
 /// The form of a response. The encoding of every form is JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(super) enum Form {
     /// The object itself.
     Object,
     /// A `Table` of `meta.k8s.io` in this version.
@@ -20,7 +20,7 @@ const MAX_RANGES: usize = 32;
 ///
 /// # Errors
 /// If the server supports none of the header's forms.
-pub fn form(accept: Option<&str>) -> Result<Form, Status> {
+pub(super) fn form(accept: Option<&str>) -> Result<Form, Status> {
     let accept = accept.map(str::trim).filter(|accept| !accept.is_empty()).unwrap_or("*/*");
     let mut ranges: Vec<_> = accept.split(',').take(MAX_RANGES).map(parse).collect();
     // A stable sort: ranges of the same quality keep their order.

@@ -23,7 +23,7 @@ const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 ///
 /// # Errors
 /// If the pod is bound already, or is being deleted.
-pub fn bind(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn bind(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Create)?;
     let binding = body::object(call, &GroupVersionKind::new("", "v1", "Binding"))?;
     let name = if call.info.name.is_empty() { binding.name() } else { &call.info.name };
@@ -93,7 +93,7 @@ fn assign(pod: &mut Object, binding: &Object, node: &str) {
 ///
 /// # Errors
 /// If the pod does not exist, or a precondition fails.
-pub fn evict(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn evict(call: &Call) -> Result<Response<Body>, Status> {
     let eviction = body::object(call, &GroupVersionKind::new("policy", "v1", "Eviction"))?;
     if !matches!(eviction.name(), "" | "undefined") && eviction.name() != call.info.name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
@@ -107,7 +107,7 @@ pub fn evict(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If the service account does not exist.
-pub fn issue_token(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn issue_token(call: &Call) -> Result<Response<Body>, Status> {
     let mut request = body::object(call, &GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest"))?;
     let account = call.store.with(|state| state.object(SERVICE_ACCOUNTS, &call.key()));
     let account = account.ok_or_else(|| call.not_found())?;

@@ -26,7 +26,7 @@ const EXPIRED_CONTINUE: &str = "The provided continue parameter is too old to di
 ///
 /// # Errors
 /// If the object does not exist.
-pub fn get(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn get(call: &Call) -> Result<Response<Body>, Status> {
     let wanted = revision(call)?;
     let found = call.store.with(|state| {
         not_in_the_future(wanted, state)?;
@@ -39,7 +39,7 @@ pub fn get(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If the options are invalid, or the requested version has expired.
-pub fn list(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn list(call: &Call) -> Result<Response<Body>, Status> {
     check_options(call)?;
     let selection = Selection::new(call)?;
     let limit = call.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).filter(|limit| *limit > 0);
@@ -68,7 +68,7 @@ pub fn list(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If the value is no number.
-pub fn revision(call: &Call) -> Result<Option<u64>, Status> {
+pub(super) fn revision(call: &Call) -> Result<Option<u64>, Status> {
     let Some(text) = call.text("resourceVersion") else { return Ok(None) };
     let revision: u64 = text.parse().map_err(|_| {
         let quoted = text.escape_debug();

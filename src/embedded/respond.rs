@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A JSON response.
-pub fn json(code: StatusCode, bytes: impl Into<bytes::Bytes>) -> Response<Body> {
+pub(super) fn json(code: StatusCode, bytes: impl Into<bytes::Bytes>) -> Response<Body> {
     let mut response = Response::new(full(bytes));
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -25,14 +25,14 @@ pub fn json(code: StatusCode, bytes: impl Into<bytes::Bytes>) -> Response<Body> 
 }
 
 /// A text response.
-pub fn text(text: &'static str) -> Response<Body> {
+pub(super) fn text(text: &'static str) -> Response<Body> {
     let mut response = Response::new(full(text));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 
 /// The response of a failed request.
-pub fn failure(status: &Status) -> Response<Body> {
+pub(super) fn failure(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json(code, bytes(status));
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
@@ -43,12 +43,12 @@ pub fn failure(status: &Status) -> Response<Body> {
 }
 
 /// A JSON value, independent of the form that the client accepts.
-pub fn value(code: StatusCode, value: &Value) -> Response<Body> {
+pub(super) fn value(code: StatusCode, value: &Value) -> Response<Body> {
     json(code, bytes(value))
 }
 
 /// The Status of a successful request.
-pub fn success(code: StatusCode, details: Option<Value>) -> Response<Body> {
+pub(super) fn success(code: StatusCode, details: Option<Value>) -> Response<Body> {
     let mut status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
     if let (Some(details), Some(status)) = (details, status.as_object_mut()) {
         status.insert("details".into(), details);
@@ -61,14 +61,14 @@ pub fn success(code: StatusCode, details: Option<Value>) -> Response<Body> {
 }
 
 /// The response with a stored object.
-pub fn object(call: &Call, code: StatusCode, object: &Object) -> Response<Body> {
+pub(super) fn object(call: &Call, code: StatusCode, object: &Object) -> Response<Body> {
     json(code, bytes(&Shown { call, object, with_columns: true }))
 }
 
 /// The `metadata` of a list.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ListMeta {
+pub(super) struct ListMeta {
     /// The resourceVersion of the list.
     pub resource_version: String,
     /// The token for the next page.
@@ -80,7 +80,7 @@ pub struct ListMeta {
 }
 
 /// The response with a list of stored objects.
-pub fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Response<Body> {
+pub(super) fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Response<Body> {
     let resource = call.resource;
     let bytes = match call.form {
         Form::Table(_) => bytes(&table_of(call, objects, Some(metadata))),
@@ -97,7 +97,7 @@ pub fn list(call: &Call, metadata: &ListMeta, objects: &[Arc<Object>]) -> Respon
 }
 
 /// A stored object in the form of a call, for a response or a watch event.
-pub struct Shown<'a> {
+pub(super) struct Shown<'a> {
     /// The call.
     pub call: &'a Call,
     /// The object as stored.
@@ -179,7 +179,7 @@ impl Serialize for Item<'_> {
 }
 
 /// JSON as bytes, with a line end as in kube-apiserver's encoder.
-pub fn bytes(value: &impl Serialize) -> Vec<u8> {
+pub(super) fn bytes(value: &impl Serialize) -> Vec<u8> {
     // Keys are strings, and no type here fails to serialize.
     let mut bytes = serde_json::to_vec(value).unwrap_or_default();
     bytes.push(b'\n');

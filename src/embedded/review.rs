@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 /// Whether a resource is a review.
-pub fn is_review(group: &str, resource: &str) -> bool {
+pub(super) fn is_review(group: &str, resource: &str) -> bool {
     match group {
         "authentication.k8s.io" => matches!(resource, "tokenreviews" | "selfsubjectreviews"),
         "authorization.k8s.io" => resource.ends_with("reviews"),
@@ -21,7 +21,7 @@ pub fn is_review(group: &str, resource: &str) -> bool {
 ///
 /// # Errors
 /// If the review's spec is incomplete.
-pub fn review(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn review(call: &Call) -> Result<Response<Body>, Status> {
     let mut review = body::object(call, &call.resource.gvk())?;
     let status = match call.resource.name {
         "selfsubjectreviews" => json!({"userInfo": call.caller}),

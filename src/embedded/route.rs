@@ -17,7 +17,7 @@ use http::{HeaderMap, Method, Request, Response, Uri};
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "portforward", "proxy", "log"];
 
 /// Responds to every request, with a Status if it fails.
-pub async fn respond(server: &Server, request: Request<Body>) -> Response<Body> {
+pub(super) async fn respond(server: &Server, request: Request<Body>) -> Response<Body> {
     let is_head = request.method() == Method::HEAD;
     let mut response = answer(server, request).await.unwrap_or_else(|status| respond::failure(&status));
     if is_head {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// If the object does not exist.
-pub fn get(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn get(call: &Call) -> Result<Response<Body>, Status> {
     let current = call.store.with(|state| state.object(call.collection(), &call.key()));
     let current = current.ok_or_else(|| call.not_found())?;
     Ok(respond::value(StatusCode::OK, &scale(&current).into_value()))
@@ -24,7 +24,7 @@ pub fn get(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If the Scale is invalid, or the object has changed.
-pub fn update(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn update(call: &Call) -> Result<Response<Body>, Status> {
     let submitted = body::object(call, &kind())?;
     write::check_name(call, &submitted)?;
     change(call, |_| Ok(submitted))
@@ -34,7 +34,7 @@ pub fn update(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If the patch does not apply to the Scale, or the object has changed.
-pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn patch(call: &Call) -> Result<Response<Body>, Status> {
     let (patch_type, patch) = write::patch_of(call)?;
     change(call, |current| {
         let patched = write::apply(patch_type, scale(current), &patch, &kind())?;

@@ -8,7 +8,7 @@ use crate::status::Status;
 use serde_json::Value;
 
 /// The selectors of a request.
-pub struct Selection {
+pub(super) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
     /// The name in the URL's path, for a watch of the old form.
@@ -83,7 +83,7 @@ impl Selection {
     ///
     /// # Errors
     /// If a selector cannot be parsed, or names a field that the kind does not support.
-    pub fn new(call: &Call) -> Result<Self, Status> {
+    pub(super) fn new(call: &Call) -> Result<Self, Status> {
         let labels = call.parameter("labelSelector").unwrap_or_default();
         let fields = call.parameter("fieldSelector").unwrap_or_default();
         let labels = LabelSelector::parse(&labels).map_err(Status::bad_request)?;
@@ -95,12 +95,12 @@ impl Selection {
     }
 
     /// Whether all objects are selected.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.name.is_empty()
     }
 
     /// Whether a stored object is selected.
-    pub fn matches(&self, object: &Object) -> bool {
+    pub(super) fn matches(&self, object: &Object) -> bool {
         (self.name.is_empty() || self.name == object.name())
             && self.labels.matches(object.labels())
             && self.fields.matches(|field| value(self.resource, object, field))

@@ -22,7 +22,7 @@ pub struct Collection {
 
 /// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(super) enum Action {
     /// The object was created.
     Added,
     /// The object was modified.
@@ -33,7 +33,7 @@ pub enum Action {
 
 /// One change of one object.
 #[derive(Debug)]
-pub struct Change {
+pub(super) struct Change {
     /// The resourceVersion of the change.
     pub revision: u64,
     /// The object's key.
@@ -48,7 +48,7 @@ pub struct Change {
 
 /// A message to a watcher.
 #[derive(Clone, Debug)]
-pub enum Signal {
+pub(super) enum Signal {
     /// A change.
     Change(Arc<Change>),
     /// Every change up to this resourceVersion has been sent.
@@ -57,7 +57,7 @@ pub enum Signal {
 
 /// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub(super) enum Start {
     /// Starts with all current objects.
     State,
     /// Starts after the newest change.
@@ -67,7 +67,7 @@ pub enum Start {
 }
 
 /// A watch of a collection.
-pub struct Subscription {
+pub(super) struct Subscription {
     /// The objects at the start, for [`Start::State`].
     pub state: Vec<Arc<Object>>,
     /// The changes between the start and the subscription.
@@ -82,7 +82,7 @@ pub struct Subscription {
 
 /// The error of a resourceVersion that is older than the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expired {
+pub(super) struct Expired {
     /// The oldest resourceVersion that is still available.
     pub oldest: u64,
 }
@@ -103,7 +103,7 @@ struct Table {
 
 /// The bounds of the store.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub(super) struct Bounds {
     /// Changes that are kept of each collection.
     pub history: usize,
     /// Changes that may be queued for one watcher.
@@ -111,7 +111,7 @@ pub struct Bounds {
 }
 
 /// All objects, their versions and watchers; accessible only under the lock.
-pub struct State {
+pub(super) struct State {
     bounds: Bounds,
     revision: u64,
     watchers_so_far: u64,
@@ -119,28 +119,28 @@ pub struct State {
 }
 
 /// The store.
-pub struct Store {
+pub(super) struct Store {
     state: Mutex<State>,
 }
 
 /// The key of an object, as in etcd, so that lists have equal orders.
-pub fn key(namespace: &str, name: &str) -> String {
+pub(super) fn key(namespace: &str, name: &str) -> String {
     if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
 }
 
 /// The prefix of the keys of a namespace; empty for all namespaces.
-pub fn prefix(namespace: &str) -> String {
+pub(super) fn prefix(namespace: &str) -> String {
     if namespace.is_empty() { String::new() } else { format!("{namespace}/") }
 }
 
 impl Store {
     /// An empty store.
-    pub fn new(bounds: Bounds) -> Self {
+    pub(super) fn new(bounds: Bounds) -> Self {
         Self { state: Mutex::new(State { bounds, revision: 1, watchers_so_far: 0, tables: HashMap::new() }) }
     }
 
     /// Runs a transaction, isolated from all others.
-    pub fn with<T>(&self, transaction: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn with<T>(&self, transaction: impl FnOnce(&mut State) -> T) -> T {
         // Each step of a transaction leaves the state consistent, so a panic in one transaction does not affect others.
         transaction(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -148,17 +148,17 @@ impl Store {
 
 impl State {
     /// The newest resourceVersion.
-    pub fn revision(&self) -> u64 {
+    pub(super) fn revision(&self) -> u64 {
         self.revision
     }
 
     /// The object with this key.
-    pub fn object(&self, collection: Collection, key: &str) -> Option<Arc<Object>> {
+    pub(super) fn object(&self, collection: Collection, key: &str) -> Option<Arc<Object>> {
         self.tables.get(&collection)?.objects.get(key).cloned()
     }
 
     /// The objects whose keys begin with `prefix`, in the keys' order.
-    pub fn objects(&self, collection: Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
+    pub(super) fn objects(&self, collection: Collection, prefix: &str) -> Vec<(String, Arc<Object>)> {
         self.tables.get(&collection).map_or_else(Vec::new, |table| beginning_with(&table.objects, prefix))
     }
 
@@ -166,7 +166,7 @@ impl State {
     ///
     /// # Errors
     /// If the history does not reach back that far.
-    pub fn objects_at(
+    pub(super) fn objects_at(
         &self,
         collection: Collection,
         prefix: &str,
@@ -192,7 +192,7 @@ impl State {
     }
 
     /// The collections that have objects in a namespace.
-    pub fn collections_in(&self, namespace: &str) -> Vec<Collection> {
+    pub(super) fn collections_in(&self, namespace: &str) -> Vec<Collection> {
         let prefix = prefix(namespace);
         let inhabited = self.tables.iter().filter(|(_, table)| {
             let from = table.objects.range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded)).next();
@@ -202,7 +202,7 @@ impl State {
     }
 
     /// Stores a new or changed object with the next resourceVersion. Returns the stored object.
-    pub fn put(&mut self, collection: Collection, key: &str, object: Object) -> Arc<Object> {
+    pub(super) fn put(&mut self, collection: Collection, key: &str, object: Object) -> Arc<Object> {
         let (revision, object) = self.stamp(object);
         let before = self.tables.entry(collection).or_default().objects.insert(key.to_owned(), object.clone());
         let action = if before.is_some() { Action::Modified } else { Action::Added };
@@ -211,7 +211,7 @@ impl State {
     }
 
     /// Removes an object whose last state is `last`. Returns the object that watchers got; `None` if it did not exist.
-    pub fn remove(&mut self, collection: Collection, key: &str, last: Object) -> Option<Arc<Object>> {
+    pub(super) fn remove(&mut self, collection: Collection, key: &str, last: Object) -> Option<Arc<Object>> {
         let before = self.tables.get_mut(&collection)?.objects.remove(key)?;
         let (revision, object) = self.stamp(last);
         let change = Change {
@@ -229,7 +229,12 @@ impl State {
     ///
     /// # Errors
     /// If the start is older than the history.
-    pub fn subscribe(&mut self, collection: Collection, prefix: &str, start: Start) -> Result<Subscription, Expired> {
+    pub(super) fn subscribe(
+        &mut self,
+        collection: Collection,
+        prefix: &str,
+        start: Start,
+    ) -> Result<Subscription, Expired> {
         let revision = self.revision;
         let table = self.tables.entry(collection).or_default();
         let mut state = Vec::new();
@@ -254,7 +259,7 @@ impl State {
     }
 
     /// Reports to a watcher that it has got all changes so far, unless its queue is full.
-    pub fn report_progress(&mut self, collection: Collection, id: u64) {
+    pub(super) fn report_progress(&mut self, collection: Collection, id: u64) {
         let revision = self.revision;
         let watchers = self.tables.get(&collection).map_or(&[][..], |table| &table.watchers);
         if let Some(watcher) = watchers.iter().find(|watcher| watcher.id == id) {

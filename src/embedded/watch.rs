@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep_until};
 ///
 /// # Errors
 /// If the options are invalid. Later errors are events.
-pub fn watch(call: Call) -> Result<Response<Body>, Status> {
+pub(super) fn watch(call: Call) -> Result<Response<Body>, Status> {
     check_options(&call)?;
     let selection = Selection::new(&call)?;
     let with_bookmarks = call.flag("allowWatchBookmarks").unwrap_or(false);

@@ -24,7 +24,7 @@ const OPTIMISTIC_LOCK: &str =
 ///
 /// # Errors
 /// If the object cannot be created.
-pub fn create(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn create(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Create)?;
     let mut object = body::object(call, &call.resource.gvk())?;
     body::ensure_namespace(&mut object, call.namespace())?;
@@ -36,7 +36,7 @@ pub fn create(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If the object cannot be updated.
-pub fn update(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn update(call: &Call) -> Result<Response<Body>, Status> {
     let dry_run = call.dry_run(OptionsKind::Update)?;
     let object = body::object(call, &call.resource.gvk())?;
     check_name(call, &object)?;
@@ -64,7 +64,7 @@ pub fn update(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// If the object cannot be patched.
-pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
+pub(super) fn patch(call: &Call) -> Result<Response<Body>, Status> {
     let (patch_type, patch) = patch_of(call)?;
     let dry_run = call.dry_run(OptionsKind::Patch(patch_type))?;
     let kind = call.resource.gvk();
@@ -83,7 +83,7 @@ pub fn patch(call: &Call) -> Result<Response<Body>, Status> {
 ///
 /// # Errors
 /// 415 for server-side apply, which is not implemented here, and for unknown media types.
-pub fn patch_of(call: &Call) -> Result<(PatchType, Value), Status> {
+pub(super) fn patch_of(call: &Call) -> Result<(PatchType, Value), Status> {
     let patch_type = PatchType::from_content_type(call.content_type.as_deref(), false)?;
     if patch_type == PatchType::Apply {
         let others = [PatchType::Json, PatchType::Merge, PatchType::Strategic];
@@ -97,7 +97,7 @@ pub fn patch_of(call: &Call) -> Result<(PatchType, Value), Status> {
 ///
 /// # Errors
 /// If the patch does not apply, or changes the object's kind.
-pub fn apply(
+pub(super) fn apply(
     patch_type: PatchType,
     original: Object,
     patch: &Value,
@@ -165,7 +165,7 @@ fn taken(resource: &Resource, object: &Object, current: &Object) -> Status {
 ///
 /// # Errors
 /// If the client saw another version, or changes immutable fields.
-pub fn replace(
+pub(super) fn replace(
     state: &mut State,
     call: &Call,
     current: &Arc<Object>,
@@ -270,7 +270,7 @@ fn check_uid(call: &Call, object: &Object, current: &Object) -> Result<(), Statu
 ///
 /// # Errors
 /// If the object's name or namespace differs from the URL's.
-pub fn check_name(call: &Call, object: &Object) -> Result<(), Status> {
+pub(super) fn check_name(call: &Call, object: &Object) -> Result<(), Status> {
     body::check_name(object, &call.info.name)?;
     let (found, namespace) = (object.namespace(), call.namespace());
     if namespace.is_empty() || found.is_empty() || found == namespace {

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// The user on whose behalf a request is sent.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub(super) struct Caller {
     /// The effective user, after impersonation.
     pub user: Arc<UserInfo>,
     /// The client's credentials, if they go upstream unchanged (`passthrough`).

@@ -12,9 +12,10 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 /// ValidatingAdmissionPolicyBindings.
-pub const VALIDATING_BINDINGS: Need = Need::of::<Binding<ValidatingAdmissionPolicyBinding>>("ValidatingBindings");
+pub(crate) const VALIDATING_BINDINGS: Need =
+    Need::of::<Binding<ValidatingAdmissionPolicyBinding>>("ValidatingBindings");
 /// MutatingAdmissionPolicyBindings.
-pub const MUTATING_BINDINGS: Need = Need::of::<Binding<MutatingAdmissionPolicyBinding>>("MutatingBindings");
+pub(crate) const MUTATING_BINDINGS: Need = Need::of::<Binding<MutatingAdmissionPolicyBinding>>("MutatingBindings");
 
 /// The effect of a failed validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ type Bound<R, A> = (Arc<Policy<R>>, Vec<Arc<Binding<A>>>);
 
 /// The policies of a folder, by name.
 #[derive(Debug)]
-pub struct Files<R, A> {
+pub(crate) struct Files<R, A> {
     /// The policies, each with its bindings.
     pub policies: Vec<Bound<R, A>>,
 }
@@ -37,7 +37,7 @@ where
     ///
     /// # Errors
     /// If a file, an object or an expression is invalid.
-    pub fn load(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Self>, LoadError> {
+    pub(crate) fn load(folder: &Path, parameters: PolicyParameters) -> Result<Loaded<Self>, LoadError> {
         let Loaded { value, hash } = load::<R::Source>(folder, parameters)?;
         let Policies { policies, bindings } = &*value;
         let bindings: Vec<_> = bindings.iter().map(|binding| Arc::new(Binding::project(A::clone(binding)).1)).collect();
@@ -55,7 +55,7 @@ where
 ///
 /// # Errors
 /// If the files in the folder cannot be used.
-pub fn follow<R, A>(
+pub(super) fn follow<R, A>(
     folder: Option<PathBuf>,
     plugin: &'static str,
     environment: &Environment<'_>,

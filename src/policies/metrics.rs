@@ -8,7 +8,7 @@ const BUCKETS: [f64; 5] = [0.000_000_5, 0.001, 0.01, 0.1, 1.0];
 
 /// The error of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorType {
+pub(super) enum ErrorType {
     /// No error.
     None,
     /// The expression does not compile.
@@ -21,7 +21,7 @@ pub enum ErrorType {
 
 impl ErrorType {
     /// Returns the type of an error message (`ErrorType`).
-    pub fn of(message: &str) -> Self {
+    pub(super) fn of(message: &str) -> Self {
         if message.starts_with("compilation") {
             Self::Compile
         } else if message.starts_with("validation failed due to running out of cost budget") {
@@ -43,7 +43,7 @@ impl ErrorType {
 
 /// The metrics of policy checks.
 #[derive(Debug)]
-pub struct Checks {
+pub(super) struct Checks {
     total: IntCounterVec,
     seconds: HistogramVec,
 }
@@ -53,7 +53,7 @@ impl Checks {
     ///
     /// # Errors
     /// If one of the names is registered already.
-    pub fn validating(registry: &Registry) -> prometheus::Result<Self> {
+    pub(super) fn validating(registry: &Registry) -> prometheus::Result<Self> {
         let labels = ["policy", "policy_binding", "error_type", "enforcement_action"];
         let total = "[BETA] Validation admission policy check total, labeled by policy and further identified by binding and \
                      enforcement action taken.";
@@ -66,7 +66,7 @@ impl Checks {
     ///
     /// # Errors
     /// If one of the names is registered already.
-    pub fn mutating(registry: &Registry) -> prometheus::Result<Self> {
+    pub(super) fn mutating(registry: &Registry) -> prometheus::Result<Self> {
         let total =
             "[ALPHA] Mutation admission policy check total, labeled by policy and further identified by binding.";
         let seconds = "[ALPHA] Mutation admission latency for individual mutation expressions in seconds, labeled by policy and \
@@ -90,7 +90,7 @@ impl Checks {
     }
 
     /// Records a validation that failed, or an error that was ignored (`allow`).
-    pub fn observe_validation(
+    pub(super) fn observe_validation(
         &self,
         (policy, binding): (&str, &str),
         error: ErrorType,
@@ -101,7 +101,7 @@ impl Checks {
     }
 
     /// Records a mutation, whatever its result.
-    pub fn observe_mutation(&self, (policy, binding): (&str, &str), error: ErrorType, elapsed: Duration) {
+    pub(super) fn observe_mutation(&self, (policy, binding): (&str, &str), error: ErrorType, elapsed: Duration) {
         self.observe(&[policy, binding, error.as_str()], elapsed);
     }
 

@@ -22,7 +22,7 @@ mod tests;
 
 pub use binding::Binding;
 #[cfg(test)]
-pub use binding::{MUTATING_BINDINGS, VALIDATING_BINDINGS};
+pub(crate) use binding::{MUTATING_BINDINGS, VALIDATING_BINDINGS};
 pub use mutating::Mutating;
 pub(crate) use mutating::mutating_files;
 pub use source::{MUTATING_NEEDS, VALIDATING_NEEDS};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The parameters of one binding; a policy is evaluated once with each, or once without.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Collected {
+pub(super) enum Collected {
     /// `params` is null.
     None,
     /// These parameters; without any, the policy is not evaluated.
@@ -20,7 +20,7 @@ pub enum Collected {
 ///
 /// # Errors
 /// If the API server does not serve the kind.
-pub async fn check_kind(parameters: Option<&Result<Arc<Parameters>, String>>) -> Result<(), String> {
+pub(super) async fn check_kind(parameters: Option<&Result<Arc<Parameters>, String>>) -> Result<(), String> {
     match parameters {
         None => Ok(()),
         Some(Err(why)) => Err(why.clone()),
@@ -33,7 +33,7 @@ pub async fn check_kind(parameters: Option<&Result<Arc<Parameters>, String>>) ->
 
 /// The reason why there are no parameters.
 #[derive(Debug)]
-pub enum Uncollected {
+pub(super) enum Uncollected {
     /// A configuration error, in kube-apiserver's text; the policy's failurePolicy decides.
     Misconfigured(String),
     /// The parameters are unknown, which cannot happen in kube-apiserver. The request is rejected whatever the failurePolicy:
@@ -61,7 +61,7 @@ fn unusable(kind: &ParameterKind, why: &Unusable) -> Uncollected {
 ///
 /// # Errors
 /// If the parameters cannot be read, or are required and missing; with kube-apiserver's text.
-pub async fn collect(
+pub(super) async fn collect(
     kind: Option<&ParameterKind>,
     parameters: Option<&Result<Arc<Parameters>, String>>,
     reference: Option<&ParameterReference>,

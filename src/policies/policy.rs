@@ -14,7 +14,7 @@ use std::fmt;
 
 /// A compiled policy.
 #[derive(Debug)]
-pub struct Policy<R> {
+pub(crate) struct Policy<R> {
     /// The name of the policy.
     pub name: Box<str>,
     /// Whether an annotation of the policy puts it in shadow mode.
@@ -36,7 +36,7 @@ pub struct Policy<R> {
 }
 
 /// The validations or mutations of one kind of policy.
-pub trait Rules: fmt::Debug + Send + Sync + Sized + 'static {
+pub(crate) trait Rules: fmt::Debug + Send + Sync + Sized + 'static {
     /// The kind of policy.
     type Source: Projection;
 
@@ -49,7 +49,7 @@ pub trait Rules: fmt::Debug + Send + Sync + Sized + 'static {
 }
 
 /// The fields that both kinds of policy have.
-pub struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     /// `metadata`
     pub metadata: &'a ObjectMeta,
     /// `matchConstraints`
@@ -66,7 +66,7 @@ pub struct Fields<'a> {
 
 impl<R: Rules> Policy<R> {
     /// Compiles a policy.
-    pub fn compile(source: &R::Source) -> Self {
+    pub(crate) fn compile(source: &R::Source) -> Self {
         let fields = R::fields(source);
         let mut compiler = Compiler::new(fields.parameter_kind.is_some());
         let variables = fields.variables.into_iter().flatten();
@@ -89,7 +89,7 @@ impl<R: Rules> Policy<R> {
     }
 
     /// Returns all expressions of the policy.
-    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expression> {
         let variables = self.variables.iter().map(|variable| &variable.expression);
         variables.chain(self.conditions.expressions()).chain(self.rules.expressions())
     }
@@ -97,7 +97,7 @@ impl<R: Rules> Policy<R> {
 
 /// The `paramKind` of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParameterKind {
+pub(crate) struct ParameterKind {
     api_version: String,
     kind: String,
 }
@@ -114,7 +114,7 @@ impl ParameterKind {
     ///
     /// # Errors
     /// If the version has two slashes.
-    pub fn parsed(&self) -> Result<GroupVersionKind, String> {
+    pub(crate) fn parsed(&self) -> Result<GroupVersionKind, String> {
         match split_api_version(&self.api_version) {
             (_, version) if version.contains('/') => {
                 Err(format!("unexpected GroupVersion string: {}", self.api_version))

@@ -11,7 +11,7 @@ use std::time::Duration;
 const MAX_TOLD: usize = 50;
 
 /// The policies in shadow mode of one phase of one request.
-pub struct Shadows<'a> {
+pub(super) struct Shadows<'a> {
     step: &'static str,
     metrics: &'a Metrics,
     decisions: usize,
@@ -19,7 +19,7 @@ pub struct Shadows<'a> {
 
 /// The decision that a policy in shadow mode would have made.
 #[derive(Debug, PartialEq)]
-pub struct Would {
+pub(crate) struct Would {
     /// The decision.
     pub decision: Decision,
     /// The code of the rejection; 0 without one.
@@ -32,18 +32,18 @@ pub struct Would {
 
 impl Would {
     /// Creates a decision without further details.
-    pub fn be(decision: Decision) -> Self {
+    pub(crate) fn be(decision: Decision) -> Self {
         Self { decision, code: 0, message: String::new(), paths: Vec::new() }
     }
 
     /// Creates the decision of a failure that the failurePolicy ignores or not.
-    pub fn fail(is_ignored: bool, code: u16, message: impl Into<String>) -> Self {
+    pub(crate) fn fail(is_ignored: bool, code: u16, message: impl Into<String>) -> Self {
         let decision = if is_ignored { Decision::FailedOpen } else { Decision::FailedClosed };
         Self { code, message: message.into(), ..Self::be(decision) }
     }
 
     /// Returns the decision that counts among several: the first rejection, then the first failure.
-    pub fn worst(all: impl Iterator<Item = Self>) -> Self {
+    pub(crate) fn worst(all: impl Iterator<Item = Self>) -> Self {
         let weight = |would: &Self| match would.decision {
             Decision::Denied => 0,
             Decision::FailedClosed => 1,
@@ -56,12 +56,12 @@ impl Would {
 
 impl<'a> Shadows<'a> {
     /// Creates the state of a phase: `admit` or `validating`.
-    pub fn new(step: &'static str, metrics: &'a Metrics) -> Self {
+    pub(super) fn new(step: &'static str, metrics: &'a Metrics) -> Self {
         Self { step, metrics, decisions: 0 }
     }
 
     /// Reports the decision of a policy for a binding; `None` if the policy failed before its bindings.
-    pub fn tell(
+    pub(super) fn tell(
         &mut self,
         attributes: &Attributes,
         (policy, binding): (&str, Option<&str>),

@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 
 /// A policy with its bindings.
 #[derive(Debug)]
-pub struct Hook<R, A> {
+pub(super) struct Hook<R, A> {
     /// The policy.
     pub policy: Arc<Policy<R>>,
     /// The bindings, by name.
@@ -42,13 +42,13 @@ pub struct Hook<R, A> {
 
 impl<R, A> Hook<R, A> {
     /// Returns the bindings, each with whether it is in shadow mode; bindings in shadow mode come last.
-    pub fn bound(&self) -> impl Iterator<Item = (&Binding<A>, bool)> {
+    pub(super) fn bound(&self) -> impl Iterator<Item = (&Binding<A>, bool)> {
         let bindings = self.bindings.iter().map(|binding| (&**binding, false));
         bindings.chain(self.shadows.iter().map(|binding| (&**binding, true)))
     }
 
     /// Whether the policy is in shadow mode for all its bindings.
-    pub fn is_shadow(&self) -> bool {
+    pub(super) fn is_shadow(&self) -> bool {
         self.is_shadow && self.bindings.is_empty()
     }
 }
@@ -58,7 +58,7 @@ type Made<R> = (Arc<<R as Rules>::Source>, Arc<Policy<R>>);
 
 /// The policies from files, by name, then those of the API that have bindings, by name (`compositePolicySource`).
 #[derive(Debug)]
-pub struct Policies<R: Rules, A> {
+pub(super) struct Policies<R: Rules, A> {
     files: Arc<Files<R, A>>,
     hooks: Vec<Hook<R, A>>,
     index: Index,
@@ -88,7 +88,7 @@ impl<R: Rules, A> Policies<R, A> {
     }
 
     /// Returns every invalid policy with its error.
-    pub fn problems(&self) -> impl Iterator<Item = (&str, String)> {
+    pub(super) fn problems(&self) -> impl Iterator<Item = (&str, String)> {
         self.hooks.iter().filter_map(|hook| {
             let compile = hook.policy.expressions().find_map(Expression::compile_error).map(str::to_owned);
             let unknown = || match hook.parameters.as_ref()? {
@@ -102,7 +102,7 @@ impl<R: Rules, A> Policies<R, A> {
 }
 
 /// `failed to find resource referenced by paramKind` of `ensureParamsForPolicyLocked`.
-pub fn unknown_kind(kind: &GroupVersionKind) -> String {
+pub(super) fn unknown_kind(kind: &GroupVersionKind) -> String {
     let api_version = kind.api_version();
     let api_version = if kind.group.is_empty() { format!("/{api_version}") } else { api_version };
     format!("failed to find resource referenced by paramKind: '{api_version}, Kind={}'", kind.kind)
@@ -112,14 +112,14 @@ pub fn unknown_kind(kind: &GroupVersionKind) -> String {
 type Sources<R, A> = (Arc<Files<R, A>>, Arc<Vec<Arc<<R as Rules>::Source>>>, Arc<Vec<Arc<Binding<A>>>>);
 
 /// The present policies of one plugin.
-pub struct Source<R: Rules, A: 'static> {
+pub(super) struct Source<R: Rules, A: 'static> {
     inner: Arc<Inner<R, A>>,
     // The task ends when the value is dropped.
     _compiling: Option<AbortOnDropHandle<()>>,
 }
 
 /// The policies in shadow mode, and the metrics that count them.
-pub struct Shadowing {
+pub(super) struct Shadowing {
     /// The policies that the command line names.
     pub named: Shadows,
     /// The plugin's type, as metrics label it.
@@ -144,7 +144,7 @@ where
 {
     /// Creates the source for these files and this cluster; inside a tokio runtime, a task compiles the policies before a request needs
     /// them.
-    pub fn new(
+    pub(super) fn new(
         cluster: Arc<Cluster>,
         discovery: Arc<Discovery>,
         files: manifests::Source<Files<R, A>>,
@@ -165,7 +165,7 @@ where
     }
 
     /// Returns the present policies. Those of the API may be slightly old: no request waits for a compilation.
-    pub fn policies(&self) -> Arc<Policies<R, A>> {
+    pub(super) fn policies(&self) -> Arc<Policies<R, A>> {
         if self.inner.is_kept.load(Ordering::Acquire) {
             let last = self.inner.policies.last();
             if Arc::ptr_eq(&last.files, &self.inner.files.load()) {

@@ -18,21 +18,21 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A plugin, and its metrics.
-pub struct World<P> {
+pub(super) struct World<P> {
     pub plugin: P,
     pub registry: Registry,
 }
 
 impl<P> World<P> {
     /// Whether the metrics have such a line.
-    pub fn has_metric(&self, line: &str) -> bool {
+    pub(super) fn has_metric(&self, line: &str) -> bool {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
         text.lines().any(|have| have == line)
     }
 }
 
 /// Creates a plugin over this state, with these options for policies.
-pub fn world_of<P>(
+pub(super) fn world_of<P>(
     state: FixedState,
     policies: &PolicyOptions,
     build: impl FnOnce(&Environment<'_>) -> prometheus::Result<P>,
@@ -52,38 +52,38 @@ pub fn world_of<P>(
     World { plugin: build(&environment).unwrap(), registry }
 }
 
-pub fn metrics() -> (Registry, Arc<Metrics>) {
+pub(super) fn metrics() -> (Registry, Arc<Metrics>) {
     let registry = Registry::new();
     let metrics = Arc::new(Metrics::new(&registry).unwrap());
     (registry, metrics)
 }
 
 /// The discovery of ConfigMaps alone.
-pub fn discovery() -> Arc<Discovery> {
+pub(super) fn discovery() -> Arc<Discovery> {
     let kind = GroupVersionKind::new("", "v1", "ConfigMap");
     let resource = Resource { kind, namespaced: true, verbs: Vec::new(), subresources: Default::default() };
     Discovery::fixed([(GroupVersionResource::new("", "v1", "configmaps"), resource)])
 }
 
 /// A state with the namespace `default` and these configmaps as parameters.
-pub fn state(parameters: Vec<Value>) -> FixedState {
+pub(super) fn state(parameters: Vec<Value>) -> FixedState {
     let labels = Texts::from_iter([("team".to_owned(), "red".to_owned())]);
     let namespace = Namespace { name: "default".into(), labels, ..Namespace::default() };
     FixedState { namespaces: vec![namespace], parameters, ..FixedState::default() }
 }
 
 /// An object with this name and spec.
-pub fn api<T: DeserializeOwned>(name: &str, spec: Value) -> T {
+pub(super) fn api<T: DeserializeOwned>(name: &str, spec: Value) -> T {
     serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
 }
 
 /// Constraints that match all configmaps.
-pub fn constraints() -> Value {
+pub(super) fn constraints() -> Value {
     json!({"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]})
 }
 
 /// Adds fields to an object.
-pub fn with(mut value: Value, fields: Value) -> Value {
+pub(super) fn with(mut value: Value, fields: Value) -> Value {
     if let (Value::Object(all), Value::Object(fields)) = (&mut value, fields) {
         all.extend(fields);
     }
@@ -91,7 +91,7 @@ pub fn with(mut value: Value, fields: Value) -> Value {
 }
 
 /// A create of a configmap by a user who has no permissions but `get`.
-pub fn create() -> Attributes {
+pub(super) fn create() -> Attributes {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": {"a": "1"}});
     let (kind, resource) =
         (GroupVersionKind::new("", "v1", "ConfigMap"), GroupVersionResource::new("", "v1", "configmaps"));

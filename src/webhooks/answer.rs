@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// The decision of a webhook.
 #[derive(Debug, Default)]
-pub struct Response {
+pub(super) struct Response {
     /// Whether the request may pass.
     pub allowed: bool,
     /// The reason of a rejection, or a further message.
@@ -27,7 +27,7 @@ pub struct Response {
 
 /// The reason why an answer is no decision.
 #[derive(Debug, PartialEq)]
-pub enum AnswerError {
+pub(super) enum AnswerError {
     /// The server answered with an error, or without a review; the code is for metrics.
     Call(String, u16),
     /// The review breaks a rule.
@@ -42,7 +42,12 @@ const UNAVAILABLE: u16 = 503;
 ///
 /// # Errors
 /// If the answer is not a valid review.
-pub fn read(answer: &Answer, version: ReviewVersion, uid: &str, mutating: bool) -> Result<Response, AnswerError> {
+pub(super) fn read(
+    answer: &Answer,
+    version: ReviewVersion,
+    uid: &str,
+    mutating: bool,
+) -> Result<Response, AnswerError> {
     let call = |text: String| AnswerError::Call(text, UNAVAILABLE);
     response::check(answer).map_err(|status| AnswerError::Call(status.message, status.code))?;
     let known = [ReviewVersion::V1.api_version(), ReviewVersion::V1Beta1.api_version()];

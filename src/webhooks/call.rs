@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// The reason why a hook's call does not let the request pass.
 #[derive(Debug)]
-pub enum CallError {
+pub(super) enum CallError {
     /// `ErrCallingWebhook`: the call failed, so that the failurePolicy decides. The code is for metrics.
     Calling {
         /// The reason.
@@ -35,7 +35,7 @@ impl CallError {
 
 /// The plugin that calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Caller {
+pub(super) enum Caller {
     /// MutatingAdmissionWebhook.
     Mutating,
     /// ValidatingAdmissionWebhook.
@@ -44,7 +44,7 @@ pub enum Caller {
 
 impl Caller {
     /// Returns the `type` label of the plugin's metrics.
-    pub fn label(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::Mutating => "admit",
             Self::Validating => "validating",
@@ -53,7 +53,7 @@ impl Caller {
 }
 
 /// A call that may be made: the review to send, and the deadline.
-pub struct Prepared {
+pub(super) struct Prepared {
     version: ReviewVersion,
     request: Request,
     deadline: Instant,
@@ -63,7 +63,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// Returns the object of the review, as JSON.
-    pub fn object(&self) -> &[u8] {
+    pub(super) fn object(&self) -> &[u8] {
         self.request.object()
     }
 }
@@ -72,7 +72,7 @@ impl Prepared {
 ///
 /// # Errors
 /// If the hook rejects the request, or cannot be called.
-pub async fn call(
+pub(super) async fn call(
     caller: Caller,
     hook: &Hook,
     attributes: &Attributes,
@@ -94,7 +94,7 @@ pub async fn call(
 ///
 /// # Errors
 /// If the hook cannot get this request.
-pub fn prepare(hook: &Hook, attributes: &Attributes, review: &Review) -> Result<Prepared, CallError> {
+pub(super) fn prepare(hook: &Hook, attributes: &Attributes, review: &Review) -> Result<Prepared, CallError> {
     if attributes.dry_run {
         match hook.side_effects {
             SideEffects::None => {}
@@ -119,7 +119,7 @@ pub fn prepare(hook: &Hook, attributes: &Attributes, review: &Review) -> Result<
 ///
 /// # Errors
 /// If no answer comes, or an invalid one.
-pub async fn exchange(
+pub(super) async fn exchange(
     caller: Caller,
     hook: &Hook,
     prepared: &Prepared,
@@ -138,7 +138,7 @@ pub async fn exchange(
 ///
 /// # Errors
 /// If the hook rejects the request.
-pub fn verdict(hook: &Hook, response: Response) -> Result<Response, CallError> {
+pub(super) fn verdict(hook: &Hook, response: Response) -> Result<Response, CallError> {
     if response.allowed {
         Ok(response)
     } else {
@@ -185,7 +185,7 @@ fn rejection(webhook: &str, status: Option<Status>) -> Status {
 }
 
 /// Counts a call and returns its outcome. A failed call is ignored if failurePolicy is `Ignore`; any other error refuses the request.
-pub fn settle(
+pub(super) fn settle(
     caller: Caller,
     hook: &Hook,
     attributes: &Attributes,
@@ -233,7 +233,7 @@ pub fn settle(
 
 /// The effect of a call on the request.
 #[derive(Debug)]
-pub enum Outcome {
+pub(super) enum Outcome {
     /// The hook allowed the request.
     Passed,
     /// The hook could not be called, and failurePolicy is `Ignore`.
@@ -244,12 +244,12 @@ pub enum Outcome {
 
 impl CallError {
     /// Creates the error of an answer that cannot be read, which the failurePolicy covers.
-    pub fn in_answer(reason: String, code: u16) -> Self {
+    pub(super) fn in_answer(reason: String, code: u16) -> Self {
         Self::Calling { reason, code }
     }
 
     /// `NewInternalError`, which no failurePolicy covers.
-    pub fn internal(why: impl std::fmt::Display) -> Self {
+    pub(super) fn internal(why: impl std::fmt::Display) -> Self {
         Self::Internal(Box::new(Status::internal_error(why)))
     }
 }

@@ -28,7 +28,7 @@ const DEFAULT_SERVICE_PORT: i32 = 443;
 
 /// An AdmissionReview version that this proxy can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReviewVersion {
+pub(super) enum ReviewVersion {
     /// `admission.k8s.io/v1`.
     V1,
     /// `admission.k8s.io/v1beta1`.
@@ -37,7 +37,7 @@ pub enum ReviewVersion {
 
 impl ReviewVersion {
     /// Returns the `apiVersion` of such a review.
-    pub fn api_version(self) -> &'static str {
+    pub(super) fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "admission.k8s.io/v1",
             Self::V1Beta1 => "admission.k8s.io/v1beta1",
@@ -47,7 +47,7 @@ impl ReviewVersion {
 
 /// The `sideEffects` of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SideEffects {
+pub(super) enum SideEffects {
     /// No value: an error in a dry run.
     Unset,
     /// `None` or `NoneOnDryRun`: no side effects in a dry run.
@@ -58,7 +58,7 @@ pub enum SideEffects {
 
 /// A compiled webhook, ready to be matched and called.
 #[derive(Debug)]
-pub struct Hook {
+pub(super) struct Hook {
     /// `<configuration>/<hook>/<n-th of that name>`, with the prefix `manifest/` if the configuration is from a file.
     pub uid: String,
     /// Whether the hook is in shadow mode: it is called, but decides nothing.
@@ -196,7 +196,7 @@ fn endpoint(name: &str, config: &WebhookClientConfig) -> Result<Endpoint, String
 
 /// All hooks of one kind at one time, in the order of their calls.
 #[derive(Debug, Default)]
-pub struct Hooks {
+pub(super) struct Hooks {
     all: Vec<Hook>,
     /// The number of hooks from files; they come first.
     from_files: usize,
@@ -205,7 +205,7 @@ pub struct Hooks {
 
 impl Hooks {
     /// Compiles MutatingWebhookConfigurations from files and from the API.
-    pub fn mutating(
+    pub(super) fn mutating(
         manifests: &[Arc<MutatingWebhookConfiguration>],
         stored: &[Arc<MutatingWebhookConfiguration>],
         clients: &Clients,
@@ -216,7 +216,7 @@ impl Hooks {
     }
 
     /// Compiles ValidatingWebhookConfigurations from files and from the API.
-    pub fn validating(
+    pub(super) fn validating(
         manifests: &[Arc<ValidatingWebhookConfiguration>],
         stored: &[Arc<ValidatingWebhookConfiguration>],
         clients: &Clients,
@@ -263,7 +263,7 @@ impl Hooks {
 
     /// Marks the named hooks as shadow hooks, and annotated hooks where annotations are obeyed. Counts the annotated hooks of this type.
     #[must_use]
-    pub fn with_shadows(mut self, shadows: &Shadows, step: &'static str, metrics: &shadow::Metrics) -> Self {
+    pub(super) fn with_shadows(mut self, shadows: &Shadows, step: &'static str, metrics: &shadow::Metrics) -> Self {
         let mut annotated = BTreeSet::new();
         for hook in &mut self.all {
             hook.is_shadow &= shadows.obey_annotations();
@@ -277,13 +277,13 @@ impl Hooks {
     }
 
     /// Returns the hook at this position.
-    pub fn at(&self, position: usize) -> Option<&Hook> {
+    pub(super) fn at(&self, position: usize) -> Option<&Hook> {
         self.all.get(position)
     }
 
     /// Returns the hooks that may match the request, whatever its object contains. A request on admission configuration matches only
     /// hooks from files, so that a hook from the API cannot block its own removal (`Webhook.Dispatch`).
-    pub fn candidates(&self, attributes: &Attributes, cluster: &Cluster) -> Candidates<'_, Hook> {
+    pub(super) fn candidates(&self, attributes: &Attributes, cluster: &Cluster) -> Candidates<'_, Hook> {
         let candidates = self.index.candidates(&self.all, |hook| Some(&hook.criteria), attributes, cluster);
         if is_exempt(attributes) { candidates.among_first(self.from_files) } else { candidates }
     }
@@ -293,7 +293,7 @@ impl Hooks {
 ///
 /// # Errors
 /// If a condition cannot be evaluated and failurePolicy is `Fail`.
-pub async fn meets_conditions(
+pub(super) async fn meets_conditions(
     step: &'static str,
     hook: &Hook,
     attributes: &Attributes,

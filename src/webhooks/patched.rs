@@ -10,7 +10,7 @@ use crate::status::{Status, invalid};
 use serde_json::{Map, Value};
 
 /// A patched object.
-pub struct Patched {
+pub(super) struct Patched {
     /// The object.
     pub object: Object,
     /// Whether the patch changed the object; defaults do not count.
@@ -23,7 +23,7 @@ pub struct Patched {
 ///
 /// # Errors
 /// If the patched value is not an object that can have this kind.
-pub fn decode(
+pub(super) fn decode(
     (before, is_defaulted): (&Object, bool),
     patched: Value,
     kind: &GroupVersionKind,

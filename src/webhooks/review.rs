@@ -14,7 +14,7 @@ use std::io;
 
 /// The parts of a review that all hooks of one wanted version share.
 #[derive(Debug)]
-pub struct Review {
+pub(super) struct Review {
     /// The text from `kind` up to the value of `object`.
     before: Bytes,
     object: Bytes,
@@ -24,7 +24,7 @@ pub struct Review {
 
 /// A review for one hook: its uid, and its text in pieces.
 #[derive(Debug)]
-pub struct Request {
+pub(super) struct Request {
     /// The uid that the answer must repeat.
     pub uid: String,
     /// The body.
@@ -33,7 +33,7 @@ pub struct Request {
 
 impl Request {
     /// Returns the object of the review, as JSON.
-    pub fn object(&self) -> &[u8] {
+    pub(super) fn object(&self) -> &[u8] {
         let [_, _, object, _] = &self.body;
         object
     }
@@ -135,7 +135,7 @@ impl Review {
     ///
     /// # Errors
     /// If a value has no JSON form, which cannot happen to a value that came as JSON.
-    pub fn new(
+    pub(super) fn new(
         attributes: &Attributes,
         wanted: &Wanted,
         new_object: Option<&Object>,
@@ -172,13 +172,13 @@ impl Review {
     ///
     /// # Errors
     /// If the object has no JSON form, as for [`Self::new`].
-    pub fn set_object(&mut self, changed: Option<&Object>) -> Result<(), serde_json::Error> {
+    pub(super) fn set_object(&mut self, changed: Option<&Object>) -> Result<(), serde_json::Error> {
         self.object = object(changed)?;
         Ok(())
     }
 
     /// Creates a review with a new uid. Only references to the text are copied.
-    pub fn request(&self, version: ReviewVersion) -> Request {
+    pub(super) fn request(&self, version: ReviewVersion) -> Request {
         let uid = uuid::Uuid::new_v4().to_string();
         let api_version = version.api_version();
         let start = format!(r#"{{"kind":"AdmissionReview","apiVersion":"{api_version}","request":{{"uid":"{uid}""#);

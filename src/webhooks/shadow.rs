@@ -25,7 +25,7 @@ static PROCESSOR: LazyLock<Processor> = LazyLock::new(|| Processor::new(1));
 
 /// The shadow hooks of one phase of one request; dropping the value ends their calls.
 #[derive(Default)]
-pub struct Shadows {
+pub(super) struct Shadows {
     calls: JoinSet<Report>,
     /// Reports of hooks that were not called.
     reports: Vec<Report>,
@@ -33,7 +33,7 @@ pub struct Shadows {
 
 impl Shadows {
     /// Calls the hook at this position among `hooks`, beside the hooks after it.
-    pub fn call(
+    pub(super) fn call(
         &mut self,
         caller: Caller,
         (hooks, index): (&Arc<Hooks>, usize),
@@ -63,7 +63,7 @@ impl Shadows {
     }
 
     /// Records that a shadow hook's match could not be decided, which would have rejected the request.
-    pub fn undecided(
+    pub(super) fn undecided(
         &mut self,
         caller: Caller,
         (hook, index): (&Hook, usize),
@@ -76,7 +76,7 @@ impl Shadows {
     }
 
     /// Waits for all calls and publishes the decisions that the hooks would have made.
-    pub async fn finish(mut self, attributes: &Attributes, metrics: &Metrics) {
+    pub(super) async fn finish(mut self, attributes: &Attributes, metrics: &Metrics) {
         while let Some(joined) = self.calls.join_next().await {
             match joined {
                 Ok(report) => self.reports.push(report),

@@ -32,14 +32,14 @@ use tokio::time::Instant;
 
 /// A pod that a ReplicaSet creates, in Go's JSON: 3.7 KB.
 #[allow(dead_code, reason = "not every user of this module needs it")]
-pub const POD_JSON: &[u8] = include_bytes!("../../e2e/bench/pod.json");
+pub(crate) const POD_JSON: &[u8] = include_bytes!("../../e2e/bench/pod.json");
 /// The pod of [`POD_JSON`] in protobuf.
 #[allow(dead_code, reason = "not every user of this module needs it")]
-pub const POD_PROTOBUF: &[u8] = include_bytes!("../../e2e/bench/pod.pb");
+pub(crate) const POD_PROTOBUF: &[u8] = include_bytes!("../../e2e/bench/pod.pb");
 
 /// The admission attributes of this object's create.
 #[allow(dead_code, reason = "not every user of this module needs it")]
-pub fn create(kind: &str, resource: &str, object: Object) -> Attributes {
+pub(crate) fn create(kind: &str, resource: &str, object: Object) -> Attributes {
     let (kind, resource) = (GroupVersionKind::new("", "v1", kind), GroupVersionResource::new("", "v1", resource));
     let deadline = Instant::now() + Duration::from_secs(600);
     Attributes {
@@ -52,7 +52,7 @@ pub fn create(kind: &str, resource: &str, object: Object) -> Attributes {
 
 /// A configuration of `count` webhooks for creates of a resource, each for a namespace that does not exist.
 #[allow(dead_code, reason = "not every user of this module needs it")]
-pub fn hooks_elsewhere(resource: &str, count: usize) -> String {
+pub(crate) fn hooks_elsewhere(resource: &str, count: usize) -> String {
     let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}]);
     let hook = |number: usize| {
         json!({"name": format!("hook-{number}.elsewhere.test"), "admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": rules,
@@ -67,9 +67,9 @@ pub fn hooks_elsewhere(resource: &str, count: usize) -> String {
 
 /// The URL path of validating webhook configurations.
 #[allow(dead_code, reason = "not every user of this module needs it")]
-pub const VALIDATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+pub(crate) const VALIDATING_HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-pub struct Front {
+pub(crate) struct Front {
     pub pipeline: Pipeline,
     connection: Arc<Connection>,
     drain: Drain,
@@ -77,7 +77,10 @@ pub struct Front {
 
 impl Front {
     /// Waits until all caches of the pipeline are synced. `wrap` may wrap the transport to the server.
-    pub async fn new(server: &Arc<embedded::Server>, wrap: impl FnOnce(SharedTransport) -> SharedTransport) -> Self {
+    pub(crate) async fn new(
+        server: &Arc<embedded::Server>,
+        wrap: impl FnOnce(SharedTransport) -> SharedTransport,
+    ) -> Self {
         let transport = wrap(Arc::new(server.clone()));
         let client = kube_client(Arc::new(server.clone()));
         let discovery = Discovery::start(Arc::new(server.clone()), client.clone(), discovery::Limits::default());
@@ -135,7 +138,7 @@ impl Front {
     }
 
     /// Sends one request and returns the code and body of the response.
-    pub async fn ask(&self, method: &str, uri: &str, content_type: &str, body: Bytes) -> (u16, Bytes) {
+    pub(crate) async fn ask(&self, method: &str, uri: &str, content_type: &str, body: Bytes) -> (u16, Bytes) {
         let mut request = Request::builder().method(method).uri(uri);
         if !content_type.is_empty() {
             request = request.header("content-type", content_type);

@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// The webhook; it runs until the process ends.
-pub struct Hook {
+pub(crate) struct Hook {
     port: u16,
     ca: String,
     connections: Arc<AtomicUsize>,
 }
 
 impl Hook {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let ca_key = KeyPair::generate().unwrap();
         let mut ca = CertificateParams::new(Vec::new()).unwrap();
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -51,12 +51,12 @@ impl Hook {
     }
 
     /// The number of connections that were made.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 
     /// A configuration of this kind with `count` webhooks, for config maps of this namespace.
-    pub fn configuration(&self, kind: &str, namespace: &str, path: &str, count: usize) -> String {
+    pub(crate) fn configuration(&self, kind: &str, namespace: &str, path: &str, count: usize) -> String {
         let hooks: Vec<Value> = (0..count)
             .map(|number| {
                 json!({

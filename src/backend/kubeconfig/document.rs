@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The fields of `clientcmd.api.Config` that clients need.
 #[derive(Default)]
-pub struct Document {
+pub(super) struct Document {
     pub clusters: BTreeMap<String, Cluster>,
     pub users: BTreeMap<String, User>,
     pub contexts: BTreeMap<String, Context>,
@@ -17,7 +17,7 @@ pub struct Document {
 }
 
 #[derive(Default)]
-pub struct Cluster {
+pub(super) struct Cluster {
     pub server: String,
     pub tls_server_name: String,
     pub insecure_skip_tls_verify: bool,
@@ -29,7 +29,7 @@ pub struct Cluster {
 
 /// `AuthInfo`. It has no `Debug`: most of it is secret.
 #[derive(Default)]
-pub struct User {
+pub(super) struct User {
     pub client_certificate: String,
     pub client_certificate_data: Vec<u8>,
     pub client_key: String,
@@ -47,7 +47,7 @@ pub struct User {
 }
 
 #[derive(Default)]
-pub struct Context {
+pub(super) struct Context {
     pub cluster: String,
     pub user: String,
 }
@@ -57,7 +57,7 @@ impl Document {
     ///
     /// # Errors
     /// If a field is invalid; with the place of the error, and never with the value there.
-    pub fn read(bytes: &[u8], folder: &Path) -> Result<Self, String> {
+    pub(super) fn read(bytes: &[u8], folder: &Path) -> Result<Self, String> {
         let value = decode::yaml(bytes)?.value;
         let fields = Fields::of("", Some(&value))?;
         let (version, kind) = (fields.text("apiVersion")?, fields.text("kind")?);

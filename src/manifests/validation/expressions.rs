@@ -31,14 +31,14 @@ impl Source<'_> {
 }
 
 /// `validateMatchConditionsExpression`
-pub fn match_condition(expression: &str, field: &str, has_parameters: bool, faults: &mut Faults) {
+pub(super) fn match_condition(expression: &str, field: &str, has_parameters: bool, faults: &mut Faults) {
     let declarations = Declarations { authorizer: true, ..Declarations::default() };
     let source = Source { field, text: expression, given: expression };
     source.check(&Compiler::new(has_parameters), declarations, &[Type::Bool], faults);
 }
 
 /// Validates the variables, and the validations or mutations, of a policy's spec. `policy` is the policy's name.
-pub fn policy(spec: &Value, policy: &str, is_validating: bool, faults: &mut Faults) {
+pub(super) fn policy(spec: &Value, policy: &str, is_validating: bool, faults: &mut Faults) {
     let has_parameters = spec.get("paramKind").is_some_and(|kind| !kind.is_null());
     let mut compiler = Compiler::new(has_parameters);
     let variables = items(spec, "variables");

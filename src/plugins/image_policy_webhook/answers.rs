@@ -12,7 +12,7 @@ use tokio::time::Instant;
 const ENTRIES: usize = 1024;
 
 /// The answers, by the hash of the review's spec, because the length of a spec is not bounded.
-pub struct Answers {
+pub(super) struct Answers {
     allow_ttl: Duration,
     deny_ttl: Duration,
     entry_bytes: usize,
@@ -21,14 +21,14 @@ pub struct Answers {
 
 impl Answers {
     /// An empty cache of about `bytes` bytes. An answer that is longer than its share is not cached.
-    pub fn new(allow_ttl: Duration, deny_ttl: Duration, bytes: usize) -> Self {
+    pub(super) fn new(allow_ttl: Duration, deny_ttl: Duration, bytes: usize) -> Self {
         let entries = u64::try_from(ENTRIES).unwrap_or(u64::MAX);
         let cache = Cache::builder().max_capacity(entries).eviction_policy(EvictionPolicy::lru()).build();
         Self { allow_ttl, deny_ttl, entry_bytes: bytes / ENTRIES, cache }
     }
 
     /// The answer about the spec, unless the answer has expired.
-    pub fn of(&self, spec: &str) -> Option<Arc<Verdict>> {
+    pub(super) fn of(&self, spec: &str) -> Option<Arc<Verdict>> {
         let key = key(spec);
         let (verdict, until) = self.cache.get(&key)?;
         if Instant::now() < until {
@@ -39,7 +39,7 @@ impl Answers {
     }
 
     /// Caches the answer about the spec.
-    pub fn remember(&self, spec: &str, verdict: &Arc<Verdict>) {
+    pub(super) fn remember(&self, spec: &str, verdict: &Arc<Verdict>) {
         let ttl = if verdict.allowed { self.allow_ttl } else { self.deny_ttl };
         if !ttl.is_zero() && verdict.size() <= self.entry_bytes {
             self.cache.insert(key(spec), (verdict.clone(), Instant::now() + ttl));

@@ -11,7 +11,7 @@ const MINUTE: i64 = 60 * SECOND;
 
 /// The configuration with all defaults.
 #[derive(Debug, PartialEq)]
-pub struct Configuration {
+pub(super) struct Configuration {
     /// The kubeconfig of the backend. A relative path starts in the working directory, as in kube-apiserver.
     pub kubeconfig_file: PathBuf,
     /// The time for which a positive answer is cached.
@@ -45,7 +45,7 @@ impl Configuration {
     ///
     /// # Errors
     /// If a field is invalid, with the field's name.
-    pub fn read(value: &Value) -> Result<Self, String> {
+    pub(super) fn read(value: &Value) -> Result<Self, String> {
         let root = value.as_object().ok_or("must be an object with imagePolicy")?;
         let none = Map::new();
         let fields = match field(root, "imagePolicy") {

@@ -17,7 +17,7 @@ const ANNOTATION_PART: &str = ".image-policy.k8s.io/";
 ///
 /// # Errors
 /// If the object is not a pod.
-pub fn spec(attributes: &Attributes) -> Result<String, WrongType> {
+pub(super) fn spec(attributes: &Attributes) -> Result<String, WrongType> {
     let pod = attributes.object.as_ref().ok_or(WrongType)?;
     // The API server does not store other changes of such a request (`dropNonEphemeralContainerUpdates`).
     let is_debugging = attributes.subresource == "ephemeralcontainers";
@@ -63,7 +63,7 @@ fn annotations(pod: &Object) -> Result<BTreeMap<&str, &str>, WrongType> {
 }
 
 /// The review with the spec, in kube-apiserver's encoding.
-pub fn body(spec: &str) -> String {
+pub(super) fn body(spec: &str) -> String {
     format!(
         "{{\"kind\":\"{KIND}\",\"apiVersion\":\"{API_VERSION}\",\"metadata\":{{}},\"spec\":{spec},\
          \"status\":{{\"allowed\":false}}}}\n"
@@ -72,7 +72,7 @@ pub fn body(spec: &str) -> String {
 
 /// The status of an answered review.
 #[derive(Debug, Default, PartialEq)]
-pub struct Verdict {
+pub(super) struct Verdict {
     /// Whether the pod may run its images.
     pub allowed: bool,
     /// The reason of a refusal.
@@ -86,7 +86,7 @@ impl Verdict {
     ///
     /// # Errors
     /// If the answer is not an ImageReview, in Go's words.
-    pub fn read(answer: &Map<String, Value>) -> Result<Self, String> {
+    pub(super) fn read(answer: &Map<String, Value>) -> Result<Self, String> {
         check_type(answer)?;
         let no_fields = Map::new();
         let object = |of: &'_ Map<String, Value>, field: &str, path: &str, of_type: &str| match of.get(field) {
@@ -120,7 +120,7 @@ impl Verdict {
     }
 
     /// The approximate size in bytes.
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         let pairs: usize = self.audit_annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
         self.reason.len() + pairs
     }

@@ -1,5 +1,5 @@
 //! Rules about parts of pods that several plugins share.
 
-pub mod pod;
-pub mod resources;
-pub mod toleration;
+pub(super) mod pod;
+pub(super) mod resources;
+pub(super) mod toleration;

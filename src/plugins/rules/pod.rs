@@ -5,17 +5,17 @@ use crate::object::quantity::Quantity;
 use serde_json::{Map, Value};
 
 /// The container lists of a pod spec in the order of `VisitContainersWithPath`.
-pub const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+pub(crate) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// The error for a value that should be a list of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WrongType;
+pub(crate) struct WrongType;
 
 /// The objects in the list at `spec.<field>`; empty if the list is missing or null.
 ///
 /// # Errors
 /// If the list, or the spec around it, is of another type.
-pub fn spec_list<'a>(pod: &'a Object, field: &str) -> Result<Vec<&'a Map<String, Value>>, WrongType> {
+pub(crate) fn spec_list<'a>(pod: &'a Object, field: &str) -> Result<Vec<&'a Map<String, Value>>, WrongType> {
     let spec = match pod.get(&["spec"]) {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(spec) => spec.as_object().ok_or(WrongType)?,
@@ -28,7 +28,7 @@ pub fn spec_list<'a>(pod: &'a Object, field: &str) -> Result<Vec<&'a Map<String,
 }
 
 /// Whether the pod requests neither CPU nor memory (`qos.GetPodQOS`). A class in the pod's status takes precedence.
-pub fn is_best_effort(pod: &Object) -> bool {
+pub(crate) fn is_best_effort(pod: &Object) -> bool {
     let class = pod.str(&["status", "qosClass"]);
     if !class.is_empty() {
         return class == "BestEffort";
@@ -37,7 +37,7 @@ pub fn is_best_effort(pod: &Object) -> bool {
 }
 
 /// Whether the pod's containers, or the pod as a whole, request neither CPU nor memory (`qos.ComputePodQOS`).
-pub fn asks_for_nothing(pod: &Object) -> bool {
+pub(crate) fn asks_for_nothing(pod: &Object) -> bool {
     let asks = |resources: Option<&Value>| {
         let lists = ["requests", "limits"].into_iter().filter_map(|list| resources?.get(list));
         lists
@@ -67,7 +67,7 @@ const SECRET_SOURCES: [(&str, &str); 11] = [
 ];
 
 /// Whether the pod names a secret anywhere (`podutil.VisitPodSecretNames`).
-pub fn references_secrets(pod: &Object) -> bool {
+pub(crate) fn references_secrets(pod: &Object) -> bool {
     let is_named = |value: &Value, pointer: &str| {
         value.pointer(pointer).and_then(Value::as_str).is_some_and(|name| !name.is_empty())
     };
@@ -94,7 +94,7 @@ pub fn references_secrets(pod: &Object) -> bool {
 ///
 /// # Errors
 /// As [`spec_list`]; `change` may have changed some objects before the error.
-pub fn change_spec_list(
+pub(crate) fn change_spec_list(
     pod: &mut Object,
     field: &str,
     mut change: impl FnMut(&mut Map<String, Value>) -> Result<(), WrongType>,

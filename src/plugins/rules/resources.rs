@@ -6,23 +6,23 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Quantities by resource.
-pub type ResourceList = BTreeMap<String, Quantity>;
+pub(crate) type ResourceList = BTreeMap<String, Quantity>;
 
 /// The resource list in a field of an object; empty if the field is missing.
-pub fn resource_list(value: Option<&Value>) -> ResourceList {
+pub(crate) fn resource_list(value: Option<&Value>) -> ResourceList {
     let fields = value.and_then(Value::as_object).into_iter().flat_map(Map::iter);
     fields.map(|(name, quantity)| (name.clone(), Quantity::of(Some(quantity)))).collect()
 }
 
 /// Adds each quantity (`addResourceList`).
-pub fn add(to: &mut ResourceList, other: &ResourceList) {
+pub(crate) fn add(to: &mut ResourceList, other: &ResourceList) {
     for (name, quantity) in other {
         to.entry(name.clone()).and_modify(|sum| *sum = sum.plus(*quantity)).or_insert(*quantity);
     }
 }
 
 /// Raises each quantity to the larger one of the two lists (`maxResourceList`).
-pub fn raise(to: &mut ResourceList, other: &ResourceList) {
+pub(crate) fn raise(to: &mut ResourceList, other: &ResourceList) {
     for (name, quantity) in other {
         let most = to.entry(name.clone()).or_insert(*quantity);
         if quantity > most {
@@ -32,13 +32,13 @@ pub fn raise(to: &mut ResourceList, other: &ResourceList) {
 }
 
 /// Whether an init container runs beside the other containers.
-pub fn is_sidecar(container: &Value) -> bool {
+pub(crate) fn is_sidecar(container: &Value) -> bool {
     container.get("restartPolicy").is_some_and(|policy| policy == "Always")
 }
 
 /// The resources that all containers of a pod need: the sum of the containers that run at the same time, or an init container with the
 /// sidecars before it, if that is more (`AggregateContainerRequests`). `of` returns the needs of a container.
-pub fn aggregate(pod: &Object, of: impl Fn(&Value) -> ResourceList) -> ResourceList {
+pub(crate) fn aggregate(pod: &Object, of: impl Fn(&Value) -> ResourceList) -> ResourceList {
     let mut total = ResourceList::new();
     for container in pod.items(&["spec", "containers"]) {
         add(&mut total, &of(container));
@@ -61,7 +61,7 @@ pub fn aggregate(pod: &Object, of: impl Fn(&Value) -> ResourceList) -> ResourceL
 
 /// The requests of a pod: pod-level requests take precedence over the sum of the containers; the pod's overhead is added
 /// (`resource.PodRequests`).
-pub fn pod_requests(pod: &Object) -> ResourceList {
+pub(crate) fn pod_requests(pod: &Object) -> ResourceList {
     let of =
         |container: &Value| resource_list(container.get("resources").and_then(|resources| resources.get("requests")));
     let mut total = aggregate(pod, of);
@@ -72,7 +72,7 @@ pub fn pod_requests(pod: &Object) -> ResourceList {
 }
 
 /// Whether a pod-level request may have this resource (`resource.IsSupportedPodLevelResource`).
-pub fn is_pod_level(name: &str) -> bool {
+pub(crate) fn is_pod_level(name: &str) -> bool {
     ["cpu", "memory"].contains(&name) || name.starts_with("hugepages-")
 }
 

@@ -27,7 +27,7 @@ impl<'a> Toleration<'a> {
 }
 
 /// The error of a pod that has too many tolerations to merge.
-pub const TOO_MANY: &str = "spec.tolerations: there are too many to be merged with others";
+pub(crate) const TOO_MANY: &str = "spec.tolerations: there are too many to be merged with others";
 
 /// The number of pairs of tolerations that a merge may compare, which bounds the time of a request.
 const MAX_PAIRS: usize = if cfg!(test) { 1 << 12 } else { 1 << 26 };
@@ -54,7 +54,7 @@ fn is_superset(one: &Toleration<'_>, other: &Toleration<'_>) -> bool {
 }
 
 /// Merges two lists, without tolerations that another one covers (`tolerations.MergeTolerations`); `None` if the lists are too long.
-pub fn merge(first: &[Value], second: &[Value]) -> Option<Vec<Value>> {
+pub(crate) fn merge(first: &[Value], second: &[Value]) -> Option<Vec<Value>> {
     let all: Vec<(&Value, Toleration<'_>)> =
         first.iter().chain(second).map(|value| (value, Toleration::of(value))).collect();
     if all.len().saturating_mul(all.len()) > MAX_PAIRS {
@@ -73,7 +73,7 @@ pub fn merge(first: &[Value], second: &[Value]) -> Option<Vec<Value>> {
 }
 
 /// Whether the whitelist covers all the tolerations (`tolerations.VerifyAgainstWhitelist`). An empty whitelist allows everything.
-pub fn are_allowed(tolerations: &[Value], whitelist: &[Value]) -> bool {
+pub(crate) fn are_allowed(tolerations: &[Value], whitelist: &[Value]) -> bool {
     let index = Whitelist::of(whitelist);
     whitelist.is_empty() || tolerations.iter().all(|toleration| index.covers(&Toleration::of(toleration)))
 }
@@ -121,13 +121,13 @@ impl<'a> Whitelist<'a> {
 }
 
 /// Whether both tolerations are for the same taint (`Toleration.MatchToleration`).
-pub fn are_about_the_same(one: &Value, other: &Value) -> bool {
+pub(crate) fn are_about_the_same(one: &Value, other: &Value) -> bool {
     let (one, other) = (Toleration::of(one), Toleration::of(other));
     Toleration { seconds: None, ..one } == Toleration { seconds: None, ..other }
 }
 
 /// Whether all fields of both tolerations are equal.
-pub fn are_equal(one: &Value, other: &Value) -> bool {
+pub(crate) fn are_equal(one: &Value, other: &Value) -> bool {
     Toleration::of(one) == Toleration::of(other)
 }
 

@@ -13,7 +13,7 @@ use uuid::Uuid;
 ///
 /// # Errors
 /// If an operation is invalid, or does not apply.
-pub fn apply(object: &Object, operations: &Value<'_>) -> Result<Option<Json>, String> {
+pub(super) fn apply(object: &Object, operations: &Value<'_>) -> Result<Option<Json>, String> {
     let patch = Patch::new(list(operations)?);
     match patch.apply(object) {
         Ok(patched) => Ok(Some(patched)),

@@ -21,7 +21,7 @@ const UNDESCRIBED: [(&str, &str); 3] =
     [("autoscaling", "Scale"), ("policy", "Eviction"), ("authentication.k8s.io", "TokenRequest")];
 
 /// The reason why a mutation has no result.
-pub enum Refusal {
+pub(super) enum Refusal {
     /// An error of the policy or of the object; the failurePolicy decides.
     Error(String),
     /// An error of neither: it ends the request.
@@ -29,7 +29,7 @@ pub enum Refusal {
 }
 
 /// The type of the object's kind.
-pub enum Kind {
+pub(super) enum Kind {
     /// A built-in kind with a type.
     BuiltIn(&'static schema::Type),
     /// A built-in kind that no OpenAPI document describes.
@@ -43,7 +43,7 @@ impl Kind {
     ///
     /// # Errors
     /// If the kind is unknown.
-    pub async fn find(
+    pub(super) async fn find(
         cluster: &Cluster,
         resource: &GroupVersionResource,
         kind: &GroupVersionKind,

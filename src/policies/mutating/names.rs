@@ -7,7 +7,7 @@ use crate::cel::{Value, work};
 ///
 /// # Errors
 /// If type names do not match; the text has them all.
-pub fn check(value: &Value<'_>) -> Result<(), String> {
+pub(super) fn check(value: &Value<'_>) -> Result<(), String> {
     let Value::Struct(made) = value else { return Ok(()) };
     let mut errors = Vec::new();
     collect(value, &made.name, &mut errors);

@@ -6,11 +6,11 @@ use crate::policies::policy::{Fields, Rules};
 use k8s_openapi::api::admissionregistration::v1::{self as api, MutatingAdmissionPolicy};
 
 /// A compiled policy.
-pub type Policy = crate::policies::policy::Policy<Mutations>;
+pub(super) type Policy = crate::policies::policy::Policy<Mutations>;
 
 /// The mutations of a policy.
 #[derive(Debug)]
-pub struct Mutations {
+pub(crate) struct Mutations {
     /// The mutations in their order.
     pub mutations: Box<[Mutation]>,
     /// Whether reinvocationPolicy is `IfNeeded`: the policy is called again if the object changes after it.
@@ -19,7 +19,7 @@ pub struct Mutations {
 
 /// A change to an object.
 #[derive(Debug)]
-pub enum Mutation {
+pub(crate) enum Mutation {
     /// Merges an apply configuration into the object.
     Apply(Expression),
     /// Applies a JSON patch to the object.
@@ -44,7 +44,7 @@ impl Mutation {
     }
 
     /// Returns the expression of the change.
-    pub fn expression(&self) -> &Expression {
+    pub(crate) fn expression(&self) -> &Expression {
         let (Self::Apply(expression) | Self::JsonPatch(expression)) = self;
         expression
     }

@@ -6,11 +6,11 @@ use std::collections::HashSet;
 
 /// A policy, a binding and a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key(String, String, Option<(String, String)>);
+pub(super) struct Key(String, String, Option<(String, String)>);
 
 impl Key {
     /// Creates the key of one call.
-    pub fn new(policy: &str, binding: &str, parameter: Option<&Parameter>) -> Self {
+    pub(super) fn new(policy: &str, binding: &str, parameter: Option<&Parameter>) -> Self {
         let parameter = parameter.map(|parameter| {
             let (namespace, name) = parameter.identity();
             (namespace.to_owned(), name.to_owned())
@@ -21,7 +21,7 @@ impl Key {
 
 /// The calls of the first pass, and those that the second must repeat.
 #[derive(Debug, Default)]
-pub struct Reinvocation {
+pub(super) struct Reinvocation {
     /// Reinvocable policies that were called since the object last changed.
     asked: HashSet<Key>,
     /// Policies to call in the second pass.
@@ -32,27 +32,27 @@ pub struct Reinvocation {
 
 impl Reinvocation {
     /// Records a call of a reinvocable policy.
-    pub fn add(&mut self, key: Key) {
+    pub(super) fn add(&mut self, key: Key) {
         self.asked.insert(key);
     }
 
     /// Records a change of the object: the policies called before it are called again.
-    pub fn require(&mut self) {
+    pub(super) fn require(&mut self) {
         self.again.extend(self.asked.drain());
     }
 
     /// Whether a policy is to be called in the second pass.
-    pub fn is_required(&self, key: &Key) -> bool {
+    pub(super) fn is_required(&self, key: &Key) -> bool {
         self.again.contains(key)
     }
 
     /// Keeps the object at the end of a pass.
-    pub fn remember(&mut self, object: Option<&Object>) {
+    pub(super) fn remember(&mut self, object: Option<&Object>) {
         self.last = if self.asked.is_empty() { None } else { object.cloned() };
     }
 
     /// Whether the object changed since the end of the last pass.
-    pub fn is_changed(&self, object: Option<&Object>) -> bool {
+    pub(super) fn is_changed(&self, object: Option<&Object>) -> bool {
         !self.asked.is_empty() && self.last.as_ref() != object
     }
 }

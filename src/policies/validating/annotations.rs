@@ -11,11 +11,11 @@ const VALUE_BYTES: usize = 10 * 1024;
 
 /// The annotations of one policy, over all its bindings (`auditAnnotationCollector`).
 #[derive(Debug, Default)]
-pub struct Collector(Vec<(String, Vec<String>)>);
+pub(super) struct Collector(Vec<(String, Vec<String>)>);
 
 impl Collector {
     /// Adds a value, unless the key has that value already.
-    pub fn add(&mut self, key: &str, value: &str) {
+    pub(super) fn add(&mut self, key: &str, value: &str) {
         let cut = value.as_bytes().get(..VALUE_BYTES).unwrap_or(value.as_bytes());
         let value = String::from_utf8_lossy(cut).into_owned();
         match self.0.iter_mut().find(|(known, _)| known == key) {
@@ -26,7 +26,7 @@ impl Collector {
     }
 
     /// Publishes the annotations under the policy's name.
-    pub fn publish(self, policy: &str, annotations: &Annotations) {
+    pub(super) fn publish(self, policy: &str, annotations: &Annotations) {
         for (key, values) in self.0 {
             annotations.add(format!("{policy}/{key}"), values.join(", "));
         }
@@ -34,7 +34,7 @@ impl Collector {
 }
 
 /// Publishes a failure, unless another failure was published before: the key has room for one.
-pub fn publish_failure(
+pub(super) fn publish_failure(
     annotations: &Annotations,
     (policy, binding): (&str, &str),
     index: usize,

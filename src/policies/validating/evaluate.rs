@@ -19,7 +19,7 @@ const MESSAGE_BYTES: usize = 5 * 1024;
 
 /// The result of one evaluation.
 #[derive(Debug, Default, PartialEq)]
-pub struct Evaluation {
+pub(crate) struct Evaluation {
     /// The failed validations.
     pub failures: Vec<Failure>,
     /// The audit annotations.
@@ -28,7 +28,7 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// Returns the decision that these actions of a binding lead to.
-    pub fn would(&self, actions: &[Action]) -> Would {
+    pub(crate) fn would(&self, actions: &[Action]) -> Would {
         let denies = actions.contains(&Action::Deny);
         let of_failures = self.failures.iter().filter_map(|failure| match &failure.reason {
             None if !failure.denies || denies => Some(Would::fail(!failure.denies, code(None), &*failure.message)),
@@ -47,7 +47,7 @@ impl Evaluation {
 }
 
 /// Returns the code of a rejection for this reason.
-pub fn code(reason: Option<&str>) -> u16 {
+pub(super) fn code(reason: Option<&str>) -> u16 {
     match reason {
         Some("Forbidden") => 403,
         Some("Unauthorized") => 401,
@@ -58,7 +58,7 @@ pub fn code(reason: Option<&str>) -> u16 {
 
 /// A validation that is false, or that cannot be evaluated (`PolicyDecision`).
 #[derive(Debug, PartialEq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// The index of the policy's validation.
     pub index: usize,
     /// Whether the failure counts against the request; errors may be ignored.
@@ -73,7 +73,7 @@ pub struct Failure {
 
 /// The result of one audit annotation (`PolicyAuditAnnotation`).
 #[derive(Debug, PartialEq)]
-pub enum Told {
+pub(crate) enum Told {
     /// A key with a value.
     Value(String, String),
     /// An error, which rejects the request.
@@ -85,7 +85,7 @@ impl Policy {
     ///
     /// # Errors
     /// If the evaluation has to be repeated.
-    pub fn evaluate(
+    pub(crate) fn evaluate(
         &self,
         shown: &Shown<'_>,
         parameters: Option<&Json>,

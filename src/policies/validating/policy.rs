@@ -6,11 +6,11 @@ use crate::policies::policy::{Fields, Rules};
 use k8s_openapi::api::admissionregistration::v1::{self as api, ValidatingAdmissionPolicy};
 
 /// A compiled policy.
-pub type Policy = crate::policies::policy::Policy<Validations>;
+pub(super) type Policy = crate::policies::policy::Policy<Validations>;
 
 /// The rules of a policy.
 #[derive(Debug)]
-pub struct Validations {
+pub(crate) struct Validations {
     /// The validations.
     pub validations: Box<[Validation]>,
     /// The audit annotations.
@@ -19,7 +19,7 @@ pub struct Validations {
 
 /// A condition on the request.
 #[derive(Debug)]
-pub struct Validation {
+pub(crate) struct Validation {
     /// The expression that must be true.
     pub expression: Expression,
     /// The message of a failure.
@@ -32,7 +32,7 @@ pub struct Validation {
 
 /// An audit annotation.
 #[derive(Debug)]
-pub struct Annotation {
+pub(crate) struct Annotation {
     /// The second half of the annotation's key.
     pub key: String,
     /// The expression of the value.

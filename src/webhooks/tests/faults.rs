@@ -22,27 +22,27 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// A connection before TLS, or under TLS.
-pub type Plain = TcpStream;
-pub type Secure = TlsStream<TcpStream>;
+pub(super) type Plain = TcpStream;
+pub(super) type Secure = TlsStream<TcpStream>;
 type Behaviour<S> = Arc<dyn Fn(S, Told) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// The input of a connection's behaviour: the connection's number, and the signal that the test has finished.
 #[derive(Clone)]
-pub struct Told {
+pub(super) struct Told {
     pub number: usize,
     released: watch::Receiver<bool>,
 }
 
 impl Told {
     /// Waits until the test has finished.
-    pub async fn release(&mut self) {
+    pub(super) async fn release(&mut self) {
         self.released.wait_for(|released| *released).await.ok();
     }
 }
 
 /// The behaviour of a server on each of its connections.
 #[derive(Clone)]
-pub enum Misbehaviour {
+pub(super) enum Misbehaviour {
     /// Before TLS.
     Early(Behaviour<Plain>),
     /// Under TLS, with the protocols that the server offers.
@@ -50,21 +50,21 @@ pub enum Misbehaviour {
 }
 
 /// Creates a misbehaviour before TLS.
-pub fn early<F: Future<Output = ()> + Send + 'static>(
+pub(super) fn early<F: Future<Output = ()> + Send + 'static>(
     behave: impl Fn(Plain, Told) -> F + Send + Sync + 'static,
 ) -> Misbehaviour {
     Misbehaviour::Early(Arc::new(move |stream, told| Box::pin(behave(stream, told))))
 }
 
 /// Creates a misbehaviour under TLS.
-pub fn late<F: Future<Output = ()> + Send + 'static>(
+pub(super) fn late<F: Future<Output = ()> + Send + 'static>(
     behave: impl Fn(Secure, Told) -> F + Send + Sync + 'static,
 ) -> Misbehaviour {
     Misbehaviour::Late(Arc::new(move |stream, told| Box::pin(behave(stream, told))), Vec::new())
 }
 
 /// A server that misbehaves, on a thread of its own: all tasks of the test's runtime belong to the client.
-pub struct Faulty {
+pub(super) struct Faulty {
     pub port: u16,
     pub ca: String,
     accepted: Arc<AtomicUsize>,
@@ -83,12 +83,12 @@ impl Drop for Counted {
 }
 
 impl Faulty {
-    pub fn start(misbehaviour: Misbehaviour) -> Self {
+    pub(super) fn start(misbehaviour: Misbehaviour) -> Self {
         Self::with_certificate(misbehaviour, |_| ())
     }
 
     /// Starts a server with a certificate that is changed before it is signed.
-    pub fn with_certificate(misbehaviour: Misbehaviour, change: impl FnOnce(&mut CertificateParams)) -> Self {
+    pub(super) fn with_certificate(misbehaviour: Misbehaviour, change: impl FnOnce(&mut CertificateParams)) -> Self {
         let (ca, issuer) = authority();
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec!["127.0.0.1".into(), "hook.default.svc".into()]).unwrap();
@@ -142,22 +142,22 @@ impl Faulty {
         Self { port, ca, accepted, open, released, thread: Some(thread) }
     }
 
-    pub fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("https://127.0.0.1:{}/x", self.port)
     }
 
     /// Returns the number of accepted connections.
-    pub fn accepted(&self) -> usize {
+    pub(super) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
 
     /// Returns the number of open connections.
-    pub fn open(&self) -> usize {
+    pub(super) fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
     /// A hook at this server, with a timeout of a second unless `fields` has another.
-    pub fn hook(&self, fields: Value) -> Value {
+    pub(super) fn hook(&self, fields: Value) -> Value {
         let mut all =
             json!({"timeoutSeconds": 1, "clientConfig": {"url": self.url(), "caBundle": STANDARD.encode(&self.ca)}});
         for (field, value) in fields.as_object().unwrap() {
@@ -175,7 +175,7 @@ impl Drop for Faulty {
 }
 
 /// Waits until the condition holds.
-pub async fn eventually(what: &str, is_so: impl Fn() -> bool) {
+pub(super) async fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let waiting = async {
         while !is_so() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -186,12 +186,12 @@ pub async fn eventually(what: &str, is_so: impl Fn() -> bool) {
 
 /// Returns the client's error when a hook at such a server fails. Calls the hook twice, with failurePolicy Ignore and Fail. Both calls end
 /// by the hook's timeout of a second, and leave neither tasks nor connections behind.
-pub async fn failure(server: &Faulty) -> String {
+pub(super) async fn failure(server: &Faulty) -> String {
     failure_with(server, configmap()).await
 }
 
 /// As `failure`, with this object.
-pub async fn failure_with(server: &Faulty, object: Value) -> String {
+pub(super) async fn failure_with(server: &Faulty, object: Value) -> String {
     let tasks = || Handle::current().metrics().num_alive_tasks();
     let before = tasks();
     let mut heard = String::new();
@@ -218,24 +218,24 @@ pub async fn failure_with(server: &Faulty, object: Value) -> String {
 }
 
 /// Replaces addresses, since the ports of a connection differ from run to run.
-pub fn without_ports(text: &str) -> String {
+pub(super) fn without_ports(text: &str) -> String {
     let words = text.split(' ').map(|word| if word.contains("->") { "FROM->TO:" } else { word });
     words.collect::<Vec<_>>().join(" ")
 }
 
 /// Reads until the stream ends.
-pub async fn drain(stream: &mut (impl AsyncReadExt + Unpin)) {
+pub(super) async fn drain(stream: &mut (impl AsyncReadExt + Unpin)) {
     let mut buffer = vec![0; 65536];
     while matches!(stream.read(&mut buffer).await, Ok(1..)) {}
 }
 
 /// Closes a connection so that the other side gets an error.
-pub fn reset(stream: &TcpStream) {
+pub(super) fn reset(stream: &TcpStream) {
     socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO)).unwrap();
 }
 
 /// Returns the body of an HTTP/1.1 request once it is complete; `None` at the end of the connection.
-pub async fn request(stream: &mut Secure) -> Option<Value> {
+pub(super) async fn request(stream: &mut Secure) -> Option<Value> {
     let mut seen = Vec::new();
     loop {
         let mut buffer = vec![0; 65536];
@@ -249,18 +249,18 @@ pub async fn request(stream: &mut Secure) -> Option<Value> {
 }
 
 /// A review that allows the request.
-pub fn allowed(review: &Value) -> String {
+pub(super) fn allowed(review: &Value) -> String {
     let response = json!({"uid": review["request"]["uid"], "allowed": true});
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}).to_string()
 }
 
 /// The HTTP/1.1 answer with a review that allows the request.
-pub fn answer(review: &Value) -> String {
+pub(super) fn answer(review: &Value) -> String {
     let body = allowed(review);
     format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
 /// Writes, whether the other side reads or not; returns whether the write succeeded.
-pub async fn write(stream: &mut (impl AsyncWriteExt + Unpin), bytes: impl AsRef<[u8]>) -> bool {
+pub(super) async fn write(stream: &mut (impl AsyncWriteExt + Unpin), bytes: impl AsRef<[u8]>) -> bool {
     stream.write_all(bytes.as_ref()).await.is_ok() && stream.flush().await.is_ok()
 }

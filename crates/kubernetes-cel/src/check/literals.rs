@@ -11,7 +11,7 @@ use crate::value::Value;
 use std::collections::HashMap;
 
 /// Records the validators' errors in a tree that type checks.
-pub fn validate(ast: &Ast, types: &HashMap<Id, Type>, environment: &Environment, errors: &mut Errors) {
+pub(super) fn validate(ast: &Ast, types: &HashMap<Id, Type>, environment: &Environment, errors: &mut Errors) {
     let mut validator = Validator { ast, types, environment, errors };
     validator.visit(&ast.root, false);
 }

@@ -11,7 +11,7 @@ const MAX_STEPS: usize = 10_000_000;
 
 /// The types of type parameters so far.
 #[derive(Debug, Default)]
-pub struct Substitutions {
+pub(super) struct Substitutions {
     known: HashMap<Arc<str>, Type>,
     /// Previous entries, to undo a failed assignment.
     journal: Vec<(Arc<str>, Option<Type>)>,
@@ -21,18 +21,18 @@ pub struct Substitutions {
 
 impl Substitutions {
     /// Whether a type is assignable to another one. If so, records the types of parameters (`isAssignable`).
-    pub fn assign(&mut self, from: &Type, to: &Type) -> bool {
+    pub(super) fn assign(&mut self, from: &Type, to: &Type) -> bool {
         self.attempt(|known| known.assignable(from, to))
     }
 
     /// Whether several types are assignable, as [`Self::assign`] (`isAssignableList`).
-    pub fn assign_all(&mut self, from: &[Type], to: &[Type]) -> bool {
+    pub(super) fn assign_all(&mut self, from: &[Type], to: &[Type]) -> bool {
         self.attempt(|known| known.all_assignable(from.iter(), to.iter()))
     }
 
     /// Replaces type parameters by their types; with `dynamic`, unknown parameters become dyn (`substitute`). Omits parts that would make
     /// the type too large.
-    pub fn substitute(&self, of: &Type, dynamic: bool) -> Type {
+    pub(super) fn substitute(&self, of: &Type, dynamic: bool) -> Type {
         self.put_in(of, dynamic, &mut (2 * MAX_TYPES))
     }
 
@@ -161,7 +161,7 @@ impl Substitutions {
 }
 
 /// The more general of two compatible types (`mostGeneral`).
-pub fn most_general<'t>(first: &'t Type, second: &'t Type) -> &'t Type {
+pub(super) fn most_general<'t>(first: &'t Type, second: &'t Type) -> &'t Type {
     if is_as_general(first, second) { first } else { second }
 }
 

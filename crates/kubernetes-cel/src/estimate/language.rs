@@ -4,9 +4,9 @@ use super::{Argument, Call, Estimator, Range};
 use crate::ast::Expr;
 
 /// `StringTraversalCostFactor`
-pub const TRAVERSAL: f64 = 0.1;
+pub(super) const TRAVERSAL: f64 = 0.1;
 /// `RegexStringLengthCostFactor`
-pub const REGEX: f64 = 0.25;
+pub(super) const REGEX: f64 = 0.25;
 
 impl<'c> Estimator<'c> {
     /// The cost of a call of an overload, its arguments included.

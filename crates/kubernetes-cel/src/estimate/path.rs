@@ -6,7 +6,7 @@ use std::rc::Rc;
 /// The names of fields after a variable's. A path works like a Go slice: two paths that were appended to one share its memory while
 /// capacity lasts, and the later one overwrites the earlier. cel-go's estimates depend on this.
 #[derive(Clone, Default)]
-pub struct Path {
+pub(super) struct Path {
     memory: Rc<RefCell<Vec<Rc<str>>>>,
     capacity: usize,
     length: usize,
@@ -14,12 +14,12 @@ pub struct Path {
 
 impl Path {
     /// The path of a variable.
-    pub fn of(variable: &str) -> Self {
+    pub(super) fn of(variable: &str) -> Self {
         Self { memory: Rc::new(RefCell::new(vec![variable.into()])), capacity: 1, length: 1 }
     }
 
     /// Appends a name (`append`).
-    pub fn append(&self, name: &str) -> Self {
+    pub(super) fn append(&self, name: &str) -> Self {
         let mut memory = self.memory.borrow_mut();
         if self.length < self.capacity {
             match memory.get_mut(self.length) {
@@ -34,12 +34,12 @@ impl Path {
     }
 
     /// Whether the path is known.
-    pub fn is_known(&self) -> bool {
+    pub(super) fn is_known(&self) -> bool {
         self.length > 0
     }
 
     /// Calls `look` with the names.
-    pub fn read<T>(&self, look: impl FnOnce(&[&str]) -> T) -> T {
+    pub(super) fn read<T>(&self, look: impl FnOnce(&[&str]) -> T) -> T {
         let memory = self.memory.borrow();
         let names: Vec<&str> = memory.iter().take(self.length).map(|part| &**part).collect();
         look(&names)

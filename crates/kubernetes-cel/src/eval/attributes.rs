@@ -6,7 +6,7 @@ use crate::value::{Error, List, Map, Value};
 use std::sync::Arc;
 
 impl<'a> Evaluation<'a, '_> {
-    pub fn attribute(&mut self, path: &'a Path, test: Option<u32>) -> Result<Value<'a>, Error> {
+    pub(super) fn attribute(&mut self, path: &'a Path, test: Option<u32>) -> Result<Value<'a>, Error> {
         let mut result = absorb!(self.resolve(path));
         if test.is_some()
             && let Ok(Value::Optional(value)) = &result
@@ -65,7 +65,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// Evaluates the first value of an accumulator, unless that has happened.
-    pub fn initialize(&mut self, slot: usize) -> Result<(), Error> {
+    pub(super) fn initialize(&mut self, slot: usize) -> Result<(), Error> {
         if let Some(&Local::Lazy(node)) = self.locals.get(slot) {
             let value = absorb!(self.node(node));
             if let Some(local) = self.locals.get_mut(slot) {
@@ -150,7 +150,7 @@ fn is_of_the_environment(path: &Path) -> bool {
 }
 
 /// The error of an index of a type that no index can have.
-pub fn invalid_qualifier(key: &Value<'_>) -> Error {
+pub(crate) fn invalid_qualifier(key: &Value<'_>) -> Error {
     Error::new(format!("invalid qualifier type: {}", go_type(key)))
 }
 
@@ -165,7 +165,7 @@ fn go_type_of_json(value: &Value<'_>) -> &'static str {
 }
 
 /// The Go name of a value's type.
-pub fn go_type(value: &Value<'_>) -> &'static str {
+pub(super) fn go_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "types.Null",
         Value::Bool(_) => "types.Bool",

@@ -7,16 +7,16 @@
 use crate::value::Error;
 
 /// `ListCreateBaseCost` of cel-go.
-pub const LIST_CREATION: u64 = 10;
+pub(super) const LIST_CREATION: u64 = 10;
 /// `MapCreateBaseCost`.
-pub const MAP_CREATION: u64 = 30;
+pub(super) const MAP_CREATION: u64 = 30;
 /// `StructCreateBaseCost`.
-pub const STRUCT_CREATION: u64 = 40;
+pub(super) const STRUCT_CREATION: u64 = 40;
 
 /// The absence of an entry.
 const NONE: u32 = u32::MAX;
 
-pub struct Tracker {
+pub(super) struct Tracker {
     pub cost: u64,
     limit: u64,
     /// The numbers, each with the position of the previous entry of that number.
@@ -26,17 +26,17 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    pub fn new(nodes: usize, limit: u64) -> Self {
+    pub(super) fn new(nodes: usize, limit: u64) -> Self {
         Self { cost: 0, limit, stack: Vec::with_capacity(nodes), last: vec![NONE; nodes] }
     }
 
     #[inline]
-    pub fn add(&mut self, cost: u64) {
+    pub(super) fn add(&mut self, cost: u64) {
         self.cost = self.cost.saturating_add(cost);
     }
 
     /// Checks that the limit allows this additional cost. Adds the cost if not, since the call was attempted.
-    pub fn affords(&mut self, cost: u64) -> Result<(), Error> {
+    pub(super) fn affords(&mut self, cost: u64) -> Result<(), Error> {
         if self.cost.saturating_add(cost) <= self.limit {
             return Ok(());
         }
@@ -46,14 +46,14 @@ impl Tracker {
 
     /// Pushes an observed value's number, and checks the limit.
     #[inline]
-    pub fn observe(&mut self, id: u32) -> Result<(), Error> {
+    pub(super) fn observe(&mut self, id: u32) -> Result<(), Error> {
         self.push(id);
         if self.cost > self.limit { Err(Error::CostLimit) } else { Ok(()) }
     }
 
     /// Pushes an observed value's number, without checking the limit.
     #[inline]
-    pub fn push(&mut self, id: u32) {
+    pub(super) fn push(&mut self, id: u32) {
         if let Some(last) = self.last.get_mut(id as usize) {
             self.stack.push((id, *last));
             *last = self.stack.len() as u32 - 1;
@@ -62,7 +62,7 @@ impl Tracker {
 
     /// Removes a number and all entries above it. Returns false if the number is not on the stack.
     #[inline]
-    pub fn drop(&mut self, id: u32) -> bool {
+    pub(super) fn drop(&mut self, id: u32) -> bool {
         let Some(&position) = self.last.get(id as usize) else { return false };
         if position == NONE {
             return false;
@@ -78,7 +78,7 @@ impl Tracker {
 
     /// Removes the arguments of a call, the last one first. Stops at a missing argument and returns false.
     #[inline]
-    pub fn drop_arguments(&mut self, ids: impl DoubleEndedIterator<Item = u32>) -> bool {
+    pub(super) fn drop_arguments(&mut self, ids: impl DoubleEndedIterator<Item = u32>) -> bool {
         ids.rev().all(|id| self.drop(id))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 const ROUNDS: u64 = 100;
 
 impl<'a> Evaluation<'a, '_> {
-    pub fn fold(&mut self, fold: &'a Fold) -> Result<Value<'a>, Error> {
+    pub(super) fn fold(&mut self, fold: &'a Fold) -> Result<Value<'a>, Error> {
         let result = match absorb!(self.node(&fold.range)) {
             Ok(range) => absorb!(self.rounds(fold, range)),
             Err(error) => Err(error),
@@ -133,7 +133,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// Evaluates `accumulator + list`.
-    pub fn append(&mut self, call: &'a Call, slot: usize) -> Result<Value<'a>, Error> {
+    pub(super) fn append(&mut self, call: &'a Call, slot: usize) -> Result<Value<'a>, Error> {
         self.accumulator(call, slot)?;
         let added = match call.arguments.get(1) {
             Some(added) => absorb!(self.node(added)),
@@ -157,7 +157,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     /// Evaluates `cel.@mapInsert(accumulator, key, value)` or `cel.@mapInsert(accumulator, map)`.
-    pub fn insert(&mut self, call: &'a Call, slot: usize) -> Result<Value<'a>, Error> {
+    pub(super) fn insert(&mut self, call: &'a Call, slot: usize) -> Result<Value<'a>, Error> {
         self.accumulator(call, slot)?;
         let mut values = Vec::with_capacity(2);
         let mut error = match self.locals.get(slot) {

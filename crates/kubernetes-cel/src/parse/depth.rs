@@ -23,7 +23,7 @@ impl Open {
 }
 
 /// Whether a rule nests deeper than `limit`.
-pub fn exceeds(text: &[char], limit: usize) -> bool {
+pub(super) fn exceeds(text: &[char], limit: usize) -> bool {
     let mut around: Vec<Open> = Vec::new();
     // The number of rules around the open part.
     let (mut calcs, mut relations) = (0, 0);

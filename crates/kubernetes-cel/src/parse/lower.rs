@@ -10,7 +10,7 @@ use std::collections::HashMap;
 const MAX_NODES: Id = 100_000;
 
 /// Copies a tree, numbers its nodes and expands its macros.
-pub struct Lowering<'a> {
+pub(super) struct Lowering<'a> {
     lines: &'a Source<'a>,
     places: SourceInfo,
     positions: HashMap<Id, Position>,
@@ -23,35 +23,35 @@ pub struct Lowering<'a> {
 
 impl<'a> Lowering<'a> {
     /// Makes a converter. `errors` are those of the parser.
-    pub fn new(lines: &'a Source<'a>, places: SourceInfo, errors: Errors) -> Self {
+    pub(super) fn new(lines: &'a Source<'a>, places: SourceInfo, errors: Errors) -> Self {
         let reserved = !errors.is_empty();
         Self { lines, places, positions: HashMap::new(), errors, reserved, next: 1, depth: 0 }
     }
 
     /// The positions of the nodes, and the errors.
-    pub fn finish(self) -> (HashMap<Id, Position>, Errors) {
+    pub(super) fn finish(self) -> (HashMap<Id, Position>, Errors) {
         (self.positions, self.errors)
     }
 
     /// Converts the whole tree; `None` if it is too deep.
-    pub fn root(&mut self, expression: IdedExpr) -> Option<Expr> {
+    pub(super) fn root(&mut self, expression: IdedExpr) -> Option<Expr> {
         self.expression(expression)
     }
 
     /// Makes a new node at the position of another one.
-    pub fn node(&mut self, at: Id, kind: Kind) -> Expr {
+    pub(super) fn node(&mut self, at: Id, kind: Kind) -> Expr {
         let id = self.number(self.positions.get(&at).copied());
         Expr { id, kind }
     }
 
     /// Records that a macro does not accept its arguments.
-    pub fn refuse(&mut self, at: Id, message: &str) {
+    pub(super) fn refuse(&mut self, at: Id, message: &str) {
         self.errors.add(self.positions.get(&at).copied(), message);
     }
 
     /// Copies a tree with new numbers (`ExprHelper.Copy`). The copies of entries have the macro's position. `None` if the whole tree
     /// becomes too large.
-    pub fn copy(&mut self, expression: &Expr, at: Id) -> Option<Expr> {
+    pub(super) fn copy(&mut self, expression: &Expr, at: Id) -> Option<Expr> {
         let mut copy = expression.clone();
         self.renumber(&mut copy, self.positions.get(&at).copied())?;
         Some(copy)

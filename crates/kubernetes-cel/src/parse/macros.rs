@@ -5,7 +5,7 @@ use super::lower::Lowering;
 use crate::ast::{Comprehension, Expr, Id, Kind, Literal};
 
 /// A macro.
-pub enum Macro {
+pub(super) enum Macro {
     /// A fold over a list or a map.
     Fold {
         /// The number of variables at the start of the arguments.
@@ -26,7 +26,7 @@ const UNUSED: &str = "#unused";
 const SORT_INPUT: &str = "@__sortBy_input__";
 
 /// The macro of this name, call style and number of arguments.
-pub fn find(function: &str, method: bool, arguments: usize) -> Option<Macro> {
+pub(super) fn find(function: &str, method: bool, arguments: usize) -> Option<Macro> {
     let fold = |variables, parts| Macro::Fold { variables, unnamed: "argument must be a simple name", parts };
     let collection = |parts| Macro::Fold { variables: 1, unnamed: "argument is not an identifier", parts };
     Some(match (function, method, arguments) {
@@ -51,7 +51,7 @@ pub fn find(function: &str, method: bool, arguments: usize) -> Option<Macro> {
 
 impl Macro {
     /// Expands a call at a position. Records errors. `None` if the tree becomes too large.
-    pub fn expand(
+    pub(super) fn expand(
         &self,
         lowering: &mut Lowering<'_>,
         at: Id,
@@ -68,7 +68,7 @@ impl Macro {
 }
 
 /// Makes nodes at the position of a macro.
-pub struct Maker<'l, 's> {
+pub(super) struct Maker<'l, 's> {
     lowering: &'l mut Lowering<'s>,
     at: Id,
 }
@@ -148,7 +148,7 @@ fn has(lowering: &mut Lowering<'_>, at: Id, _: Option<Expr>, mut arguments: Vec<
 }
 
 /// The parts of a fold that depend on the macro.
-pub struct Parts {
+pub(super) struct Parts {
     initial: Expr,
     condition: Expr,
     step: Expr,
@@ -156,7 +156,7 @@ pub struct Parts {
 }
 
 /// The arguments of a fold.
-pub struct Body {
+pub(super) struct Body {
     /// The expression of the (first) variable.
     variable: Expr,
     /// The arguments after the variables.

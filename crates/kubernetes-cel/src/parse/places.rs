@@ -4,7 +4,7 @@ use crate::source::{Errors, Position, Source};
 use cel::ParseError;
 
 /// The text with reserved words replaced by underscores, if these words are the only errors.
-pub fn without_reserved(found: &[ParseError], source: &Source<'_>) -> Option<String> {
+pub(super) fn without_reserved(found: &[ParseError], source: &Source<'_>) -> Option<String> {
     let mut text = source.characters().to_vec();
     for error in found {
         let word = error.msg.strip_prefix("reserved identifier: ")?.trim_start_matches('.');
@@ -15,7 +15,7 @@ pub fn without_reserved(found: &[ParseError], source: &Source<'_>) -> Option<Str
 }
 
 /// Adds the `cel` crate's errors, in the order of their positions, with cel-go's texts.
-pub fn syntax_errors(found: &[ParseError], source: &Source<'_>, errors: &mut Errors) {
+pub(super) fn syntax_errors(found: &[ParseError], source: &Source<'_>, errors: &mut Errors) {
     if found.iter().any(|error| error.msg.contains("ecursion limit of")) {
         return errors.add(None, format!("expression recursion limit exceeded: {}", super::MAX_DEPTH));
     }
@@ -96,7 +96,7 @@ fn closes(message: &str) -> bool {
 }
 
 /// The position of a negative number's minus, which ends before this code point: a minus without an operand before it.
-pub fn sign_before(text: &[char], offset: usize) -> Option<usize> {
+pub(super) fn sign_before(text: &[char], offset: usize) -> Option<usize> {
     let before = text.get(..offset)?;
     let sign = before.iter().rposition(|c| !c.is_whitespace())?;
     let operand = before[..sign].iter().rev().find(|c| !c.is_whitespace());
@@ -190,7 +190,7 @@ fn count(text: &[char]) -> usize {
 }
 
 /// The number of code points of the string literal at the start of the text.
-pub fn string_length(text: &[char], before: char) -> usize {
+pub(super) fn string_length(text: &[char], before: char) -> usize {
     let quote = text[0];
     let width = if text.get(1) == Some(&quote) && text.get(2) == Some(&quote) { 3 } else { 1 };
     let mut at = width;
@@ -207,7 +207,7 @@ pub fn string_length(text: &[char], before: char) -> usize {
 }
 
 /// The error that cel-go reports for the escapes of the string or bytes literal at the start of the text (`unescape`).
-pub fn escape_error(text: &[char]) -> Option<&'static str> {
+pub(super) fn escape_error(text: &[char]) -> Option<&'static str> {
     const WRONG: &str = "unable to unescape string";
     const OCTAL: &str = "unable to unescape octal sequence in string";
     let quote = text.iter().position(|c| matches!(c, '"' | '\''))?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// A step of a program. Its number is that of the expression that it was made from.
 #[derive(Debug)]
-pub enum Node {
+pub(crate) enum Node {
     /// A constant, or the result of constant folding.
     Constant(u32, Value<'static>),
     /// A variable or a value with selections from it. The number is that of a presence test, if the node is one.
@@ -39,7 +39,7 @@ pub enum Node {
 
 /// A call of a function.
 #[derive(Debug)]
-pub struct Call {
+pub(crate) struct Call {
     pub id: u32,
     pub name: Box<str>,
     /// The only overload that the checker found; empty if there are several.
@@ -58,7 +58,7 @@ pub struct Call {
 
 /// The implementation of a call.
 #[derive(Debug)]
-pub enum Dispatch {
+pub(crate) enum Dispatch {
     /// Functions of the libraries; each one checks whether it takes the values.
     Functions(Vec<&'static Function>),
     /// `@not_strictly_false`, which accepts errors.
@@ -69,7 +69,7 @@ pub enum Dispatch {
 
 /// The kind of a search.
 #[derive(Clone, Copy, Debug)]
-pub enum Search {
+pub(crate) enum Search {
     Matches,
     Find,
     FindAll,
@@ -77,7 +77,7 @@ pub enum Search {
 
 /// `x in […]` of constants.
 #[derive(Debug)]
-pub struct Member {
+pub(crate) struct Member {
     pub id: u32,
     pub argument: Node,
     pub set: HashSet<Scalar>,
@@ -85,7 +85,7 @@ pub struct Member {
 
 /// A constant in a set. The set contains equal numbers of other types as separate entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Scalar {
+pub(crate) enum Scalar {
     Bool(bool),
     Int(i64),
     Uint(u64),
@@ -95,7 +95,7 @@ pub enum Scalar {
 
 /// A comprehension. The variables are slots.
 #[derive(Debug)]
-pub struct Fold {
+pub(crate) struct Fold {
     pub id: u32,
     pub range: Node,
     pub variable: usize,
@@ -109,7 +109,7 @@ pub struct Fold {
 
 /// The value that selections start from: cel-go's attributes.
 #[derive(Debug)]
-pub enum Path {
+pub(crate) enum Path {
     /// A variable.
     Absolute { id: u32, source: Source, qualifiers: Vec<Arc<Qualifier>> },
     /// The result of an expression.
@@ -120,7 +120,7 @@ pub enum Path {
 
 /// The location of a variable.
 #[derive(Debug)]
-pub enum Source {
+pub(crate) enum Source {
     /// A variable of the environment, with its name.
     Variable(usize, Box<str>),
     /// A variable of a comprehension.
@@ -129,7 +129,7 @@ pub enum Source {
 
 /// A selection or an index.
 #[derive(Debug)]
-pub struct Qualifier {
+pub(crate) struct Qualifier {
     pub id: u32,
     pub kind: QualifierKind,
     /// `.?` or `[?]`.
@@ -142,7 +142,7 @@ pub struct Qualifier {
 
 /// The key of a selection.
 #[derive(Debug)]
-pub enum QualifierKind {
+pub(crate) enum QualifierKind {
     /// A constant key or index.
     Constant(Value<'static>),
     /// A variable or a part of one.
@@ -153,7 +153,7 @@ pub enum QualifierKind {
 
 impl Member {
     /// Whether a value is in the set.
-    pub fn contains(&self, value: &Value<'_>) -> bool {
+    pub(crate) fn contains(&self, value: &Value<'_>) -> bool {
         let is_equal_to_nothing = matches!(value, Value::Double(value) if value.is_nan());
         !is_equal_to_nothing && Scalar::of(value).is_some_and(|scalar| self.set.contains(&scalar))
     }
@@ -161,7 +161,7 @@ impl Member {
 
 impl Node {
     /// The node's number.
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         match self {
             Self::Constant(id, _) | Self::List(id, _) | Self::Map(id, _) => *id,
             Self::Logic { id, .. } | Self::Equal { id, .. } | Self::Struct { id, .. } | Self::Or { id, .. } => *id,
@@ -175,7 +175,7 @@ impl Node {
 
 impl Path {
     /// The number of the path's last part.
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         match self {
             Self::Absolute { id, qualifiers, .. } | Self::Relative { id, qualifiers, .. } => {
                 qualifiers.last().map_or(*id, |qualifier| qualifier.id)
@@ -188,7 +188,7 @@ impl Path {
     }
 
     /// Adds a selection.
-    pub fn qualify(&mut self, qualifier: Arc<Qualifier>) {
+    pub(crate) fn qualify(&mut self, qualifier: Arc<Qualifier>) {
         match self {
             Self::Absolute { qualifiers, .. } | Self::Relative { qualifiers, .. } => qualifiers.push(qualifier),
             Self::Conditional { truthy, falsy, .. } => {

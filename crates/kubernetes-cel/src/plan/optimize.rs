@@ -7,7 +7,7 @@ use crate::value::{Error, Value};
 use std::collections::HashSet;
 
 /// Makes a list; a list of constants becomes a constant.
-pub fn list(id: u32, elements: Vec<(Node, bool)>) -> Node {
+pub(super) fn list(id: u32, elements: Vec<(Node, bool)>) -> Node {
     if !elements.iter().all(|(element, optional)| matches!(element, Node::Constant(..)) && !optional) {
         return Node::List(id, elements);
     }
@@ -16,7 +16,7 @@ pub fn list(id: u32, elements: Vec<(Node, bool)>) -> Node {
 }
 
 /// Makes a map; a map of constants becomes a constant.
-pub fn map(id: u32, entries: Vec<(Node, Node, bool)>) -> Node {
+pub(super) fn map(id: u32, entries: Vec<(Node, Node, bool)>) -> Node {
     let is_constant = |(key, value, optional): &(Node, Node, bool)| {
         matches!((key, value), (Node::Constant(..), Node::Constant(..))) && !optional
     };
@@ -40,7 +40,7 @@ fn constant(node: Node) -> Option<Value<'static>> {
 ///
 /// # Errors
 /// If a conversion or a pattern fails.
-pub fn call(mut call: Call) -> Result<Node, Error> {
+pub(super) fn call(mut call: Call) -> Result<Node, Error> {
     const CONVERSIONS: [&str; 10] =
         ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
     if let [Node::Constant(_, value)] = &*call.arguments
@@ -101,7 +101,7 @@ fn insert(set: &mut HashSet<Scalar>, value: &Value<'_>) -> bool {
 
 impl Scalar {
     /// The scalar of a value; `None` for a value that a set cannot hold.
-    pub fn of(value: &Value<'_>) -> Option<Self> {
+    pub(crate) fn of(value: &Value<'_>) -> Option<Self> {
         Some(match value {
             Value::Bool(value) => Self::Bool(*value),
             Value::Int(value) => Self::Int(*value),
@@ -115,17 +115,17 @@ impl Scalar {
 }
 
 /// Whether one function of cel-go implements all overloads of a function of two arguments: a `Singleton…Binding`.
-pub fn has_one_binding(name: &str) -> bool {
+pub(super) fn has_one_binding(name: &str) -> bool {
     name.starts_with('_') || matches!(name, "@in" | "size" | "matches" | "contains" | "startsWith" | "endsWith")
 }
 
 /// Whether a function of two arguments is declared with `FunctionBinding`.
-pub fn takes_a_slice(name: &str) -> bool {
+pub(super) fn takes_a_slice(name: &str) -> bool {
     matches!(name, "format")
 }
 
 /// The cost of a call of a standard library overload, if it is not 1 (`CostTracker.costCall` of cel-go).
-pub fn standard_cost(overload: &str) -> Option<Cost> {
+pub(super) fn standard_cost(overload: &str) -> Option<Cost> {
     Some(match overload {
         "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string" | "strings_quote"
         | "string_format" => |_, arguments, _| tenth(size(arguments, 0)),
@@ -146,7 +146,7 @@ pub fn standard_cost(overload: &str) -> Option<Cost> {
 }
 
 /// The cost of visiting a text of this length: `StringTraversalCostFactor`, rounded up.
-pub fn tenth(size: u64) -> u64 {
+pub(crate) fn tenth(size: u64) -> u64 {
     (size as f64 * 0.1).ceil() as u64
 }
 

@@ -11,7 +11,7 @@ use crate::well_known;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub fn plan(
+pub(super) fn plan(
     checked: &Checked,
     variables: &[(Arc<str>, Type)],
     libraries: &[&'static [Function]],

@@ -5,7 +5,7 @@ use kubernetes_object::go_text::{go_quote, json};
 use serde_json::Value;
 
 /// Adds the faults of a rule that are found without compiling it.
-pub fn faults(schema: &Value, rule: &Value, path: &str, faults: &mut Vec<String>) {
+pub(super) fn faults(schema: &Value, rule: &Value, path: &str, faults: &mut Vec<String>) {
     let given = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
     let has_lines = |text: &str| text.contains(['\n', '\r']);
     let (expression, message) = (given("rule").trim(), given("message"));
@@ -40,7 +40,7 @@ pub fn faults(schema: &Value, rule: &Value, path: &str, faults: &mut Vec<String>
 }
 
 /// The path of a rule's `fieldPath` in the format of errors; `None` if the schema has no such field (`ValidFieldPath`).
-pub fn field_path(mut schema: &Value, path: &str) -> Option<String> {
+pub(super) fn field_path(mut schema: &Value, path: &str) -> Option<String> {
     let (mut rest, mut normal) = (path, String::new());
     while !rest.is_empty() {
         let (name, after) = match rest.strip_prefix("['") {
@@ -65,7 +65,7 @@ pub fn field_path(mut schema: &Value, path: &str) -> Option<String> {
 }
 
 /// A rule as Go prints it in an error: the JSON of its internal type.
-pub fn rule(rule: &Value) -> String {
+pub(super) fn rule(rule: &Value) -> String {
     let text = |name: &str| json::string(rule.get(name).and_then(Value::as_str).unwrap_or_default());
     let given = |name: &str| rule.get(name).unwrap_or(&Value::Null);
     format!(
@@ -80,7 +80,7 @@ pub fn rule(rule: &Value) -> String {
 }
 
 /// `getCostErrorMessage`
-pub fn too_costly(what: &str, cost: u64, limit: u64) -> String {
+pub(super) fn too_costly(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {
         "more than 100x".to_owned()

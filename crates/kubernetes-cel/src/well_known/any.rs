@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 64;
 ///
 /// # Errors
 /// If the contained message is unknown, or if the bytes are no such message.
-pub fn unpack<'a>(fields: &[(Arc<str>, Value<'a>)]) -> Result<Value<'a>, Error> {
+pub(super) fn unpack<'a>(fields: &[(Arc<str>, Value<'a>)]) -> Result<Value<'a>, Error> {
     let found = |name: &str| fields.iter().find(|(field, _)| &**field == name).map(|(_, value)| value);
     let url = match found("type_url") {
         Some(Value::String(url)) => url,

@@ -5,10 +5,10 @@ use crate::object::merge::{Atom, FieldType, Items, ListType, MapType, Node, Scal
 use std::collections::HashSet;
 
 /// Errors of a value, each with the path to it.
-pub type Errors = Vec<(String, String)>;
+pub(super) type Errors = Vec<(String, String)>;
 
 /// Joins the errors of a value to one text (`typed.ValidationErrors.Error`).
-pub fn text(errors: &Errors) -> String {
+pub(super) fn text(errors: &Errors) -> String {
     let line = |(path, why): &(String, String)| match path.as_str() {
         "" => why.clone(),
         path => format!("{path}: {why}"),
@@ -23,14 +23,14 @@ pub fn text(errors: &Errors) -> String {
 }
 
 /// A check of values against their types.
-pub struct Checker {
+pub(super) struct Checker {
     /// Whether a list may have an item twice.
     pub allows_duplicates: bool,
 }
 
 impl Checker {
     /// Returns the errors of a value.
-    pub fn check(&self, node: Node<'_>, value: &Go) -> Errors {
+    pub(super) fn check(&self, node: Node<'_>, value: &Go) -> Errors {
         let Atom { scalar, list, map } = node.atom();
         match (value, scalar, list, map) {
             (Go::Map(fields), _, _, Some(map)) => self.check_fields(&map, fields),
@@ -106,7 +106,7 @@ fn check_scalar(scalar: Scalar, value: &Go) -> Errors {
 }
 
 /// Returns the paths of the fields that a patch would replace as a whole.
-pub fn atomics(node: Node<'_>, value: &Go) -> Vec<String> {
+pub(super) fn atomics(node: Node<'_>, value: &Go) -> Vec<String> {
     let mut found = Vec::new();
     find_atomics(node, value, &mut String::new(), &mut found);
     found

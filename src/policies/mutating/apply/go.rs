@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// A Go value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Go {
+pub(crate) enum Go {
     /// `structpb.NullValue`, a number: no schema accepts it.
     Null,
     /// `bool`
@@ -37,7 +37,7 @@ impl Go {
     ///
     /// # Errors
     /// If a map has keys other than strings, or the value gets too large.
-    pub fn of(value: &Value<'_>) -> Result<Self, String> {
+    pub(crate) fn of(value: &Value<'_>) -> Result<Self, String> {
         let bytes = if let Value::String(text) = value { text.len() } else { size_of::<Self>() };
         work::write(bytes).map_err(|error| error.to_string())?;
         Ok(match value {
@@ -73,7 +73,7 @@ impl Go {
     }
 
     /// Converts a JSON value.
-    pub fn of_json(value: &Json) -> Self {
+    pub(crate) fn of_json(value: &Json) -> Self {
         match value {
             Json::Null => Self::Null,
             Json::Bool(value) => Self::Bool(*value),
@@ -89,7 +89,7 @@ impl Go {
     }
 
     /// Converts the value to JSON, after a schema accepted it.
-    pub fn into_json(self) -> Json {
+    pub(crate) fn into_json(self) -> Json {
         match self {
             Self::Null | Self::Bytes(_) | Self::Other(_) => Json::Null,
             Self::Bool(value) => value.into(),
@@ -103,7 +103,7 @@ impl Go {
     }
 
     /// The type, as `%T` prints it.
-    pub fn type_name(&self) -> &'static str {
+    pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "structpb.NullValue",
             Self::Bool(_) => "bool",
@@ -120,7 +120,7 @@ impl Go {
     }
 
     /// The `value.Value` around the value, as `%v` prints it.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!("&{{{}}}", self.plain())
     }
 
@@ -143,7 +143,7 @@ impl Go {
     }
 
     /// The `value.Value` around the value, as `%#v` prints it.
-    pub fn detailed(&self) -> String {
+    pub(crate) fn detailed(&self) -> String {
         format!("&value.valueUnstructured{{Value:{}}}", self.literal())
     }
 

@@ -10,13 +10,13 @@ use crate::object::Object;
 use crate::object::merge::{Node, merge};
 use crate::object::structural::numbers::canonicalize;
 use check::{Checker, atomics, text};
-pub use go::Go;
+pub(super) use go::Go;
 
 /// Merges the value of an expression into the object.
 ///
 /// # Errors
 /// If the patch does not fit, with kube-apiserver's text after `error applying patch: `.
-pub fn apply(node: Node<'_>, kind: &GroupVersionKind, object: &Object, mut patch: Go) -> Result<Object, String> {
+pub(super) fn apply(node: Node<'_>, kind: &GroupVersionKind, object: &Object, mut patch: Go) -> Result<Object, String> {
     if let Go::Map(fields) = &mut patch {
         fields.insert("apiVersion".into(), Go::String(kind.api_version()));
         fields.insert("kind".into(), Go::String(kind.kind.clone()));

@@ -19,21 +19,21 @@ fn unreadable<'a>(r#type: &str) -> Result<'a> {
     Err(Value::text("").not_convertible(r#type))
 }
 
-pub fn dynamic<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn dynamic<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value] => Ok(value.clone()),
         _ => Err(Error::NoSuchOverload),
     }
 }
 
-pub fn r#type<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn r#type<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value] => Ok(Value::Type(Arc::new(value.r#type()))),
         _ => Err(Error::NoSuchOverload),
     }
 }
 
-pub fn bool<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn bool<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value @ Value::Bool(_)] => Ok(value.clone()),
         [Value::String(text)] => match &**text {
@@ -45,7 +45,7 @@ pub fn bool<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-pub fn bytes<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn bytes<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value @ Value::Bytes(_)] => Ok(value.clone()),
         [Value::String(text)] => Ok(Value::Bytes(text.as_bytes().into())),
@@ -53,7 +53,7 @@ pub fn bytes<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-pub fn string<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn string<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [
             value @ (Value::String(_)
@@ -69,7 +69,7 @@ pub fn string<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-pub fn int<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn int<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value @ Value::Int(_)] => Ok(value.clone()),
         [Value::Double(value)] if *value > i64::MIN as f64 && *value < i64::MAX as f64 => Ok(Value::Int(*value as i64)),
@@ -82,7 +82,7 @@ pub fn int<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-pub fn uint<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn uint<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value @ Value::Uint(_)] => Ok(value.clone()),
         [Value::Double(value)] if *value >= 0.0 && *value < u64::MAX as f64 => Ok(Value::Uint(*value as u64)),
@@ -99,7 +99,7 @@ pub fn uint<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-pub fn double<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn double<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value @ Value::Double(_)] => Ok(value.clone()),
         [Value::Int(value)] => Ok(Value::Double(*value as f64)),
@@ -163,7 +163,7 @@ fn parse_hexadecimal(text: &str) -> Option<f64> {
     scaled.is_finite().then_some(scaled)
 }
 
-pub fn duration<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn duration<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value @ Value::Duration(_)] => Ok(value.clone()),
         // cel-go declares this overload, but no int converts.
@@ -175,7 +175,7 @@ pub fn duration<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 }
 
 /// `time.ParseDuration` of Go, in nanoseconds.
-pub fn parse_duration(text: &str) -> Option<i64> {
+pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix(['+', '-']) {
         Some(rest) => (text.starts_with('-'), rest),
         None => (false, text),
@@ -237,7 +237,7 @@ fn fraction_of(digits: &str, unit: u64) -> u64 {
     (value as f64 * (unit as f64 / scale)) as u64
 }
 
-pub fn timestamp<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn timestamp<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value @ Value::Timestamp(..)] => Ok(value.clone()),
         [Value::Int(seconds)] if super::operators::SECONDS.contains(seconds) => Ok(Value::Timestamp(*seconds, 0, 0)),
@@ -254,7 +254,7 @@ pub fn timestamp<'a>(arguments: &[Value<'a>]) -> Result<'a> {
 }
 
 /// `time.Parse(time.RFC3339, …)` of Go: the seconds since 1970, the nanoseconds and the offset.
-pub fn parse_timestamp(text: &str) -> Option<(i64, u32, i32)> {
+pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, u32, i32)> {
     let mut rest = text;
     let mut take = |digits: usize, separator: &[char]| -> Option<i64> {
         let (number, after) = rest.split_at_checked(digits)?;

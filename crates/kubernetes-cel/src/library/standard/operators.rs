@@ -12,14 +12,14 @@ type Result<'a> = std::result::Result<Value<'a>, Error>;
 /// The nanoseconds in a second.
 const SECOND: i64 = 1_000_000_000;
 /// The first and the last valid second: the years 1 to 9999.
-pub const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+pub(super) const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
 const INT_OVERFLOW: Error = Error::Message(std::borrow::Cow::Borrowed("integer overflow"));
 const UINT_OVERFLOW: Error = Error::Message(std::borrow::Cow::Borrowed("unsigned integer overflow"));
-pub const TIMESTAMP_OVERFLOW: Error = Error::Message(std::borrow::Cow::Borrowed("timestamp overflow"));
+pub(super) const TIMESTAMP_OVERFLOW: Error = Error::Message(std::borrow::Cow::Borrowed("timestamp overflow"));
 
 /// Placeholder for an operator that the evaluator implements.
-pub fn special<'a>(_: &[Value<'a>]) -> Result<'a> {
+pub(super) fn special<'a>(_: &[Value<'a>]) -> Result<'a> {
     Err(Error::NoSuchOverload)
 }
 
@@ -31,14 +31,14 @@ fn unknown(operand: &Value<'_>, operator: &str) -> Error {
     }
 }
 
-pub fn not<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn not<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [Value::Bool(value)] => Ok(Value::Bool(!value)),
         _ => Err(Error::OVERLOAD),
     }
 }
 
-pub fn negate<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn negate<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [Value::Int(value)] => value.checked_neg().map(Value::Int).ok_or(INT_OVERFLOW),
         [Value::Double(value)] => Ok(Value::Double(-value)),
@@ -49,7 +49,7 @@ pub fn negate<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     }
 }
 
-pub fn add<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(crate) fn add<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [left, right] = arguments else { return Err(Error::NoSuchOverload) };
     Ok(match (left, right) {
         (Value::Int(a), Value::Int(b)) => Value::Int(a.checked_add(*b).ok_or(INT_OVERFLOW)?),
@@ -105,7 +105,7 @@ fn shifted<'a>(time: &Value<'_>, by: i64) -> Result<'a> {
     Ok(Value::Timestamp(seconds, nanoseconds.rem_euclid(SECOND) as u32, offset))
 }
 
-pub fn subtract<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn subtract<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [left, right] = arguments else { return Err(Error::NoSuchOverload) };
     Ok(match (left, right) {
         (Value::Int(a), Value::Int(b)) => Value::Int(a.checked_sub(*b).ok_or(INT_OVERFLOW)?),
@@ -125,7 +125,7 @@ pub fn subtract<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     })
 }
 
-pub fn multiply<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn multiply<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [left, right] = arguments else { return Err(Error::NoSuchOverload) };
     Ok(match (left, right) {
         (Value::Int(a), Value::Int(b)) => Value::Int(a.checked_mul(*b).ok_or(INT_OVERFLOW)?),
@@ -136,7 +136,7 @@ pub fn multiply<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     })
 }
 
-pub fn divide<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn divide<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [left, right] = arguments else { return Err(Error::NoSuchOverload) };
     Ok(match (left, right) {
         (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => {
@@ -150,7 +150,7 @@ pub fn divide<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     })
 }
 
-pub fn modulo<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn modulo<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     let [left, right] = arguments else { return Err(Error::NoSuchOverload) };
     Ok(match (left, right) {
         (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => {
@@ -178,24 +178,24 @@ fn ordered<'a>(arguments: &[Value<'a>], operator: &str, holds: fn(Ordering) -> b
     }
 }
 
-pub fn less<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn less<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     ordered(arguments, "_<_", Ordering::is_lt)
 }
 
-pub fn less_equals<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn less_equals<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     ordered(arguments, "_<=_", Ordering::is_le)
 }
 
-pub fn greater<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn greater<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     ordered(arguments, "_>_", Ordering::is_gt)
 }
 
-pub fn greater_equals<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn greater_equals<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     ordered(arguments, "_>=_", Ordering::is_ge)
 }
 
 /// Whether a value is in a list or a map. A value that cannot be compared is not in a list (`inAggregate` of cel-go).
-pub fn is_in<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn is_in<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value, Value::List(list)] => value.is_in(list).map(Value::Bool),
         [key, Value::Map(map)] => Ok(Value::Bool(map.get(key).is_some())),

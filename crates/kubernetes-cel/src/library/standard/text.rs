@@ -5,7 +5,7 @@ use crate::value::{Error, Value};
 
 type Result<'a> = std::result::Result<Value<'a>, Error>;
 
-pub fn size<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn size<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [value @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_))] => {
             Ok(Value::Int(value.size().unwrap_or(0) as i64))
@@ -24,19 +24,19 @@ fn pair<'a>(arguments: &[Value<'a>], holds: fn(&str, &str) -> bool) -> Result<'a
     }
 }
 
-pub fn contains<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn contains<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     pair(arguments, |text, part| text.contains(part))
 }
 
-pub fn starts_with<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn starts_with<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     pair(arguments, |text, part| text.starts_with(part))
 }
 
-pub fn ends_with<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn ends_with<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     pair(arguments, |text, part| text.ends_with(part))
 }
 
-pub fn matches<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn matches<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     match arguments {
         [Value::String(text), Value::String(pattern)] => {
             let regex = Regex::compile(pattern).map_err(|error| Error::new(error.to_string()))?;

@@ -60,42 +60,42 @@ fn number(text: &str) -> std::result::Result<i64, Error> {
         .map_err(|_| Error::new(format!("strconv.Atoi: parsing {text:?}: value out of range")))
 }
 
-pub fn full_year<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn full_year<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     part(arguments, |_, year| year, None)
 }
 
-pub fn month<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn month<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     part(arguments, |time, _| i64::from(time.month()) - 1, None)
 }
 
-pub fn day_of_year<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn day_of_year<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     part(arguments, |time, _| i64::from(time.date().day_of_year()) - 1, None)
 }
 
-pub fn day_of_month<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn day_of_month<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     part(arguments, |time, _| i64::from(time.day()) - 1, None)
 }
 
-pub fn date<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn date<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     part(arguments, |time, _| time.day().into(), None)
 }
 
-pub fn day_of_week<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn day_of_week<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     part(arguments, |time, _| time.date().weekday().to_sunday_zero_offset().into(), None)
 }
 
-pub fn hours<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn hours<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     part(arguments, |time, _| time.hour().into(), Some(3_600_000_000_000))
 }
 
-pub fn minutes<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn minutes<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     part(arguments, |time, _| time.minute().into(), Some(60_000_000_000))
 }
 
-pub fn seconds<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn seconds<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     part(arguments, |time, _| time.second().into(), Some(1_000_000_000))
 }
 
-pub fn milliseconds<'a>(arguments: &[Value<'a>]) -> Result<'a> {
+pub(super) fn milliseconds<'a>(arguments: &[Value<'a>]) -> Result<'a> {
     part(arguments, |time, _| time.millisecond().into(), Some(1_000_000))
 }

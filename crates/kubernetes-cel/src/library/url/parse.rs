@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 /// `url.URL`.
 #[derive(Clone, Debug, Default)]
-pub struct Url {
+pub(super) struct Url {
     /// The scheme, in lower case.
     pub(super) scheme: String,
     /// The text after a scheme without a slash.
