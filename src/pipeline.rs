@@ -17,6 +17,7 @@ mod inflight;
 mod loopback;
 mod managed_fields;
 mod negotiate;
+mod outgoing;
 mod owner_references;
 mod owners;
 mod patch;

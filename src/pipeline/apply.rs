@@ -8,13 +8,13 @@ mod deviation;
 mod extend;
 
 use super::gateway::Answer;
+use super::outgoing::{Outgoing, with_parameter};
 use super::owners::Owners;
 use super::rest::Rest;
 use super::update::is_about_version;
 use super::view::{Trial, shown, take_metadata};
 use super::write::{
-    Attempts, MODIFIED, Outgoing, Strictness, Write, is_already_exists, is_conflict, names_no_version,
-    readable_version, with_parameter,
+    Attempts, MODIFIED, Strictness, Write, is_already_exists, is_conflict, names_no_version, readable_version,
 };
 use super::{Exchange, storage};
 use crate::admission::Operation;

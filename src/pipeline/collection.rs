@@ -7,7 +7,8 @@
 use super::delete::{Deletion, Pinned, completed, delete_body, lost_the_version, names_a_version};
 use super::deletion::admitted_states;
 use super::gateway::Answer;
-use super::write::{Attempts, Write, is_conflict, only_gzip};
+use super::outgoing::only_gzip;
+use super::write::{Attempts, Write, is_conflict};
 use super::{Exchange, negotiate};
 use crate::admission::Operation;
 use crate::body::Body;

@@ -1,8 +1,9 @@
 //! POST: create.
 
 use super::Exchange;
+use super::outgoing::Outgoing;
 use super::owner_references::Seen;
-use super::write::{Outgoing, Sent, Write, is_already_exists, wipe_system_fields};
+use super::write::{Sent, Write, is_already_exists, wipe_system_fields};
 use crate::admission::{Attributes, Operation};
 use crate::body::Body;
 use crate::object::{Object, generate_name};

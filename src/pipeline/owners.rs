@@ -3,7 +3,8 @@
 //! of nothing but `metadata.managedFields`, gives those fields back.
 
 use super::gateway::Answer;
-use super::write::{Outgoing, Write, is_conflict, schema};
+use super::outgoing::Outgoing;
+use super::write::{Write, is_conflict, schema};
 use crate::admission::{Attributes, Operation};
 use crate::body::Body;
 use crate::cluster::segment;

@@ -6,10 +6,11 @@
 
 use super::Exchange;
 use super::gateway::Answer;
+use super::outgoing::Outgoing;
 use super::rest::Rest;
 use super::update::is_about_version;
 use super::view::{as_answer, take_metadata};
-use super::write::{Attempts, MODIFIED, Outgoing, Strictness, Write, is_conflict, schema};
+use super::write::{Attempts, MODIFIED, Strictness, Write, is_conflict, schema};
 use crate::admission::Operation;
 use crate::body::Body;
 use crate::go_text::{go_print, go_quote};

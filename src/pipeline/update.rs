@@ -2,10 +2,11 @@
 
 use super::Exchange;
 use super::gateway::Answer;
+use super::outgoing::Outgoing;
 use super::owner_references::Seen;
 use super::view::{Trial, as_answer};
 use super::write::{
-    Attempts, MODIFIED, Outgoing, Sent, Write, is_already_exists, is_conflict, names_no_version, readable_version,
+    Attempts, MODIFIED, Sent, Write, is_already_exists, is_conflict, names_no_version, readable_version,
 };
 use crate::admission::Operation;
 use crate::body::Body;

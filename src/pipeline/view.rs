@@ -4,7 +4,8 @@
 //! proxy gets that view from a dry run of the write (`dryRun=All`). Plugins see the outcome; the proxy never sends it.
 
 use super::gateway::Answer;
-use super::write::{Outgoing, Write, is_already_exists, is_dry_run, with_dry_run};
+use super::outgoing::{Outgoing, is_dry_run, with_dry_run};
+use super::write::{Write, is_already_exists};
 use super::{Exchange, storage};
 use crate::admission::{Attributes, Operation};
 use crate::config::ValidationView;

@@ -1,8 +1,7 @@
 //! The common parts of all writes: body, options, attributes, and the request to the API server.
 
-use super::gateway::{Answer, with_body, without_cbor};
+use super::gateway::{Answer, without_cbor};
 use super::owner_references::Seen;
-use super::owners::Owners;
 use super::rest::Rest;
 use super::target::Target;
 use super::{Caller, Exchange, Pipeline};
@@ -14,21 +13,17 @@ use crate::go_text::go_quote;
 use crate::kind::GroupVersionKind;
 use crate::object::merge::Node;
 use crate::object::structural::Structural;
-use crate::object::{Object, protobuf, typed};
+use crate::object::{Object, typed};
 use crate::request::body::{self, Form, MediaType, OptionsKind, WriteOptions};
-use crate::request::query::query_values;
 use crate::request::timeout;
 use crate::status::{Status, invalid};
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http::{Method, Request, StatusCode};
 use serde_json::{Map, json};
 use std::sync::Arc;
 use tokio::time::Instant;
-
-/// The bytes that admission typically adds to an object: a token's volume, tolerations, defaults.
-const ADMITTED_BYTES: usize = 2048;
 
 const NAME: &str = "metadata.name";
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
@@ -120,19 +115,6 @@ pub(super) enum Strictness {
     Passed,
     /// The write is refused, as the client asked for.
     Refused,
-}
-
-/// A request that is to be sent to the API server.
-#[derive(Clone)]
-pub(super) struct Outgoing {
-    pub(super) method: Method,
-    pub(super) uri: Uri,
-    pub(super) content_type: &'static str,
-    pub(super) body: Bytes,
-    /// Whether the proxy wrote the body in protobuf, and can write the body in JSON as well.
-    pub(super) is_encoded: bool,
-    /// The owners of the fields, if they differ from those that the API server behind records.
-    pub(super) owners: Option<Owners>,
 }
 
 impl<'a> Write<'a> {
@@ -415,105 +397,6 @@ impl<'a> Write<'a> {
             "spec": {"replicas": i32::MIN}, "status": status})))
     }
 
-    /// Sends an admitted write as the caller's request, and reads the answer.
-    pub(super) async fn forward(&self, outgoing: Outgoing) -> Result<Answer, Status> {
-        self.send(outgoing, only_gzip).await
-    }
-
-    /// Sends a write as the caller's request. The answer is for the proxy: in JSON, whatever the client accepts.
-    pub(super) async fn forward_for_json(&self, outgoing: Outgoing) -> Result<Answer, Status> {
-        self.send(outgoing, |headers| {
-            headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-            headers.remove(ACCEPT_ENCODING);
-        })
-        .await
-    }
-
-    /// Sends a request. After a 415 to protobuf, which changes nothing, sends the request again in JSON.
-    async fn send(&self, outgoing: Outgoing, accept: impl Fn(&mut HeaderMap)) -> Result<Answer, Status> {
-        let gateway = &self.pipeline.gateway;
-        let request = |Outgoing { method, uri, content_type, body, .. }: Outgoing| {
-            let mut request = with_body(&method, &uri, &self.parts.headers, content_type, body);
-            accept(request.headers_mut());
-            request
-        };
-        if !outgoing.is_encoded {
-            return gateway.ask_as(self.caller, request(outgoing)).await;
-        }
-        let answer = gateway.ask_as(self.caller, request(outgoing.clone())).await?;
-        if answer.status != StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            return Ok(answer);
-        }
-        gateway.release.refused_protobuf();
-        gateway.ask_as(self.caller, request(self.in_json(outgoing)?)).await
-    }
-
-    /// Sends a write as the proxy's own request.
-    pub(super) async fn forward_as_proxy(&self, outgoing: Outgoing) -> Result<Answer, Status> {
-        let Outgoing { method, uri, content_type, body, .. } = outgoing;
-        let accepted = self.parts.headers.get(ACCEPT).cloned();
-        let headers = HeaderMap::from_iter(accepted.map(|accepted| (ACCEPT, accepted)));
-        self.pipeline.gateway.ask_as_proxy(with_body(&method, &uri, &headers, content_type, body)).await
-    }
-
-    /// Converts a protobuf body to JSON, for an API server that does not take protobuf.
-    fn in_json(&self, outgoing: Outgoing) -> Result<Outgoing, Status> {
-        let decoded = body::decode_object(&outgoing.body, MediaType::Protobuf, self.target.kind(), Form::AsSent)?;
-        let body = serde_json::to_vec(&decoded.object).map_err(Status::internal_error)?.into();
-        Ok(Outgoing { body, content_type: "application/json", is_encoded: false, ..outgoing })
-    }
-
-    /// Builds a request with a JSON body for the client's method and URL.
-    pub(super) fn outgoing(&self, body: Bytes) -> Outgoing {
-        Outgoing {
-            method: self.parts.method.clone(),
-            uri: self.parts.uri.clone(),
-            content_type: "application/json",
-            body,
-            is_encoded: false,
-            owners: None,
-        }
-    }
-
-    /// Builds a request with a JSON body that the proxy wrote. For a custom resource the API server skips field validation: the
-    /// client's fields were validated before, and unknown fields that webhooks add cause no warning.
-    pub(super) fn written(&self, body: Bytes) -> Result<Outgoing, Status> {
-        let mut outgoing = self.outgoing(body);
-        if self.schema.is_some() {
-            outgoing.uri = with_parameter(&outgoing.uri, "fieldValidation=Ignore")?;
-        }
-        Ok(outgoing)
-    }
-
-    /// Builds the request for the admitted object: with the client's bytes if the object did not change; otherwise in protobuf,
-    /// or in JSON if protobuf cannot carry the object or the API server does not take protobuf.
-    pub(super) fn admitted(&self, attributes: &Attributes, sent: &Sent) -> Result<Outgoing, Status> {
-        let Some(object) = &attributes.object else { return Ok(self.outgoing(Bytes::new())) };
-        match sent.verbatim {
-            Some(media_type) if !object.is_changed() => {
-                Ok(Outgoing { content_type: media_type.as_str(), ..self.outgoing(self.body.clone()) })
-            }
-            _ => {
-                if let Some(body) = self.encoded(object).filter(|_| sent.rest.is_empty()) {
-                    let content_type = MediaType::Protobuf.as_str();
-                    return Ok(Outgoing { content_type, is_encoded: true, ..self.outgoing(body.into()) });
-                }
-                // The capacity covers the body and typical admission changes, so that the buffer rarely grows.
-                let mut body = Vec::with_capacity(self.body.len() + ADMITTED_BYTES);
-                serde_json::to_writer(&mut body, &*sent.rest.put_back(object)?).map_err(Status::internal_error)?;
-                self.written(body.into())
-            }
-        }
-    }
-
-    /// Encodes the object in protobuf; `None` if the kind is not built-in or the API server behind does not take protobuf.
-    fn encoded(&self, object: &Object) -> Option<Vec<u8>> {
-        // The scale of a custom resource has a built-in kind, but its handler supports only JSON.
-        let is_taken = schema(self.target.resource_kind()).is_some() && self.pipeline.gateway.release.takes_protobuf();
-        let GroupVersionKind { group, version, kind } = self.target.kind();
-        if is_taken { protobuf::encode(object, group, version, kind) } else { None }
-    }
-
     /// Returns the 404 that the API server would answer.
     pub(super) fn not_found(&self) -> Status {
         Status::not_found(&self.target.resource.group, &self.target.resource.resource, &self.target.name)
@@ -555,22 +438,6 @@ async fn custom_resource(
     pipeline.cluster.find_custom_resource(&target.resource, target.resource_kind()).await
 }
 
-/// Whether the URL asks for a dry run.
-pub(super) fn is_dry_run(uri: &Uri) -> bool {
-    query_values(uri.query().unwrap_or_default(), "dryRun").any(|value| value == "All")
-}
-
-/// Returns the URL with `dryRun=All`.
-pub(super) fn with_dry_run(uri: &Uri) -> Result<Uri, Status> {
-    if is_dry_run(uri) { Ok(uri.clone()) } else { with_parameter(uri, "dryRun=All") }
-}
-
-/// Returns the URL with one more parameter at the front, because the API server takes the first of several values.
-pub(super) fn with_parameter(uri: &Uri, parameter: &str) -> Result<Uri, Status> {
-    let query = uri.query().filter(|query| !query.is_empty()).map(|query| format!("&{query}")).unwrap_or_default();
-    format!("{}?{parameter}{query}", uri.path()).parse().map_err(Status::internal_error)
-}
-
 /// The reason of a conflict with an old resourceVersion (`registry.OptimisticLockErrorMsg`).
 pub(super) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -578,15 +445,6 @@ pub(super) const MODIFIED: &str =
 /// The answer to a write that took too long.
 pub(super) fn out_of_time() -> Status {
     Status::timeout("request did not complete within requested timeout - context deadline exceeded")
-}
-
-/// Reduces the accepted encodings to gzip, in which the proxy can read a refusal.
-pub(super) fn only_gzip(headers: &mut HeaderMap) {
-    if let Some(accepted) = headers.remove(ACCEPT_ENCODING)
-        && accepted.to_str().is_ok_and(|accepted| accepted.contains("gzip"))
-    {
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-    }
 }
 
 /// Whether the API server refused because the stored object is not the admitted one.
@@ -609,17 +467,4 @@ pub(super) fn wipe_system_fields(object: &mut Object) {
 /// Returns the schema of a built-in kind; `None` for a kind of a custom resource or an aggregated API.
 pub(super) fn schema(kind: &GroupVersionKind) -> Option<&'static crate::object::schema::Type> {
     crate::object::schema::of(kind)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn asks_for_a_dry_run_once() {
-        let with = |uri: &str| with_dry_run(&uri.parse().unwrap()).unwrap().to_string();
-        assert_eq!(with("/a?fieldManager=x"), "/a?dryRun=All&fieldManager=x");
-        assert_eq!(with("/a"), "/a?dryRun=All");
-        assert_eq!(with("/a?dryRun=All"), "/a?dryRun=All");
-    }
 }
