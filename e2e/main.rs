@@ -2,6 +2,8 @@
 //!
 //! `make e2e` runs the tests. `harness/` starts the programs and has their clients; every other file covers one subject.
 
+// In a test binary, `pub` marks what modules share.
+#![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used)]
 
 mod harness;
