@@ -101,7 +101,7 @@ fn actions_warn_and_audit() {
         ("error", "'a' + string(object.data.absent)"),
         ("authorizer", "string(authorizer.path('/healthz').check('get').allowed())"),
     ] {
-        // What kube-apiserver does not take is compared in that.
+        // kube-apiserver refuses some of these policies: the comparison covers the refusals.
         place.validating(case, annotated(value), json!({"validationActions": ["Warn"]}));
         place.tries(case, json!({}));
     }
