@@ -13,6 +13,7 @@ mod failure;
 mod generic;
 mod identity;
 mod kubeconfig;
+mod nesting;
 mod pool;
 mod redirect;
 mod request;
@@ -26,6 +27,7 @@ pub use breaker::Permit;
 pub use endpoint::Endpoint;
 pub use generic::{CallFailure, GenericWebhook, is_forbidden};
 pub use kubeconfig::Kubeconfig;
+pub(crate) use nesting::carried;
 
 use crate::admission::metrics::Metrics;
 use crate::cluster::Cluster;
@@ -250,10 +252,11 @@ impl Client {
         }
     }
 
-    /// Sends the request, and follows redirects.
+    /// Sends the request, and follows redirects, except from the API server itself: an API behind it must not choose the path of a request
+    /// by `system:apiserver`.
     async fn follow(&self, cluster: &Cluster, target: &Target, deadline: Instant) -> Result<Answer, NoAnswer> {
         let mut answer = self.exchange(cluster, target, deadline).await?;
-        if answer.0.status.is_redirection() {
+        if answer.0.status.is_redirection() && !self.endpoint.is_api_server() {
             answer = Box::pin(self.redirected(cluster, target, deadline, answer)).await?;
         }
         let (head, body) = answer;
@@ -341,9 +344,10 @@ impl Client {
         let other = |why: Status| Failure::Other(why.message);
         let body = target.body.clone().map_err(|never| match never {}).boxed_unsync();
         let loopback = cluster.loopback().map_err(other)?;
-        let answer = loopback.post(target.path.clone().into(), body, self.answer_bytes);
-        let answer = timeout_at(deadline, answer).await.map_err(|_| Failure::Deadline)?.map_err(other)?;
-        Ok(answer.into_parts())
+        let call = nesting::alone(loopback.post(target.path.clone().into(), body, self.answer_bytes));
+        let answer = timeout_at(deadline, call).await.map_err(|_| Failure::Deadline)?;
+        let nested = || Failure::Other("called for the call of another webhook that the API server serves".to_owned());
+        Ok(answer.ok_or_else(nested)?.map_err(other)?.into_parts())
     }
 
     /// Sends the request on a warm connection, or on a new one. A warm connection that was closed before

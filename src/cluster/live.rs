@@ -31,7 +31,7 @@ pub trait Loopback: Send + Sync {
     /// `answer_bytes` bounds the answer.
     ///
     /// # Errors
-    /// If the answer breaks off or is longer than the bound, or if the call is made within another such call.
+    /// If the answer breaks off or is longer than the bound.
     async fn post(&self, uri: Uri, body: Body, answer_bytes: usize) -> Result<Response<Bytes>, Status>;
 }
 

@@ -11,6 +11,7 @@ use super::review::Review;
 use crate::admission::metrics::Metrics;
 use crate::admission::shadow::{Decision, Report, Shadow};
 use crate::admission::{Attributes, Denial};
+use crate::backend::carried;
 use crate::cluster::Cluster;
 use crate::object::patch::admission::Patch;
 use crate::object::{Object, decode};
@@ -59,7 +60,7 @@ impl Shadows {
                 Err(error) => failed(who, hook, &error, started.elapsed()),
             }
         };
-        self.calls.spawn(async move { PROCESSOR.run(&user, call).await });
+        self.calls.spawn(carried(async move { PROCESSOR.run(&user, call).await }));
     }
 
     /// Records that a shadow hook's match could not be decided, which would have rejected the request.

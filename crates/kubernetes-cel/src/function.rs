@@ -15,7 +15,7 @@ pub struct Function {
     pub cost: Option<Cost>,
 }
 
-/// One way to call a function.
+/// An overload of a function: the types of its arguments and of its result.
 #[derive(Debug)]
 pub struct Overload {
     /// The id in cel-go: `add_int64`.

@@ -78,11 +78,13 @@ pub fn dns_1035_label_errors(text: impl AsRef<[u8]>) -> Vec<String> {
 
 /// `validation.IsQualifiedName`, which is `content.IsLabelKey`.
 pub fn qualified_name_errors(text: impl AsRef<[u8]>) -> Vec<String> {
-    let form = mismatch(
-        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
-        QUALIFIED_NAME,
-        &["MyName", "my.name", "123-abc"],
-    );
+    let form = || {
+        mismatch(
+            "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+            QUALIFIED_NAME,
+            &["MyName", "my.name", "123-abc"],
+        )
+    };
     let mut errors = Vec::new();
     let name = match text.as_ref().split(|byte| *byte == b'/').collect::<Vec<_>>()[..] {
         [name] => name,
@@ -97,7 +99,8 @@ pub fn qualified_name_errors(text: impl AsRef<[u8]>) -> Vec<String> {
         }
         _ => {
             return vec![format!(
-                "a valid label key {form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                form()
             )];
         }
     };
@@ -106,7 +109,7 @@ pub fn qualified_name_errors(text: impl AsRef<[u8]>) -> Vec<String> {
     }
     errors.extend(too_long(name, MAX_LABEL_BYTES, "bytes").into_iter().map(|error| format!("name part {error}")));
     if !has_name_form(name) {
-        errors.push(format!("name part {form}"));
+        errors.push(format!("name part {}", form()));
     }
     errors
 }
