@@ -286,6 +286,7 @@ mod tests {
         resources: Resources::Only(&[("", "pods", "")]),
         needs: &[],
         configuration: None,
+        removed: None,
         about: "",
         build: |_| Ok(Box::new(Counter)),
     };

@@ -5,6 +5,7 @@ use super::{Attributes, Operation, Plugin};
 use crate::cluster::Cluster;
 use crate::cluster::discovery::Discovery;
 use crate::config::{BuildError, DefaultTolerations, FeatureGates};
+use std::fmt;
 use std::sync::Arc;
 
 /// A set of operations.
@@ -116,6 +117,24 @@ pub struct Environment<'a> {
     pub discovery: Arc<Discovery>,
 }
 
+/// The history of a plugin that Kubernetes removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Removed {
+    /// The first release with the plugin: `1.6`.
+    pub since: &'static str,
+    /// The last release with the plugin: `1.19`.
+    pub until: &'static str,
+    /// What took the plugin's place, as the end of "its successor is …".
+    pub successor: &'static str,
+}
+
+impl fmt::Display for Removed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { since, until, successor } = self;
+        write!(f, "In Kubernetes {since} to {until}; its successor is {successor}.")
+    }
+}
+
 /// A plugin's facts and constructor.
 pub struct Spec {
     /// The plugin's name in flags, files and metrics.
@@ -132,6 +151,8 @@ pub struct Spec {
     pub needs: &'static [crate::cluster::Need],
     /// The kind of the plugin's configuration, if the plugin has any.
     pub configuration: Option<&'static str>,
+    /// The history of a plugin that Kubernetes removed; `None` for a plugin of the current release.
+    pub removed: Option<Removed>,
     /// A description of the plugin, in one line.
     pub about: &'static str,
     /// The plugin's constructor.

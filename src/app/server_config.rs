@@ -134,6 +134,7 @@ mod tests {
             resources: Resources::All,
             needs: &[],
             configuration: None,
+            removed: None,
             about: "",
             build: |_| Err(BuildError(String::new())),
         }

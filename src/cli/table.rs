@@ -1,10 +1,11 @@
 //! The table of plugins.
 
 use crate::admission::{Phases, Spec};
+use std::borrow::Cow;
 
 /// Returns the table with one line a plugin, in the order of the chain.
 pub(super) fn plugins(all: &[&'static Spec]) -> String {
-    let mut rows = vec![["NAME", "PHASE", "DEFAULT", "CONFIGURATION", "WHAT IT DOES"]];
+    let mut rows = vec![["NAME", "PHASE", "DEFAULT", "CONFIGURATION", "WHAT IT DOES"].map(Cow::Borrowed)];
     rows.extend(self::rows(all));
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: [usize; 4] = std::array::from_fn(width);
@@ -13,21 +14,26 @@ pub(super) fn plugins(all: &[&'static Spec]) -> String {
         for (cell, width) in row.iter().zip(widths) {
             table.push_str(&format!("{cell:width$}  "));
         }
-        table.push_str(row[4]);
+        table.push_str(&row[4]);
         table.push('\n');
     }
     table
 }
 
 /// Returns the cells of each plugin's line.
-pub(super) fn rows(all: &[&'static Spec]) -> impl Iterator<Item = [&'static str; 5]> {
+pub(super) fn rows(all: &[&'static Spec]) -> impl Iterator<Item = [Cow<'static, str>; 5]> {
     all.iter().map(|spec| {
         let phase = match spec.phases {
             Phases::Mutating => "mutating",
             Phases::Validating => "validating",
             Phases::Both => "both",
         };
-        [spec.name, phase, if spec.default_on { "on" } else { "off" }, spec.configuration.unwrap_or("-"), spec.about]
+        let default = if spec.default_on { "on" } else { "off" };
+        let about = match spec.removed {
+            None => spec.about.into(),
+            Some(removed) => format!("{} {removed}", spec.about).into(),
+        };
+        [spec.name.into(), phase.into(), default.into(), spec.configuration.unwrap_or("-").into(), about]
     })
 }
 
@@ -43,7 +49,7 @@ mod tests {
         let column = lines[0].find("PHASE").unwrap();
         for (line, spec) in lines[1..].iter().zip(crate::plugins::ALL) {
             assert_eq!(line.split_whitespace().next(), Some(spec.name));
-            assert!(line.ends_with(spec.about) && !line[column..].starts_with(' '), "{line}");
+            assert!(line.contains(spec.about) && !line[column..].starts_with(' '), "{line}");
         }
     }
 }

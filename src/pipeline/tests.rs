@@ -115,6 +115,7 @@ static WITNESS: Spec = Spec {
     resources: Resources::All,
     needs: &[],
     configuration: None,
+    removed: None,
     about: "",
     build: |_| Ok(Box::new(Witness)),
 };

@@ -11,6 +11,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Accepts every request; deprecated, because it has no effect.",
     build: |_| Ok(Box::new(AlwaysAdmit)),
 };

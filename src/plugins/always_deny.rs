@@ -12,6 +12,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Refuses every write; deprecated.",
     build: |_| Ok(Box::new(AlwaysDeny)),
 };

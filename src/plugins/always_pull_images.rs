@@ -19,6 +19,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", "")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Sets imagePullPolicy to Always in every container of a pod.",
     build: |_| Ok(Box::new(AlwaysPullImages)),
 };

@@ -13,6 +13,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("certificates.k8s.io", "certificatesigningrequests", "approval")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Refuses approval of certificate signing requests from users who may not approve for their signer.",
     build: |_| Ok(Box::new(CertificateApproval)),
 };

@@ -14,6 +14,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("certificates.k8s.io", "certificatesigningrequests", "status")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Refuses certificates and conditions from users who may not sign for the signer of the request.",
     build: |_| Ok(Box::new(CertificateSigning)),
 };

@@ -16,6 +16,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("certificates.k8s.io", "certificatesigningrequests", "")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Refuses requests for client certificates of the group system:masters.",
     build: |_| Ok(Box::new(CertificateSubjectRestriction)),
 };

@@ -16,6 +16,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[(GROUP, "clustertrustbundles", "")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Refuses trust bundles from users who may not attest for their signer (feature gate ClusterTrustBundle).",
     build: |environment| {
         Ok(Box::new(ClusterTrustBundleAttest { is_on: environment.feature_gates.is_on("ClusterTrustBundle") }))

@@ -17,6 +17,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("networking.k8s.io", "ingresses", "")]),
     needs: &[Need::INGRESS_CLASSES],
     configuration: None,
+    removed: None,
     about: "Gives ingresses without an ingress class the default class.",
     build: |environment| Ok(Box::new(DefaultIngressClass(environment.cluster.clone()))),
 };

@@ -17,6 +17,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "persistentvolumeclaims", "")]),
     needs: &[Need::STORAGE_CLASSES],
     configuration: None,
+    removed: None,
     about: "Gives claims without a storage class the default class.",
     build: |environment| Ok(Box::new(DefaultStorageClass(environment.cluster.clone()))),
 };

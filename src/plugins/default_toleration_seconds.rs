@@ -15,6 +15,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", "")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Adds tolerations that let pods stay for a limited time on nodes that are not ready or unreachable.",
     build: |environment| Ok(Box::new(DefaultTolerationSeconds(environment.default_tolerations))),
 };

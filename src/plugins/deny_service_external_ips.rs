@@ -14,6 +14,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "services", "")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Refuses new external IPs of services.",
     build: |_| Ok(Box::new(DenyServiceExternalIps)),
 };

@@ -20,6 +20,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "events", "")]),
     needs: &[],
     configuration: Some("eventratelimit.admission.k8s.io/v1alpha1 Configuration"),
+    removed: None,
     about: "Limits the rate of events, by server, namespace, user or source.",
     build,
 };

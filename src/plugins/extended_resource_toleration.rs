@@ -18,6 +18,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", "")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Adds tolerations for the extended resources that a pod requests.",
     build: |_| Ok(Box::new(ExtendedResourceToleration)),
 };

@@ -27,6 +27,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", ""), ("", "pods", "ephemeralcontainers")]),
     needs: &[],
     configuration: Some("imagePolicy"),
+    removed: None,
     about: "Calls a backend that decides whether a pod may run its images.",
     build,
 };

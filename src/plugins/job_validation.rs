@@ -18,6 +18,7 @@ pub static SPEC: Spec = Spec {
     // Few clusters serve alpha kinds, so objects are read from the API server when needed.
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Refuses changes of the parallelism of gang-scheduled jobs (feature gates GenericWorkload, WorkloadWithJob).",
     build: |environment| {
         let is_on = ["GenericWorkload", "WorkloadWithJob"].iter().any(|gate| environment.feature_gates.is_on(gate));

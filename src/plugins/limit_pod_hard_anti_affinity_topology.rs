@@ -15,6 +15,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", "")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Refuses pods whose required anti-affinity spans more than a node.",
     build: |_| Ok(Box::new(LimitPodHardAntiAffinityTopology)),
 };

@@ -23,6 +23,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", ""), ("", "pods", "resize"), ("", "persistentvolumeclaims", "")]),
     needs: &[Need::LIMIT_RANGES],
     configuration: None,
+    removed: None,
     about: "Gives containers the default resources of their namespace, and keeps pods and claims within its limits.",
     build: |environment| Ok(Box::new(LimitRanger::new(environment.cluster.clone()))),
 };

@@ -4,7 +4,10 @@ pub mod always_admit;
 pub mod namespace_auto_provision;
 pub mod namespace_lifecycle;
 pub mod namespace_exists;
+pub mod security_context_deny;
 pub mod limit_pod_hard_anti_affinity_topology;
+pub mod initial_resources;
+pub mod pod_preset;
 pub mod limit_ranger;
 pub mod service_account;
 pub mod node_restriction;
@@ -12,12 +15,16 @@ pub mod taint_nodes_by_condition;
 pub mod always_pull_images;
 pub mod image_policy_webhook;
 pub mod pod_security;
+pub mod pod_security_policy;
 pub mod pod_node_selector;
 pub mod priority;
 pub mod default_toleration_seconds;
 pub mod pod_toleration_restriction;
+pub mod deny_escalating_exec;
+pub mod deny_exec_on_privileged;
 pub mod event_rate_limit;
 pub mod extended_resource_toleration;
+pub mod persistent_volume_label;
 pub mod default_storage_class;
 pub mod storage_object_in_use_protection;
 pub mod pod_group_protection;
@@ -38,8 +45,10 @@ pub mod job_validation;
 pub mod pod_resize_validator;
 pub mod mutating_admission_policy;
 pub mod mutating_admission_webhook;
+pub mod initializers;
 pub mod validating_admission_policy;
 pub mod validating_admission_webhook;
+pub mod generic_admission_webhook;
 pub mod resource_quota;
 pub mod always_deny;
 mod finalizer;
@@ -51,13 +60,16 @@ mod wrong_types;
 
 use crate::admission::Spec;
 
-/// All plugins, in kube-apiserver's order (`AllOrderedPlugins`).
+/// All plugins, in kube-apiserver's order (`AllOrderedPlugins`). Removed plugins stand where they stood in their last release.
 pub static ALL: &[&Spec] = &[
     &always_admit::SPEC,
     &namespace_auto_provision::SPEC,
     &namespace_lifecycle::SPEC,
     &namespace_exists::SPEC,
+    &security_context_deny::SPEC,
     &limit_pod_hard_anti_affinity_topology::SPEC,
+    &initial_resources::SPEC,
+    &pod_preset::SPEC,
     &limit_ranger::SPEC,
     &service_account::SPEC,
     &node_restriction::SPEC,
@@ -65,12 +77,16 @@ pub static ALL: &[&Spec] = &[
     &always_pull_images::SPEC,
     &image_policy_webhook::SPEC,
     &pod_security::SPEC,
+    &pod_security_policy::SPEC,
     &pod_node_selector::SPEC,
     &priority::SPEC,
     &default_toleration_seconds::SPEC,
     &pod_toleration_restriction::SPEC,
+    &deny_escalating_exec::SPEC,
+    &deny_exec_on_privileged::SPEC,
     &event_rate_limit::SPEC,
     &extended_resource_toleration::SPEC,
+    &persistent_volume_label::SPEC,
     &default_storage_class::SPEC,
     &storage_object_in_use_protection::SPEC,
     &pod_group_protection::SPEC,
@@ -90,8 +106,10 @@ pub static ALL: &[&Spec] = &[
     &pod_resize_validator::SPEC,
     &mutating_admission_policy::SPEC,
     &mutating_admission_webhook::SPEC,
+    &initializers::SPEC,
     &validating_admission_policy::SPEC,
     &validating_admission_webhook::SPEC,
+    &generic_admission_webhook::SPEC,
     &resource_quota::SPEC,
     &always_deny::SPEC,
 ];

@@ -13,6 +13,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: MUTATING_NEEDS,
     configuration: Some("MutatingAdmissionPolicyConfiguration"),
+    removed: None,
     about: "Changes objects by mutating admission policies.",
     build,
 };

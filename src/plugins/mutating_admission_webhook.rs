@@ -14,6 +14,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::NAMESPACES, Need::MUTATING_WEBHOOKS, Need::SERVICES],
     configuration: Some("WebhookAdmissionConfiguration"),
+    removed: None,
     about: "Calls mutating webhooks, one after the other, and applies their patches.",
     build,
 };

@@ -15,6 +15,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::NAMESPACES],
     configuration: None,
+    removed: None,
     about: "Creates the missing namespace of a new object.",
     build: |environment| Ok(Box::new(NamespaceAutoProvision { cluster: environment.cluster.clone() })),
 };

@@ -16,6 +16,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::NAMESPACES],
     configuration: None,
+    removed: None,
     about: "Refuses requests in a namespace that does not exist.",
     build: |environment| Ok(Box::new(NamespaceExists { cluster: environment.cluster.clone() })),
 };

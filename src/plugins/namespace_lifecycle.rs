@@ -16,6 +16,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::NAMESPACES],
     configuration: None,
+    removed: None,
     about: "Refuses new objects in a missing or terminating namespace, and deletion of the namespaces default, kube-system and kube-public.",
     build: |environment| Ok(Box::new(NamespaceLifecycle::new(environment.cluster.clone()))),
 };

@@ -17,6 +17,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", ""), ("", "pods", "resize")]),
     needs: &[Need::NODES],
     configuration: None,
+    removed: None,
     about: "Refuses pod updates that need a feature which the pod's node does not declare.",
     build: |environment| {
         let is_on = environment.feature_gates.is_on("NodeDeclaredFeatures");

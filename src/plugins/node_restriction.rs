@@ -38,6 +38,7 @@ pub static SPEC: Spec = Spec {
         Need::CSI_DRIVERS,
     ],
     configuration: None,
+    removed: None,
     about: "Lets kubelets change only their own node and the pods bound to it.",
     build: |environment| {
         let gates = environment.feature_gates;

@@ -19,6 +19,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Refuses changes of owner references from users who may not delete the object, and blocking ones from users who may not update the owner's finalizers.",
     build: |environment| Ok(Box::new(OwnerReferencesPermissionEnforcement(environment.discovery.clone()))),
 };

@@ -18,6 +18,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "persistentvolumeclaims", "")]),
     needs: &[Need::STORAGE_CLASSES],
     configuration: None,
+    removed: None,
     about: "Refuses to expand claims whose storage class does not allow it.",
     build: |environment| Ok(Box::new(PersistentVolumeClaimResize(environment.cluster.clone()))),
 };

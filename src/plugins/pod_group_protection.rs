@@ -13,6 +13,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("scheduling.k8s.io", "podgroups", "")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Protects pod groups from removal while they have pods (feature gate GenericWorkload).",
     build: |environment| Ok(Box::new(PodGroupProtection { is_on: environment.feature_gates.is_on("GenericWorkload") })),
 };

@@ -17,6 +17,7 @@ pub static SPEC: Spec = Spec {
     // Few clusters serve alpha kinds, so objects are read from the API server when needed.
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Refuses pod groups of a workload that does not exist (feature gate GenericWorkload).",
     build: |environment| {
         let is_on = environment.feature_gates.is_on("GenericWorkload");

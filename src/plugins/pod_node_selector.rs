@@ -19,6 +19,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", "")]),
     needs: &[Need::NAMESPACES],
     configuration: Some("podNodeSelectorPluginConfig"),
+    removed: None,
     about: "Gives pods the node selector of their namespace, and refuses pods with a conflicting one.",
     build,
 };

@@ -19,6 +19,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", "resize")]),
     needs: &[Need::NODES],
     configuration: None,
+    removed: None,
     about: "Refuses to resize pods beyond the allocatable resources of their node.",
     build: |environment| {
         let is_on = environment.feature_gates.is_on("InPlacePodVerticalScaling");

@@ -37,6 +37,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::NAMESPACES],
     configuration: Some(config::KIND),
+    removed: None,
     about: "Refuses pods that the namespace's Pod Security labels do not allow, and warns of templates of such pods.",
     build,
 };

@@ -23,6 +23,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", "")]),
     needs: &[Need::NAMESPACES],
     configuration: Some("podtolerationrestriction.admission.k8s.io/v1alpha1 Configuration"),
+    removed: None,
     about: "Adds a namespace's default tolerations to pods, and refuses tolerations that are not on its whitelist.",
     build,
 };

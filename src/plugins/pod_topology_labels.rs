@@ -16,6 +16,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", ""), ("", "pods", "binding")]),
     needs: &[Need::NODES],
     configuration: None,
+    removed: None,
     about: "Copies zone and region of a node to the pods that are bound to it.",
     build: |environment| {
         let is_on = environment.feature_gates.is_on("PodTopologyLabelsAdmission");

@@ -23,6 +23,7 @@ pub static SPEC: Spec = Spec {
     ]),
     needs: &[Need::PRIORITY_CLASSES],
     configuration: None,
+    removed: None,
     about: "Gives pods the priority of their priority class, and allows one default class.",
     build: |environment| {
         let for_groups = environment.feature_gates.is_on("WorkloadAwarePreemption");

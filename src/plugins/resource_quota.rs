@@ -37,6 +37,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::RESOURCE_QUOTAS, Need::DEVICE_CLASSES],
     configuration: Some("apiserver.config.k8s.io/v1 ResourceQuotaConfiguration"),
+    removed: None,
     about: "Refuses requests that exceed a quota of the namespace, and charges the others to it.",
     build,
 };

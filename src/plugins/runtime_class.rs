@@ -20,6 +20,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", "")]),
     needs: &[Need::RUNTIME_CLASSES],
     configuration: None,
+    removed: None,
     about: "Gives pods the overhead, node selector and tolerations of their runtime class.",
     build: |environment| Ok(Box::new(RuntimeClass(environment.cluster.clone()))),
 };

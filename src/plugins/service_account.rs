@@ -21,6 +21,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "pods", ""), ("", "pods", "ephemeralcontainers")]),
     needs: &[Need::SERVICE_ACCOUNTS],
     configuration: None,
+    removed: None,
     about: "Gives pods their service account, its token and its image pull secrets.",
     build: |environment| Ok(Box::new(ServiceAccount(environment.cluster.clone()))),
 };

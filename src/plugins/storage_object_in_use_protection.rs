@@ -17,6 +17,7 @@ pub static SPEC: Spec = Spec {
     ]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Protects volumes, claims and volume attributes classes from removal while they are in use.",
     build: |environment| {
         let protects_classes = environment.feature_gates.is_on("VolumeAttributesClass");

@@ -13,6 +13,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::Only(&[("", "nodes", "")]),
     needs: &[],
     configuration: None,
+    removed: None,
     about: "Taints new nodes as not ready.",
     build: |_| Ok(Box::new(TaintNodesByCondition)),
 };

@@ -13,6 +13,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: VALIDATING_NEEDS,
     configuration: Some("ValidatingAdmissionPolicyConfiguration"),
+    removed: None,
     about: "Refuses, warns of and audits requests that violate validating admission policies.",
     build,
 };

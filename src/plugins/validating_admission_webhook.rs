@@ -14,6 +14,7 @@ pub static SPEC: Spec = Spec {
     resources: Resources::All,
     needs: &[Need::NAMESPACES, Need::VALIDATING_WEBHOOKS, Need::SERVICES],
     configuration: Some("WebhookAdmissionConfiguration"),
+    removed: None,
     about: "Calls validating webhooks, all at once.",
     build,
 };
