@@ -11,6 +11,7 @@ pub mod user;
 pub mod body;
 mod answers;
 mod derived;
+mod removed;
 pub mod metrics;
 pub mod shares;
 pub mod processor;

@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders of `src`, from the lowest layer up. Below them are the crates of `crates/`, whose dependencies Cargo enforces.
-const LAYERS: [&str; 30] = [
+const LAYERS: [&str; 31] = [
     "user",
+    "removed",
     "body",
     "answers",
     "derived",

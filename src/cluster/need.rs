@@ -5,6 +5,7 @@ use super::custom_resources::Definition;
 use super::follow::Source;
 use super::quotas::OwnedClaim;
 use super::{Endpoints, Kept, Limits, Namespace, ServiceAccount};
+use crate::removed::Api;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingAdmissionPolicy, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingWebhookConfiguration,
 };
@@ -93,6 +94,11 @@ impl Need {
         Self { name, start: Some(spawn::<P>) }
     }
 
+    /// The need of the cache of a kind whose API Kubernetes removed, with a unique name.
+    pub(crate) const fn removed<P: RemovedKind>(name: &'static str) -> Self {
+        Self { name, start: Some(spawn_removed::<P>) }
+    }
+
     /// Starts the cache, except a cache that is started on demand.
     pub(super) fn start(
         self,
@@ -122,6 +128,32 @@ impl fmt::Debug for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
+}
+
+/// A kind whose API Kubernetes removed.
+pub(crate) trait RemovedKind: Projection {
+    /// The removed API.
+    const API: &'static Api;
+}
+
+fn spawn_removed<P: RemovedKind>(
+    client: &kube::Client,
+    limits: Limits,
+    watches: &mut Vec<AbortOnDropHandle<()>>,
+) -> Arc<dyn Kept> {
+    let cache = Arc::new(Cache::<P>::new());
+    let api = P::API;
+    let resource = kube::api::ApiResource {
+        group: api.group.to_owned(),
+        version: api.version.to_owned(),
+        api_version: format!("{}/{}", api.group, api.version),
+        kind: api.kind.to_owned(),
+        plural: api.plural.to_owned(),
+    };
+    let (followed, source) = (cache.clone(), Source::of(client.clone(), resource, None));
+    let task = async move { followed.follow(&source, |_| (), limits.follow()).await };
+    watches.push(AbortOnDropHandle::new(tokio::spawn(task)));
+    cache
 }
 
 fn spawn<P: Projection>(
