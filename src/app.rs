@@ -20,6 +20,7 @@ use crate::manifests::ReservedNames;
 use crate::metrics::Registry;
 use crate::pipeline::{DryRuns, Gateway, InFlight, Pipeline, Room};
 use crate::processor::Processor;
+use crate::removed::Api;
 use crate::request::body::MediaTypes;
 use crate::server::certificates::Authority;
 use crate::server::health::{self, Checks};
@@ -256,7 +257,8 @@ impl Upstream {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
                 let limits = embedded::Limits { body_bytes: config.limits.body_bytes, ..Default::default() };
-                (Arc::new(embedded::Server::new(limits)), Identity::Impersonate)
+                let removed = served_removed_apis(config);
+                (Arc::new(embedded::Server::with_removed(limits, removed)), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
@@ -327,13 +329,14 @@ fn pipeline(
 ) -> Result<Pipeline> {
     let limits = &config.limits;
     let discovery = Discovery::start(upstream.transport.clone(), upstream.client.clone(), discovery_limits(limits));
-    let of_plugins = config.admission.plugins.iter().flat_map(|spec| spec.needs).copied();
+    let of_plugins = needs(&config.admission);
     // Custom resources are decoded even if no plugin needs the definitions.
     let mut needs: Vec<Need> = of_plugins.chain([Need::CUSTOM_RESOURCE_DEFINITIONS]).collect();
     if config.admission.routes_to_endpoints && needs.contains(&Need::SERVICES) {
         needs.push(Need::ENDPOINT_SLICES);
     }
-    let cluster = Cluster::start(upstream.client.clone(), &needs, cluster_limits(limits));
+    let removed = served_removed_apis(config);
+    let cluster = Cluster::start_with_removed(upstream.client.clone(), &needs, cluster_limits(limits), &removed);
     let ready = (discovery.clone(), cluster.clone());
     checks.ready("discovery", move || if ready.0.is_synced() { Ok(()) } else { Err("no discovery yet".into()) });
     let probe = Probe::start(upstream.transport.clone(), limits.probe_interval, limits.probe_timeout);
@@ -404,6 +407,22 @@ fn pipeline(
         processor: Processor::new(limits.long_work),
         limits: limits.clone(),
     })
+}
+
+/// The caches that the plugins read. A plugin whose configuration names a folder of manifests does not read a removed API.
+fn needs(admission: &Admission) -> impl Iterator<Item = Need> {
+    admission.plugins.iter().flat_map(|spec| {
+        let has_files = admission.configuration(spec.name).is_some_and(|given| given.static_manifests_dir().is_some());
+        spec.needs.iter().copied().filter(move |need| !has_files || need.removed_api().is_none())
+    })
+}
+
+/// The removed APIs that the embedded API server serves: those of the enabled plugins.
+fn served_removed_apis(config: &Config) -> Vec<&'static Api> {
+    match &config.upstream {
+        config::Upstream::Remote { .. } => Vec::new(),
+        config::Upstream::Embedded { .. } => needs(&config.admission).filter_map(Need::removed_api).collect(),
+    }
 }
 
 /// Checks whether both the proxy and the API server behind call webhooks.

@@ -5,12 +5,13 @@
 
 pub mod catalog;
 pub mod document;
-pub mod discovery;
-pub mod openapi;
+mod discovery;
+mod openapi;
 pub mod table;
 
 mod route;
 mod call;
+mod removed;
 mod caller;
 mod negotiate;
 mod body;
@@ -36,6 +37,7 @@ mod tests;
 pub use serve::serve;
 
 use crate::body::Body;
+use crate::removed::Api;
 use crate::upstream::{Transport, UpstreamError};
 use async_trait::async_trait;
 use http::{Request, Response};
@@ -77,13 +79,24 @@ impl Default for Limits {
 pub struct Server {
     store: Arc<Store>,
     limits: Limits,
+    /// The removed APIs that the server serves.
+    removed: Vec<&'static Api>,
+    groups: discovery::Groups,
+    openapi: openapi::Documents,
 }
 
 impl Server {
     /// A server that contains only the namespaces of every cluster.
     pub fn new(limits: Limits) -> Arc<Self> {
+        Self::with_removed(limits, Vec::new())
+    }
+
+    /// A server that also serves these APIs, which Kubernetes removed.
+    pub(crate) fn with_removed(limits: Limits, removed: Vec<&'static Api>) -> Arc<Self> {
         let bounds = Bounds { history: limits.history.max(1), watcher_queue: limits.watcher_queue.max(1) };
-        let server = Self { store: Arc::new(Store::new(bounds)), limits };
+        let groups = discovery::Groups::new(catalog::groups(&removed));
+        let openapi = openapi::Documents::new(&removed);
+        let server = Self { store: Arc::new(Store::new(bounds)), limits, removed, groups, openapi };
         server.store.with(initial::namespaces);
         Arc::new(server)
     }

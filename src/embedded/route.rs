@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::catalog::{self, Resource};
 use super::{
-    Server, body, caller, delete, discovery, document, negotiate, openapi, pods, read, respond, review, scale,
+    Server, body, caller, delete, discovery, document, negotiate, openapi, pods, read, removed, respond, review, scale,
 };
 use super::{watch, write};
 use crate::body::Body;
@@ -29,14 +29,14 @@ pub(super) async fn respond(server: &Server, request: Request<Body>) -> Response
 async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body>, Status> {
     let (parts, body) = request.into_parts();
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
-    if is_read && let Some(response) = document(&parts.uri, &parts.headers) {
+    if is_read && let Some(response) = document(server, &parts.uri, &parts.headers) {
         return Ok(response);
     }
     let info = request_info(&parts.method, &parts.uri);
     if !info.is_resource_request {
         return Err(Status::no_such_path());
     }
-    let resource = resource(&info)?;
+    let resource = resource(server, &info)?;
     let form = negotiate::form(header(&parts.headers, ACCEPT))?;
     let body = if is_read { Bytes::new() } else { body::read(body, server.limits.body_bytes).await? };
     let call = Call {
@@ -54,14 +54,14 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
 }
 
 /// The document at a path that belongs to no resource.
-fn document(uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
+fn document(server: &Server, uri: &Uri, headers: &HeaderMap) -> Option<Response<Body>> {
     let path = uri.path();
     if ["/healthz", "/livez", "/readyz"].iter().any(|health| path == *health || is_below(path, health)) {
         return Some(respond::text("ok"));
     }
     let accept = header(headers, ACCEPT).unwrap_or_default();
-    let document =
-        discovery::respond(path, accept).or_else(|| openapi::respond(path, uri.query().unwrap_or_default(), accept))?;
+    let document = discovery::respond(&server.groups, path, accept)
+        .or_else(|| openapi::respond(&server.openapi, path, uri.query().unwrap_or_default(), accept))?;
     match header(headers, IF_NONE_MATCH) {
         Some(known) => Some(document::conditional(document, known)),
         None => Some(document),
@@ -73,8 +73,10 @@ fn is_below(path: &str, parent: &str) -> bool {
 }
 
 /// The resource that a URL names, if the URL's form is valid for that resource.
-fn resource(info: &RequestInfo) -> Result<&'static Resource, Status> {
-    let found = catalog::resource(&info.api_group, &info.api_version, &info.resource);
+fn resource(server: &Server, info: &RequestInfo) -> Result<&'static Resource, Status> {
+    let (group, version, plural) = (&*info.api_group, &*info.api_version, &*info.resource);
+    let found = catalog::resource(group, version, plural)
+        .or_else(|| removed::resource(&server.removed, group, version, plural));
     let resource = found.ok_or_else(Status::no_such_path)?;
     let is_namespace = info.resource == "namespaces" && info.api_group.is_empty();
     let is_in_place = if resource.namespaced {
