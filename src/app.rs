@@ -2,7 +2,7 @@
 
 mod server_config;
 
-pub use server_config::{Admission, Config, enabled};
+pub use server_config::{Admission, Config, enabled, listed};
 
 use crate::admission::metrics::Metrics;
 use crate::admission::{Chain, Environment};
@@ -62,6 +62,11 @@ pub async fn run(config: Config) -> Result<()> {
 
     let files = Files::new(&config)?;
     let front = Front::new(&config, address)?;
+    for spec in &config.admission.plugins {
+        if let Some(removed) = spec.removed {
+            tracing::warn!(plugin = spec.name, "Kubernetes removed this plugin. {removed}");
+        }
+    }
     let upstream = Upstream::new(&config, &drain, &checks).await?;
     let (audit, log) = audit(&config, &registry)?;
     let pipeline = pipeline(&config, &front, &files, upstream, audit, &registry, &checks)?;
@@ -257,8 +262,9 @@ impl Upstream {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
                 let limits = embedded::Limits { body_bytes: config.limits.body_bytes, ..Default::default() };
-                let removed = served_removed_apis(config);
-                (Arc::new(embedded::Server::with_removed(limits, removed)), Identity::Impersonate)
+                let rbac = config.authorization.mode == AuthorizationMode::Rbac;
+                let features = embedded::Features { removed: served_removed_apis(config), rbac };
+                (Arc::new(embedded::Server::with(limits, features)), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
                 let remote = Remote::from_kubeconfig(kubeconfig, upstream_bounds(&config.limits)).await;
@@ -500,7 +506,7 @@ fn authorization(config: &Config, upstream: &Upstream) -> authz::Config {
     let mode = match config.authorization.mode {
         AuthorizationMode::AlwaysAllow if is_embedded => authz::Mode::Unrestricted,
         AuthorizationMode::AlwaysAllow => authz::Mode::AlwaysAllow,
-        AuthorizationMode::Webhook => authz::Mode::Webhook,
+        AuthorizationMode::Rbac | AuthorizationMode::Webhook => authz::Mode::Webhook,
     };
     let reviewer = match upstream.is_passthrough {
         true => Reviewer::Oneself(upstream.transport.clone(), upstream.client.clone()),

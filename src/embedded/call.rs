@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub(super) struct Call {
     /// The store of the objects.
     pub store: Arc<Store>,
+    /// Whether RBAC decides reviews.
+    pub rbac: bool,
     /// The server's bounds.
     pub limits: Limits,
     /// The parts of the URL.

@@ -27,6 +27,7 @@ mod initial;
 mod pods;
 mod scale;
 mod review;
+mod rbac;
 
 mod store;
 mod serve;
@@ -75,12 +76,23 @@ impl Default for Limits {
     }
 }
 
+/// What a [`Server`] has beside the resources of a kube-apiserver.
+#[derive(Debug, Default)]
+pub(crate) struct Features {
+    /// The APIs that Kubernetes removed and that the server serves nevertheless.
+    pub(crate) removed: Vec<&'static Api>,
+    /// Whether RBAC authorizes requests. Without it, every user may do everything.
+    pub(crate) rbac: bool,
+}
+
 /// An API server. [`Transport::send`] is its in-memory transport.
 pub struct Server {
     store: Arc<Store>,
     limits: Limits,
     /// The removed APIs that the server serves.
     removed: Vec<&'static Api>,
+    /// Whether RBAC authorizes requests.
+    rbac: bool,
     groups: discovery::Groups,
     openapi: openapi::Documents,
 }
@@ -88,16 +100,20 @@ pub struct Server {
 impl Server {
     /// A server that contains only the namespaces of every cluster.
     pub fn new(limits: Limits) -> Arc<Self> {
-        Self::with_removed(limits, Vec::new())
+        Self::with(limits, Features::default())
     }
 
-    /// A server that also serves these APIs, which Kubernetes removed.
-    pub(crate) fn with_removed(limits: Limits, removed: Vec<&'static Api>) -> Arc<Self> {
+    /// A server with these features.
+    pub(crate) fn with(limits: Limits, features: Features) -> Arc<Self> {
+        let Features { removed, rbac } = features;
         let bounds = Bounds { history: limits.history.max(1), watcher_queue: limits.watcher_queue.max(1) };
         let groups = discovery::Groups::new(catalog::groups(&removed));
         let openapi = openapi::Documents::new(&removed);
-        let server = Self { store: Arc::new(Store::new(bounds)), limits, removed, groups, openapi };
+        let server = Self { store: Arc::new(Store::new(bounds)), limits, removed, rbac, groups, openapi };
         server.store.with(initial::namespaces);
+        if rbac {
+            server.store.with(rbac::bootstrap);
+        }
         Arc::new(server)
     }
 }

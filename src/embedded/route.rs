@@ -3,12 +3,15 @@
 use super::call::Call;
 use super::catalog::{self, Resource};
 use super::{
-    Server, body, caller, delete, discovery, document, negotiate, openapi, pods, read, removed, respond, review, scale,
+    Server, body, caller, delete, discovery, document, negotiate, openapi, pods, rbac, read, removed, respond, review,
+    scale,
 };
 use super::{watch, write};
+use crate::authz::Attributes;
 use crate::body::Body;
 use crate::request::{RequestInfo, request_info};
 use crate::status::{Details, Status};
+use crate::user::UserInfo;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, IF_NONE_MATCH};
 use http::{HeaderMap, Method, Request, Response, Uri};
@@ -29,10 +32,12 @@ pub(super) async fn respond(server: &Server, request: Request<Body>) -> Response
 async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body>, Status> {
     let (parts, body) = request.into_parts();
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+    let info = request_info(&parts.method, &parts.uri);
+    let caller = caller::caller(&parts.headers);
+    authorize(server, &caller, &info)?;
     if is_read && let Some(response) = document(server, &parts.uri, &parts.headers) {
         return Ok(response);
     }
-    let info = request_info(&parts.method, &parts.uri);
     if !info.is_resource_request {
         return Err(Status::no_such_path());
     }
@@ -41,16 +46,27 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
     let body = if is_read { Bytes::new() } else { body::read(body, server.limits.body_bytes).await? };
     let call = Call {
         store: server.store.clone(),
+        rbac: server.rbac,
         limits: server.limits,
         info,
         resource,
         uri: parts.uri,
-        caller: caller::caller(&parts.headers),
+        caller,
         form,
         content_type: header(&parts.headers, CONTENT_TYPE).map(str::to_owned),
         body,
     };
     if call.info.subresource.is_empty() { on_objects(call) } else { on_subresource(&call) }
+}
+
+/// Checks by RBAC, if the server has it, whether the user may do what the request asks.
+fn authorize(server: &Server, caller: &UserInfo, info: &RequestInfo) -> Result<(), Status> {
+    if !server.rbac {
+        return Ok(());
+    }
+    let attributes = Attributes::from(info);
+    let decided = server.store.with(|state| rbac::authorize(state, caller, &attributes));
+    decided.map(drop).map_err(|reason| attributes.forbidden(caller, &reason))
 }
 
 /// The document at a path that belongs to no resource.

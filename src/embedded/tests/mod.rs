@@ -9,3 +9,5 @@ mod subresources;
 mod forms;
 mod every_change;
 mod socket;
+mod rbac;
+mod removed;
