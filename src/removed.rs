@@ -1,5 +1,8 @@
 //! The APIs that Kubernetes removed and that removed plugins read.
 
+#[cfg_attr(not(test), expect(dead_code, reason = "the embedded API server uses it"))]
+pub(crate) mod validation;
+
 /// An API that Kubernetes removed.
 #[derive(Debug)]
 pub(crate) struct Api {
