@@ -18,7 +18,8 @@ use crate::object::Object;
 use crate::status::Cause;
 use serde_json::Value;
 
-/// The errors of a new object of the API, in the order of kube-apiserver's. The object is decoded and defaulted, and a generated name is set.
+/// The errors of a new object of the API, in the order of kube-apiserver's. The object is decoded and defaulted, and has its generated
+/// name.
 pub(crate) fn validate(api: &Api, object: &Object) -> Vec<Cause> {
     let mut causes = Causes::default();
     match api.kind {

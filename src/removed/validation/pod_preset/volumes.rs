@@ -43,12 +43,9 @@ static SOURCES: [Source; 29] = [
     source("glusterfs", |source, path, causes| sources::required(source, &["endpoints", "path"], path, causes)),
     source("flocker", sources::flocker),
     source("persistentVolumeClaim", |source, path, causes| sources::required(source, &["claimName"], path, causes)),
-    source("rbd", |source, path, causes| sources::required(source, &["monitors", "image"], path, causes)),
+    source("rbd", sources::ceph_image),
     source("cinder", sources::cinder),
-    Source {
-        second: "cephFS",
-        ..source("cephfs", |source, path, causes| sources::required(source, &["monitors"], path, causes))
-    },
+    Source { second: "cephFS", ..source("cephfs", sources::monitors) },
     source("quobyte", |_, _, _| {}),
     Source { second: "downwarAPI", ..source("downwardAPI", sources::downward_api) },
     source("fc", sources::fibre_channel),

@@ -11,13 +11,24 @@ use std::collections::HashSet;
 const POD_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
-/// Requires fields that are strings or lists.
+/// Requires strings in these fields.
 pub(super) fn required(source: &Value, fields: &[&str], path: &str, causes: &mut Causes) {
-    for field in fields {
-        if text(source, field).is_empty() && items(source, field).is_empty() {
-            causes.required(format!("{path}.{field}"), "");
-        }
+    for field in fields.iter().filter(|field| text(source, field).is_empty()) {
+        causes.required(format!("{path}.{field}"), "");
     }
+}
+
+/// Requires a list of Ceph's monitors (`validateCephFSVolumeSource`).
+pub(super) fn monitors(source: &Value, path: &str, causes: &mut Causes) {
+    if items(source, "monitors").is_empty() {
+        causes.required(format!("{path}.monitors"), "");
+    }
+}
+
+/// `validateRBDVolumeSource`
+pub(super) fn ceph_image(source: &Value, path: &str, causes: &mut Causes) {
+    monitors(source, path, causes);
+    required(source, &["image"], path, causes);
 }
 
 /// Validates an optional mode of files.

@@ -90,6 +90,12 @@ fn sources_have_required_fields() {
         check_source(field, json!({}), expected);
     }
     check_source("rbd", json!({"monitors": ["a"], "image": "b"}), &[]);
+    check_source(
+        "persistentVolumeClaim",
+        json!({"claimName": ["a"]}),
+        &["persistentVolumeClaim.claimName: Required value"],
+    );
+    check_source("cephfs", json!({"monitors": "a"}), &["cephfs.monitors: Required value"]);
     check_source("scaleIO", json!({"gateway": "a", "system": "b", "volumeName": "c"}), &[]);
 }
 
