@@ -10,6 +10,9 @@ mod defaults;
 pub(crate) use defaults::set_defaults;
 use std::sync::LazyLock;
 
+#[cfg_attr(not(test), expect(dead_code, reason = "the embedded API server uses it"))]
+pub(crate) mod validation;
+
 /// An API that Kubernetes removed.
 #[derive(Debug)]
 pub(crate) struct Api {
