@@ -6,12 +6,11 @@
 //! `admissionregistration.k8s.io` but never serves it.
 
 mod defaults;
+mod validation;
 
 pub(crate) use defaults::set_defaults;
 use std::sync::LazyLock;
-
-#[cfg_attr(not(test), expect(dead_code, reason = "the embedded API server uses it"))]
-pub(crate) mod validation;
+pub(crate) use validation::{validate, validate_update};
 
 /// An API that Kubernetes removed.
 #[derive(Debug)]

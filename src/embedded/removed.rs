@@ -4,6 +4,7 @@ use super::catalog::{ApiResource, Group, Resource, Version};
 use crate::object::Object;
 use crate::object::kinds::BuiltIn;
 use crate::removed::{self, Api};
+use crate::status::{Status, invalid};
 use std::sync::LazyLock;
 
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -164,6 +165,19 @@ pub(super) fn keep(api: &Api, object: &mut Object, current: &Object) {
     {
         let _ = object.set(&["spec"], spec.clone());
     }
+}
+
+/// Validates a new object, or an update of `current`, if its API is a removed one.
+///
+/// # Errors
+/// 422 with every error.
+pub(super) fn check(resource: &Resource, object: &Object, current: Option<&Object>) -> Result<(), Status> {
+    let Some(api) = api(resource) else { return Ok(()) };
+    let causes = match current {
+        None => removed::validate(api, object),
+        Some(current) => removed::validate_update(api, object, current),
+    };
+    invalid::status(&resource.gvk(), object.name(), causes).map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::call::Call;
 use super::catalog::Resource;
 use super::store::{self, Collection, State};
-use super::{body, delete, initial, metadata, respond};
+use super::{body, delete, initial, metadata, removed, respond};
 use crate::body::Body;
 use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::patch::{self, PatchType};
@@ -118,6 +118,7 @@ fn create_in(state: &mut State, call: &Call, object: Object, dry_run: bool) -> R
     metadata::begin(resource, &mut object);
     name_object(state, call, collection, &mut object)?;
     initial::prepare(resource, &mut object, &call.caller);
+    removed::check(resource, &object, None)?;
     let key = store::key(call.namespace(), object.name());
     if let Some(current) = state.object(collection, &key) {
         return Err(taken(resource, &object, &current));
@@ -187,6 +188,7 @@ pub(super) fn replace(
         return Err(status);
     }
     initial::keep(state, resource, &mut object, current)?;
+    removed::check(resource, &object, Some(current))?;
     metadata::count_generation(resource, &mut object, current);
     if object == **current {
         return Ok(current.clone());

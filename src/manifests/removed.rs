@@ -95,5 +95,8 @@ fn checked(api: &Api, schema: &Structural, value: Value) -> Result<Object, Strin
         return Err(format!("{} {name}: metadata.namespace: {needed}", api.kind));
     }
     removed::set_defaults(api, &mut object);
-    Ok(object)
+    match removed::validate(api, &object).first() {
+        Some(cause) => Err(format!("{} {name}: {}: {}", api.kind, cause.field, cause.message)),
+        None => Ok(object),
+    }
 }

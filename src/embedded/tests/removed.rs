@@ -46,6 +46,16 @@ async fn a_preset_is_created_read_and_deleted_but_its_spec_never_changes() {
 }
 
 #[tokio::test]
+async fn an_invalid_object_is_refused_with_the_old_texts() {
+    let client = client();
+    let mut empty = preset(json!([]));
+    empty["spec"] = json!({});
+    let why = "PodPreset.settings.k8s.io \"p\" is invalid: spec.volumes.env.envFrom.volumeMounts: Required value: \
+               must specify at least one";
+    assert_eq!(client.post(PRESETS, empty).await.refused(422), why);
+}
+
+#[tokio::test]
 async fn a_policy_is_one_object_in_both_groups() {
     let client = client();
     let rule = json!({"rule": "RunAsAny"});
