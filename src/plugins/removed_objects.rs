@@ -5,6 +5,9 @@ use crate::cluster::{Cluster, RemovedKind};
 use crate::manifests::{RemovedObjects, Source};
 use std::sync::Arc;
 
+/// The apiVersion of the configurations of removed plugins.
+const API_VERSION: &str = "config.kube-admission-proxy.dev/v1alpha1";
+
 /// The objects that a removed plugin reads.
 pub(super) enum Objects<P> {
     /// Those of the API server.
@@ -14,7 +17,8 @@ pub(super) enum Objects<P> {
 }
 
 impl<P: RemovedKind> Objects<P> {
-    /// The objects of the folder that the plugin's configuration names as `staticManifestsDir`, else those of the API server.
+    /// The objects of the folder that the plugin's configuration names as `staticManifestsDir`, else those of the API server. The plugin
+    /// has checked the other fields of its configuration.
     ///
     /// # Errors
     /// If the folder, or an object in it, cannot be used.
@@ -25,6 +29,23 @@ impl<P: RemovedKind> Objects<P> {
         let metrics = environment.metrics.manifests().clone();
         let files = Source::follow(folder.clone(), plugin, metrics, RemovedObjects::load);
         files.map(Self::Files).map_err(|why| BuildError(format!("staticManifestsDir: {}: {why}", folder.display())))
+    }
+
+    /// As [`Self::new`], for a plugin whose configuration has no other field.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; also if the configuration is of another kind, or has another field.
+    pub(super) fn only(environment: &Environment<'_>, plugin: &'static str, kind: &str) -> Result<Self, BuildError> {
+        if let Some(given) = environment.configuration {
+            given.expect_kind(API_VERSION, kind)?;
+            let fields = given.value.as_object().into_iter().flat_map(|fields| fields.keys());
+            let unknown =
+                fields.filter(|field| !["apiVersion", "kind", "staticManifestsDir"].contains(&field.as_str()));
+            if let Some(field) = unknown.into_iter().next() {
+                return Err(BuildError(format!("{}: unknown field {field:?}", given.origin)));
+            }
+        }
+        Self::new(environment, plugin)
     }
 
     /// All objects, sorted by namespace and name.
