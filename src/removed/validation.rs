@@ -32,8 +32,8 @@ pub(crate) fn validate(api: &Api, object: &Object) -> Vec<Cause> {
     causes.0
 }
 
-/// The errors of an update. No rule compares the new object with the old one; the strategies of all kinds but PodSecurityPolicy
-/// validate the new object twice, so each of their errors is there twice.
+/// The errors of an update. No rule compares the new object with the old one. The strategies of all kinds but PodSecurityPolicy validate
+/// the new object twice and return each error twice; only the errors of a PodPreset's name are returned once.
 pub(crate) fn validate_update(api: &Api, object: &Object, _old: &Object) -> Vec<Cause> {
     let mut causes = Causes::default();
     match api.kind {

@@ -1,7 +1,7 @@
 //! Validates volumes (`ValidateVolumes` of Kubernetes 1.19, without a pod).
 //!
-//! The fields of five sources are not validated: `iscsi`, `quobyte`, `azureDisk`, `storageos`, `ephemeral`. Nor is the name of a volume
-//! with an iSCSI initiator.
+//! The fields of five sources are not validated: `iscsi`, `quobyte`, `azureDisk`, `storageos`, `ephemeral`. The rule for the name of a volume
+//! with an iSCSI initiator is not applied either.
 
 mod sources;
 
