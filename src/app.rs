@@ -255,7 +255,12 @@ impl Upstream {
     async fn new(config: &Config, drain: &Drain, checks: &Checks) -> Result<Self> {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
-                let limits = embedded::Limits { body_bytes: config.limits.body_bytes, ..Default::default() };
+                let limits = embedded::Limits {
+                    body_bytes: config.limits.body_bytes,
+                    initializers: config.admission.has_initializers(),
+                    user_waiting_creates: config.limits.user_waiting_creates,
+                    ..Default::default()
+                };
                 (Arc::new(embedded::Server::new(limits)), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
@@ -402,6 +407,7 @@ fn pipeline(
         audit,
         in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
         processor: Processor::new(limits.long_work),
+        keeps_initializers: config.admission.has_initializers(),
         limits: limits.clone(),
     })
 }

@@ -23,6 +23,7 @@ mod write;
 mod delete;
 mod metadata;
 mod initial;
+mod initializers;
 mod pods;
 mod scale;
 mod review;
@@ -39,6 +40,7 @@ use crate::body::Body;
 use crate::upstream::{Transport, UpstreamError};
 use async_trait::async_trait;
 use http::{Request, Response};
+use initializers::Waiting;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Bounds, Store};
@@ -58,6 +60,10 @@ pub struct Limits {
     pub watch_seconds: u64,
     /// Time between a watch's bookmarks.
     pub bookmark_interval: Duration,
+    /// Whether objects with `metadata.initializers` are hidden, and their creates wait.
+    pub initializers: bool,
+    /// Creates of one user that wait for initializers.
+    pub user_waiting_creates: usize,
 }
 
 impl Default for Limits {
@@ -69,6 +75,8 @@ impl Default for Limits {
             page_objects: 10_000,
             watch_seconds: 1800,
             bookmark_interval: Duration::from_secs(60),
+            initializers: false,
+            user_waiting_creates: 64,
         }
     }
 }
@@ -76,6 +84,7 @@ impl Default for Limits {
 /// An API server. [`Transport::send`] is its in-memory transport.
 pub struct Server {
     store: Arc<Store>,
+    waiting: Arc<Waiting>,
     limits: Limits,
 }
 
@@ -83,7 +92,8 @@ impl Server {
     /// A server that contains only the namespaces of every cluster.
     pub fn new(limits: Limits) -> Arc<Self> {
         let bounds = Bounds { history: limits.history.max(1), watcher_queue: limits.watcher_queue.max(1) };
-        let server = Self { store: Arc::new(Store::new(bounds)), limits };
+        let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
+        let server = Self { store: Arc::new(Store::new(bounds)), waiting, limits };
         server.store.with(initial::namespaces);
         Arc::new(server)
     }

@@ -2,6 +2,7 @@
 
 use crate::go_text::json::escape_html;
 use crate::go_text::{go_quote, go_type};
+use crate::initializers;
 use crate::kind::{GroupVersionKind, split_api_version};
 use crate::object::structural::numbers;
 use crate::object::typed::{self, Typed};
@@ -48,9 +49,28 @@ pub(super) fn decode(
         true if is_defaulted && before.unwritten().is_empty() && before.fields() == object.fields() => {
             Ok(Patched { object, is_changed: false })
         }
-        true => decode_built_in((before, is_defaulted), object, kind),
+        true => decode_beside_initializers((before, is_defaulted), object, kind),
         false => decode_custom(before, object, kind),
     }
+}
+
+/// Decodes an object of a built-in kind. The types lack `metadata.initializers`, so a patch can only change a value that is there.
+fn decode_beside_initializers(
+    (before, is_defaulted): (&Object, bool),
+    mut object: Object,
+    kind: &GroupVersionKind,
+) -> Result<Patched, Box<Status>> {
+    let Some(old) = initializers::of(before).cloned() else {
+        return decode_built_in((before, is_defaulted), object, kind);
+    };
+    let mut rest = before.clone();
+    initializers::take(&mut rest);
+    let sent = initializers::take(&mut object).unwrap_or_default();
+    let new = initializers::decode(&sent).map_err(Status::internal_error)?.value;
+    let mut patched = decode_built_in((&rest, is_defaulted), object, kind)?;
+    patched.is_changed |= new.as_ref() != Some(&old);
+    initializers::put(&mut patched.object, new);
+    Ok(patched)
 }
 
 fn decode_built_in(

@@ -9,3 +9,4 @@ mod subresources;
 mod forms;
 mod every_change;
 mod socket;
+mod initializers;
