@@ -242,6 +242,31 @@ mod tests {
     }
 
     #[test]
+    fn initializers_are_kept() {
+        let kind = GroupVersionKind::new("", "v1", "ConfigMap");
+        let object = |metadata: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        let before = Object::from_value(object(json!({"initializers": {"pending": [{"name": "a.b.c"}]}}))).unwrap();
+        for (sent, kept, is_changed) in [
+            (json!({"pending": [{"name": "a.b.c"}]}), json!({"pending": [{"name": "a.b.c"}]}), false),
+            (json!({"pending": [{"name": "d.e.f", "x": 1}]}), json!({"pending": [{"name": "d.e.f"}]}), true),
+            (Value::Null, Value::Null, true),
+        ] {
+            let sent = object(json!({"initializers": sent, "labels": null}));
+            for is_defaulted in [false, true] {
+                let patched = decode((&before, is_defaulted), sent.clone(), &kind).unwrap();
+                let found = patched.object.get(&["metadata", "initializers"]).cloned().unwrap_or_default();
+                assert_eq!((found, patched.is_changed), (kept.clone(), is_changed), "{sent}");
+            }
+        }
+        let wrong = object(json!({"initializers": 1}));
+        assert_eq!(decode((&before, true), wrong, &kind).err().map(|status| status.code), Some(500));
+        let initialized = Object::from_value(object(json!({}))).unwrap();
+        let sent = object(json!({"initializers": {"pending": [{"name": "a.b.c"}]}}));
+        let patched = decode((&initialized, true), sent, &kind).unwrap();
+        assert!(!patched.is_changed && patched.object.get(&["metadata", "initializers"]).is_none());
+    }
+
+    #[test]
     fn what_was_decoded_once_is_the_same_the_next_time() {
         let mut count = 0;
         // A WatchEvent is never written, and its JSON has no kind.
