@@ -46,11 +46,12 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
             return Err(ConfigError::flag(flag, "0s", "must be more than 0"));
         }
     }
-    let plugins = app::enabled(
-        all,
-        &list(&flags.admission.enable_admission_plugins),
-        &list(&flags.admission.disable_admission_plugins),
-    )?;
+    let enable = list(&flags.admission.enable_admission_plugins);
+    let disable = list(&flags.admission.disable_admission_plugins);
+    let plugins = match &flags.admission.admission_control[..] {
+        [] => app::enabled(all, &enable, &disable)?,
+        names => app::listed(all, &list(names), &enable, &disable)?,
+    };
     let upstream = upstream(&flags.upstream)?;
     not_in_vain(flags)?;
     let admission = admission(plugins, &flags.admission)?;
@@ -177,13 +178,19 @@ fn authorization(flags: &arguments::Authorization, upstream: &Upstream) -> Resul
         [mode] => match mode.as_str() {
             "AlwaysAllow" => AuthorizationMode::AlwaysAllow,
             "Webhook" => AuthorizationMode::Webhook,
-            _ => return Err(ConfigError::flag("authorization-mode", mode, "must be AlwaysAllow or Webhook")),
+            "RBAC" if matches!(upstream, Upstream::Embedded { .. }) => AuthorizationMode::Rbac,
+            "RBAC" => {
+                let reason =
+                    "needs the embedded API server: with --upstream-kubeconfig, Webhook asks the upstream API server";
+                return Err(ConfigError::flag("authorization-mode", mode, reason));
+            }
+            _ => return Err(ConfigError::flag("authorization-mode", mode, "must be AlwaysAllow, RBAC or Webhook")),
         },
         several => {
             return Err(ConfigError::flag(
                 "authorization-mode",
                 several.join(","),
-                "must be one of AlwaysAllow and Webhook",
+                "must be one of AlwaysAllow, RBAC and Webhook",
             ));
         }
     };
@@ -357,10 +364,13 @@ mod tests {
                 "--tls-private-key-file=Cargo.toml: needs --tls-cert-file".to_owned(),
             ),
             (&["--tls-cert-file=Cargo.toml"], "--tls-cert-file=Cargo.toml: needs --tls-private-key-file".to_owned()),
-            (&["--authorization-mode=RBAC"], "--authorization-mode=RBAC: must be AlwaysAllow or Webhook".to_owned()),
+            (
+                &["--authorization-mode=ABAC"],
+                "--authorization-mode=ABAC: must be AlwaysAllow, RBAC or Webhook".to_owned(),
+            ),
             (
                 &["--authorization-mode=AlwaysAllow,Webhook"],
-                "--authorization-mode=AlwaysAllow,Webhook: must be one of AlwaysAllow and Webhook".to_owned(),
+                "--authorization-mode=AlwaysAllow,Webhook: must be one of AlwaysAllow, RBAC and Webhook".to_owned(),
             ),
             (
                 &["--feature-gates=AllAlpha=true,B=false"],

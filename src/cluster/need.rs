@@ -4,6 +4,7 @@ use super::cache::{Cache, Projection};
 use super::custom_resources::Definition;
 use super::follow::Source;
 use super::quotas::OwnedClaim;
+use super::removed_kinds::{self, RemovedKind};
 use super::{Endpoints, Kept, Limits, Namespace, ServiceAccount};
 use crate::removed::Api;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -28,6 +29,8 @@ use tokio_util::task::AbortOnDropHandle;
 #[derive(Clone, Copy)]
 pub struct Need {
     name: &'static str,
+    /// The API of the objects, if Kubernetes removed the API.
+    removed: Option<&'static Api>,
     /// Starts the cache. `None` for a cache that is started on demand.
     start: Option<Start>,
 }
@@ -84,19 +87,24 @@ impl Need {
     /// MutatingAdmissionPolicies.
     pub const MUTATING_POLICIES: Self = Self::of::<MutatingAdmissionPolicy>("MutatingPolicies");
     /// Objects of a kind that policies use as parameters. The cache is started on demand.
-    pub const PARAMETERS: Self = Self { name: "Parameters", start: None };
+    pub const PARAMETERS: Self = Self { name: "Parameters", removed: None, start: None };
 
     /// The need of the cache of `P`, with a unique name.
     pub(crate) const fn of<P: Projection>(name: &'static str) -> Self
     where
         P::Object: Resource<DynamicType = ()>,
     {
-        Self { name, start: Some(spawn::<P>) }
+        Self { name, removed: None, start: Some(spawn::<P>) }
     }
 
     /// The need of the cache of a kind whose API Kubernetes removed, with a unique name.
     pub(crate) const fn removed<P: RemovedKind>(name: &'static str) -> Self {
-        Self { name, start: Some(spawn_removed::<P>) }
+        Self { name, removed: Some(P::API), start: Some(removed_kinds::spawn::<P>) }
+    }
+
+    /// The API of the objects, if Kubernetes removed the API.
+    pub(crate) const fn removed_api(self) -> Option<&'static Api> {
+        self.removed
     }
 
     /// Starts the cache, except a cache that is started on demand.
@@ -128,32 +136,6 @@ impl fmt::Debug for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
-}
-
-/// A kind whose API Kubernetes removed.
-pub(crate) trait RemovedKind: Projection {
-    /// The removed API.
-    const API: &'static Api;
-}
-
-fn spawn_removed<P: RemovedKind>(
-    client: &kube::Client,
-    limits: Limits,
-    watches: &mut Vec<AbortOnDropHandle<()>>,
-) -> Arc<dyn Kept> {
-    let cache = Arc::new(Cache::<P>::new());
-    let api = P::API;
-    let resource = kube::api::ApiResource {
-        group: api.group.to_owned(),
-        version: api.version.to_owned(),
-        api_version: format!("{}/{}", api.group, api.version),
-        kind: api.kind.to_owned(),
-        plural: api.plural.to_owned(),
-    };
-    let (followed, source) = (cache.clone(), Source::of(client.clone(), resource, None));
-    let task = async move { followed.follow(&source, |_| (), limits.follow()).await };
-    watches.push(AbortOnDropHandle::new(tokio::spawn(task)));
-    cache
 }
 
 fn spawn<P: Projection>(

@@ -19,6 +19,10 @@ pub(super) struct Call {
     pub store: Arc<Store>,
     /// The creates that wait for initializers.
     pub waiting: Arc<Waiting>,
+    /// Whether objects have initializers.
+    pub initializers: bool,
+    /// Whether RBAC decides reviews.
+    pub rbac: bool,
     /// The server's bounds.
     pub limits: Limits,
     /// The parts of the URL.

@@ -177,12 +177,12 @@ fn failure(result: &Value) -> Status {
 
 /// Whether the call hides uninitialized objects.
 pub(super) fn are_hidden(call: &Call) -> bool {
-    call.limits.initializers && !call.flag("includeUninitialized").unwrap_or(false)
+    call.initializers && !call.flag("includeUninitialized").unwrap_or(false)
 }
 
 /// The code of the response to a create: 202 for an uninitialized object.
 pub(super) fn code(call: &Call, created: &Object) -> StatusCode {
-    match call.limits.initializers && initializers::is_uninitialized(created) {
+    match call.initializers && initializers::is_uninitialized(created) {
         true => StatusCode::ACCEPTED,
         false => StatusCode::CREATED,
     }
@@ -193,7 +193,7 @@ pub(super) fn code(call: &Call, created: &Object) -> StatusCode {
 /// # Errors
 /// 422 if a name or the result is invalid.
 pub(super) fn check_new(call: &Call, object: &Object) -> Result<(), Status> {
-    if !call.limits.initializers {
+    if !call.initializers {
         return Ok(());
     }
     let causes = initializers::invalid_values(object);
@@ -202,7 +202,7 @@ pub(super) fn check_new(call: &Call, object: &Object) -> Result<(), Status> {
 
 /// The errors of an update of an object.
 pub(super) fn update_causes(call: &Call, object: &Object, current: &Object) -> Vec<Cause> {
-    if !call.limits.initializers {
+    if !call.initializers {
         return Vec::new();
     }
     let is_pod_status = call.collection() == initial::PODS && call.info.subresource == "status";
@@ -217,5 +217,5 @@ pub(super) fn update_causes(call: &Call, object: &Object, current: &Object) -> V
 
 /// Whether the initialization of an object has failed, so that the object is deleted (`shouldDeleteForFailedInitialization`).
 pub(super) fn has_failed(call: &Call, object: &Object) -> bool {
-    call.limits.initializers && initializers::result(object).is_some()
+    call.initializers && initializers::result(object).is_some()
 }

@@ -1,6 +1,7 @@
 //! Uninitialized objects: what lists, watches and creates do with them.
 
-use super::super::Limits;
+use super::super::store::Collection;
+use super::super::{Features, Limits, Server};
 use super::client::{Answer, CONFIG_MAPS, Client, PODS, config_map, pair, pod};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -11,7 +12,11 @@ use tokio::time::Instant;
 const WITH_UNINITIALIZED: &str = "includeUninitialized=true";
 
 fn client() -> Arc<Client> {
-    Arc::new(Client::with_limits(Limits { initializers: true, user_waiting_creates: 2, ..Limits::default() }))
+    with_limits(Limits { user_waiting_creates: 2, ..Limits::default() })
+}
+
+fn with_limits(limits: Limits) -> Arc<Client> {
+    Arc::new(Client::of(Server::with(limits, Features { initializers: true, ..Features::default() })))
 }
 
 fn waiting_for(mut object: Value, names: &[&str]) -> Value {
@@ -304,14 +309,13 @@ async fn a_wait_ends_with_its_client() {
 
 #[tokio::test]
 async fn a_wait_outlasts_a_full_queue() {
-    let limits = Limits { initializers: true, watcher_queue: 1, ..Limits::default() };
-    let client = Arc::new(Client::with_limits(limits));
+    let client = with_limits(Limits { watcher_queue: 1, ..Limits::default() });
     let done = waiting(&client, "", one("a")).await;
     let deleted = waiting(&client, "", one("b")).await;
     client.server.store.with(|state| {
         for (name, object) in [("a", "a"), ("b", "b"), ("x", "x"), ("y", "y")] {
             let object = crate::object::Object::from_value(config_map(object)).unwrap();
-            let collection = super::super::store::Collection { group: "", resource: "configmaps" };
+            let collection = Collection { group: "", resource: "configmaps" };
             let key = format!("default/{name}");
             let Some(current) = state.object(collection, &key) else {
                 state.put(collection, &key, object);

@@ -10,3 +10,5 @@ mod forms;
 mod every_change;
 mod socket;
 mod initializers;
+mod rbac;
+mod removed;
