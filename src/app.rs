@@ -261,9 +261,16 @@ impl Upstream {
     async fn new(config: &Config, drain: &Drain, checks: &Checks) -> Result<Self> {
         let (transport, identity): (SharedTransport, _) = match &config.upstream {
             config::Upstream::Embedded { .. } => {
-                let limits = embedded::Limits { body_bytes: config.limits.body_bytes, ..Default::default() };
-                let rbac = config.authorization.mode == AuthorizationMode::Rbac;
-                let features = embedded::Features { removed: served_removed_apis(config), rbac };
+                let limits = embedded::Limits {
+                    body_bytes: config.limits.body_bytes,
+                    user_waiting_creates: config.limits.user_waiting_creates,
+                    ..Default::default()
+                };
+                let features = embedded::Features {
+                    removed: served_removed_apis(config),
+                    rbac: config.authorization.mode == AuthorizationMode::Rbac,
+                    initializers: config.admission.has_initializers(),
+                };
                 (Arc::new(embedded::Server::with(limits, features)), Identity::Impersonate)
             }
             config::Upstream::Remote { kubeconfig, identity, .. } => {
@@ -411,6 +418,7 @@ fn pipeline(
         audit,
         in_flight: InFlight::new(limits, registry).context("metrics of requests")?,
         processor: Processor::new(limits.long_work),
+        keeps_initializers: config.admission.has_initializers(),
         limits: limits.clone(),
     })
 }

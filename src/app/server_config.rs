@@ -7,6 +7,7 @@ use crate::config::{
     Audit, Authentication, Authorization, ConfigError, DefaultTolerations, FeatureGates, FieldOwnership, Limits,
     PluginConfiguration, Serving, Upstream, ValidationView, admission_file,
 };
+use crate::initializers;
 use crate::status::invalid::aggregate;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -76,6 +77,11 @@ impl Admission {
             policies,
             routes_to_endpoints: false,
         })
+    }
+
+    /// Whether objects are initialized by InitializerConfigurations.
+    pub(crate) fn has_initializers(&self) -> bool {
+        self.plugins.iter().any(|spec| spec.name == initializers::PLUGIN)
     }
 
     /// Returns the configuration of a plugin, if the file has one.

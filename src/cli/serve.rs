@@ -54,12 +54,14 @@ pub(super) fn config(flags: &Serve, all: &[&'static Spec]) -> Result<Config, Con
     };
     let upstream = upstream(&flags.upstream)?;
     not_in_vain(flags)?;
+    let admission = admission(plugins, &flags.admission)?;
+    check_initializers(&admission, &upstream)?;
     Ok(Config {
         serving: serving(&flags.serving)?,
         authentication: authentication(&flags.authentication)?,
         authorization: authorization(&flags.authorization, &upstream)?,
         upstream,
-        admission: admission(plugins, &flags.admission)?,
+        admission,
         validation_view: flags.admission.validation_view,
         field_ownership: flags.admission.field_ownership,
         audit: audit(&flags.audit)?,
@@ -88,6 +90,20 @@ fn admission(plugins: Vec<&'static Spec>, flags: &arguments::Admission) -> Resul
         unreachable_seconds: flags.default_unreachable_toleration_seconds,
     };
     Ok(admission)
+}
+
+/// Refuses Initializers in front of a remote API server: it would show an object before the object is initialized, and another replica of
+/// the proxy would not know that the object is uninitialized.
+fn check_initializers(admission: &Admission, upstream: &Upstream) -> Result<(), ConfigError> {
+    match upstream {
+        Upstream::Remote { .. } if admission.has_initializers() => Err(ConfigError::flag(
+            "enable-admission-plugins",
+            crate::initializers::PLUGIN,
+            "does not work with --upstream-kubeconfig: an API server since Kubernetes 1.14 lacks metadata.initializers, so that it \
+             shows a new object before the object is initialized; use MutatingAdmissionWebhook instead",
+        )),
+        Upstream::Remote { .. } | Upstream::Embedded { .. } => Ok(()),
+    }
 }
 
 /// Refuses `--write-kubeconfig` with given certificates: the proxy does not have the keys for a kubeconfig then.
@@ -378,12 +394,25 @@ mod tests {
                 "--write-kubeconfig=x: has no effect with --upstream-kubeconfig".to_owned(),
             ),
             (
+                &["--upstream-kubeconfig=Cargo.toml", "--enable-admission-plugins=Initializers"],
+                "--enable-admission-plugins=Initializers: does not work with --upstream-kubeconfig: an API server since Kubernetes 1.14 \
+                 lacks metadata.initializers, so that it shows a new object before the object is initialized; use \
+                 MutatingAdmissionWebhook instead"
+                    .to_owned(),
+            ),
+            (
                 &["--client-ca-file=Cargo.toml", "--write-kubeconfig=x"],
                 "--write-kubeconfig=x: has no effect with --client-ca-file".to_owned(),
             ),
         ] {
             assert_eq!(parse(arguments).unwrap_err(), line);
         }
+    }
+
+    #[test]
+    fn initializers_work_in_front_of_the_embedded_api_server() {
+        assert!(parse(&["--enable-admission-plugins=Initializers"]).unwrap().admission.has_initializers());
+        assert!(!parse(&["--upstream-kubeconfig=Cargo.toml"]).unwrap().admission.has_initializers());
     }
 
     #[test]

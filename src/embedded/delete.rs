@@ -71,7 +71,7 @@ pub(super) fn delete(call: &Call) -> Result<Response<Body>, Status> {
 /// If a selector is invalid, or a deletion fails.
 pub(super) fn delete_collection(call: &Call) -> Result<Response<Body>, Status> {
     let options = Options::of(call, &call.body, body::media_type(call)?)?;
-    let selection = Selection::new(call)?;
+    let selection = Selection::new(call)?.with_uninitialized();
     let collection = call.collection();
     let (revision, objects) = call.store.with(|state| {
         let revision = state.revision();

@@ -24,6 +24,7 @@ mod write;
 mod delete;
 mod metadata;
 mod initial;
+mod initializers;
 mod pods;
 mod scale;
 mod review;
@@ -42,6 +43,7 @@ use crate::removed::Api;
 use crate::upstream::{Transport, UpstreamError};
 use async_trait::async_trait;
 use http::{Request, Response};
+use initializers::Waiting;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Bounds, Store};
@@ -61,6 +63,8 @@ pub struct Limits {
     pub watch_seconds: u64,
     /// Time between a watch's bookmarks.
     pub bookmark_interval: Duration,
+    /// Creates of one user that wait for initializers.
+    pub user_waiting_creates: usize,
 }
 
 impl Default for Limits {
@@ -72,6 +76,7 @@ impl Default for Limits {
             page_objects: 10_000,
             watch_seconds: 1800,
             bookmark_interval: Duration::from_secs(60),
+            user_waiting_creates: 64,
         }
     }
 }
@@ -83,16 +88,21 @@ pub(crate) struct Features {
     pub(crate) removed: Vec<&'static Api>,
     /// Whether RBAC authorizes requests. Without it, every user may do everything.
     pub(crate) rbac: bool,
+    /// Whether objects with `metadata.initializers` are hidden, and their creates wait.
+    pub(crate) initializers: bool,
 }
 
 /// An API server. [`Transport::send`] is its in-memory transport.
 pub struct Server {
     store: Arc<Store>,
+    waiting: Arc<Waiting>,
     limits: Limits,
     /// The removed APIs that the server serves.
     removed: Vec<&'static Api>,
     /// Whether RBAC authorizes requests.
     rbac: bool,
+    /// Whether objects have initializers.
+    initializers: bool,
     groups: discovery::Groups,
     openapi: openapi::Documents,
 }
@@ -105,11 +115,13 @@ impl Server {
 
     /// A server with these features.
     pub(crate) fn with(limits: Limits, features: Features) -> Arc<Self> {
-        let Features { removed, rbac } = features;
+        let Features { removed, rbac, initializers } = features;
         let bounds = Bounds { history: limits.history.max(1), watcher_queue: limits.watcher_queue.max(1) };
+        let waiting = Arc::new(Waiting::new(limits.user_waiting_creates));
         let groups = discovery::Groups::new(catalog::groups(&removed));
         let openapi = openapi::Documents::new(&removed);
-        let server = Self { store: Arc::new(Store::new(bounds)), limits, removed, rbac, groups, openapi };
+        let store = Arc::new(Store::new(bounds));
+        let server = Self { store, waiting, limits, removed, rbac, initializers, groups, openapi };
         server.store.with(initial::namespaces);
         if rbac {
             server.store.with(rbac::bootstrap);

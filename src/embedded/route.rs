@@ -46,6 +46,8 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
     let body = if is_read { Bytes::new() } else { body::read(body, server.limits.body_bytes).await? };
     let call = Call {
         store: server.store.clone(),
+        waiting: server.waiting.clone(),
+        initializers: server.initializers,
         rbac: server.rbac,
         limits: server.limits,
         info,
@@ -56,7 +58,7 @@ async fn answer(server: &Server, request: Request<Body>) -> Result<Response<Body
         content_type: header(&parts.headers, CONTENT_TYPE).map(str::to_owned),
         body,
     };
-    if call.info.subresource.is_empty() { on_objects(call) } else { on_subresource(&call) }
+    if call.info.subresource.is_empty() { on_objects(call).await } else { on_subresource(&call) }
 }
 
 /// Checks by RBAC, if the server has it, whether the user may do what the request asks.
@@ -107,7 +109,7 @@ fn resource(server: &Server, info: &RequestInfo) -> Result<&'static Resource, St
     if is_in_place && is_known_depth { Ok(resource) } else { Err(Status::no_such_path()) }
 }
 
-fn on_objects(call: Call) -> Result<Response<Body>, Status> {
+async fn on_objects(call: Call) -> Result<Response<Body>, Status> {
     let verb = call.info.verb.as_str();
     let resource = call.resource;
     if !resource.serves(verb) {
@@ -122,7 +124,7 @@ fn on_objects(call: Call) -> Result<Response<Body>, Status> {
         "create" if !call.info.name.is_empty() => Err(method_not_allowed()),
         "create" if review::is_review(resource.group, resource.name) => review::review(&call),
         "create" if (resource.group, resource.name) == ("", "bindings") => pods::bind(&call),
-        "create" => write::create(&call),
+        "create" => write::create(&call).await,
         "update" | "patch" if call.info.name.is_empty() => Err(method_not_allowed()),
         "update" => write::update(&call),
         "patch" => write::patch(&call),
