@@ -96,8 +96,7 @@ impl Plugin for PodSecurityPolicyPlugin {
     /// The policies that cannot be applied. As in kube-apiserver, the plugin skips them.
     fn problems(&self) -> Vec<String> {
         let policies = self.policies();
-        let unusable =
-            policies.iter().filter_map(|policy| policy.rules.as_ref().err().map(|why| (&policy.name, why)));
+        let unusable = policies.iter().filter_map(|policy| policy.rules.as_ref().err().map(|why| (&policy.name, why)));
         unusable.map(|(name, why)| format!("PodSecurityPolicy {name:?} is not used: {why}")).collect()
     }
 }
@@ -168,12 +167,7 @@ fn in_order<'a>(
 
 /// The refusal with the violations of every policy that may be used. Go lists the policies in random order; here they are
 /// sorted by name.
-async fn refusal(
-    refusing: &[&Arc<PodSecurityPolicy>],
-    pod: &Pod<'_>,
-    phase: Phase,
-    subjects: &Subjects<'_>,
-) -> Denial {
+async fn refusal(refusing: &[&Arc<PodSecurityPolicy>], pod: &Pod<'_>, phase: Phase, subjects: &Subjects<'_>) -> Denial {
     let mut report = Report::full();
     for policies in refusing.chunks(REPORTED_AT_ONCE) {
         let usable = futures_util::future::join_all(policies.iter().map(|policy| subjects.may_use(&policy.name))).await;

@@ -81,8 +81,7 @@ impl AppArmorRule {
         if profile.is_empty() {
             report.forbidden(path, "AppArmor profile must be set");
         } else if !allowed.split(',').any(|allowed| allowed == profile) {
-            let detail =
-                format_args!("{profile} is not an allowed profile. Allowed values: {}", Quoted(allowed));
+            let detail = format_args!("{profile} is not an allowed profile. Allowed values: {}", Quoted(allowed));
             report.forbidden(path, detail);
         }
     }

@@ -17,7 +17,7 @@ pub(super) struct Defaults {
     pub(super) se_linux: Option<Arc<SeLinuxOptions>>,
     /// The annotation of the pod.
     pub(super) seccomp: Option<Arc<str>>,
-    pub(super) runtime_class: Option<Arc<str>>,
+    pub(super) runtime_class: Option<String>,
     /// The containers that get values.
     pub(super) containers: Vec<(Place, ContainerDefaults)>,
 }
@@ -47,7 +47,10 @@ impl Defaults {
         let se_linux = self.se_linux.as_ref().and_then(|options| serde_json::to_value(&**options).ok());
         let runtime_class = self.runtime_class.as_deref().map(Value::from);
         let mut values = [
-            (&["spec", "securityContext", "supplementalGroups"][..], self.supplemental_group.map(|group| json!([group]))),
+            (
+                &["spec", "securityContext", "supplementalGroups"][..],
+                self.supplemental_group.map(|group| json!([group])),
+            ),
             (&["spec", "securityContext", "fsGroup"], self.fs_group.map(Value::from)),
             (&["spec", "securityContext", "seLinuxOptions"], se_linux),
             (&["spec", "runtimeClassName"], runtime_class),
@@ -68,7 +71,8 @@ impl ContainerDefaults {
 
     fn apply(&self, place: Place, pod: &mut Object) -> bool {
         let containers = pod.get_mut(&["spec", place.list]).and_then(Value::as_array_mut);
-        let container = containers.and_then(|containers| containers.get_mut(place.index)).and_then(Value::as_object_mut);
+        let container =
+            containers.and_then(|containers| containers.get_mut(place.index)).and_then(Value::as_object_mut);
         let Some(container) = container else { return false };
         let name = container.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let values = [

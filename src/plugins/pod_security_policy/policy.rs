@@ -150,7 +150,7 @@ struct AllowedCsiDriver {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RuntimeClassRule {
     pub(super) allowed_runtime_class_names: Option<Vec<String>>,
-    pub(super) default_runtime_class_name: Option<Arc<str>>,
+    pub(super) default_runtime_class_name: Option<String>,
 }
 
 impl Projection for PodSecurityPolicy {

@@ -57,8 +57,7 @@ pub(super) struct SeccompRule {
 impl SeccompRule {
     pub(super) fn new(annotations: &BTreeMap<String, String>) -> Self {
         let text = annotations.get(ALLOWED_PROFILES);
-        let mut allowed: Vec<String> =
-            text.into_iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
+        let mut allowed: Vec<String> = text.into_iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
         let count = allowed.len();
         allowed.retain(|profile| profile != "*");
         let allows_any = allowed.len() < count;
@@ -84,7 +83,9 @@ impl SeccompRule {
         }
         match (pod.security.seccomp_profile, phase) {
             (Some(_), Phase::Validate) => None,
-            (Some(profile), Phase::Admit) => Some(profile.as_annotation()).filter(|text| !text.is_empty()).map(Arc::from),
+            (Some(profile), Phase::Admit) => {
+                Some(profile.as_annotation()).filter(|text| !text.is_empty()).map(Arc::from)
+            }
             (None, _) => self.default.clone(),
         }
     }

@@ -147,9 +147,8 @@ impl VolumeRule {
     }
 
     fn check_source(&self, pod: &Pod<'_>, index: usize, volume: &Volume<'_>, report: &mut Report) {
-        let is_forbidden = |drivers: &[String], driver: &str| {
-            !drivers.is_empty() && !drivers.iter().any(|allowed| allowed == driver)
-        };
+        let is_forbidden =
+            |drivers: &[String], driver: &str| !drivers.is_empty() && !drivers.iter().any(|allowed| allowed == driver);
         match volume.kind {
             "hostPath" => self.check_host_path(pod, index, volume, report),
             "flexVolume" if is_forbidden(&self.flex_drivers, volume.text("driver")) => {

@@ -73,8 +73,12 @@ async fn capabilities_are_added_and_dropped() {
     // A default that the container drops is not added.
     becomes(rules(), capabilities(&[], &["B"]), capabilities(&["A"], &["B", "C", "D"])).await;
     // ALL does not contain the required drops.
-    becomes(capability_rules(&[], &["C"], &[]), pod_with(json!({"capabilities": {"drop": ["ALL"]}})),
-        pod_with(json!({"capabilities": {"drop": ["ALL", "C"]}}))).await;
+    becomes(
+        capability_rules(&[], &["C"], &[]),
+        pod_with(json!({"capabilities": {"drop": ["ALL"]}})),
+        pod_with(json!({"capabilities": {"drop": ["ALL", "C"]}})),
+    )
+    .await;
     // Sets that are equal keep their order.
     stays(rules(), capabilities(&["B", "A"], &["D", "C"])).await;
     stays(rules(), capabilities(&["X", "B", "A"], &["Y", "D", "C"])).await;
@@ -85,7 +89,9 @@ async fn capabilities_are_added_and_dropped() {
 #[tokio::test]
 async fn other_capabilities_may_not_be_added() {
     let text = |capability: &str| {
-        format!("spec.containers[0].securityContext.capabilities.add: Invalid value: {capability:?}: capability may not be added")
+        format!(
+            "spec.containers[0].securityContext.capabilities.add: Invalid value: {capability:?}: capability may not be added"
+        )
     };
     let rules = || capability_rules(&[], &["C"], &["X"]);
     is_refused(rules(), capabilities(&["SYS_TIME"], &[]), &text("SYS_TIME")).await;
@@ -119,9 +125,7 @@ async fn privilege_escalation_is_set_and_refused() {
     );
     let text = "spec.containers[0].securityContext.allowPrivilegeEscalation: Invalid value: true: Allowing privilege escalation \
                 for containers is not allowed";
-    let rules = |allow: Value, default: Value| {
-        json!({"allowPrivilegeEscalation": allow, "defaultAllowPrivilegeEscalation": default})
-    };
+    let rules = |allow: Value, default: Value| json!({"allowPrivilegeEscalation": allow, "defaultAllowPrivilegeEscalation": default});
     becomes(rules(json!(false), json!(null)), none(), no()).await;
     becomes(rules(json!(false), json!(false)), none(), no()).await;
     becomes(rules(json!(true), json!(false)), none(), no()).await;
@@ -145,7 +149,8 @@ async fn privilege_escalation_is_set_and_refused() {
 
 #[tokio::test]
 async fn only_the_default_proc_mount_is_allowed() {
-    let text = "spec.containers[0].securityContext.procMount: Invalid value: \"Unmasked\": ProcMountType is not allowed";
+    let text =
+        "spec.containers[0].securityContext.procMount: Invalid value: \"Unmasked\": ProcMountType is not allowed";
     is_refused(json!({}), pod_with(json!({"procMount": "Unmasked"})), text).await;
     stays(json!({}), pod_with(json!({"procMount": "Default"}))).await;
     stays(json!({"allowedProcMountTypes": ["Default", "Unmasked"]}), pod_with(json!({"procMount": "Unmasked"}))).await;
@@ -184,16 +189,18 @@ async fn sysctls_are_safe_or_allowed() {
         &[unsafe_text(0, "a.b.c"), text(1, "kernel.msgmnb"), text(2, safe[0])].join(" "),
     )
     .await;
-    is_refused(json!({"forbiddenSysctls": ["*"]}), sysctls(&[safe[1], "x"]), &[text(0, safe[1]), text(1, "x")].join(" "))
-        .await;
+    is_refused(
+        json!({"forbiddenSysctls": ["*"]}),
+        sysctls(&[safe[1], "x"]),
+        &[text(0, safe[1]), text(1, "x")].join(" "),
+    )
+    .await;
     stays(json!({"allowedUnsafeSysctls": ["*"]}), sysctls(&["x"])).await;
 }
 
 #[tokio::test]
 async fn the_runtime_class_is_set_and_refused() {
-    let rules = || {
-        json!({"runtimeClass": {"allowedRuntimeClassNames": ["ra", "rb"], "defaultRuntimeClassName": "ra"}})
-    };
+    let rules = || json!({"runtimeClass": {"allowedRuntimeClassNames": ["ra", "rb"], "defaultRuntimeClassName": "ra"}});
     let of = |name: &str| pod(json!({"runtimeClassName": name}));
     becomes(rules(), pod(json!({})), of("ra")).await;
     stays(rules(), of("rb")).await;
@@ -236,7 +243,8 @@ async fn violations_have_the_order_of_kube_apiserver() {
         "readOnlyRootFilesystem": true, "allowedCapabilities": [], "hostPorts": [],
         "runAsUser": {"rule": "MustRunAs", "ranges": [{"min": 5, "max": 10}]}
     });
-    let security = || json!({"runAsUser": 1, "privileged": true, "capabilities": {"add": ["X"]}, "readOnlyRootFilesystem": false});
+    let security =
+        || json!({"runAsUser": 1, "privileged": true, "capabilities": {"add": ["X"]}, "readOnlyRootFilesystem": false});
     let given = pod(json!({
         "hostNetwork": true, "hostPID": true, "hostIPC": true, "volumes": [{"name": "v", "hostPath": {"path": "/"}}],
         "containers": [{"name": "c", "securityContext": security(), "ports": [{"containerPort": 80, "hostPort": 80}]}],

@@ -45,7 +45,8 @@ async fn a_container_gets_the_first_user() {
 async fn a_container_may_not_run_as_root() {
     let rules = || json!({"runAsUser": {"rule": "MustRunAsNonRoot"}});
     becomes(rules(), pod(json!({})), pod_with(json!({"runAsNonRoot": true}))).await;
-    for given in [json!({"runAsUser": 1}), json!({"runAsNonRoot": true}), json!({"runAsNonRoot": true, "runAsUser": 1})] {
+    for given in [json!({"runAsUser": 1}), json!({"runAsNonRoot": true}), json!({"runAsNonRoot": true, "runAsUser": 1})]
+    {
         stays(rules(), pod_with(given.clone())).await;
         stays(rules(), of_pod(given)).await;
     }
