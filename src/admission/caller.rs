@@ -12,7 +12,11 @@ pub struct CallerAuthorizer(Answerer);
 
 #[derive(Clone)]
 enum Answerer {
-    Upstream { authorizer: Arc<Authorizer>, user: Arc<UserInfo>, credentials: Option<ClientCredentials> },
+    Upstream {
+        authorizer: Arc<Authorizer>,
+        user: Arc<UserInfo>,
+        credentials: Option<ClientCredentials>,
+    },
     Fixed(fn(&Attributes) -> Decision),
     #[cfg(test)]
     FixedFor(Arc<RuleFor>),
