@@ -19,6 +19,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use kube::Resource;
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -30,7 +31,12 @@ pub struct Need {
     name: &'static str,
     /// Starts the cache. `None` for a cache that is started on demand.
     start: Option<Start>,
+    /// The API group and the plural name of the cached kind. `None` for a cache of any kind.
+    resource: Option<fn() -> GroupResource>,
 }
+
+/// An API group and the plural name of a resource.
+pub(crate) type GroupResource = (Cow<'static, str>, Cow<'static, str>);
 
 type Start = fn(&kube::Client, Limits, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn Kept>;
 
@@ -84,19 +90,24 @@ impl Need {
     /// MutatingAdmissionPolicies.
     pub const MUTATING_POLICIES: Self = Self::of::<MutatingAdmissionPolicy>("MutatingPolicies");
     /// Objects of a kind that policies use as parameters. The cache is started on demand.
-    pub const PARAMETERS: Self = Self { name: "Parameters", start: None };
+    pub const PARAMETERS: Self = Self { name: "Parameters", start: None, resource: None };
 
     /// The need of the cache of `P`, with a unique name.
     pub(crate) const fn of<P: Projection>(name: &'static str) -> Self
     where
         P::Object: Resource<DynamicType = ()>,
     {
-        Self { name, start: Some(spawn::<P>) }
+        Self { name, start: Some(spawn::<P>), resource: Some(resource::<P>) }
     }
 
     /// The need of the cache of a kind whose API Kubernetes removed, with a unique name.
     pub(crate) const fn removed<P: RemovedKind>(name: &'static str) -> Self {
-        Self { name, start: Some(spawn_removed::<P>) }
+        Self { name, start: Some(spawn_removed::<P>), resource: Some(removed_resource::<P>) }
+    }
+
+    /// The API group and the plural name of the cached kind; `None` for [`Self::PARAMETERS`].
+    pub(crate) fn resource(self) -> Option<GroupResource> {
+        self.resource.map(|resource| resource())
     }
 
     /// Starts the cache, except a cache that is started on demand.
@@ -134,6 +145,17 @@ impl fmt::Debug for Need {
 pub(crate) trait RemovedKind: Projection {
     /// The removed API.
     const API: &'static Api;
+}
+
+fn resource<P: Projection>() -> GroupResource
+where
+    P::Object: Resource<DynamicType = ()>,
+{
+    (P::Object::group(&()), P::Object::plural(&()))
+}
+
+fn removed_resource<P: RemovedKind>() -> GroupResource {
+    (P::API.group.into(), P::API.plural.into())
 }
 
 fn spawn_removed<P: RemovedKind>(
