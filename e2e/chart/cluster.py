@@ -116,13 +116,19 @@ class Cluster:
         self.processes = []
         etcd, peer, port = (free_port() for _ in range(3))
         succeed("openssl", "genrsa", "-out", folder / "accounts.key", "2048")
+        succeed("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=clients", "-keyout", folder / "clients.key",
+                "-out", folder / "clients.crt")
+        policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
+        (folder / "audit-policy.json").write_text(json.dumps(policy))
+        self.audit_log = folder / "audit.log"
         (folder / "tokens.csv").write_text(f'{ADMINISTRATOR},administrator,1,"system:masters"\n')
         self.start("etcd", f"{assets}/etcd", f"--data-dir={folder}/etcd", f"--listen-client-urls=http://127.0.0.1:{etcd}",
                    f"--advertise-client-urls=http://127.0.0.1:{etcd}", f"--listen-peer-urls=http://127.0.0.1:{peer}",
                    "--unsafe-no-fsync", "--log-level=error")
         self.start("kube-apiserver", f"{assets}/kube-apiserver", f"--etcd-servers=http://127.0.0.1:{etcd}", f"--secure-port={port}",
                    "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-                   f"--cert-dir={folder}", f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=Node,RBAC",
+                   f"--cert-dir={folder}", f"--client-ca-file={folder}/clients.crt", f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=Node,RBAC",
+                   f"--audit-policy-file={folder}/audit-policy.json", f"--audit-log-path={self.audit_log}",
                    f"--service-account-key-file={folder}/accounts.key",
                    f"--service-account-signing-key-file={folder}/accounts.key",
                    "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24",
@@ -141,6 +147,13 @@ class Cluster:
 
     def start(self, name, *command):
         self.processes.append(Process(name, command))
+
+    def refusals(self, user):
+        """The requests of the user, not of users that the user impersonates, that the API server answered with 403."""
+        events = map(json.loads, self.audit_log.read_text().splitlines())
+        own = [event for event in events if event["user"]["username"] == user and "impersonatedUser" not in event]
+        expect(own, f"no request of {user}")
+        return [f"{event['verb']} {event['requestURI']}" for event in own if event.get("responseStatus", {}).get("code") == 403]
 
     def stop(self):
         for process in reversed(self.processes):

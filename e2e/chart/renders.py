@@ -5,7 +5,8 @@ import json
 import re
 import shutil
 
-from tools import BINARY, CHART, HELM, HERE, ROOT, WORK, Failed, cases, decode, expect, of_kind, proxy_container, run, succeed, template
+from tools import (BINARY, CHART, HELM, HERE, ROOT, WORK, Failed, cases, decode, expect, of_kind, proxy_container, succeed,
+                   template)
 
 GOLDEN = CHART / "tests/golden"
 
@@ -82,7 +83,9 @@ def rendered(name, files):
     return manifests
 
 
+@functools.cache
 def all_rendered():
+    """The manifests of all cases, by name."""
     return {name: rendered(name, files) for name, files in cases().items()}
 
 
@@ -95,7 +98,6 @@ def lint():
 def refusals():
     for setting, text in REFUSALS:
         code, _, errors = template(settings=[setting])
-        # Helm breaks no lines, but the errors of a schema are lines of a list.
         expect(code != 0 and text in errors, f"{setting} should be refused with:\n{text}\nbut the answer is:\n{errors}")
 
 
@@ -144,6 +146,7 @@ def strict_decoding():
         expect(len(names) == len(set(names)), f"{name}: two objects of one name among {names}")
 
 
+@functools.cache
 def deployments():
     """The names of the cases with pods, and their objects."""
     every = {name: decode(manifests) for name, manifests in all_rendered().items()}
@@ -174,14 +177,13 @@ def rights():
 
 def flags():
     """Every rendered flag exists, and every flag is rendered."""
-    known = set(re.findall(r"--[a-z][-a-z0-9]*", succeed(BINARY, "serve", "--help")))
-    defined = {flag for flag in known if re.search(rf"^ +(-\w, )?{flag}\b", succeed(BINARY, "serve", "--help"), re.M)}
+    known = set(re.findall(r"^ +(?:-\w, )?(--[a-z][-a-z0-9]*)", succeed(BINARY, "serve", "--help"), re.M))
     used = set()
     for name, objects in deployments().items():
         names = {arg.split("=")[0] for arg in proxy_container(pod_of(objects)["spec"])["args"][1:]}
         expect(names <= known, f"{name}: flags that do not exist: {names - known}")
         used |= names
-    missing = defined - used - WITHOUT_VALUE - {"--help"}
+    missing = known - used - WITHOUT_VALUE - {"--help"}
     expect(not missing, f"flags that no case renders: {missing}")
 
 

@@ -40,6 +40,8 @@ const BESIDE_NEEDS: &[(&str, &[Right])] = &[
     ("LimitRanger", &[("", "limitranges", &["list"])]),
     // A policy may have parameters of any kind.
     ("MutatingAdmissionPolicy", &[("*", "*", FOLLOW)]),
+    // The namespace is admitted as `system:apiserver`, and created with the proxy's own credentials.
+    ("NamespaceAutoProvision", &[("", "namespaces", &["create"])]),
     ("PodGroupWorkloadExists", &[("scheduling.k8s.io", "workloads", &["get"])]),
     ("PodSecurity", &[("", "pods", &["list"])]),
     (
@@ -267,7 +269,7 @@ mod tests {
             let code = code_below(&entry.as_ref().unwrap().path());
             let name = plugin_of(entry.unwrap().file_name().to_str().unwrap());
             let asks =
-                ["find_live", "list_live", "live_pods", "update_quota_status"].iter().any(|call| code.contains(call));
+                ["find_live", "list_live", "live_pods", "update_quota_status", "create_namespace("].iter().any(|call| code.contains(call));
             if asks {
                 found.insert(name.clone());
             }
