@@ -116,8 +116,9 @@ class Cluster:
         self.processes = []
         etcd, peer, port = (free_port() for _ in range(3))
         succeed("openssl", "genrsa", "-out", folder / "accounts.key", "2048")
-        succeed("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=clients", "-keyout", folder / "clients.key",
-                "-out", folder / "clients.crt")
+        for name in ("clients", "front-proxies"):
+            succeed("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", folder / f"{name}.key",
+                    "-out", folder / f"{name}.crt")
         policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [{"level": "Metadata"}]}
         (folder / "audit-policy.json").write_text(json.dumps(policy))
         self.audit_log = folder / "audit.log"
@@ -127,13 +128,18 @@ class Cluster:
                    "--unsafe-no-fsync", "--log-level=error")
         self.start("kube-apiserver", f"{assets}/kube-apiserver", f"--etcd-servers=http://127.0.0.1:{etcd}", f"--secure-port={port}",
                    "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-                   f"--cert-dir={folder}", f"--client-ca-file={folder}/clients.crt", f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=Node,RBAC",
+                   f"--cert-dir={folder}", f"--client-ca-file={folder}/clients.crt",
+                   f"--requestheader-client-ca-file={folder}/front-proxies.crt", "--requestheader-allowed-names=front-proxy",
+                   "--requestheader-username-headers=X-Remote-User", "--requestheader-uid-headers=X-Remote-Uid",
+                   "--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+                   f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=Node,RBAC",
                    f"--audit-policy-file={folder}/audit-policy.json", f"--audit-log-path={self.audit_log}",
                    f"--service-account-key-file={folder}/accounts.key",
                    f"--service-account-signing-key-file={folder}/accounts.key",
                    "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24",
                    # No controller makes the tokens and the ServiceAccounts.
                    "--disable-admission-plugins=ServiceAccount")
+        self.folder = folder
         self.authority = folder / "apiserver.crt"
         eventually("a certificate of the kube-apiserver", self.authority.exists)
         self.client = Client(port, self.authority)
@@ -155,12 +161,24 @@ class Cluster:
         expect(own, f"no request of {user}")
         return [f"{event['verb']} {event['requestURI']}" for event in own if event.get("responseStatus", {}).get("code") == 403]
 
+    def front_proxy(self):
+        """The certificate and the key of a front proxy that the API server trusts, as PEM."""
+        key, request, certificate = (self.folder / f"front-proxy.{suffix}" for suffix in ("key", "csr", "crt"))
+        succeed("openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=front-proxy", "-keyout", key, "-out", request)
+        succeed("openssl", "x509", "-req", "-in", request, "-CA", self.folder / "front-proxies.crt", "-CAkey",
+                self.folder / "front-proxies.key", "-CAcreateserial", "-out", certificate)
+        return certificate.read_bytes(), key.read_bytes()
+
     def stop(self):
         for process in reversed(self.processes):
             process.running.kill()
             process.running.wait()
 
 
+def encode(content):
+    return base64.b64encode(content).decode()
+
+
 def secret(name, data, kind="Opaque"):
-    encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+    encoded = {key: encode(value) for key, value in data.items()}
     return {"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": {"name": name}, "data": encoded}

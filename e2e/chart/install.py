@@ -6,7 +6,7 @@ import re
 import shutil
 
 import renders
-from cluster import Client, Cluster, eventually, free_port, secret
+from cluster import Client, Cluster, encode, eventually, free_port, secret
 from kubelet import Pod
 from tools import ASSETS, BINARY, CHART, HELM, NAMESPACE, RELEASE, ROOT, WORK, decode, expect, succeed
 
@@ -101,6 +101,51 @@ def a_release_serves_and_is_upgraded():
         for pod in pods:
             pod.process.running.kill()
         cluster.stop()
+
+
+def a_front_proxy_needs_the_printed_rights():
+    """An upstream of a kubeconfig, with the identity requestheader and the ClusterRole that the program prints."""
+    cluster = Cluster()
+    pods = []
+    try:
+        client = cluster.client
+        certificate = prepare(client)
+        given = values(client.server)
+        given["upstream"] = {"kind": "kubeconfig", "identity": "requestheader", "kubeconfigSecret": {"name": "upstream"}}
+        client.do("POST", f"{NAMESPACED}/serviceaccounts", {"metadata": {"name": "upstream"}})
+        flags = ["--upstream-identity=requestheader", f"--enable-admission-plugins={','.join(given['admission']['enablePlugins'])}",
+                 "--enable-aggregator-routing"]
+        role = decode(succeed(BINARY, "print", "rbac", *flags))[0]
+        rbac = "/apis/rbac.authorization.k8s.io/v1"
+        client.do("POST", f"{rbac}/clusterroles", role)
+        client.do("POST", f"{rbac}/clusterrolebindings", {
+            "metadata": {"name": "upstream"}, "subjects": [{"kind": "ServiceAccount", "name": "upstream", "namespace": NAMESPACE}],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role["metadata"]["name"]}})
+        client.do("POST", f"{NAMESPACED}/secrets", secret("upstream", {"kubeconfig": front_proxys_kubeconfig(cluster)}))
+        Release(given).apply(client, "install")
+        pod = Pod(client, client.get(DEPLOYMENT), "front-proxy")
+        pods.append(pod)
+        pod.become_ready()
+        writes(Client(pod.port("https"), certificate), client)
+        refused = cluster.refusals(f"system:serviceaccount:{NAMESPACE}:upstream")
+        expect(not refused, f"rights that the printed ClusterRole lacks: {refused}")
+    finally:
+        for pod in pods:
+            pod.process.running.kill()
+        cluster.stop()
+
+
+def front_proxys_kubeconfig(cluster):
+    """A kubeconfig with the certificate of a front proxy, and a token for the proxy's own requests."""
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = cluster.client.do("POST", f"{NAMESPACED}/serviceaccounts/upstream/token", request)["status"]["token"]
+    certificate, key = cluster.front_proxy()
+    path = cluster.client.as_user(token).kubeconfig(WORK / "front-proxy-kubeconfig.json")
+    config = json.loads(path.read_text())
+    config["users"][0]["user"] |= {"client-certificate-data": encode(certificate), "client-key-data": encode(key)}
+    config["clusters"][0]["cluster"] = {
+        "server": cluster.client.server, "certificate-authority-data": encode(cluster.authority.read_bytes())}
+    return json.dumps(config).encode()
 
 
 def the_commands_of_the_documentation_succeed():
@@ -303,4 +348,4 @@ def every_cache_is_read(pod):
         expect(code == 200 and metric in text, f"{metric} is not served")
 
 
-ALL = [a_release_serves_and_is_upgraded, the_commands_of_the_documentation_succeed]
+ALL = [a_release_serves_and_is_upgraded, a_front_proxy_needs_the_printed_rights, the_commands_of_the_documentation_succeed]

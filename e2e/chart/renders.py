@@ -221,6 +221,17 @@ def documented_values():
     return {key: value for key, value in found.items() if value[0] is not None or value[1]}
 
 
+def comments():
+    """Every value, or a map around it, has a comment."""
+    values = documented_values()
+
+    def has_comment(key):
+        return values.get(key, (None, ""))[1] or "." in key and has_comment(key.rpartition(".")[0])
+
+    missing = [key for key in values if not has_comment(key)]
+    expect(not missing, f"values.yaml: no comment on {missing}")
+
+
 def readme(record=False):
     """The table of values in the chart's README is that of values.yaml."""
     path = CHART / "README.md"
@@ -236,4 +247,4 @@ def readme(record=False):
     expect(path.read_text() == text, f"{path}: `make record-chart` writes the table of values again")
 
 
-ALL = [lint, refusals, schema_covers_values, golden, strict_decoding, rights, flags, metrics, readme]
+ALL = [lint, refusals, schema_covers_values, golden, strict_decoding, rights, flags, metrics, comments, readme]
