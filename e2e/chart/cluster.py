@@ -165,7 +165,9 @@ class Cluster:
         """The certificate and the key of a front proxy that the API server trusts, as PEM."""
         key, request, certificate = (self.folder / f"front-proxy.{suffix}" for suffix in ("key", "csr", "crt"))
         succeed("openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=front-proxy", "-keyout", key, "-out", request)
-        succeed("openssl", "x509", "-req", "-in", request, "-CA", self.folder / "front-proxies.crt", "-CAkey",
+        # An extension makes a certificate of version 3.
+        (self.folder / "extensions").write_text("extendedKeyUsage=clientAuth\n")
+        succeed("openssl", "x509", "-req", "-extfile", self.folder / "extensions", "-in", request, "-CA", self.folder / "front-proxies.crt", "-CAkey",
                 self.folder / "front-proxies.key", "-CAcreateserial", "-out", certificate)
         return certificate.read_bytes(), key.read_bytes()
 

@@ -136,6 +136,14 @@ def golden(record=False):
     expect(recorded == set(every), f"recorded cases that do not exist: {recorded - set(every)}")
 
 
+def templates_read_nothing():
+    """The templates have no hooks, and no functions whose result depends on the cluster, the time or chance."""
+    pattern = r"helm\.sh/hook|\b(lookup|rand\w+|gen\w+(CA|Cert|Key)\w*|uuidv4|now|getHostByName|htpasswd|bcrypt)\b|\.Capabilities\.APIVersions"
+    for path in (CHART / "templates").iterdir():
+        found = [match[0] for match in re.finditer(pattern, path.read_text())]
+        expect(not found, f"{path}: {found}")
+
+
 def strict_decoding():
     for name, manifests in all_rendered().items():
         try:
@@ -247,4 +255,4 @@ def readme(record=False):
     expect(path.read_text() == text, f"{path}: `make record-chart` writes the table of values again")
 
 
-ALL = [lint, refusals, schema_covers_values, golden, strict_decoding, rights, flags, metrics, comments, readme]
+ALL = [lint, refusals, schema_covers_values, golden, templates_read_nothing, strict_decoding, rights, flags, metrics, comments, readme]
