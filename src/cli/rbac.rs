@@ -268,8 +268,9 @@ mod tests {
         for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/plugins")).unwrap() {
             let code = code_below(&entry.as_ref().unwrap().path());
             let name = plugin_of(entry.unwrap().file_name().to_str().unwrap());
-            let asks =
-                ["find_live", "list_live", "live_pods", "update_quota_status", "create_namespace("].iter().any(|call| code.contains(call));
+            let asks = ["find_live", "list_live", "live_pods", "update_quota_status", "create_namespace("]
+                .iter()
+                .any(|call| code.contains(call));
             if asks {
                 found.insert(name.clone());
             }
