@@ -30,6 +30,36 @@ pub(super) enum Command {
     Check(Check),
     /// List the admission plugins: name, phase, default, kind of the configuration, and effect.
     Plugins,
+    /// Print what an operator needs for the proxy's surroundings.
+    #[command(subcommand)]
+    Print(Print),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Print {
+    /// Print the ClusterRole that the credentials of --upstream-kubeconfig need, for the enabled plugins.
+    Rbac(Rbac),
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Rbac {
+    /// As for serve.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) enable_admission_plugins: Vec<String>,
+    /// As for serve.
+    #[arg(long, value_name = "NAME,…", action = ArgAction::Append)]
+    pub(super) disable_admission_plugins: Vec<String>,
+    /// As for serve.
+    #[arg(long, value_name = "HOW", value_parser = identity(), default_value = "impersonate")]
+    pub(super) upstream_identity: UpstreamIdentity,
+    /// As for serve.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          default_value = "false", value_parser = boolean, action = ArgAction::Set)]
+    pub(super) enable_aggregator_routing: bool,
+    /// Print the rights of each identity and of each plugin instead, as data for templates.
+    #[arg(long, conflicts_with_all = ["enable_admission_plugins", "disable_admission_plugins", "upstream_identity",
+          "enable_aggregator_routing"])]
+    pub(super) by_plugin: bool,
 }
 
 #[derive(Args, Debug)]

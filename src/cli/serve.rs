@@ -228,7 +228,7 @@ fn audit(flags: &arguments::Audit) -> Result<Audit, ConfigError> {
 }
 
 /// Splits the values of a flag that may be given several times, each with several values. Empty values are dropped.
-fn list(values: &[String]) -> Vec<String> {
+pub(super) fn list(values: &[String]) -> Vec<String> {
     let split = values.iter().flat_map(|value| value.split(','));
     split.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned).collect()
 }
@@ -279,7 +279,7 @@ mod tests {
         let line = ["kube-admission-proxy", "serve"].iter().chain(arguments);
         match Arguments::try_parse_from(line).map_err(|error| error.to_string())?.command {
             Command::Serve(flags) => config(&flags, crate::plugins::ALL).map_err(|error| error.to_string()),
-            Command::Check(_) | Command::Plugins => Err("not serve".to_owned()),
+            Command::Check(_) | Command::Plugins | Command::Print(_) => Err("not serve".to_owned()),
         }
     }
 

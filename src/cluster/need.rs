@@ -20,6 +20,7 @@ use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::scheduling::v1alpha2::{PodGroup, Workload};
 use k8s_openapi::api::storage::v1::{CSIDriver, StorageClass};
 use kube::Resource;
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -33,7 +34,12 @@ pub struct Need {
     removed: Option<&'static Api>,
     /// Starts the cache. `None` for a cache that is started on demand.
     start: Option<Start>,
+    /// The API group and the plural name of the cached kind. `None` for a cache of any kind.
+    resource: Option<fn() -> GroupResource>,
 }
+
+/// An API group and the plural name of a resource.
+pub(crate) type GroupResource = (Cow<'static, str>, Cow<'static, str>);
 
 type Start = fn(&kube::Client, Limits, &mut Vec<AbortOnDropHandle<()>>) -> Arc<dyn Kept>;
 
@@ -87,24 +93,30 @@ impl Need {
     /// MutatingAdmissionPolicies.
     pub const MUTATING_POLICIES: Self = Self::of::<MutatingAdmissionPolicy>("MutatingPolicies");
     /// Objects of a kind that policies use as parameters. The cache is started on demand.
-    pub const PARAMETERS: Self = Self { name: "Parameters", removed: None, start: None };
+    pub const PARAMETERS: Self = Self { name: "Parameters", removed: None, start: None, resource: None };
 
     /// The need of the cache of `P`, with a unique name.
     pub(crate) const fn of<P: Projection>(name: &'static str) -> Self
     where
         P::Object: Resource<DynamicType = ()>,
     {
-        Self { name, removed: None, start: Some(spawn::<P>) }
+        Self { name, removed: None, start: Some(spawn::<P>), resource: Some(resource::<P>) }
     }
 
     /// The need of the cache of a kind whose API Kubernetes removed, with a unique name.
     pub(crate) const fn removed<P: RemovedKind>(name: &'static str) -> Self {
-        Self { name, removed: Some(P::API), start: Some(removed_kinds::spawn::<P>) }
+        let (removed, start) = (Some(P::API), Some(removed_kinds::spawn::<P> as Start));
+        Self { name, removed, start, resource: Some(removed_resource::<P>) }
     }
 
     /// The API of the objects, if Kubernetes removed the API.
     pub(crate) const fn removed_api(self) -> Option<&'static Api> {
         self.removed
+    }
+
+    /// The API group and the plural name of the cached kind; `None` for [`Self::PARAMETERS`].
+    pub(crate) fn resource(self) -> Option<GroupResource> {
+        self.resource.map(|resource| resource())
     }
 
     /// Starts the cache, except a cache that is started on demand.
@@ -136,6 +148,18 @@ impl fmt::Debug for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
+}
+
+fn resource<P: Projection>() -> GroupResource
+where
+    P::Object: Resource<DynamicType = ()>,
+{
+    (P::Object::group(&()), P::Object::plural(&()))
+}
+
+/// A removed kind in front of a real API server is a custom resource.
+fn removed_resource<P: RemovedKind>() -> GroupResource {
+    (P::API.custom_group.unwrap_or(P::API.group).into(), P::API.plural.into())
 }
 
 fn spawn<P: Projection>(
