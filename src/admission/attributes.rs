@@ -5,7 +5,7 @@ use crate::kind::{GroupVersionKind, GroupVersionResource};
 use crate::object::Object;
 use crate::user::UserInfo;
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -79,6 +79,19 @@ pub struct Attributes {
     pub webhook_time: WebhookTime,
     /// Effects of the validating phase that are undone if the API server refuses the object as invalid.
     pub effects: Effects,
+    /// The collection whose item this is, in a deletecollection.
+    pub collection: Option<Arc<Collection>>,
+}
+
+/// A collection that is deleted item by item.
+#[derive(Debug, Default)]
+pub struct Collection(Mutex<HashSet<&'static str>>);
+
+impl Collection {
+    /// Whether this is the first item for which `plugin` asks.
+    pub fn begins(&self, plugin: &'static str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(plugin)
+    }
 }
 
 impl Attributes {
@@ -113,6 +126,7 @@ impl Attributes {
             marks: Marks::default(),
             webhook_time: WebhookTime::default(),
             effects: Effects::default(),
+            collection: None,
         }
     }
 
