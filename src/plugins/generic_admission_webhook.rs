@@ -46,3 +46,49 @@ impl Plugin for GenericAdmissionWebhook {
         self.0.admit(attributes).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::webhooks::tests::{configmap, create};
+    use crate::webhooks::v1alpha1::tests::{external, hook, reply, server, state};
+    use serde_json::json;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_request_asks_once_even_if_it_is_reinvoked() {
+        let server = server(reply(json!({"allowed": true}))).await;
+        let state = state(&[hook("a.lab.io", "a", &server)], &[("a", server.port())]);
+        let plugin = GenericAdmissionWebhook(external(state).0);
+        let mut attributes = create(configmap());
+        plugin.admit(&mut attributes).await.unwrap();
+        attributes.reinvocation.is_reinvoke = true;
+        plugin.admit(&mut attributes).await.unwrap();
+        assert_eq!(server.seen().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_collection_is_asked_about_once() {
+        let server = server(reply(json!({"allowed": true}))).await;
+        let state = state(&[hook("a.lab.io", "a", &server)], &[("a", server.port())]);
+        let plugin = GenericAdmissionWebhook(external(state).0);
+        for (collection, asked) in [(Arc::default(), 1), (Arc::default(), 2)] {
+            for _ in 0..3 {
+                let mut item = create(configmap());
+                item.collection = Some(Arc::clone(&collection));
+                plugin.admit(&mut item).await.unwrap();
+            }
+            assert_eq!(server.seen().len(), asked);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dry_run_is_asked_about() {
+        let server = server(reply(json!({"allowed": false}))).await;
+        let state = state(&[hook("a.lab.io", "a", &server)], &[("a", server.port())]);
+        let plugin = GenericAdmissionWebhook(external(state).0);
+        let mut attributes = create(configmap());
+        attributes.dry_run = true;
+        plugin.admit(&mut attributes).await.unwrap_err();
+    }
+}

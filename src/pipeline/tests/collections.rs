@@ -45,6 +45,18 @@ async fn many_pages_are_shown_as_one_list() {
 }
 
 #[tokio::test]
+async fn a_plugin_recognizes_the_first_item_of_a_collection() {
+    let path = Path::new().await;
+    for name in ["i1", "i2", "i3"] {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"in": "it", "id": "of-collection"});
+        assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+    }
+    assert_eq!(delete(&path, SELECTED, "application/json").await.0, 200);
+    assert_eq!(mutated("first of-collection"), 1);
+}
+
+#[tokio::test]
 async fn what_is_larger_than_a_page_is_shown_as_a_whole() {
     let path = Path::new().await;
     let uri = "/api/v1/namespaces/kube-system/configmaps";

@@ -8,7 +8,7 @@ mod review;
 mod answer;
 mod configuration;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use configuration::ExternalAdmissionHookConfiguration;
 
