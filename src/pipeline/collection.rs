@@ -245,7 +245,7 @@ impl Write<'_> {
             match self.admit_item((&shown, collection), &old, exchange).await {
                 Ok(()) => {}
                 // `Store.DeleteCollection` goes on after every NotFound.
-                Err(status) if status.reason == "NotFound" => return Ok(Item::Deleted),
+                Err(status) if status.reason == "NotFound" && !collection.is_refused() => return Ok(Item::Deleted),
                 Err(status) => return Err(status),
             }
             let mut outgoing = self.outgoing(body);

@@ -46,6 +46,10 @@ impl Plugin for Witness {
             && collection.begins("Witness")
         {
             MUTATED.lock().unwrap().push(format!("first {}", item.str(&["metadata", "labels", "id"])));
+            if item.str(&["metadata", "labels", "refuse"]) == "collection" {
+                collection.refuse();
+                return Err(Status::not_found("", "things", "t").into());
+            }
         }
         let succeeds = |object: &crate::object::Object| object.str(&["metadata", "labels", "succeed"]) == "me";
         if attributes.object.as_ref().is_some_and(succeeds) {

@@ -43,7 +43,11 @@ impl Plugin for GenericAdmissionWebhook {
         if attributes.reinvocation.is_reinvoke || !is_first {
             return Ok(());
         }
-        self.0.admit(attributes).await
+        let decision = self.0.admit(attributes).await;
+        if let (Err(_), Some(collection)) = (&decision, &attributes.collection) {
+            collection.refuse();
+        }
+        decision
     }
 }
 
@@ -80,6 +84,19 @@ mod tests {
             }
             assert_eq!(server.seen().len(), asked);
         }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_one_of_the_whole_collection() {
+        let server = server(reply(json!({"allowed": false, "status": {"reason": "NotFound", "code": 404}}))).await;
+        let state = state(&[hook("a.lab.io", "a", &server)], &[("a", server.port())]);
+        let plugin = GenericAdmissionWebhook(external(state).0);
+        let mut item = create(configmap());
+        let collection = Arc::<crate::admission::Collection>::default();
+        item.collection = Some(collection.clone());
+        assert!(!collection.is_refused());
+        plugin.admit(&mut item).await.unwrap_err();
+        assert!(collection.is_refused());
     }
 
     #[tokio::test]

@@ -57,6 +57,20 @@ async fn a_plugin_recognizes_the_first_item_of_a_collection() {
 }
 
 #[tokio::test]
+async fn a_refused_collection_stays_whatever_the_reason() {
+    let path = Path::new().await;
+    let uri = "/api/v1/namespaces/default/configmaps?labelSelector=refuse%3Dcollection";
+    for name in ["r1", "r2"] {
+        let mut object = config_map(name);
+        object["metadata"]["labels"] = json!({"refuse": "collection"});
+        assert_eq!(path.json("POST", CONFIG_MAPS, &object).await.0, 201);
+    }
+    let (code, status, _) = delete(&path, uri, "application/json").await;
+    assert_eq!((code, &status["message"]), (404, &json!("things \"t\" not found")));
+    assert_eq!(names(&path.stored(uri).await), ["r1", "r2"]);
+}
+
+#[tokio::test]
 async fn what_is_larger_than_a_page_is_shown_as_a_whole() {
     let path = Path::new().await;
     let uri = "/api/v1/namespaces/kube-system/configmaps";
