@@ -119,7 +119,9 @@ impl Types {
                     let name = |name: &'static str| (name != ".").then_some(name);
                     let kind = Type::parse(kind, &mut places);
                     let field = Field { written: name(written), omits_empty, read: name(read), kind };
-                    types.structures.get_mut(last).map(|structure| structure.fields.push(field));
+                    if let Some(structure) = types.structures.get_mut(last) {
+                        structure.fields.push(field);
+                    }
                 }
                 _ => {}
             }
