@@ -62,7 +62,11 @@ impl External {
     }
 
     fn hooks(&self) -> Arc<Vec<Hook>> {
-        self.hooks.get(|| self.configurations(), Arc::ptr_eq, |configurations, _| configuration::compile(configurations))
+        self.hooks.get(
+            || self.configurations(),
+            Arc::ptr_eq,
+            |configurations, _| configuration::compile(configurations),
+        )
     }
 
     /// Calls the hooks that match the request, all at the same time, and awaits all (`GenericAdmissionWebhook.Admit`).
