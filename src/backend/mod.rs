@@ -222,8 +222,8 @@ impl Client {
         self.breaker.as_ref().map(Breaker::enter).transpose()
     }
 
-    /// Posts a review, again if the answer has `Retry-After`. `timeout_seconds` is information for the webhook; only the
-    /// deadline counts.
+    /// Posts a review, again if the answer has `Retry-After`. `timeout_seconds`, if any, is information for the webhook; only
+    /// the deadline counts.
     ///
     /// # Errors
     /// If no answer comes.
@@ -231,7 +231,7 @@ impl Client {
         &self,
         cluster: &Cluster,
         body: [Bytes; 4],
-        timeout_seconds: u64,
+        timeout_seconds: Option<u64>,
         deadline: Instant,
     ) -> Result<Answer, NoAnswer> {
         let other = |why| NoAnswer::new(&Failure::Other(why), ToString::to_string);
