@@ -63,7 +63,8 @@ pub(super) async fn live_pod(cluster: &Cluster, attributes: &Attributes) -> Resu
 /// If a container is privileged.
 pub(super) fn check_privileged(pod: &Object) -> Result<(), Denial> {
     let lists = [["spec", "initContainers"], ["spec", "containers"]];
-    let is_privileged = |container: &Value| container.pointer("/securityContext/privileged") == Some(&Value::Bool(true));
+    let is_privileged =
+        |container: &Value| container.pointer("/securityContext/privileged") == Some(&Value::Bool(true));
     if lists.iter().flat_map(|list| pod.items(list)).any(is_privileged) {
         return Err(Denial::forbidden("cannot exec into or attach to a privileged container"));
     }

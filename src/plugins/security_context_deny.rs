@@ -98,7 +98,8 @@ mod tests {
             let want = format!("pods \"p\" is forbidden: pod.Spec.SecurityContext.{name} is forbidden");
             assert_eq!(refusal(pod(context, json!({}), json!({}))).await, Some(want));
         }
-        for (context, name) in [(json!({"seLinuxOptions": {}}), "SELinuxOptions"), (json!({"runAsUser": 0}), "RunAsUser")]
+        for (context, name) in
+            [(json!({"seLinuxOptions": {}}), "SELinuxOptions"), (json!({"runAsUser": 0}), "RunAsUser")]
         {
             let want = format!("pods \"p\" is forbidden: SecurityContext.{name} is forbidden");
             assert_eq!(refusal(pod(json!({}), context.clone(), json!({}))).await, Some(want.clone()));
