@@ -77,7 +77,10 @@ impl PersistentVolumeLabel {
         if looked.as_ref().is_some_and(Looked::is_placeholder) {
             return Ok(Vec::new());
         }
-        match (self.source.place(&self.cluster, volume, looked.as_ref()).await, looked) {
+        if self.source.reads_cluster() && !self.cluster.wait_synced().await {
+            return Err(Denial::forbidden("not yet ready to handle request"));
+        }
+        match (self.source.place(&self.cluster, volume, looked.as_ref()), looked) {
             (Ok(place), _) => Ok(place.labels()),
             (Err(_), None) => Ok(Vec::new()),
             (Err(why), Some(looked)) => Err(Denial::forbidden(format!("error querying {looked}: {why}"))),

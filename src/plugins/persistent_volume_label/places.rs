@@ -60,19 +60,21 @@ impl Source {
         matches!(self, Self::File { volumes, .. } if volumes.load().has_driver(driver))
     }
 
+    /// Whether the places come from objects of the cluster.
+    pub(super) fn reads_cluster(&self) -> bool {
+        matches!(self, Self::StorageClass | Self::Node)
+    }
+
     /// The place of a volume.
     ///
     /// # Errors
     /// If the place is not known.
-    pub(super) async fn place(
+    pub(super) fn place(
         &self,
         cluster: &Cluster,
         volume: &Object,
         looked: Option<&Looked<'_>>,
     ) -> Result<Place, String> {
-        if matches!(self, Self::StorageClass | Self::Node) && !cluster.wait_synced().await {
-            return Err("not yet ready to handle request".to_owned());
-        }
         match self {
             Self::None => Err(looked.map_or("", Looked::no_cloud).to_owned()),
             Self::File { name, volumes } => {

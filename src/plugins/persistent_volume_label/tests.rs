@@ -260,6 +260,14 @@ async fn the_nodes_of_the_affinity_have_the_place_of_a_volume() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_source_in_the_cluster_waits_for_its_caches() {
+    let state = FixedState { unsynced: true, ..FixedState::default() };
+    let plugin = PersistentVolumeLabel { cluster: Cluster::fixed(state), source: Source::Node };
+    let why = refused("not yet ready to handle request");
+    created(&plugin, volume(json!({}), json!({}), json!({"local": {}}))).await.was_refused(403, &why);
+}
+
 #[tokio::test]
 async fn no_volume_of_wrong_types_panics() {
     for spec in [
