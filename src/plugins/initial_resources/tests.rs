@@ -11,6 +11,7 @@ use crate::plugins::checker::{attributes, check};
 use history::History;
 use jiff::SignedDuration;
 use serde_json::json;
+use tempfile::TempDir;
 
 fn now() -> Timestamp {
     "2026-02-01T00:00:00Z".parse().unwrap()
@@ -126,15 +127,15 @@ async fn the_annotation_of_a_second_pass_contains_that_of_the_first_one() {
     assert_eq!(attributes.object.unwrap().str(&["metadata", "annotations", ANNOTATION]), both);
 }
 
-/// The plugin with a server of usage that answers this.
-async fn asking(reply: Reply) -> (InitialResources, HookServer) {
+/// The plugin with a server of usage that answers this, and the folder with the server's authority.
+async fn asking(reply: Reply) -> (InitialResources, HookServer, TempDir) {
     let server = HookServer::start(&[("usage", reply)]).await;
     let folder = tempfile::tempdir().unwrap();
     let authorities = folder.path().join("ca.crt");
     std::fs::write(&authorities, server.ca()).unwrap();
     let cluster = Cluster::fixed(FixedState::default());
     let lookup = Lookup::new(&server.url("/usage"), Some(authorities), cluster, &Limits::default()).unwrap();
-    (InitialResources { source: Source::Url(lookup), percentile: 80, namespace_only: false, now }, server)
+    (InitialResources { source: Source::Url(lookup), percentile: 80, namespace_only: false, now }, server, folder)
 }
 
 fn json_reply(value: &Value) -> Reply {
@@ -147,7 +148,7 @@ async fn a_server_is_asked_for_cpu_and_then_for_memory() {
     let enough = |value: Value| json_reply(&json!({"value": value, "samples": 30}));
     let replies =
         vec![few.clone(), few.clone(), few.clone(), few.clone(), enough(json!(123.9)), enough(json!(1_048_576))];
-    let (plugin, server) = asking(Reply::InTurn(replies)).await;
+    let (plugin, server, _folder) = asking(Reply::InTurn(replies)).await;
     assert!(plugin.has_side_effects());
     let (requests, _) = estimated(&plugin, "a:1").await;
     assert_eq!(requests, json!({"cpu": "123m", "memory": "1048576"}));
@@ -169,9 +170,10 @@ async fn a_server_is_asked_for_cpu_and_then_for_memory() {
 }
 
 #[tokio::test]
-async fn an_error_of_one_kind_leaves_the_samples() {
+async fn an_error_of_one_kind_leaves_the_other() {
     let memory = json_reply(&json!({"value": 1, "samples": 30}));
-    let (plugin, _server) = asking(Reply::InTurn(vec![Reply::Http(500, "text/plain", Vec::new()), memory])).await;
+    let (plugin, _server, _folder) =
+        asking(Reply::InTurn(vec![Reply::Http(500, "text/plain", Vec::new()), memory])).await;
     let mut attributes =
         attributes(Operation::Create, "", "pods", Some(pod(json!([{"name": "c", "image": "a:1"}]))), None);
     plugin.admit(&mut attributes).await.unwrap();
@@ -185,7 +187,7 @@ async fn an_error_of_one_kind_leaves_the_samples() {
 async fn a_server_that_fails_refuses_no_pod() {
     for reply in [Reply::Reset, Reply::Http(200, "application/json", b"{}".to_vec()), Reply::Http(404, "", Vec::new())]
     {
-        let (plugin, _server) = asking(reply).await;
+        let (plugin, _server, _folder) = asking(reply).await;
         let given = pod(json!([{"name": "c", "image": "a:1"}]));
         check(&plugin).create("", "pods", given).await.stays_unchanged();
     }
@@ -193,7 +195,7 @@ async fn a_server_that_fails_refuses_no_pod() {
 
 #[tokio::test]
 async fn the_questions_about_a_pod_end_at_its_deadline() {
-    let (plugin, server) = asking(Reply::Hang).await;
+    let (plugin, server, _folder) = asking(Reply::Hang).await;
     let containers: Vec<Value> = (0..50).map(|i| json!({"name": format!("c{i}"), "image": "a:1"})).collect();
     let mut attributes = attributes(Operation::Create, "", "pods", Some(pod(containers.into())), None);
     attributes.deadline = Instant::now() + Duration::from_millis(300);
