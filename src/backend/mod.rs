@@ -13,6 +13,7 @@ mod failure;
 mod generic;
 mod identity;
 mod kubeconfig;
+mod lookup;
 mod nesting;
 mod pool;
 mod redirect;
@@ -27,6 +28,7 @@ pub use breaker::Permit;
 pub use endpoint::Endpoint;
 pub use generic::{CallFailure, GenericWebhook, is_forbidden};
 pub use kubeconfig::Kubeconfig;
+pub use lookup::Lookup;
 pub(crate) use nesting::carried;
 
 use crate::admission::metrics::Metrics;

@@ -3,6 +3,7 @@
 use super::{LoadError, Loaded, Source, document, folder};
 use crate::admission::{BuildError, Environment};
 use crate::cluster::{Cluster, RemovedKind};
+use crate::config::OWN_API_VERSION;
 use crate::go_text::go_quote;
 use crate::object::Object;
 use crate::object::structural::Structural;
@@ -11,9 +12,6 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-
-/// The apiVersion of the configurations of removed plugins.
-const API_VERSION: &str = "config.kube-admission-proxy.dev/v1alpha1";
 
 /// The objects that a removed plugin reads.
 pub(crate) enum RemovedObjects<P> {
@@ -44,7 +42,7 @@ impl<P: RemovedKind> RemovedObjects<P> {
     /// As [`Self::new`]; also if the configuration is of another kind, or has another field.
     pub(crate) fn only(environment: &Environment<'_>, plugin: &'static str, kind: &str) -> Result<Self, BuildError> {
         if let Some(given) = environment.configuration {
-            given.expect_kind(API_VERSION, kind)?;
+            given.expect_kind(OWN_API_VERSION, kind)?;
             let mut fields = given.value.as_object().into_iter().flat_map(|fields| fields.keys());
             if let Some(field) = fields.find(|field| !["apiVersion", "kind", "staticManifestsDir"].contains(&&***field)) {
                 return Err(BuildError(format!("{}: unknown field {field:?}", given.origin)));

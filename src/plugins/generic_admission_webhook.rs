@@ -5,6 +5,7 @@
 use crate::admission::{
     Attributes, BuildError, Denial, Environment, Operations, Phases, Plugin, Removed, Resources, Spec,
 };
+use crate::manifests::RemovedObjects;
 use crate::webhooks::config;
 use crate::webhooks::v1alpha1::{External, NEEDS};
 use async_trait::async_trait;
@@ -26,12 +27,15 @@ pub static SPEC: Spec = Spec {
 struct GenericAdmissionWebhook(External);
 
 fn build(environment: &Environment<'_>) -> Result<Box<dyn Plugin>, BuildError> {
-    let config = config::read(environment.configuration, environment.feature_gates)?;
-    if config.manifests.is_some() {
-        return Err(BuildError("staticManifestsDir: not supported by this plugin".into()));
+    let configurations = RemovedObjects::new(environment, SPEC.name)?;
+    // The folder needs no feature gate, unlike that of the webhook plugins of today.
+    let mut others = environment.configuration.cloned();
+    if let Some(fields) = others.as_mut().and_then(|given| given.value.as_object_mut()) {
+        fields.remove("staticManifestsDir");
     }
+    let config = config::read(others.as_ref(), environment.feature_gates)?;
     let Environment { cluster, metrics, limits, .. } = environment;
-    let hooks = External::new(cluster.clone(), metrics.clone(), limits, config.users);
+    let hooks = External::new(cluster.clone(), configurations, metrics.clone(), limits, config.users);
     Ok(Box::new(GenericAdmissionWebhook(hooks)))
 }
 

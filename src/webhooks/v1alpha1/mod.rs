@@ -18,6 +18,7 @@ use crate::backend::{Clients, Endpoint, Kubeconfig};
 use crate::cluster::{Cluster, Need, Projection};
 use crate::config::Limits;
 use crate::derived::Derived;
+use crate::manifests::RemovedObjects;
 use crate::status::{Cause, Details, Status};
 use bytes::Bytes;
 use configuration::Hook;
@@ -42,6 +43,7 @@ type Configurations = Arc<Vec<Arc<ExternalAdmissionHookConfiguration>>>;
 /// The caller of the hooks.
 pub struct External {
     cluster: Arc<Cluster>,
+    configurations: RemovedObjects<ExternalAdmissionHookConfiguration>,
     metrics: Arc<Metrics>,
     clients: Clients,
     hooks: Derived<Configurations, Vec<Hook>>,
@@ -50,15 +52,21 @@ pub struct External {
 }
 
 impl External {
-    /// Creates the caller from the cluster's state; hooks are called as `users`.
-    pub fn new(cluster: Arc<Cluster>, metrics: Arc<Metrics>, limits: &Limits, users: Kubeconfig) -> Self {
+    /// Creates the caller of the hooks of `configurations`; hooks are called as `users`.
+    pub(crate) fn new(
+        cluster: Arc<Cluster>,
+        configurations: RemovedObjects<ExternalAdmissionHookConfiguration>,
+        metrics: Arc<Metrics>,
+        limits: &Limits,
+        users: Kubeconfig,
+    ) -> Self {
         let clients = Clients::new(limits, users).with_breakers(limits, STEP, metrics.clone());
-        Self { cluster, metrics, clients, hooks: Derived::default(), turn: AtomicUsize::default() }
+        Self { cluster, configurations, metrics, clients, hooks: Derived::default(), turn: AtomicUsize::default() }
     }
 
     /// Returns the configurations. The `Arc` stays the same until one changes.
     fn configurations(&self) -> Configurations {
-        self.cluster.all()
+        self.configurations.all()
     }
 
     fn hooks(&self) -> Arc<Vec<Hook>> {

@@ -39,7 +39,9 @@ pub(crate) fn state(hooks: &[Value], services: &[(&str, u16)]) -> FixedState {
 pub(crate) fn external(state: FixedState) -> (External, Registry) {
     let registry = Registry::new();
     let metrics = Arc::new(Metrics::new(&registry).unwrap());
-    (External::new(Cluster::fixed(state), metrics, &Limits::default(), Kubeconfig::default()), registry)
+    let cluster = Cluster::fixed(state);
+    let configurations = RemovedObjects::ApiServer(cluster.clone());
+    (External::new(cluster, configurations, metrics, &Limits::default(), Kubeconfig::default()), registry)
 }
 
 pub(crate) fn reply(status: Value) -> Reply {
