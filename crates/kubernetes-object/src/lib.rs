@@ -20,6 +20,7 @@ pub mod kinds;
 mod name;
 pub mod typed;
 pub mod normal;
+pub mod object_meta;
 pub mod structural;
 pub mod version;
 mod unwritten;

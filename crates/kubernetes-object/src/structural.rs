@@ -12,6 +12,7 @@ mod nulls;
 pub mod numbers;
 mod prune;
 mod unknown;
+pub mod validate;
 
 use super::Object;
 use super::normal::Normal;
