@@ -375,7 +375,7 @@ def main(programs, crate):
 
 
 def definitions(server, write):
-    import record_schema_validation_definitions as cases
+    import definition_cases as cases
     cases.record(server, write, CRD, result, crd, wait)
 
 

@@ -22,6 +22,7 @@ pub mod typed;
 pub mod normal;
 pub mod object_meta;
 pub mod structural;
+pub mod custom_resource_definition;
 pub mod version;
 mod unwritten;
 

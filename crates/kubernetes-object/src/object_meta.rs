@@ -160,7 +160,8 @@ fn owner_reference(reference: &Map<String, Value>) -> String {
         .map(|name| format!("\"{name}\":{}", string(text(reference, name))))
         .into();
     for name in ["controller", "blockOwnerDeletion"] {
-        fields.extend(reference.get(name).filter(|value| value.is_boolean()).map(|value| format!("\"{name}\":{value}")));
+        fields
+            .extend(reference.get(name).filter(|value| value.is_boolean()).map(|value| format!("\"{name}\":{value}")));
     }
     format!("{{{}}}", fields.join(","))
 }
@@ -235,10 +236,7 @@ mod tests {
     fn a_name_and_a_namespace_are_required() {
         assert_eq!(
             causes(json!({})),
-            [
-                "metadata.name: Required value: name or generateName is required",
-                "metadata.namespace: Required value"
-            ]
+            ["metadata.name: Required value: name or generateName is required", "metadata.namespace: Required value"]
         );
     }
 

@@ -109,6 +109,26 @@ impl Structural {
         compile::compile_preserving(schema)
     }
 
+    /// Compiles a part of a schema, whose defaults are not pruned.
+    pub(crate) fn compile_part(schema: &Value) -> Result<Self, String> {
+        compile::compile_part(schema)
+    }
+
+    /// Drops the unknown fields of a value of the schema.
+    pub(crate) fn prune_value(&self, value: &mut Value, is_resource: bool) {
+        if let Some(root) = self.root() {
+            prune::prune_value(value, root, is_resource);
+        }
+    }
+
+    /// Converts the metadata of a value of the schema to its Go types.
+    ///
+    /// # Errors
+    /// If the metadata has wrong types: the path, a colon and kube-apiserver's text.
+    pub(crate) fn coerce_value(&self, value: &mut Value, is_resource: bool) -> Result<(), String> {
+        self.root().map_or(Ok(()), |root| embedded::coerce_value(value, root, is_resource))
+    }
+
     /// Decodes an object of the schema's kind (`unstructuredSchemaCoercer.apply`, then `unstructuredDefaulter.Default`).
     ///
     /// # Errors

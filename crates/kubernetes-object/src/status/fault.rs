@@ -1,9 +1,9 @@
 //! Causes as Go prints them from values: `field.Error` with `ErrorBody`. [`super::invalid`] has constructors for texts.
 
 use super::{Cause, invalid};
+use crate::go_text::go_print;
 use crate::go_text::go_quote;
 use crate::go_text::json;
-use crate::go_text::go_print;
 use crate::structural::numbers;
 use serde_json::Value;
 

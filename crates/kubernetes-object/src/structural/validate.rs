@@ -14,11 +14,11 @@ mod embedded;
 mod scale;
 mod resource;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+pub(crate) use format::{Url, is_supported_of};
 pub use resource::{Facts, validate, validate_status_update, validate_update, without_rules};
 pub use scale::Scale;
-pub(crate) use format::{Url, is_supported_of};
 
 use crate::Object;
 use crate::status::Cause;

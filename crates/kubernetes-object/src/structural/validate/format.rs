@@ -50,18 +50,16 @@ static RGB_COLOR: LazyLock<Regex> = LazyLock::new(|| {
     let number = r"[\t\n\f\r ]*(0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])[\t\n\f\r ]*";
     pattern(&format!(r"^rgb\({number},{number},{number}\)$"))
 });
-static BASE64: LazyLock<Regex> = LazyLock::new(|| {
-    pattern("^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$")
-});
+static BASE64: LazyLock<Regex> =
+    LazyLock::new(|| pattern("^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})$"));
 static CREDIT_CARD: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         "^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|\
          3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35[0-9]{3})[0-9]{11})$",
     )
 });
-static DATE_TIME: LazyLock<Regex> = LazyLock::new(|| {
-    pattern("^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$")
-});
+static DATE_TIME: LazyLock<Regex> =
+    LazyLock::new(|| pattern("^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$"));
 static DURATION: LazyLock<Regex> = LazyLock::new(|| pattern("([0-9]+)[\t\n\x0c\r ]*([A-Za-zµ]+)"));
 
 /// Compiles a pattern of this file.
@@ -198,9 +196,9 @@ fn is_duration(text: &str) -> bool {
             return false;
         }
         let unit = unit.to_lowercase();
-        has_unit |= UNITS.iter().any(|names| {
-            names.contains(&&*unit) || names.last().is_some_and(|last| unit.starts_with(last))
-        });
+        has_unit |= UNITS
+            .iter()
+            .any(|names| names.contains(&&*unit) || names.last().is_some_and(|last| unit.starts_with(last)));
     }
     has_unit
 }

@@ -1,8 +1,8 @@
 //! Duplicates in lists of type `set` and `map` (`pkg/apiserver/schema/listtype`).
 
 use super::node::{Additional, Id, Node};
-use crate::status::fault::{self, go_json, shown};
 use crate::status::Cause;
+use crate::status::fault::{self, go_json, shown};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 

@@ -200,15 +200,13 @@ impl<'a> Compiler<'a> {
             let texts = schema.get(name).and_then(Value::as_array).into_iter().flatten();
             texts.filter_map(Value::as_str).map(Box::from).collect()
         };
-        let bound = |name: &str, exclusive: &str| {
-            number(name).map(|limit| Bound { limit, is_exclusive: is_true(exclusive) })
-        };
+        let bound =
+            |name: &str, exclusive: &str| number(name).map(|limit| Bound { limit, is_exclusive: is_true(exclusive) });
         node.types = match (is_true("x-kubernetes-int-or-string"), self.purpose) {
             (true, Purpose::Resources) => [Box::from("integer"), Box::from("string")].into(),
             _ => text("type").map(Box::from).into_iter().collect(),
         };
-        let is_kept =
-            |format: &&str| self.purpose == Purpose::Defaults || format::is_supported(&node.types, format);
+        let is_kept = |format: &&str| self.purpose == Purpose::Defaults || format::is_supported(&node.types, format);
         node.format = text("format").filter(is_kept).map(Box::from);
         node.is_of_format = node.format.as_deref().and_then(format::of);
         node.nullable = is_true("nullable");

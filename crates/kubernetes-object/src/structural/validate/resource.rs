@@ -1,7 +1,7 @@
 //! Validation of a whole custom resource, in kube-apiserver's order (`customResourceStrategy`).
 
-use super::scale::Scale;
 use super::Validator;
+use super::scale::Scale;
 use crate::Object;
 use crate::kind::GroupVersionKind;
 use crate::names::{dns_1123_subdomain_errors, mask_trailing_dash};

@@ -3,7 +3,6 @@
 use super::*;
 use crate::kind::GroupVersionKind;
 use crate::structural::Structural;
-use crate::typed;
 use serde_json::json;
 use std::collections::HashMap;
 

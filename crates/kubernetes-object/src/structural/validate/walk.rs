@@ -239,12 +239,7 @@ impl<'a> Walk<'a> {
     }
 
     /// `objectValidator`
-    fn fields(
-        &mut self,
-        node: &'a Node,
-        fields: &'a Map<String, Value>,
-        correlated: Option<Correlated<'a>>,
-    ) -> Found {
+    fn fields(&mut self, node: &'a Node, fields: &'a Map<String, Value>, correlated: Option<Correlated<'a>>) -> Found {
         let mut found = Found::default();
         let (path, size) = (&self.path, count(fields.len()));
         if let Some(least) = node.min_properties.filter(|least| size < *least) {

@@ -125,12 +125,10 @@ impl Parser<'_> {
         None
     }
 
-    /// Reads a word with dots. Any dots and some special characters are allowed in a name, but not in an address.
+    /// Reads a word with dots. A name may have dots anywhere.
     fn atom(&mut self, is_permissive: bool) -> Option<()> {
         let is_allowed = |character: char| match character {
-            '.' => true,
-            '(' | ')' | '[' | ']' | ';' | '@' | '\\' | ',' => is_permissive,
-            '<' | '>' | '"' | ':' => false,
+            '(' | ')' | '<' | '>' | '[' | ']' | ':' | ';' | '@' | '\\' | ',' | '"' => false,
             character => matches!(character, '!'..='~') || !character.is_ascii(),
         };
         let end = self.rest.find(|character| !is_allowed(character)).unwrap_or(self.rest.len());

@@ -33,8 +33,7 @@ pub(super) fn is_hostname(text: &str) -> bool {
 }
 
 fn is_letter(character: char) -> bool {
-    character.is_ascii_alphabetic()
-        || (!character.is_ascii() && LETTER.is_match(character.encode_utf8(&mut [0; 4])))
+    character.is_ascii_alphabetic() || (!character.is_ascii() && LETTER.is_match(character.encode_utf8(&mut [0; 4])))
 }
 
 /// ASCII symbols count too, as in `\p{S}`.

@@ -1,0 +1,64 @@
+//! Answers of a kube-apiserver, recorded by tools/record-schema-validation.py.
+
+use super::*;
+use crate::kind::GroupVersionKind;
+use crate::normal;
+use crate::structural::validate::tests::patterns;
+use serde_json::json;
+
+const RECORDED: &str = include_str!("recorded.jsonl");
+
+fn decoded(value: &Value) -> Object {
+    let kind = GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    normal::built_in(&kind, value.clone()).unwrap().unwrap().object
+}
+
+fn causes(line: &Value) -> Vec<[String; 3]> {
+    let checks = Checks { patterns: &patterns, rules: &|_, _, _| Vec::new() };
+    let mut definition = decoded(&line["definition"]);
+    let causes = if line["old"].is_null() {
+        prepare_for_create(&mut definition);
+        validate(&definition, checks)
+    } else {
+        let old = decoded(&line["old"]);
+        // The uid and the times are those of the stored object, if the client sends none.
+        prepare_for_update(&mut definition, &old);
+        validate_update(&definition, &old, checks)
+    };
+    let mut causes: Vec<_> = causes.into_iter().map(|cause| [cause.field, cause.reason, cause.message]).collect();
+    causes.sort_unstable();
+    causes
+}
+
+#[test]
+fn definitions_have_the_errors_of_kube_apiserver() {
+    let (mut equal, mut different) = (0, Vec::new());
+    for line in RECORDED.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        if !matches!(line["code"].as_u64(), Some(200 | 201 | 422)) {
+            continue;
+        }
+        let found = causes(&line);
+        let mut expected: Vec<[String; 3]> = serde_json::from_value(line["causes"].clone()).unwrap();
+        expected.sort_unstable();
+        if found == expected {
+            equal += 1;
+        } else {
+            different.push(format!("{}\n  is {found:#?}\n  not {expected:#?}", line["definition"]));
+        }
+    }
+    assert!(different.is_empty(), "{equal} equal, {} different:\n{}", different.len(), different.join("\n"));
+    assert!(equal > 400);
+}
+
+#[test]
+fn unknown_formats_are_warnings_until_they_are_stored() {
+    let definition = |format: &str| {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "string", "format": format}}});
+        let version = json!({"name": "v1", "schema": {"openAPIV3Schema": schema}});
+        Object::from_value(json!({"spec": {"versions": [version]}})).unwrap()
+    };
+    assert_eq!(warnings(&definition("x"), None), ["unrecognized format \"x\""]);
+    assert!(warnings(&definition("date-time"), None).is_empty());
+    assert!(warnings(&definition("x"), Some(&definition("x"))).is_empty());
+}

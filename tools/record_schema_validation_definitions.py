@@ -1,2 +1,0 @@
-def record(*a):
-    pass
