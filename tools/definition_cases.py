@@ -134,7 +134,7 @@ UPDATES = [
     SPEC("group")("lab.com"), SPEC("scope")("Cluster"), SPEC("names", "kind")("Other"), SPEC("names", "plural")("others"), SPEC("names", "singular")("other"), SPEC("names", "listKind")("OtherList"), SPEC("names", "shortNames")(["x"]),
     VERSION("name")("v2"), lambda d: d["spec"]["versions"].append(V2), lambda d: d["spec"].update(versions=[{**V2, "storage": True}]), lambda d: d["spec"]["versions"][0].update(storage=False) or d["spec"]["versions"].append({**V2, "storage": True}),
     VERSION("schema", "openAPIV3Schema")(of(a={"type": "strin"})), VERSION("schema", "openAPIV3Schema")(of(a={})), VERSION("schema")(...), SPEC("preserveUnknownFields")(True), SPEC("conversion")(hook("https://a", caBundle="eA==")), SPEC("conversion")(hook("https://a", versions=["x"])),
-    at("metadata", "resourceVersion")(""), at("metadata", "labels")({"a b": "c"}), at("metadata", "uid")("x"), at("metadata", "finalizers")(["a b"]), VERSION("subresources")({"status": {}}), SPEC("names", "plural")(""), SPEC("names", "kind")(""),
+    at("metadata", "labels")({"a b": "c"}), at("metadata", "uid")("x"), at("metadata", "finalizers")(["a b"]), VERSION("subresources")({"status": {}}), SPEC("names", "plural")(""), SPEC("names", "kind")(""),
     VERSION("selectableFields")([{"jsonPath": f".spec.s{n}"} for n in range(9)]), lambda d: None, VERSION("schema", "openAPIV3Schema")(of(a={"type": "string", "x-kubernetes-validations": [{"rule": ""}]})),
 ]
 # Definitions that earlier releases stored: (name, change, updates).

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what a kube-apiserver says of custom resources and of CustomResourceDefinitions: validated.jsonl of structural/validate and of
+"""Writes what a kube-apiserver says of custom resources and of CustomResourceDefinitions: recorded.jsonl.gz of structural/validate and of
 custom_resource_definition.
 
     tools/record-schema-validation.py FOLDER CRATE
@@ -12,6 +12,7 @@ and the causes.
 """
 
 import copy
+import gzip
 import http.client
 import json
 import os
@@ -238,6 +239,9 @@ OBJECTS = {
               {"e": {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "a%-", "name": "x%y"}}}, {"e": {"apiVersion": "v1", "kind": "Pod", "metadata": {"managedFields": [{"operation": "X", "fieldsType": "Y", "manager": "m" * 130, "subresource": "s" * 300}]}}},
               {"e": {"apiVersion": "v1", "kind": "Pod", "metadata": {"finalizers": ["orphan", "foregroundDeletion"]}}}, {"l": [{}, {"apiVersion": "v1", "kind": "Pod", "spec": {"a": "x"}}]}, {"m": {"x": {}, "y": {"apiVersion": "v1", "kind": "P d"}}},
               {"e": {"apiVersion": "v1", "kind": "Pod", "metadata": {"annotations": {"a": "x" * 262144}}}}, {"e": 5}, {"e": {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "x" * 64}}}})),
+    "ruled": ({"type": "object", "x-kubernetes-validations": [{"rule": "true"}], "properties": {"spec": {"type": "object", "required": ["r"], "properties": {
+        "r": STRING, "s": {"type": "string", "maxLength": 2, "pattern": "^a"}, "i": {"type": "integer", "maximum": 5}, "e": {"type": "string", "enum": ["a"]}, "l": items(STRING, maxItems=1)}}}},
+        specs({}, {"r": "x"}, {"r": "x", "i": 6}, {"r": "x", "i": "y"}, {"r": "x", "s": "abc"}, {"r": "x", "s": "b"}, {"r": "x", "e": "b"}, {"r": "x", "l": ["a", "b"]})),
     "root": ({"type": "object", "minProperties": 5, "anyOf": [{"required": ["x"]}, {"required": ["y"]}], "properties": {"spec": {"type": "object"}, "x": INTEGER, "y": INTEGER,
               "metadata": {"type": "object", "properties": {"name": {"type": "string", "pattern": "^a", "maxLength": 3}}}}},
         specs({}, "x")),
@@ -284,6 +288,8 @@ UPDATES = [
     changed((("map",), [{"k": "c", "x": 9}])), changed((("map",), [{"x": 9}])), changed((("all", "b"), "x")), changed((("all", "a"), 8)), changed((("any",), "bce")), changed((("any",), "a")), changed((("s",), None)),
     changed((("s",), ...), (("must",), "x")), changed((("s",), 5)), {}, {"must": "x"}, changed((("o",), {"x": "b", "y": 1, "r": 5})), changed((("must",), 5)), changed((("map", 0, "k"), "z")),
 ]
+METADATA = [{"labels": {"a b": "c d"}}, {"annotations": {"a b": "c"}}, {"finalizers": ["a b"]}, {"ownerReferences": [{"apiVersion": "v1", "kind": "", "name": "a", "uid": "b"}]},
+            {"ownerReferences": [{"apiVersion": "a/b/c", "kind": "A", "name": "a", "uid": "b"}]}, {"generateName": "A_"}]
 STATUSES = [{"n": 9}, {"n": 8}, {"n": 9, "m": "x"}, {"n": 9, "m": 5}, {}, None, {"n": 1}, "x"]
 
 
@@ -354,6 +360,10 @@ def updates(server, write):
         value = {**stored, "spec": spec}
         code, answer = server.call("PUT", f"{path}/a?dryRun=All&fieldValidation=Ignore", value)
         write({"object": value, "of": name, "old": stored, **result(code, answer)})
+    for metadata in METADATA:
+        value = {**stored, "spec": {"must": "x"}, "metadata": {**stored["metadata"], **metadata}}
+        code, answer = server.call("PUT", f"{path}/a?dryRun=All&fieldValidation=Ignore", value)
+        write({"object": value, "of": name, "old": stored, **result(code, answer)})
     for status in STATUSES:
         value = {**stored, "status": status}
         code, answer = server.call("PUT", f"{path}/a/status?dryRun=All&fieldValidation=Ignore", value)
@@ -365,11 +375,13 @@ def main(programs, crate):
     with tempfile.TemporaryDirectory() as folder:
         server = Server(programs, folder)
         try:
-            for path, record in (("structural/validate/recorded.jsonl", objects), ("custom_resource_definition/recorded.jsonl", definitions)):
+            for path, record in (("structural/validate/recorded.jsonl.gz", objects), ("custom_resource_definition/recorded.jsonl.gz", definitions)):
                 path = os.path.join(crate, path)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                with open(path, "w") as file:
-                    record(server, lambda line: file.write(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"))
+                lines = []
+                record(server, lambda line: lines.append(json.dumps(line, separators=(",", ":"), ensure_ascii=False)))
+                with open(path, "wb") as file:
+                    file.write(gzip.compress("".join(f"{line}\n" for line in lines).encode(), 9, mtime=0))
         finally:
             server.stop()
 

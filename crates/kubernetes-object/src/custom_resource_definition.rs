@@ -13,6 +13,8 @@ mod rules;
 mod schema;
 mod structural;
 mod default_values;
+mod options;
+mod validation;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -25,8 +27,8 @@ use crate::status::fault::{self, go_json};
 use crate::status::{Cause, invalid};
 use crate::structural::validate::Compile;
 use internal::{Fields, Spec};
+use options::Options;
 use serde_json::{Map, Value};
-use spec::Options;
 
 /// The checks of texts in other languages.
 #[derive(Clone, Copy)]
@@ -97,9 +99,8 @@ pub fn validate(definition: &Object, checks: Checks<'_>) -> Vec<Cause> {
 pub fn validate_update(definition: &Object, old: &Object, checks: Checks<'_>) -> Vec<Cause> {
     let (fields, old) = (Fields(definition.fields()), Fields(old.fields()));
     let none = Map::new();
-    let spec_of = |fields: Fields<'_>| fields.object("spec").unwrap_or(Fields(&none)).0.clone();
-    let (spec, old_spec) = (spec_of(fields), spec_of(old));
-    let (spec, old_spec) = (Spec::of(Fields(&spec)), Spec::of(Fields(&old_spec)));
+    let spec = Spec::of(fields.object("spec").unwrap_or(Fields(&none)));
+    let old_spec = Spec::of(old.object("spec").unwrap_or(Fields(&none)));
     let mut causes = update_metadata(fields, old);
     let is_established = is_established(old);
     let options = Options::of_update(&spec, &old_spec, is_established, checks);
@@ -119,23 +120,21 @@ pub fn validate_status_update(definition: &Object, old: &Object) -> Vec<Cause> {
 
 /// The warnings of a new definition, or of an update: formats that the API server ignores, and that the old definition does not have.
 pub fn warnings(definition: &Object, old: Option<&Object>) -> Vec<String> {
-    let none = Map::new();
-    let spec = |object: &Object| {
-        let spec = object.fields().get("spec").and_then(Value::as_object).cloned();
-        spec.unwrap_or_else(|| none.clone())
+    let formats = |object: &Object| -> Vec<String> {
+        let spec = Fields(object.fields()).object("spec").map(Spec::of);
+        let formats = spec.as_ref().map(validation::unknown_formats).unwrap_or_default();
+        formats.into_iter().map(go_quote).collect()
     };
-    let old_spec = old.map(spec);
-    let known = old_spec.as_ref().map(|old| spec::unknown_formats(&Spec::of(Fields(old)))).unwrap_or_default();
-    let spec = spec(definition);
-    let formats = spec::unknown_formats(&Spec::of(Fields(&spec)));
-    let new = formats.into_iter().filter(|format| !known.contains(format));
-    new.map(|format| format!("unrecognized format {}", go_quote(format))).collect()
+    let known = old.map(formats).unwrap_or_default();
+    let new = formats(definition).into_iter().filter(|format| !known.contains(format));
+    new.map(|format| format!("unrecognized format {format}")).collect()
 }
 
 fn update_metadata(fields: Fields<'_>, old: Fields<'_>) -> Vec<Cause> {
     let none = Map::new();
-    let metadata = |fields: Fields<'_>| fields.object("metadata").map_or(&none, |metadata| metadata.0).clone();
-    object_meta::validate_update(&metadata(fields), &metadata(old), "metadata")
+    let metadata = |fields: Fields<'_>| fields.object("metadata").map(|metadata| metadata.0.clone());
+    let (new, old) = (metadata(fields), metadata(old));
+    object_meta::validate_update(new.as_ref().unwrap_or(&none), old.as_ref().unwrap_or(&none), "metadata")
 }
 
 fn is_established(definition: Fields<'_>) -> bool {

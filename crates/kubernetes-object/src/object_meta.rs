@@ -3,7 +3,7 @@
 use crate::go_text::is_printable;
 use crate::go_text::json::string;
 use crate::kind::split_api_version;
-use crate::names::{dns_1123_label_errors, label_value_errors, qualified_name_errors};
+use crate::names::{dns_1123_label_errors, label_value_errors, path_segment_errors, qualified_name_errors};
 use crate::status::fault::{self, go_json};
 use crate::status::{Cause, invalid};
 use serde_json::{Map, Value};
@@ -87,6 +87,19 @@ pub fn validate_update(metadata: &Map<String, Value>, old: &Map<String, Value>, 
     owner_references(metadata, &format!("{path}.ownerReferences"), &mut causes);
     managed_fields(metadata, &format!("{path}.managedFields"), &mut causes);
     causes
+}
+
+/// The errors of the metadata of any updated object, which the API server finds before those of its kind
+/// (`validateCommonFields`).
+pub fn validate_any_update(metadata: &Map<String, Value>, old: &Map<String, Value>, is_namespaced: bool) -> Vec<Cause> {
+    let mut causes = validate(metadata, is_namespaced, &path_segment_name_errors, "metadata");
+    causes.extend(validate_update(metadata, old, "metadata"));
+    causes
+}
+
+/// The errors of a name that must be a segment of a path, or of the prefix of such a name (`path.ValidatePathSegmentName`).
+pub fn path_segment_name_errors(name: &str, is_prefix: bool) -> Vec<String> {
+    if is_prefix && matches!(name, "." | "..") { Vec::new() } else { path_segment_errors(name) }
 }
 
 fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> &'a str {

@@ -1,7 +1,9 @@
 //! `spec` (`validateCustomResourceDefinitionSpec`).
 
-use super::internal::{Fields, Shared, Spec, children, has};
-use super::{Checks, conversion, default_values, names, print, rules, schema, structural, version};
+use super::internal::{Fields, Shared, Spec, has};
+use super::options::Options;
+use super::validation::{self, has_extensions};
+use super::{Checks, conversion, names, print, structural, version};
 use crate::go_text::go_quote;
 use crate::names::{dns_1035_label_errors, dns_1123_subdomain_errors};
 use crate::status::fault;
@@ -9,109 +11,8 @@ use crate::status::{Cause, invalid};
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// The fields that the root of a schema may have beside a status subresource, with Go's names.
-const ALLOWED_AT_ROOT: [&str; 22] = [
-    "Description",
-    "Type",
-    "Format",
-    "Title",
-    "Maximum",
-    "ExclusiveMaximum",
-    "Minimum",
-    "ExclusiveMinimum",
-    "MaxLength",
-    "MinLength",
-    "Pattern",
-    "MaxItems",
-    "MinItems",
-    "UniqueItems",
-    "MultipleOf",
-    "Required",
-    "Items",
-    "Properties",
-    "ExternalDocs",
-    "Example",
-    "XPreserveUnknownFields",
-    "XValidations",
-];
 /// The levels of JSON that a definition may nest. kube-apiserver has no such limit.
 const MAX_DEPTH: usize = 256;
-
-/// What an update may keep although it is invalid (`validationOptions`).
-#[derive(Clone, Debug)]
-pub(super) struct Options {
-    pub(super) conversion: conversion::Options,
-    pub(super) schema: schema::Options,
-    pub(super) requires_schema: bool,
-    pub(super) requires_structural: bool,
-    pub(super) requires_pruned_defaults: bool,
-    /// The versions whose schema does not change.
-    pub(super) unchanged: HashSet<String>,
-    /// The versions that may have too many selectable fields; the empty one stands for all versions.
-    pub(super) selectable: HashSet<String>,
-}
-
-impl Options {
-    /// The options of a new definition.
-    pub(super) fn of_create() -> Self {
-        Self {
-            conversion: conversion::Options { requires_known_review: true, allows_invalid_bundle: true },
-            schema: schema::Options {
-                requires_valid_types: true,
-                requires_atomic_sets: true,
-                requires_list_keys: true,
-            },
-            requires_schema: true,
-            requires_structural: true,
-            requires_pruned_defaults: true,
-            unchanged: HashSet::new(),
-            selectable: HashSet::new(),
-        }
-    }
-
-    /// The options of an update: a fault that the old definition has is no error in the new one.
-    pub(super) fn of_update(spec: &Spec<'_>, old: &Spec<'_>, is_established: bool, checks: Checks<'_>) -> Self {
-        let has = |test: &dyn Fn(Fields<'_>) -> bool| old.schemas().any(|schema| has(schema, test));
-        let is_structural = |schema: &Value| {
-            Fields::of(schema).is_none_or(|fields| {
-                structural::unsupported(fields).is_none() && structural::check(fields, checks.patterns, "").is_empty()
-            })
-        };
-        let versions = || spec.versions.iter().map(|version| version.fields.text("name"));
-        let is_unchanged = |name: &&str| {
-            old.versions.iter().any(|version| version.fields.text("name") == *name)
-                && spec.schema_of(name) == old.schema_of(name)
-        };
-        let mut selectable = HashSet::new();
-        let many = |fields: &[Value]| fields.len() > version::MAX_SELECTABLE_FIELDS;
-        if many(old.top.selectable) && spec.top.selectable == old.top.selectable {
-            selectable.insert(String::new());
-        }
-        for version in &spec.versions {
-            let name = version.fields.text("name");
-            let before = old.versions.iter().find(|other| other.fields.text("name") == name);
-            if before.is_some_and(|old| many(old.own.selectable) && old.own.selectable == version.own.selectable) {
-                selectable.insert(name.to_owned());
-            }
-        }
-        Self {
-            conversion: conversion::Options::of_update(old.fields.object("conversion"), is_established),
-            schema: schema::Options {
-                requires_valid_types: !has(&schema::has_invalid_type),
-                requires_atomic_sets: !has(&schema::is_set_of_parts),
-                requires_list_keys: !has(&|schema| !schema::list_keys(schema, "").is_empty()),
-            },
-            requires_schema: old.top.schema().is_some()
-                || old.versions.iter().all(|version| version.own.schema().is_some()),
-            requires_structural: old.schemas().all(is_structural),
-            requires_pruned_defaults: !old
-                .schemas()
-                .any(|schema| is_structural(schema) && default_values::has_unpruned(schema)),
-            unchanged: versions().filter(is_unchanged).map(str::to_owned).collect(),
-            selectable,
-        }
-    }
-}
 
 /// The errors of a `spec`.
 pub(super) fn check(spec: &Spec<'_>, options: &Options, checks: Checks<'_>) -> Vec<Cause> {
@@ -135,7 +36,14 @@ pub(super) fn check(spec: &Spec<'_>, options: &Options, checks: Checks<'_>) -> V
     causes.extend(spec.fields.object("names").into_iter().flat_map(|names| names::check(names, "spec.names")));
     let shared = Place { path: "spec", validation: "spec.validation", name: "" };
     let is_unchanged = options.unchanged.contains(spec.version());
-    causes.extend(validation(&spec.top, spec.has_any_status(), &options, is_unchanged, checks, shared.validation));
+    causes.extend(validation::check(
+        &spec.top,
+        spec.has_any_status(),
+        &options,
+        is_unchanged,
+        checks,
+        shared.validation,
+    ));
     causes.extend(parts(&spec.top, &options, &shared, "may only be set when validations.schema is included"));
     if let Some(conversion) = spec.fields.object("conversion") {
         let strategy = conversion.text("strategy");
@@ -192,13 +100,15 @@ fn versions(spec: &Spec<'_>, options: &Options, checks: Checks<'_>) -> Vec<Cause
         causes.extend(version::deprecation(version.fields, &path));
         let validation_path = format!("{path}.schema");
         let is_unchanged = options.unchanged.contains(name);
-        causes.extend(validation(&version.own, has_status, options, is_unchanged, checks, &validation_path));
+        causes.extend(validation::check(&version.own, has_status, options, is_unchanged, checks, &validation_path));
         let place = Place { path: &path, validation: &validation_path, name };
         let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
         causes.extend(parts(&version.own, options, &place, why));
     }
+    let is_null = spec.fields.given("versions").is_none();
+    let shown = if is_null { "null".to_owned() } else { print::versions(&spec.versions) };
     let mut invalid = |why: &str| {
-        causes.push(invalid::invalid("spec.versions", &print::versions(&spec.versions), why));
+        causes.push(invalid::invalid("spec.versions", &shown, why));
     };
     if known.len() != spec.versions.len() {
         invalid("must contain unique version names");
@@ -257,80 +167,6 @@ fn parts(own: &Shared<'_>, options: &Options, place: &Place<'_>, without_schema:
     causes
 }
 
-/// The errors of a schema (`validateCustomResourceDefinitionValidation`).
-fn validation(
-    own: &Shared<'_>,
-    has_status: bool,
-    options: &Options,
-    is_unchanged: bool,
-    checks: Checks<'_>,
-    path: &str,
-) -> Vec<Cause> {
-    let Some((value, schema)) = own.schema().and_then(|schema| Some((schema, Fields::of(schema)?))) else {
-        return Vec::new();
-    };
-    let path = format!("{path}.openAPIV3Schema");
-    let mut causes = if has_status { beside_status(schema, &path) } else { Vec::new() };
-    if schema.flag("nullable") {
-        causes.push(invalid::forbidden(&format!("{path}.nullable"), "nullable cannot be true at the root"));
-    }
-    let (mut unsupported, mut has_valid_structure) = (None, false);
-    if options.requires_structural {
-        unsupported = structural::unsupported(schema);
-        if unsupported.is_none() {
-            let mut errors = structural::check(schema, checks.patterns, &path);
-            if errors.is_empty() {
-                errors = default_values::check(value, options.requires_pruned_defaults, checks.patterns, &path);
-            }
-            has_valid_structure = errors.is_empty();
-            causes.extend(errors);
-        }
-    }
-    let errors = schema::check(schema, options.schema, &path);
-    let checks_rules = has_valid_structure && errors.is_empty() && has(value, &rules::has_rules);
-    causes.extend(errors);
-    if checks_rules {
-        causes.extend((checks.rules)(value, &path, is_unchanged));
-    }
-    if causes.is_empty() {
-        causes.extend(unsupported.map(|why| fault::invalid_text(&path, "", &why)));
-    }
-    causes
-}
-
-/// The errors of the root of a schema whose status has a validation of its own.
-fn beside_status(schema: Fields<'_>, path: &str) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    let of = schema.text("type");
-    for name in print::given(schema) {
-        if name == "Type" {
-            if of != "object" {
-                let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-                causes.push(fault::invalid_text(&format!("{path}.type"), of, why));
-                break;
-            }
-        } else if !ALLOWED_AT_ROOT.contains(&name) {
-            let why = format!(
-                "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
-                ALLOWED_AT_ROOT.join(" ")
-            );
-            causes.push(invalid::invalid(path, &print::schema(schema), &why));
-            break;
-        }
-    }
-    causes
-}
-
-/// `schemaHasKubernetesExtensions`
-fn has_extensions(schema: Fields<'_>) -> bool {
-    schema.flag("x-kubernetes-embedded-resource")
-        || schema.flag("x-kubernetes-int-or-string")
-        || schema.given("x-kubernetes-preserve-unknown-fields").is_some()
-        || schema.given("x-kubernetes-list-type").is_some()
-        || schema.has_any("x-kubernetes-list-map-keys")
-        || schema.has_any("x-kubernetes-validations")
-}
-
 fn is_deeper_than(value: &Value, levels: usize) -> bool {
     let Some(below) = levels.checked_sub(1) else { return true };
     match value {
@@ -338,18 +174,4 @@ fn is_deeper_than(value: &Value, levels: usize) -> bool {
         Value::Object(fields) => fields.values().any(|value| is_deeper_than(value, below)),
         _ => false,
     }
-}
-
-/// The formats that the API server ignores (`getUnrecognizedFormatsInCRD`).
-pub(super) fn unknown_formats<'a>(spec: &Spec<'a>) -> Vec<&'a str> {
-    fn within<'a>(schema: Fields<'a>, formats: &mut Vec<&'a str>) {
-        let format = schema.text("format");
-        if !format.is_empty() && !crate::structural::validate::is_supported_of(schema.text("type"), format) {
-            formats.push(format);
-        }
-        children(schema).for_each(|child| within(child, formats));
-    }
-    let mut formats = Vec::new();
-    spec.schemas().filter_map(Fields::of).for_each(|schema| within(schema, &mut formats));
-    formats
 }

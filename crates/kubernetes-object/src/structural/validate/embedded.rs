@@ -1,7 +1,7 @@
 //! Resources within resources: their type and metadata (`objectmeta.Validate`).
 
 use super::node::{Additional, Id, Node};
-use crate::names::{dns_1035_label_errors, path_segment_errors};
+use crate::names::dns_1035_label_errors;
 use crate::object_meta;
 use crate::status::fault;
 use crate::status::{Cause, invalid};
@@ -79,10 +79,9 @@ fn resource(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
                 causes.push(fault::invalid_text(&at(name), "", "must not be empty"));
             }
             Some(Value::String(text)) if name == "apiVersion" => {
-                if text.matches('/').count() > 1 {
-                    let why = format!("unexpected GroupVersion string: {text}");
-                    causes.push(fault::invalid_text(&at(name), text, &why));
-                }
+                let why = format!("unexpected GroupVersion string: {text}");
+                let is_wrong = text.matches('/').count() > 1;
+                causes.extend(is_wrong.then(|| fault::invalid_text(&at(name), text, &why)));
             }
             Some(Value::String(text)) => {
                 let errors = dns_1035_label_errors(text.to_lowercase());
@@ -103,11 +102,8 @@ fn resource(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
                 fields.insert("name".to_owned(), Value::from("fakename"));
             }
             let is_namespaced = fields.contains_key("namespace");
-            let errors = |name: &str, is_prefix: bool| {
-                let exact = if is_prefix && matches!(name, "." | "..") { "" } else { name };
-                path_segment_errors(exact)
-            };
-            causes.extend(object_meta::validate(&fields, is_namespaced, &errors, &at("metadata")));
+            let errors = &object_meta::path_segment_name_errors;
+            causes.extend(object_meta::validate(&fields, is_namespaced, errors, &at("metadata")));
         }
     }
 }

@@ -172,10 +172,7 @@ impl<'a> Walk<'a> {
             Some(_) if is_long && !node.has_type("number") && !node.has_type("integer") => return found,
             _ => {}
         }
-        if !is_right && !(node.types.is_empty() && node.format.is_none()) {
-            return wrong(&node.types.join(","), of);
-        }
-        found
+        if is_right { found } else { wrong(&node.types.join(","), of) }
     }
 
     /// `stringValidator`: the first fault alone.
