@@ -137,7 +137,7 @@ fn owner_references(metadata: &Map<String, Value>, path: &str, causes: &mut Vec<
     for reference in references.iter().filter_map(Value::as_object) {
         let (api_version, kind) = (text(reference, "apiVersion"), text(reference, "kind"));
         let (group, version) = split_api_version(api_version);
-        if version.is_empty() {
+        if version.is_empty() || version.contains('/') {
             let field = format!("{path}.apiVersion");
             causes.push(fault::invalid_text(&field, api_version, "version must not be empty"));
         }

@@ -1,6 +1,7 @@
 //! Default values in a structural schema (`ValidateDefaults`): they are valid and have no unknown fields.
 
 use super::internal::Fields;
+use super::schema::MAX_CAUSES;
 use crate::status::Cause;
 use crate::status::fault::{self, shown};
 use crate::status::invalid::{self, aggregate};
@@ -8,11 +9,13 @@ use crate::structural::Structural;
 use crate::structural::numbers;
 use crate::structural::validate::{Compile, Validator};
 use serde_json::{Map, Value};
+use std::cell::OnceCell;
+use std::rc::Rc;
 
 /// The errors of the defaults in a schema. Unknown fields are errors if `requires_pruned`.
 pub(super) fn check(schema: &Value, requires_pruned: bool, patterns: &Compile<'_>, path: &str) -> Vec<Cause> {
     let mut checker = Checker { patterns, requires_pruned, causes: Vec::new() };
-    let place = Place { resource: schema, steps: Vec::new(), is_in_metadata: false };
+    let place = Place::new(schema);
     checker.schema(schema, true, &place, path);
     checker.causes
 }
@@ -49,6 +52,7 @@ struct Place<'a> {
     steps: Vec<Step<'a>>,
     /// Whether the schema describes the type or the metadata of the resource.
     is_in_metadata: bool,
+    compiled: Rc<OnceCell<Option<(Structural, Validator)>>>,
 }
 
 struct Checker<'a> {
@@ -59,11 +63,11 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn schema<'a>(&mut self, value: &'a Value, is_root: bool, place: &Place<'a>, path: &str) {
-        let Some(schema) = Fields::of(value) else { return };
+        let Some(schema) = Fields::of(value).filter(|_| self.causes.len() <= MAX_CAUSES) else { return };
         let is_resource = is_root || schema.flag("x-kubernetes-embedded-resource");
         let mut place = place.clone();
         if is_resource {
-            place = Place { resource: value, steps: Vec::new(), is_in_metadata: false };
+            place = Place::new(value);
         }
         if let Some(default) = schema.given("default") {
             let mut default = default.clone();
@@ -111,11 +115,9 @@ impl Checker<'_> {
     }
 
     fn in_metadata(&mut self, schema: &Value, default: Value, place: &Place<'_>, path: &str) {
-        let (Ok(part), Ok(resource), Ok(validator)) = (
-            Structural::compile_part(place.resource),
-            Validator::compile_for_defaults(place.resource, self.patterns),
-            Validator::compile_for_defaults(schema, self.patterns),
-        ) else {
+        let (Some((part, resource)), Ok(validator)) =
+            (place.compiled(self.patterns), Validator::compile_for_defaults(schema, self.patterns))
+        else {
             return;
         };
         let mut object = place.around(default.clone());
@@ -136,7 +138,20 @@ impl Checker<'_> {
     }
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    fn new(resource: &'a Value) -> Self {
+        Self { resource, steps: Vec::new(), is_in_metadata: false, compiled: Rc::default() }
+    }
+
+    /// The schema of the resource, compiled once for all defaults in its metadata.
+    fn compiled(&self, patterns: &Compile<'_>) -> Option<&(Structural, Validator)> {
+        let compile = || {
+            let structural = Structural::compile_part(self.resource).ok()?;
+            Some((structural, Validator::compile_for_defaults(self.resource, patterns).ok()?))
+        };
+        self.compiled.get_or_init(compile).as_ref()
+    }
+
     /// A resource that has the value in this place (`SurroundingObjectFunc`).
     fn around(&self, value: Value) -> Value {
         let around = self.steps.iter().rev().fold(value, |value, step| match step {

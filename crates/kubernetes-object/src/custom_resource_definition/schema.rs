@@ -9,6 +9,9 @@ use serde_json::Value;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
+/// The number of errors after which no further schema is checked. kube-apiserver has no such limit.
+pub(super) const MAX_CAUSES: usize = 4096;
+
 /// What an update may keep although it is invalid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
@@ -46,6 +49,9 @@ struct Checker {
 
 impl Checker {
     fn schema(&mut self, schema: Fields<'_>, path: &str, place: Place<'_>) {
+        if self.causes.len() > MAX_CAUSES {
+            return;
+        }
         self.standard(schema, path, place);
         if schema.flag("uniqueItems") {
             let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";

@@ -13,11 +13,14 @@ use std::collections::HashSet;
 
 /// The levels of JSON that a definition may nest. kube-apiserver has no such limit.
 const MAX_DEPTH: usize = 256;
+/// The bytes of the names on the way to a value in a definition. Each error has a path of this length.
+const MAX_PATH_BYTES: usize = 4096;
 
 /// The errors of a `spec`.
 pub(super) fn check(spec: &Spec<'_>, options: &Options, checks: Checks<'_>) -> Vec<Cause> {
-    if spec.fields.0.values().any(|value| is_deeper_than(value, MAX_DEPTH)) {
-        let why = format!("must not nest more than {MAX_DEPTH} levels");
+    if spec.fields.0.values().any(|value| is_deeper_than(value, MAX_DEPTH, MAX_PATH_BYTES)) {
+        let why =
+            format!("must not nest more than {MAX_DEPTH} levels, nor have paths of more than {MAX_PATH_BYTES} bytes");
         return vec![invalid::forbidden("spec", &why)];
     }
     let mut options = options.clone();
@@ -167,11 +170,14 @@ fn parts(own: &Shared<'_>, options: &Options, place: &Place<'_>, without_schema:
     causes
 }
 
-fn is_deeper_than(value: &Value, levels: usize) -> bool {
-    let Some(below) = levels.checked_sub(1) else { return true };
+fn is_deeper_than(value: &Value, levels: usize, bytes: usize) -> bool {
+    let Some(levels) = levels.checked_sub(1) else { return true };
     match value {
-        Value::Array(items) => items.iter().any(|item| is_deeper_than(item, below)),
-        Value::Object(fields) => fields.values().any(|value| is_deeper_than(value, below)),
+        Value::Array(items) => items.iter().any(|item| is_deeper_than(item, levels, bytes)),
+        Value::Object(fields) => fields.iter().any(|(key, value)| match bytes.checked_sub(key.len()) {
+            Some(bytes) => is_deeper_than(value, levels, bytes),
+            None => true,
+        }),
         _ => false,
     }
 }

@@ -1,6 +1,7 @@
 //! Whether a schema is structural (`NewStructural`, `ValidateStructural`).
 
 use super::internal::Fields;
+use super::schema::MAX_CAUSES;
 use crate::status::fault;
 use crate::status::{Cause, invalid};
 use crate::structural::validate::Compile;
@@ -77,6 +78,9 @@ impl Checker<'_> {
 
     /// `validateStructuralInvariants`
     fn invariants(&mut self, schema: Fields<'_>, level: Level, path: &str) {
+        if self.causes.len() > MAX_CAUSES {
+            return;
+        }
         let of = schema.text("type");
         let items = schema.object("items");
         if of == "array" && items.is_none() {
@@ -184,6 +188,9 @@ impl Checker<'_> {
 
     /// `validateNestedValueValidation`
     fn nested(&mut self, schema: Fields<'_>, skips_any: bool, path: &str) {
+        if self.causes.len() > MAX_CAUSES {
+            return;
+        }
         self.validations(schema, skips_any, false, path);
         if let Some(items) = schema.object("items") {
             self.nested(items, false, &format!("{path}.items"));
@@ -238,6 +245,9 @@ impl Checker<'_> {
             self.required(path, &format!("because it is defined in {nested_path}"));
             return;
         };
+        if self.causes.len() > MAX_CAUSES {
+            return;
+        }
         self.completeness(nested, Some(schema), path, nested_path);
         if let Some(items) = nested.object("items") {
             let own = schema.object("items");

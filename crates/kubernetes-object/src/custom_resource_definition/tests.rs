@@ -63,3 +63,50 @@ fn unknown_formats_are_warnings_until_they_are_stored() {
     assert!(warnings(&definition("date-time"), None).is_empty());
     assert!(warnings(&definition("x"), Some(&definition("x"))).is_empty());
 }
+
+#[test]
+fn values_of_wrong_types_cause_no_panic() {
+    fn replace(value: &mut Value, left: &mut usize, by: &Value) -> bool {
+        if *left == 0 {
+            *value = by.clone();
+            return true;
+        }
+        *left -= 1;
+        match value {
+            Value::Array(items) => items.iter_mut().any(|item| replace(item, left, by)),
+            Value::Object(fields) => fields.values_mut().any(|field| replace(field, left, by)),
+            _ => false,
+        }
+    }
+    let checks = Checks { patterns: &patterns, rules: &|_, _, _| Vec::new() };
+    for line in lines(RECORDED).iter().step_by(60) {
+        let good = Object::from_value(line["definition"].clone()).unwrap();
+        for by in [json!(null), json!(5), json!("x"), json!([]), json!({}), json!([1]), json!({"a": 1})] {
+            for place in 1.. {
+                let mut value = line["definition"].clone();
+                if !replace(&mut value, &mut place.clone(), &by) {
+                    break;
+                }
+                let Some(mut definition) = Object::from_value(value) else { continue };
+                validate(&definition, checks);
+                validate_update(&definition, &good, checks);
+                validate_update(&good, &definition, checks);
+                prepare_for_update(&mut definition, &good);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_definition_with_many_errors_or_long_paths_is_checked_in_bounded_time() {
+    let definition = |schema: Value| {
+        let version = json!({"name": "v1", "storage": true, "schema": {"openAPIV3Schema": schema}});
+        Object::from_value(json!({"spec": {"versions": [version]}})).unwrap()
+    };
+    let checks = Checks { patterns: &patterns, rules: &|_, _, _| Vec::new() };
+    let many: Map<_, _> = (0..20_000).map(|index| (format!("p{index}"), json!({"type": "x"}))).collect();
+    let found = validate(&definition(json!({"type": "object", "properties": many})), checks);
+    assert!((4096..10_000).contains(&found.len()), "{}", found.len());
+    let long = validate(&definition(json!({"type": "object", "properties": {"x".repeat(5000): {}}})), checks);
+    assert!(long.iter().any(|cause| cause.message.contains("paths of more than 4096 bytes")));
+}

@@ -1,6 +1,7 @@
 //! Resources within resources: their type and metadata (`objectmeta.Validate`).
 
 use super::node::{Additional, Id, Node};
+use super::walk::Found;
 use crate::names::dns_1035_label_errors;
 use crate::object_meta;
 use crate::status::fault;
@@ -10,24 +11,27 @@ use serde_json::{Map, Value};
 
 /// The errors of the resources within a value. The value itself is one if `is_resource`, or if the schema says so.
 pub(super) fn check(nodes: &[Node], id: Id, value: &Value, is_resource: bool, path: &str) -> Vec<Cause> {
-    let mut checker = Checker { nodes, path: path.to_owned(), causes: Vec::new() };
+    let mut checker = Checker { nodes, path: path.to_owned(), found: Found::default() };
     checker.value(id, value, is_resource);
-    checker.causes
+    checker.found.into_causes("")
 }
 
 struct Checker<'a> {
     nodes: &'a [Node],
     path: String,
-    causes: Vec<Cause>,
+    found: Found,
 }
 
 impl Checker<'_> {
     fn value(&mut self, id: Id, value: &Value, is_resource: bool) {
-        let Some(node) = usize::try_from(id).ok().and_then(|id| self.nodes.get(id)) else { return };
+        let node = usize::try_from(id).ok().and_then(|id| self.nodes.get(id));
+        let Some(node) = node.filter(|_| !self.found.is_full()) else { return };
         match value {
             Value::Object(fields) => {
                 if is_resource || node.is_embedded {
-                    resource(fields, &self.path, &mut self.causes);
+                    let mut causes = Vec::new();
+                    resource(fields, &self.path, &mut causes);
+                    self.found.extend(causes);
                 }
                 if !node.has_extensions {
                     return;

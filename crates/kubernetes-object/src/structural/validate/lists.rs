@@ -1,6 +1,7 @@
 //! Duplicates in lists of type `set` and `map` (`pkg/apiserver/schema/listtype`).
 
 use super::node::{Additional, Id, Node};
+use super::walk::Found;
 use crate::status::Cause;
 use crate::status::fault::{self, go_json, shown};
 use serde_json::{Map, Value};
@@ -8,20 +9,20 @@ use std::collections::HashMap;
 
 /// The errors of the lists in an object.
 pub(super) fn check(nodes: &[Node], id: Id, object: &Map<String, Value>) -> Vec<Cause> {
-    let mut lists = Lists { nodes, path: String::new(), causes: Vec::new() };
+    let mut lists = Lists { nodes, path: String::new(), found: Found::default() };
     lists.fields(id, object);
-    lists.causes
+    lists.found.into_causes("")
 }
 
 struct Lists<'a> {
     nodes: &'a [Node],
     path: String,
-    causes: Vec<Cause>,
+    found: Found,
 }
 
 impl<'a> Lists<'a> {
     fn node(&self, id: Id) -> Option<&'a Node> {
-        self.nodes.get(usize::try_from(id).ok()?).filter(|node| node.has_extensions)
+        self.nodes.get(usize::try_from(id).ok()?).filter(|node| node.has_extensions && !self.found.is_full())
     }
 
     fn fields(&mut self, id: Id, fields: &Map<String, Value>) {
@@ -55,7 +56,10 @@ impl<'a> Lists<'a> {
             Some("set") => {
                 let repeated = repeated(items.iter().map(Value::to_string));
                 for (index, item) in repeated.into_iter().filter_map(|index| Some((index, items.get(index)?))) {
-                    self.causes.push(fault::duplicate(&format!("{}[{index}]", self.path), &shown(item)));
+                    if self.found.is_full() {
+                        return;
+                    }
+                    self.found.push(fault::duplicate(&format!("{}[{index}]", self.path), &shown(item)));
                 }
             }
             Some("map") => self.keyed(node, items),
@@ -75,7 +79,7 @@ impl<'a> Lists<'a> {
         let wrong = items.iter().enumerate().find(|(_, item)| !item.is_null() && !item.is_object());
         if let Some((index, item)) = wrong {
             let why = "must be an object for an array of list-type map";
-            self.causes.push(fault::invalid_value(&format!("{}[{index}]", self.path), item, why));
+            self.found.push(fault::invalid_value(&format!("{}[{index}]", self.path), item, why));
             return;
         }
         let key = |item: &Value| -> Value {
@@ -85,8 +89,8 @@ impl<'a> Lists<'a> {
         };
         let keys: Vec<_> = items.iter().map(key).collect();
         for index in repeated(keys.iter().map(Value::to_string)) {
-            if let Some(key) = keys.get(index) {
-                self.causes.push(fault::duplicate(&format!("{}[{index}]", self.path), &go_json(key)));
+            if let Some(key) = keys.get(index).filter(|_| !self.found.is_full()) {
+                self.found.push(fault::duplicate(&format!("{}[{index}]", self.path), &go_json(key)));
             }
         }
     }

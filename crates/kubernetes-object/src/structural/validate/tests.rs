@@ -133,3 +133,27 @@ fn a_schema_that_is_too_deep_is_refused() {
     let deep = (0..200).fold(json!({"type": "string"}), |items, _| json!({"type": "array", "items": items}));
     assert!(Validator::compile(&deep, &patterns).is_err());
 }
+
+#[test]
+fn a_long_path_is_not_written_for_each_item() {
+    let schema = json!({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}});
+    let validator = Validator::compile(&schema, &patterns).unwrap();
+    let causes = validator.causes(&json!({"x".repeat(1 << 20): vec![1; 100_000]}), "");
+    let bytes: usize = causes.iter().map(|cause| cause.message.len() + cause.field.len()).sum();
+    assert!(!causes.is_empty() && bytes < 16 << 20);
+}
+
+#[test]
+fn any_value_is_validated_against_any_schema_without_a_panic() {
+    let (schemas, cases): (Vec<_>, Vec<_>) = lines(RECORDED).into_iter().partition(|line| line["of"].is_null());
+    for schema in &schemas {
+        let validator = Validator::compile(&schema["is"], &patterns).unwrap();
+        for case in cases.iter().step_by(3) {
+            let object = Object::from_value(case["object"].clone()).unwrap();
+            validator.object_causes(&object);
+            validator.update_causes(&object, &object);
+            validator.embedded_causes(&object);
+            validator.list_causes(&object);
+        }
+    }
+}

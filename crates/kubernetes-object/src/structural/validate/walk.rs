@@ -12,6 +12,9 @@ use std::collections::HashSet;
 
 /// The number of bytes of errors that are kept. kube-apiserver has no such limit; no client reads more.
 const MAX_BYTES: usize = 4 << 20;
+/// The number of bytes of errors that are written, those of alternatives and of unchanged parts included. Further errors have neither a path
+/// nor a list of allowed values: a long path or list could be part of the error of each item of a long list.
+const MAX_WRITTEN_BYTES: usize = 64 << 20;
 /// The bytes of an error in addition to its texts.
 const CAUSE_BYTES: usize = 96;
 
@@ -27,10 +30,15 @@ pub(super) struct Found {
 impl Found {
     pub(super) fn push(&mut self, cause: Cause) {
         let bytes = CAUSE_BYTES + cause.message.len() + cause.field.len();
-        if self.causes.is_empty() || self.bytes + bytes <= MAX_BYTES {
+        if !self.is_full() {
             self.bytes += bytes;
             self.causes.push(cause);
         }
+    }
+
+    /// Whether further errors are left out.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= MAX_BYTES
     }
 
     pub(super) fn extend(&mut self, causes: impl IntoIterator<Item = Cause>) {
@@ -77,17 +85,23 @@ impl Found {
 pub(super) struct Walk<'a> {
     pub(super) nodes: &'a [Node],
     path: String,
+    /// The bytes of errors that may still be written with their paths, also of those that no one reads.
+    room: usize,
 }
 
 impl<'a> Walk<'a> {
     pub(super) fn new(nodes: &'a [Node]) -> Self {
-        Self { nodes, path: String::new() }
+        Self { nodes, path: String::new(), room: MAX_WRITTEN_BYTES }
     }
 
     /// Validates a value; its errors are left out if it is correlated with an equal old value.
     pub(super) fn value(&mut self, id: Id, value: &'a Value, correlated: Option<Correlated<'a>>) -> Found {
         let Some(node) = usize::try_from(id).ok().and_then(|id| self.nodes.get(id)) else { return Found::default() };
         let found = self.node(node, value, correlated);
+        self.room = self.room.saturating_sub(found.bytes);
+        if self.room == 0 {
+            self.path.clear();
+        }
         if !found.is_valid() && correlated.is_some_and(|correlated| correlated.is_unchanged(self.nodes)) {
             return Found { checks: found.checks, ..Found::default() };
         }
@@ -201,7 +215,8 @@ impl<'a> Walk<'a> {
     /// `basicCommonValidator`
     fn allowed(&self, node: &Node, value: &Value, found: &mut Found) {
         if let Some(allowed) = node.allowed.as_ref().filter(|allowed| !allowed.contains(value)) {
-            let message = format!("Unsupported value: {}: supported values: {}", fault::shown(value), allowed.listed);
+            let listed = if self.room == 0 { "" } else { &allowed.listed };
+            let message = format!("Unsupported value: {}: supported values: {listed}", fault::shown(value));
             found.push(fault::cause("FieldValueNotSupported", &self.path, message));
         }
     }
