@@ -7,7 +7,7 @@ custom_resource_definition.
 FOLDER has the programs etcd and kube-apiserver; CRATE is crates/kubernetes-object/src. The script starts both on free ports of 127.0.0.1.
 
 One JSON object a line. `schema` lines name a schema. `object` lines have the schema's name, the object, the stored object of an update, the
-code and the causes [field, reason, message], sorted. `definition` lines have the definition, the stored definition of an update, the code
+code and the causes [field, reason, message]. `definition` lines have the definition, the stored definition of an update, the code
 and the causes.
 """
 
@@ -97,7 +97,7 @@ def causes(answer):
     if not isinstance(answer, dict):
         return []
     found = (answer.get("details") or {}).get("causes") or []
-    return sorted([c.get("field", ""), c.get("reason", ""), c.get("message", "")] for c in found)
+    return [[c.get("field", ""), c.get("reason", ""), c.get("message", "")] for c in found]
 
 
 def result(code, answer):
