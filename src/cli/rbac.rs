@@ -34,8 +34,12 @@ const IMPERSONATION: &[Right] = &[
     ("authentication.k8s.io", "*", &["impersonate"]),
 ];
 
+const LIVE_POD: &[Right] = &[("", "pods", &["get"])];
+
 /// The requests of plugins that no cache answers, and the caches that plugins start on demand.
 const BESIDE_NEEDS: &[(&str, &[Right])] = &[
+    ("DenyEscalatingExec", LIVE_POD),
+    ("DenyExecOnPrivileged", LIVE_POD),
     ("JobValidation", &[("scheduling.k8s.io", "podgroups", &["get", "list"])]),
     ("LimitRanger", &[("", "limitranges", &["list"])]),
     // A policy may have parameters of any kind.
@@ -280,9 +284,9 @@ mod tests {
                 assert!(spec.needs.contains(&Need::NAMESPACES), "{name}");
             }
         }
-        let policies = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"];
-        let rights =
-            BESIDE_NEEDS.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !policies.contains(&&**name));
+        // Policies read parameters, and the second plugin for exec shares the code of the first.
+        let others = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy", "DenyExecOnPrivileged"];
+        let rights = BESIDE_NEEDS.iter().map(|(name, _)| (*name).to_owned()).filter(|name| !others.contains(&&**name));
         assert_eq!(found, rights.collect());
         for (name, _) in BESIDE_NEEDS {
             assert_eq!(plugin(name).len(), 1, "{name}");
